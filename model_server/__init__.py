@@ -1,0 +1,1 @@
+"""ModelService over a backend, and the kit for writing one's own."""

@@ -1,0 +1,1 @@
+"""Benchmarks, data, the run engine, the run log and reports."""

@@ -1,0 +1,70 @@
+"""What a benchmark is: a handful of functions over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lynceus.scorer.v1 import scorer_pb2 as scorer
+
+from orchestrator.data.rows import Row, RowSource
+from orchestrator.samples import Sample, Variant
+
+
+class NoSettings:
+    """For benchmarks without settings of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """A benchmark: its tasks, and how rows become samples and verdicts figures.
+
+    Attributes:
+        name: The module's name, for example "marvel".
+        tasks: Task names, each with one line that says what it asks.
+        groups: Names that stand for several tasks.
+        data: What `--data` takes, in words; the first line names the hub id used without it.
+        rows: Opens the data of a task: `rows(task, data)`, data None meaning the hub id.
+        samples: Turns one row into samples (one puzzle may ask five questions).
+        metrics: The figures of a task.
+        synthetic: Rows in the upstream schema, drawn from a seed; endless or long, taken
+            with `--limit`.
+        settings: A frozen dataclass whose fields are the `--set NAME=VALUE` of this
+            benchmark, each with a default and `metadata={"help": ...}`.
+        methods: The inference methods that its tasks have.
+        needs: Capabilities a model must claim, for example "IMAGE_OUTPUT", by task; looked
+            at before the first sample is sent.
+        synthetic_rows: How many rows `--synthetic` means without `--limit`.
+    """
+
+    name: str
+    tasks: Mapping[str, str]
+    data: str
+    rows: Callable[[str, str | None], RowSource]
+    samples: Callable[[Row, Variant], Iterable[Sample]]
+    metrics: Callable[[Variant], Sequence[scorer.MetricSpec]]
+    synthetic: Callable[[str, int], Iterator[Row]]
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    settings: type = NoSettings
+    methods: Sequence[str] = ("generate", "likelihood")
+    needs: Callable[[Variant], Sequence[str]] = lambda _: ("IMAGE_INPUT",)
+    synthetic_rows: int = 100
+
+
+def metric(
+    name: str,
+    kind: str,
+    *,
+    where: Mapping[str, Sequence[str]] | None = None,
+    by: Sequence[Sequence[str]] = (),
+    params: Mapping[str, object] | None = None,
+) -> scorer.MetricSpec:
+    """Returns a metric's specification; see lynceus.scorer.v1.MetricSpec."""
+    spec = scorer.MetricSpec(name=name, metric=kind)
+    for label, values in (where or {}).items():
+        spec.where[label].values.extend(values)
+    for labels in by:
+        spec.by.add(labels=labels)
+    if params:
+        spec.params.update(params)
+    return spec

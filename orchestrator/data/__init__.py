@@ -1,0 +1,1 @@
+"""Reading rows from hub ids, folders, parquet, CSV and JSON files."""

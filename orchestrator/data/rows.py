@@ -1,0 +1,55 @@
+"""Rows: fields at hand, images on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class DataError(Exception):
+    """Data that cannot be used: missing, wrong columns, unreadable. A user's mistake: exit 2.
+
+    The message names the file or id, what is wrong with it and what to do.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a benchmark's data.
+
+    Attributes:
+        fields: Every column but the images.
+        load: Reads an image column: the encoded file's own bytes, None if the row has none.
+            Raises DataError when it cannot be read.
+    """
+
+    fields: Mapping[str, Any]
+    load: Callable[[str], bytes | None] = field(repr=False)
+
+    def __getitem__(self, column: str) -> Any:
+        return self.fields[column]
+
+    def image(self, column: str = "image") -> bytes | None:
+        """Returns an image column's bytes, None if the row has none there."""
+        return self.load(column)
+
+
+@dataclass(frozen=True, slots=True)
+class RowSource:
+    """A lazily read table.
+
+    Attributes:
+        origin: Where it comes from, for the manifest: a path's name, a hub id and revision.
+        digest: sha256 that changes when the content does.
+        count: Number of rows, None where it is not known beforehand.
+        iterate: Starts reading from the first row. Does not read an image by itself.
+    """
+
+    origin: str
+    digest: str
+    count: int | None
+    iterate: Callable[[], Iterator[Row]]
+
+    def __iter__(self) -> Iterator[Row]:
+        return self.iterate()

@@ -1,0 +1,207 @@
+"""What flows to the engine: a benchmark turns each row of data into samples.
+
+Everything here is plain data and small functions. Images are read when a call is built, not
+when a sample is: a resumed run passes over what was answered without touching an image.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lynceus.model.v1 import model_pb2 as model
+
+JsonValue = str | int | float | bool | None | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to a model, whichever method serves it.
+
+    Attributes:
+        messages: The conversation, images as the file's own bytes.
+        config: How to decode; ignored where continuations are given.
+        continuations: What Likelihood is to score; empty means Generate.
+        modality: What Generate is to make.
+        stage: Which model is asked: "" is the model under evaluation, another name an
+            endpoint given by `--stage NAME=H:P`, and without one the model as well.
+    """
+
+    messages: tuple[model.Message, ...]
+    config: model.GenerationConfig = field(default_factory=model.GenerationConfig)
+    continuations: tuple[str, ...] = ()
+    modality: model.Modality.ValueType = model.MODALITY_UNSPECIFIED
+    stage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model said in one turn; exactly one of `response` and `scores` is meant.
+
+    Attributes:
+        text: The text parts of the output, joined; "" for Likelihood.
+        images: The image parts of the output.
+        scores: One score per continuation, in order; empty for Generate.
+        finish_reason: Why the output ended.
+    """
+
+    text: str = ""
+    images: tuple[model.Image, ...] = ()
+    scores: tuple[model.ContinuationScore, ...] = ()
+    finish_reason: model.FinishReason.ValueType = model.FINISH_REASON_UNSPECIFIED
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """How one turn's answer is judged: the fields of lynceus.scorer.v1.ScoreRequest.
+
+    Attributes:
+        rule: Name of the rule.
+        targets: What is right; any one of these.
+        options: The options as the model saw them, in their order.
+        params: The rule's parameters, JSON-like.
+        labels: What the item can be sliced by. Every value is a string.
+        group: Items of one group belong together (one puzzle, one image).
+    """
+
+    rule: str
+    targets: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    group: str = ""
+
+
+class NoAnswerError(Exception):
+    """Raised by `Turn.ask` where an earlier answer leaves nothing to ask with.
+
+    The turn, and every later one of the sample, becomes `unparsed` with this reason, for
+    example "no_image" where stage 1 of Visual CoT made none.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+class BadRowError(Exception):
+    """Raised by `Turn.ask` where the row cannot be asked, for example a corrupt image.
+
+    The item becomes `rejected` with this reason, and the run goes on.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One call of an episode.
+
+    Attributes:
+        ask: Builds the call from the answers to the earlier turns, in order. Called only when
+            the call is really to be made; must depend on nothing but the row and the answers.
+        name: Name of the step; "" in a single-turn sample.
+        scoring: How the answer is judged; None for a turn that only prepares another.
+    """
+
+    ask: Callable[[Sequence[Answer]], Call]
+    name: str = ""
+    scoring: Scoring | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One unit of a benchmark: a key that never changes and its turns, asked in order.
+
+    Each scored turn is one planned item of the accounting.
+
+    Attributes:
+        key: `task/id`, plus `#repeat` from the second repeat on (`#1`, `#2`, ...).
+        turns: At least one.
+    """
+
+    key: str
+    turns: tuple[Turn, ...]
+
+    def item_key(self, turn: Turn) -> str:
+        """Key of one turn in the run log and in verdicts."""
+        return f"{self.key}:{turn.name}" if turn.name else self.key
+
+
+def single(key: str, ask: Callable[[], Call], scoring: Scoring) -> Sample:
+    """Returns a sample of one turn."""
+    return Sample(key, (Turn(lambda _: ask(), scoring=scoring),))
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """How a task is to be run: everything but the data that a sample may depend on.
+
+    Attributes:
+        task: The task's name.
+        method: "generate" or "likelihood".
+        seed: The run's seed.
+        repeat: Which repeat this is, from 0.
+        shuffle_options: Whether options are permuted, anew for each sample and repeat.
+        parity: Whether prompts, decoding and rules follow the reference, bugs included.
+        settings: The benchmark's own settings (an instance of `Benchmark.settings`).
+    """
+
+    task: str
+    method: str = "generate"
+    seed: int = 0
+    repeat: int = 0
+    shuffle_options: bool = False
+    parity: bool = False
+    settings: Any = None
+
+    def key(self, identifier: str | int) -> str:
+        """Returns the key of the sample made of the row with this identifier."""
+        return f"{self.task}/{identifier}" + (f"#{self.repeat}" if self.repeat else "")
+
+    def rng(self, identifier: str | int, purpose: str) -> random.Random:
+        """Returns a generator that depends on seed, task, row, repeat and purpose alone."""
+        words = f"{self.seed}|{self.key(identifier)}|{purpose}"
+        return random.Random(hashlib.sha256(words.encode()).digest())
+
+
+def text_part(text: str) -> model.Part:
+    """Returns a text part."""
+    return model.Part(text=text)
+
+
+def image_part(data: bytes) -> model.Part:
+    """Returns an image part of an encoded file's bytes, its media type read off the bytes."""
+    return model.Part(image=model.Image(data=data, media_type=media_type(data)))
+
+
+def user(*parts: model.Part) -> model.Message:
+    """Returns a user message."""
+    return model.Message(role=model.ROLE_USER, parts=parts)
+
+
+def assistant(text: str) -> model.Message:
+    """Returns a message of the model's."""
+    return model.Message(role=model.ROLE_ASSISTANT, parts=[text_part(text)])
+
+
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"BM", "image/bmp"),
+    (b"II*\x00", "image/tiff"),
+    (b"MM\x00*", "image/tiff"),
+)
+
+
+def media_type(data: bytes) -> str:
+    """Returns the media type of an encoded image, "application/octet-stream" if unknown."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((name for sign, name in _SIGNATURES if data.startswith(sign)), "application/octet-stream")

@@ -1,0 +1,1 @@
+"""The contracts between Lynceus's services and the one way to serve and dial them."""

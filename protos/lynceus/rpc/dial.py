@@ -1,0 +1,121 @@
+"""The one way to dial a service of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from lynceus.rpc.errors import CallError
+from lynceus.rpc.limits import CHANNEL_OPTIONS, MAX_MESSAGE_BYTES
+from lynceus.rpc.security import Tls
+
+Response = TypeVar("Response", covariant=True)
+Metadata = tuple[tuple[str, str], ...]
+
+
+class Method(Protocol[Response]):
+    """A unary method of an aio stub."""
+
+    def __call__(
+        self, request: Message, /, *, timeout: float | None = None, metadata: Metadata | None = None
+    ) -> Awaitable[Response]:
+        """Starts the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """How to reach a service: in the clear, over TLS, with or without a token.
+
+    Attributes:
+        tls: TLS settings; None dials in the clear.
+        token: Bearer token; never shown by repr.
+    """
+
+    tls: Tls | None = None
+    token: str | None = field(default=None, repr=False)
+
+    @property
+    def metadata(self) -> Metadata:
+        """What each call carries."""
+        return (("authorization", f"Bearer {self.token}"),) if self.token else ()
+
+
+PLAIN = Credentials()
+
+
+def dial(address: str, credentials: Credentials = PLAIN) -> grpc.aio.Channel:
+    """Returns a channel to `host:port`. Nothing is connected until the first call.
+
+    Raises:
+        SecurityError: If TLS files cannot be read.
+    """
+    options: list[tuple[str, int | str]] = list(CHANNEL_OPTIONS)
+    tls = credentials.tls
+    if tls is None:
+        return grpc.aio.insecure_channel(address, options=options)
+    if tls.server_name:
+        options.append(("grpc.ssl_target_name_override", tls.server_name))
+    return grpc.aio.secure_channel(address, tls.channel_credentials(), options=options)
+
+
+async def call(
+    method: Method[Response],
+    request: Message,
+    *,
+    timeout: float,
+    metadata: Metadata = (),
+    max_bytes: int = MAX_MESSAGE_BYTES,
+) -> Response:
+    """Makes one unary call.
+
+    Args:
+        method: A method of an aio stub.
+        request: What to send.
+        timeout: Deadline in seconds.
+        metadata: Headers, `Credentials.metadata` among them.
+        max_bytes: The receiver's limit where it stated one.
+
+    Raises:
+        CallError: For every status but OK, and with INVALID_ARGUMENT, before anything is
+            sent, for a request larger than the limit: gRPC itself would report it as
+            RESOURCE_EXHAUSTED, which reads like a full queue and would be sent for ever.
+    """
+    check_size(request, max_bytes)
+    try:
+        return await method(request, timeout=timeout, metadata=metadata)
+    except grpc.aio.AioRpcError as error:
+        raise CallError.from_rpc(error) from None
+
+
+def check_size(request: Message, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
+    """Refuses a message that the receiver would not take.
+
+    Raises:
+        CallError: INVALID_ARGUMENT with reason `request_too_large`.
+    """
+    limit = min(max_bytes or MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES)
+    size = request.ByteSize()
+    if size > limit:
+        raise CallError(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "request_too_large",
+            f"the request has {size:,} bytes, the limit is {limit:,}",
+            {"limit": str(limit), "size": str(size)},
+        )
+
+
+async def is_serving(
+    channel: grpc.aio.Channel, service: str = "", *, timeout: float = 5.0
+) -> bool:
+    """Whether the peer's health service says SERVING for `service`; False if it cannot be asked."""
+    stub = health_pb2_grpc.HealthStub(channel)
+    try:
+        reply = await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=timeout)
+    except grpc.aio.AioRpcError:
+        return False
+    return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)

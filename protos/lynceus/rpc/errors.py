@@ -1,0 +1,184 @@
+"""What a failure means: exceptions to status codes, status codes to consequences.
+
+A servicer raises a `StatusError`; the interceptor in `lynceus.rpc.serve` is the one place
+that turns it into a status with google.rpc.ErrorInfo. A caller gets a `CallError`; the table
+`CONSEQUENCES` is the one place that says what follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import grpc
+from google.protobuf import any_pb2
+from google.rpc import error_details_pb2, status_pb2
+
+from lynceus.outcomes import Outcome
+
+ERROR_DOMAIN = "lynceus"
+_DETAILS_KEY = "grpc-status-details-bin"
+
+
+class StatusError(Exception):
+    """A failure that a servicer reports. Becomes `code` with ErrorInfo.
+
+    Args:
+        reason: Stable, machine-readable cause in lower snake case.
+        message: One sentence for people: what, where, the limit and the value, what to do.
+        metadata: Further facts for ErrorInfo.metadata, never secrets.
+    """
+
+    code: ClassVar[grpc.StatusCode]
+
+    def __init__(self, reason: str, message: str, **metadata: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.metadata = metadata
+
+
+class InvalidRequest(StatusError):
+    """No server could answer this request: the sender must not send it again."""
+
+    code = grpc.StatusCode.INVALID_ARGUMENT
+
+
+class OutOfRange(StatusError):
+    """The prompt is beyond the context: the sender must not send it again."""
+
+    code = grpc.StatusCode.OUT_OF_RANGE
+
+
+class Unsupported(StatusError):
+    """Outside this server's capabilities: the sender must not send it again."""
+
+    code = grpc.StatusCode.UNIMPLEMENTED
+
+
+class Denied(StatusError):
+    """Refused by policy: the sender must not send it again."""
+
+    code = grpc.StatusCode.PERMISSION_DENIED
+
+
+class Unauthenticated(StatusError):
+    """The credential is missing or wrong: the run stops."""
+
+    code = grpc.StatusCode.UNAUTHENTICATED
+
+
+class Overloaded(StatusError):
+    """The queue is full: the sender tries again later, elsewhere first."""
+
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+class Unavailable(StatusError):
+    """Not ready, draining, or a dependency is gone: the sender tries again, elsewhere first."""
+
+    code = grpc.StatusCode.UNAVAILABLE
+
+
+class DeadlineExceeded(StatusError):
+    """Took too long: the sender tries once more."""
+
+    code = grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+class InternalFailure(StatusError):
+    """This server failed: the sender tries once more."""
+
+    code = grpc.StatusCode.INTERNAL
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """What a caller does about a status.
+
+    Attributes:
+        retries: How often the same request is sent again; None means for as long as the
+            caller's patience lasts, with backoff.
+        outcome: What the sample becomes when there is no further try.
+        abort: Whether the whole run stops, since every other call would fail alike.
+    """
+
+    retries: int | None
+    outcome: Outcome
+    abort: bool = False
+
+
+_ONCE = Consequence(retries=1, outcome=Outcome.FAILED)
+_NEVER = Consequence(retries=0, outcome=Outcome.REJECTED)
+_BACKOFF = Consequence(retries=None, outcome=Outcome.FAILED)
+_ABORT = Consequence(retries=0, outcome=Outcome.FAILED, abort=True)
+
+CONSEQUENCES: Mapping[grpc.StatusCode, Consequence] = {
+    grpc.StatusCode.INVALID_ARGUMENT: _NEVER,
+    grpc.StatusCode.OUT_OF_RANGE: _NEVER,
+    grpc.StatusCode.UNIMPLEMENTED: _NEVER,
+    grpc.StatusCode.FAILED_PRECONDITION: _NEVER,
+    grpc.StatusCode.NOT_FOUND: _NEVER,
+    grpc.StatusCode.ALREADY_EXISTS: _NEVER,
+    grpc.StatusCode.PERMISSION_DENIED: Consequence(retries=0, outcome=Outcome.REFUSED),
+    grpc.StatusCode.UNAUTHENTICATED: _ABORT,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: _BACKOFF,
+    grpc.StatusCode.UNAVAILABLE: _BACKOFF,
+    grpc.StatusCode.ABORTED: _BACKOFF,
+    grpc.StatusCode.DEADLINE_EXCEEDED: _ONCE,
+    grpc.StatusCode.INTERNAL: _ONCE,
+    grpc.StatusCode.UNKNOWN: _ONCE,
+    grpc.StatusCode.DATA_LOSS: _ONCE,
+    grpc.StatusCode.CANCELLED: _ONCE,
+}
+"""Every status that a call can end with, and what follows."""
+
+
+class CallError(Exception):
+    """A call that ended with a status other than OK.
+
+    Attributes:
+        code: The status.
+        reason: ErrorInfo.reason, or the status name in lower case where there is none.
+        metadata: ErrorInfo.metadata.
+    """
+
+    def __init__(
+        self,
+        code: grpc.StatusCode,
+        reason: str,
+        message: str,
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.metadata = dict(metadata or {})
+
+    @property
+    def consequence(self) -> Consequence:
+        """What follows from it."""
+        return CONSEQUENCES[self.code]
+
+    @classmethod
+    def from_rpc(cls, error: grpc.aio.AioRpcError) -> CallError:
+        """Reads a finished call's status, with ErrorInfo where the server sent one."""
+        reason, metadata = error.code().name.lower(), {}
+        for key, value in error.trailing_metadata() or ():
+            if key == _DETAILS_KEY:
+                for detail in status_pb2.Status.FromString(value).details:
+                    info = error_details_pb2.ErrorInfo()
+                    if detail.Unpack(info):
+                        reason, metadata = info.reason, dict(info.metadata)
+        return cls(error.code(), reason, error.details() or error.code().name, metadata)
+
+
+def trailing_metadata(error: StatusError) -> tuple[tuple[str, bytes], ...]:
+    """Returns the trailing metadata that carries a failure's google.rpc.Status."""
+    info = error_details_pb2.ErrorInfo(
+        reason=error.reason, domain=ERROR_DOMAIN, metadata=error.metadata
+    )
+    detail = any_pb2.Any()
+    detail.Pack(info)
+    status = status_pb2.Status(code=error.code.value[0], message=str(error), details=[detail])
+    return ((_DETAILS_KEY, status.SerializeToString()),)

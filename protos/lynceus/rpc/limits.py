@@ -1,0 +1,39 @@
+"""Bounds that both ends of every connection share."""
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""Largest message, either way. gRPC's own default is 4 MiB for receiving."""
+
+KEEPALIVE_TIME_MS = 20_000
+"""Interval of the client's pings while calls are in flight: a dead peer is noticed within
+about half a minute although a call may rightly take minutes."""
+
+KEEPALIVE_TIMEOUT_MS = 10_000
+"""How long a ping may go unanswered before the connection counts as dead."""
+
+CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.keepalive_time_ms", KEEPALIVE_TIME_MS),
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+    ("grpc.http2.max_pings_without_data", 0),
+    # Retrying is the engine's business: it knows what was answered.
+    ("grpc.enable_retries", 0),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 5_000),
+    # A channel of its own for each address: no sharing of sockets behind the engine's back.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+"""What every dialled channel gets."""
+
+SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    # A server that finds the client's pings too frequent ends the connection, and with it
+    # every long call, so the bound stands below KEEPALIVE_TIME_MS.
+    ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_TIME_MS // 2),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+    ("grpc.so_reuseport", 0),
+)
+"""What every server gets."""

@@ -1,0 +1,106 @@
+"""Command-line options that every server and every client of ours shares."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from lynceus.rpc.dial import Credentials
+from lynceus.rpc.security import SecurityError, Tls, read_token
+from lynceus.rpc.serve import ServerConfig
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def server_options(default_port: int) -> Callable[[Command], Command]:
+    """Adds the options of a server; the command gets them as one `config: ServerConfig`."""
+
+    def decorate(command: Command) -> Command:
+        @click.option("--host", default="127.0.0.1", show_default=True, help="Address to bind; 0.0.0.0 in a container.")
+        @click.option("--port", default=default_port, show_default=True, help="Port; 0 takes a free one.")
+        @click.option("--port-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the bound port here.")
+        @click.option("--health-port", type=int, help="Second port, in the clear, for health probes alone.")
+        @click.option("--tls-cert", type=_FILE, help="Server certificate (PEM); turns TLS on.")
+        @click.option("--tls-key", type=_FILE, help="Its private key (PEM).")
+        @click.option("--tls-client-ca", type=_FILE, help="Ask clients for a certificate of this authority (mTLS).")
+        @click.option("--token-file", type=_FILE, help="Ask for this bearer token (else $LYNCEUS_TOKEN).")
+        @click.option("--grace", default=30.0, show_default=True, help="Seconds for calls in flight at SIGTERM.")
+        @click.option("--max-connection-age", type=float, help="Rotate connections after so many seconds.")
+        @functools.wraps(command)
+        def wrapped(
+            *args: Any,
+            host: str,
+            port: int,
+            port_file: Path | None,
+            health_port: int | None,
+            tls_cert: Path | None,
+            tls_key: Path | None,
+            tls_client_ca: Path | None,
+            token_file: Path | None,
+            grace: float,
+            max_connection_age: float | None,
+            **kwargs: Any,
+        ) -> Any:
+            tls = Tls(tls_cert, tls_key, tls_client_ca) if tls_cert or tls_key or tls_client_ca else None
+            if tls and not (tls_cert and tls_key):
+                raise click.UsageError("TLS needs both --tls-cert and --tls-key")
+            config = ServerConfig(
+                host=host,
+                port=port,
+                tls=tls,
+                token=_token(token_file),
+                health_port=health_port,
+                port_file=port_file,
+                grace=grace,
+                max_connection_age=max_connection_age,
+            )
+            return command(*args, config=config, **kwargs)
+
+        return wrapped  # type: ignore[return-value]
+
+    return decorate
+
+
+def client_options(command: Command) -> Command:
+    """Adds the options of a client; the command gets them as one `credentials: Credentials`."""
+
+    @click.option("--tls/--no-tls", default=None, help="Dial over TLS; on when any --tls-* file is given.")
+    @click.option("--tls-ca", type=_FILE, help="Authorities to trust (PEM); default the system's.")
+    @click.option("--tls-cert", type=_FILE, help="Client certificate (PEM) for mTLS.")
+    @click.option("--tls-key", type=_FILE, help="Its private key (PEM).")
+    @click.option("--tls-server-name", help="Name that the server's certificate carries, if not the host.")
+    @click.option("--token-file", type=_FILE, help="Bearer token to send (else $LYNCEUS_TOKEN).")
+    @functools.wraps(command)
+    def wrapped(
+        *args: Any,
+        tls: bool | None,
+        tls_ca: Path | None,
+        tls_cert: Path | None,
+        tls_key: Path | None,
+        tls_server_name: str | None,
+        token_file: Path | None,
+        **kwargs: Any,
+    ) -> Any:
+        given = tls_ca or tls_cert or tls_key or tls_server_name
+        if tls is False and given:
+            raise click.UsageError("--no-tls contradicts the other --tls options: leave one out")
+        use = tls if tls is not None else bool(given)
+        credentials = Credentials(
+            tls=Tls(tls_cert, tls_key, tls_ca, tls_server_name) if use else None,
+            token=_token(token_file),
+        )
+        return command(*args, credentials=credentials, **kwargs)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def _token(file: Path | None) -> str | None:
+    try:
+        return read_token(file)
+    except SecurityError as error:
+        raise click.UsageError(str(error)) from error

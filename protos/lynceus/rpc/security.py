@@ -1,0 +1,117 @@
+"""TLS material and bearer tokens, read from files or the environment, never from a flag's value."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+TOKEN_VARIABLE = "LYNCEUS_TOKEN"  # noqa: S105
+"""Environment variable that holds the bearer token where no file is named."""
+
+
+class SecurityError(Exception):
+    """TLS or token settings that cannot work. A configuration mistake: never retried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Paths of PEM files.
+
+    Attributes:
+        certificate: This side's certificate chain; a server needs it, a client only for mTLS.
+        key: The certificate's private key.
+        ca: Authorities that the other side's certificate is checked against. On a server it
+            makes a client certificate mandatory; on a client None means the system's roots.
+        server_name: Client only: the name the server's certificate must carry, where it is
+            not the host that is dialled.
+    """
+
+    certificate: Path | None = None
+    key: Path | None = None
+    ca: Path | None = None
+    server_name: str | None = None
+
+    def server_credentials(self) -> grpc.ServerCredentials:
+        """Returns credentials that follow the files: a renewed certificate needs no restart.
+
+        Raises:
+            SecurityError: If a file is missing or cannot be read.
+        """
+        if self.certificate is None or self.key is None:
+            raise SecurityError("TLS needs both --tls-cert and --tls-key")
+        files = [path for path in (self.certificate, self.key, self.ca) if path]
+        seen = [_stamp(files)]
+
+        def read() -> grpc.ServerCertificateConfiguration:
+            return grpc.ssl_server_certificate_configuration(
+                [(_read(self.key), _read(self.certificate))], _read(self.ca)
+            )
+
+        def renew() -> grpc.ServerCertificateConfiguration | None:
+            try:
+                stamp = _stamp(files)
+                if stamp == seen[0]:
+                    return None
+                fresh = read()
+            except SecurityError:
+                return None  # half-renewed files: the old certificate serves on
+            seen[0] = stamp
+            return fresh
+
+        return grpc.dynamic_ssl_server_credentials(
+            read(), renew, require_client_authentication=self.ca is not None
+        )
+
+    def channel_credentials(self) -> grpc.ChannelCredentials:
+        """Returns a client's credentials.
+
+        Raises:
+            SecurityError: If a file is missing or cannot be read.
+        """
+        if (self.certificate is None) != (self.key is None):
+            raise SecurityError("a client certificate needs both --tls-cert and --tls-key")
+        return grpc.ssl_channel_credentials(
+            _read(self.ca), _read(self.key), _read(self.certificate)
+        )
+
+
+def read_token(file: Path | None) -> str | None:
+    """Returns the bearer token from a file, else from LYNCEUS_TOKEN, else None.
+
+    Raises:
+        SecurityError: If the file cannot be read or either source is empty.
+    """
+    if file is not None:
+        data = _read(file)
+        token = data.decode("utf-8", "replace").strip() if data else ""
+        source = f"token file {file}"
+    else:
+        if TOKEN_VARIABLE not in os.environ:
+            return None
+        token, source = os.environ[TOKEN_VARIABLE].strip(), f"${TOKEN_VARIABLE}"
+    if not token:
+        raise SecurityError(f"{source} is empty: write the token into it")
+    if not token.isascii() or not token.isprintable():
+        raise SecurityError(f"{source} holds characters that a header cannot carry: use ASCII")
+    return token
+
+
+def _read(path: Path | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SecurityError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _stamp(paths: list[Path]) -> list[tuple[int, int]]:
+    try:
+        return [(s.st_mtime_ns, s.st_ino) for s in (path.stat() for path in paths)]
+    except OSError as error:
+        raise SecurityError(f"cannot read {error.filename}: {error.strerror}") from error
+
+

@@ -1,0 +1,261 @@
+"""The one way to serve: limits, TLS, token, health, reflection, errors and drain in one place."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
+from grpc_reflection.v1alpha import reflection
+
+from lynceus.rpc.errors import InternalFailure, StatusError, Unauthenticated, trailing_metadata
+from lynceus.rpc.limits import SERVER_OPTIONS
+from lynceus.rpc.security import Tls
+
+log = logging.getLogger(__name__)
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+_OPEN_TO_ALL = ("/grpc.health.v1.Health/",)
+
+
+class BindError(Exception):
+    """The port cannot be bound. A configuration mistake: never retried."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """Where and how to listen.
+
+    Attributes:
+        host: Address to bind.
+        port: Port to bind; 0 takes a free one.
+        tls: TLS settings; None listens in the clear.
+        token: Bearer token that every call but health must carry; None asks for none.
+        health_port: A second port, in the clear, with health alone, for probes that speak
+            neither TLS nor mTLS (Kubernetes' gRPC probes do not). None opens none.
+        port_file: File that gets the bound port as text once the server listens.
+        grace: Seconds that calls in flight are given when the server stops.
+        max_connection_age: Seconds after which a connection is rotated; None never.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    tls: Tls | None = None
+    token: str | None = field(default=None, repr=False)
+    health_port: int | None = None
+    port_file: Path | None = None
+    grace: float = 30.0
+    max_connection_age: float | None = None
+
+
+class Server:
+    """A gRPC server with health and reflection. Bind first, load later, then `set_serving`.
+
+    Args:
+        config: Where and how to listen.
+        service: Full name of the one service, for example "lynceus.model.v1.ModelService".
+        add: Registers the servicer, for example a generated `add_..._to_server`, bound.
+    """
+
+    def __init__(
+        self, config: ServerConfig, service: str, add: Callable[[grpc.aio.Server], None]
+    ) -> None:
+        self.config = config
+        self.service = service
+        self.port = 0
+        self._health = HealthServicer()
+        options = list(SERVER_OPTIONS)
+        if config.max_connection_age is not None:
+            options += [
+                ("grpc.max_connection_age_ms", int(config.max_connection_age * 1000)),
+                ("grpc.max_connection_age_grace_ms", int(config.grace * 1000)),
+            ]
+        interceptors: list[grpc.aio.ServerInterceptor] = [StatusInterceptor()]
+        if config.token:
+            interceptors.append(TokenInterceptor(config.token))
+        self._server = grpc.aio.server(interceptors=interceptors, options=options)
+        add(self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        names = (service, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
+        reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), self._server)
+        self._probe = grpc.aio.server() if config.health_port is not None else None
+        if self._probe:
+            health_pb2_grpc.add_HealthServicer_to_server(self._health, self._probe)
+
+    async def start(self) -> int:
+        """Binds, starts answering health, and returns the port.
+
+        Raises:
+            BindError: If a port is taken or an address is not this host's.
+            SecurityError: If TLS files cannot be read.
+        """
+        config = self.config
+        address = f"{config.host}:{config.port}"
+        self.port = _bind(self._server, address, config.tls)
+        if self._probe:
+            _bind(self._probe, f"{config.host}:{config.health_port}", None)
+        await self._health.set("", SERVING)
+        await self._health.set(self.service, NOT_SERVING)
+        await self._server.start()
+        if self._probe:
+            await self._probe.start()
+        if config.port_file:
+            partial = config.port_file.with_suffix(".partial")
+            partial.write_text(f"{self.port}\n")
+            partial.replace(config.port_file)
+        return self.port
+
+    async def set_serving(self, serving: bool = True) -> None:
+        """Says through health whether requests are answered."""
+        await self._health.set(self.service, SERVING if serving else NOT_SERVING)
+
+    async def stop(self) -> None:
+        """Drains: health says NOT_SERVING, new calls are refused, calls in flight finish."""
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(self.config.grace)
+        if self._probe:
+            await self._probe.stop(0)
+
+    async def run_until_signal(self) -> None:
+        """Serves until SIGTERM or SIGINT, then drains. A second signal ends at once."""
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def ask() -> None:
+            if stop.is_set():
+                os._exit(130)
+            stop.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, ask)
+        await stop.wait()
+        log.info("draining: up to %.0f s for calls in flight", self.config.grace)
+        await self.stop()
+
+
+def _bind(server: grpc.aio.Server, address: str, tls: Tls | None) -> int:
+    try:
+        if tls is None:
+            port = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, tls.server_credentials())
+    except RuntimeError as error:
+        raise BindError(
+            f"cannot listen on {address}: is the port taken, or the address not this host's?"
+        ) from error
+    if port == 0:
+        raise BindError(f"cannot listen on {address}: is the port taken?")
+    return int(port)
+
+
+class StatusInterceptor(grpc.aio.ServerInterceptor):
+    """The one place where exceptions become status codes.
+
+    A `StatusError` becomes its code with ErrorInfo; whatever else a handler raises is a
+    defect: INTERNAL with the exception's type alone, the traceback in the server's log.
+    """
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler:
+        """Wraps the handler that the call is for."""
+        handler: Any = await continuation(handler_call_details)
+        if handler is None or handler_call_details.method.startswith(_OPEN_TO_ALL):
+            return handler
+        if handler.unary_unary:
+            return grpc.unary_unary_rpc_method_handler(
+                _guard_unary(handler.unary_unary),
+                handler.request_deserializer,
+                handler.response_serializer,
+            )
+        if handler.stream_stream:
+            return grpc.stream_stream_rpc_method_handler(
+                _guard_stream(handler.stream_stream),
+                handler.request_deserializer,
+                handler.response_serializer,
+            )
+        return handler  # type: ignore[no-any-return]
+
+
+class TokenInterceptor(grpc.aio.ServerInterceptor):
+    """Refuses calls without the bearer token; health is open so that probes work."""
+
+    def __init__(self, token: str) -> None:
+        self._expected = f"Bearer {token}".encode()
+
+        async def deny(_: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+            error = Unauthenticated(
+                "bad_token",
+                "the bearer token is missing or wrong: set --token-file or LYNCEUS_TOKEN",
+            )
+            await _abort(context, error)
+
+        self._deny = grpc.unary_unary_rpc_method_handler(deny)
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler:
+        """Lets the call through or answers UNAUTHENTICATED."""
+        if handler_call_details.method.startswith(_OPEN_TO_ALL):
+            return await continuation(handler_call_details)
+        given: Iterable[tuple[str, str | bytes]] = handler_call_details.invocation_metadata or ()
+        for key, value in given:
+            if key == "authorization":
+                data = value.encode() if isinstance(value, str) else value
+                if hmac.compare_digest(data, self._expected):
+                    return await continuation(handler_call_details)
+        return self._deny
+
+
+async def _abort(context: Any, error: StatusError) -> None:
+    await context.abort(error.code, str(error), trailing_metadata=trailing_metadata(error))
+
+
+def _status_of(error: Exception) -> StatusError:
+    if isinstance(error, StatusError):
+        return error
+    log.error("a handler failed", exc_info=error)
+    return InternalFailure(
+        "internal_error", f"{type(error).__name__} in the server; its log has the traceback"
+    )
+
+
+def _guard_unary(handler: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Any]:
+    async def guarded(request: Any, context: Any) -> Any:
+        try:
+            return await handler(request, context)
+        except Exception as error:
+            if isinstance(error, grpc.aio.AbortError):
+                raise
+            await _abort(context, _status_of(error))
+
+    return guarded
+
+
+def _guard_stream(
+    handler: Callable[[Any, Any], AsyncIterator[Any]],
+) -> Callable[[Any, Any], AsyncIterator[Any]]:
+    async def guarded(requests: Any, context: Any) -> AsyncIterator[Any]:
+        try:
+            async for response in handler(requests, context):
+                yield response
+        except Exception as error:
+            if isinstance(error, grpc.aio.AbortError):
+                raise
+            await _abort(context, _status_of(error))
+
+    return guarded

@@ -1,0 +1,1 @@
+"""ScorerService: extraction rules, judges and metrics."""

@@ -1,0 +1,5 @@
+"""Runs the command line: `python -m scorer`."""
+
+from scorer.cli import main
+
+main()
