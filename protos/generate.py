@@ -17,12 +17,14 @@ CONTRACTS = ("lynceus/model/v1/model.proto", "lynceus/scorer/v1/scorer.proto")
 def generate(out: Path) -> None:
     """Writes *_pb2.py, *_pb2.pyi, *_pb2_grpc.py and *_pb2_grpc.pyi below `out`."""
     include = Path(grpc_tools.__file__).parent / "_proto"
+    scripts = Path(sys.executable).parent
     arguments = [
         "protoc",
         f"-I{ROOT}",
         f"-I{include}",
         f"--python_out={out}",
         f"--grpc_python_out={out}",
+        *(f"--plugin=protoc-gen-{name}={scripts / f'protoc-gen-{name}'}" for name in ("mypy", "mypy_grpc")),
         f"--mypy_out=quiet:{out}",
         f"--mypy_grpc_out=quiet:{out}",
         *CONTRACTS,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from google.protobuf import json_format
 
+from lynceus.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import Row, RowSource
 from orchestrator.samples import Sample, Variant
 
@@ -66,5 +67,5 @@ def metric(
     for labels in by:
         spec.by.add(labels=labels)
     if params:
-        spec.params.update(params)
+        json_format.ParseDict(dict(params), spec.params)
     return spec

@@ -48,9 +48,7 @@ def scored(
     scores: Mapping[str, float] | None = None,
 ) -> pb.Verdict:
     """Returns the verdict of an answer that was extracted and compared."""
-    verdict = pb.Verdict(
-        outcome=Outcome.SCORED, extracted=extracted, score=score, reason=reason, scores=scores or {}
-    )
+    verdict = pb.Verdict(outcome=Outcome.SCORED, extracted=extracted, score=score, reason=reason, scores=scores or {})
     if span:
         verdict.span.start, verdict.span.end = span
     return verdict

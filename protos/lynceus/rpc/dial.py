@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -109,11 +109,9 @@ def check_size(request: Message, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
         )
 
 
-async def is_serving(
-    channel: grpc.aio.Channel, service: str = "", *, timeout: float = 5.0
-) -> bool:
+async def is_serving(channel: grpc.aio.Channel, service: str = "", *, timeout: float = 5.0) -> bool:
     """Whether the peer's health service says SERVING for `service`; False if it cannot be asked."""
-    stub = health_pb2_grpc.HealthStub(channel)
+    stub: Any = health_pb2_grpc.HealthStub(channel)
     try:
         reply = await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=timeout)
     except grpc.aio.AioRpcError:

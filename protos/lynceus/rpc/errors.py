@@ -175,9 +175,7 @@ class CallError(Exception):
 
 def trailing_metadata(error: StatusError) -> tuple[tuple[str, bytes], ...]:
     """Returns the trailing metadata that carries a failure's google.rpc.Status."""
-    info = error_details_pb2.ErrorInfo(
-        reason=error.reason, domain=ERROR_DOMAIN, metadata=error.metadata
-    )
+    info = error_details_pb2.ErrorInfo(reason=error.reason, domain=ERROR_DOMAIN, metadata=error.metadata)
     detail = any_pb2.Any()
     detail.Pack(info)
     status = status_pb2.Status(code=error.code.value[0], message=str(error), details=[detail])

@@ -40,15 +40,15 @@ class Tls:
         Raises:
             SecurityError: If a file is missing or cannot be read.
         """
-        if self.certificate is None or self.key is None:
+        certificate, key, ca = self.certificate, self.key, self.ca
+        if certificate is None or key is None:
             raise SecurityError("TLS needs both --tls-cert and --tls-key")
-        files = [path for path in (self.certificate, self.key, self.ca) if path]
+        files = [path for path in (certificate, key, ca) if path]
         seen = [_stamp(files)]
 
         def read() -> grpc.ServerCertificateConfiguration:
-            return grpc.ssl_server_certificate_configuration(
-                [(_read(self.key), _read(self.certificate))], _read(self.ca)
-            )
+            pair = (_read(key), _read(certificate))
+            return grpc.ssl_server_certificate_configuration([pair], _read(ca) if ca else None)
 
         def renew() -> grpc.ServerCertificateConfiguration | None:
             try:
@@ -61,9 +61,7 @@ class Tls:
             seen[0] = stamp
             return fresh
 
-        return grpc.dynamic_ssl_server_credentials(
-            read(), renew, require_client_authentication=self.ca is not None
-        )
+        return grpc.dynamic_ssl_server_credentials(read(), renew, ca is not None)  # type: ignore[arg-type]
 
     def channel_credentials(self) -> grpc.ChannelCredentials:
         """Returns a client's credentials.
@@ -74,7 +72,7 @@ class Tls:
         if (self.certificate is None) != (self.key is None):
             raise SecurityError("a client certificate needs both --tls-cert and --tls-key")
         return grpc.ssl_channel_credentials(
-            _read(self.ca), _read(self.key), _read(self.certificate)
+            *(_read(path) if path else None for path in (self.ca, self.key, self.certificate))
         )
 
 
@@ -85,8 +83,7 @@ def read_token(file: Path | None) -> str | None:
         SecurityError: If the file cannot be read or either source is empty.
     """
     if file is not None:
-        data = _read(file)
-        token = data.decode("utf-8", "replace").strip() if data else ""
+        token = _read(file).decode("utf-8", "replace").strip()
         source = f"token file {file}"
     else:
         if TOKEN_VARIABLE not in os.environ:
@@ -99,9 +96,7 @@ def read_token(file: Path | None) -> str | None:
     return token
 
 
-def _read(path: Path | None) -> bytes | None:
-    if path is None:
-        return None
+def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
@@ -113,5 +108,3 @@ def _stamp(paths: list[Path]) -> list[tuple[int, int]]:
         return [(s.st_mtime_ns, s.st_ino) for s in (path.stat() for path in paths)]
     except OSError as error:
         raise SecurityError(f"cannot read {error.filename}: {error.strerror}") from error
-
-

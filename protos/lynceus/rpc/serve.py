@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
 _OPEN_TO_ALL = ("/grpc.health.v1.Health/",)
 
 
@@ -67,9 +68,7 @@ class Server:
         add: Registers the servicer, for example a generated `add_..._to_server`, bound.
     """
 
-    def __init__(
-        self, config: ServerConfig, service: str, add: Callable[[grpc.aio.Server], None]
-    ) -> None:
+    def __init__(self, config: ServerConfig, service: str, add: Callable[[grpc.aio.Server], None]) -> None:
         self.config = config
         self.service = service
         self.port = 0
@@ -150,9 +149,7 @@ def _bind(server: grpc.aio.Server, address: str, tls: Tls | None) -> int:
         else:
             port = server.add_secure_port(address, tls.server_credentials())
     except RuntimeError as error:
-        raise BindError(
-            f"cannot listen on {address}: is the port taken, or the address not this host's?"
-        ) from error
+        raise BindError(f"cannot listen on {address}: is the port taken, or the address not this host's?") from error
     if port == 0:
         raise BindError(f"cannot listen on {address}: is the port taken?")
     return int(port)
@@ -167,11 +164,11 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]],
+        continuation: Continuation,
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler:
+    ) -> Any:
         """Wraps the handler that the call is for."""
-        handler: Any = await continuation(handler_call_details)
+        handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method.startswith(_OPEN_TO_ALL):
             return handler
         if handler.unary_unary:
@@ -186,7 +183,7 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
                 handler.request_deserializer,
                 handler.response_serializer,
             )
-        return handler  # type: ignore[no-any-return]
+        return handler
 
 
 class TokenInterceptor(grpc.aio.ServerInterceptor):
@@ -202,13 +199,13 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
             )
             await _abort(context, error)
 
-        self._deny = grpc.unary_unary_rpc_method_handler(deny)
+        self._deny: Any = grpc.unary_unary_rpc_method_handler(deny)
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]],
+        continuation: Continuation,
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler:
+    ) -> Any:
         """Lets the call through or answers UNAUTHENTICATED."""
         if handler_call_details.method.startswith(_OPEN_TO_ALL):
             return await continuation(handler_call_details)
@@ -229,9 +226,7 @@ def _status_of(error: Exception) -> StatusError:
     if isinstance(error, StatusError):
         return error
     log.error("a handler failed", exc_info=error)
-    return InternalFailure(
-        "internal_error", f"{type(error).__name__} in the server; its log has the traceback"
-    )
+    return InternalFailure("internal_error", f"{type(error).__name__} in the server; its log has the traceback")
 
 
 def _guard_unary(handler: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Any]:

@@ -1,0 +1,48 @@
+# The README's two commands are `make demo` and `make test`; the rest is for those who change things.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+WORKERS ?= 2
+
+.PHONY: setup demo test check bench images protos format clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[transformers,openai,captions,inspect,dev]'
+	touch $(STAMP)
+
+# The main job on the embedded default: no endpoint, no data, no network.
+demo: setup
+	$(BIN)/orchestrator eval --task vstar_bench --task marvel --synthetic --limit 40 --run runs/demo
+
+test: setup
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/buf lint protos
+	$(BIN)/buf format --diff --exit-code protos
+	$(BIN)/python -m pytest -p no:xdist tests/protos/test_contracts.py
+
+bench: setup
+	$(BIN)/python -m bench
+
+images:
+	docker/build
+
+protos: setup
+	$(BIN)/buf format --write protos
+	$(BIN)/python protos/generate.py
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,279 @@
+"""Serving and dialling over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from typing import Any
+
+import click
+import grpc
+import pytest
+from click.testing import CliRunner
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from loopback import SERVICE, Authority, generate, say
+
+from lynceus import rpc
+from lynceus.outcomes import Outcome
+from lynceus.rpc.options import client_options, server_options
+
+
+def address(server: rpc.Server) -> str:
+    return f"127.0.0.1:{server.port}"
+
+
+async def test_round_trip_of_sixty_megabytes(served: Any) -> None:
+    text = "x" * (60 * 1024 * 1024)
+    async with served() as (server, _), rpc.dial(address(server)) as channel:
+        response = await rpc.call(generate(channel), say(text), timeout=60)
+    assert len(response.parts[0].text) == len(text)
+
+
+async def test_oversize_request_is_refused_before_it_is_sent(served: Any) -> None:
+    async with served() as (server, servicer), rpc.dial(address(server)) as channel:
+        with pytest.raises(rpc.CallError) as caught:
+            await rpc.call(generate(channel), say("x" * rpc.MAX_MESSAGE_BYTES), timeout=5)
+        with pytest.raises(rpc.CallError, match="limit is 100"):
+            await rpc.call(generate(channel), say("x" * 101), timeout=5, max_bytes=100)
+    assert caught.value.reason == "request_too_large"
+    assert caught.value.consequence.outcome is Outcome.REJECTED
+    assert caught.value.consequence.retries == 0
+    assert servicer.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "retries"),
+    [
+        (rpc.InvalidRequest, Outcome.REJECTED, 0),
+        (rpc.OutOfRange, Outcome.REJECTED, 0),
+        (rpc.Unsupported, Outcome.REJECTED, 0),
+        (rpc.Denied, Outcome.REFUSED, 0),
+        (rpc.Overloaded, Outcome.FAILED, None),
+    ],
+)
+async def test_exception_to_status_to_consequence(
+    served: Any, error: type[rpc.StatusError], outcome: Outcome, retries: int | None
+) -> None:
+    async with served() as (server, _), rpc.dial(address(server)) as channel:
+        with pytest.raises(rpc.CallError) as caught:
+            await rpc.call(generate(channel), say(error.__name__), timeout=5)
+    assert caught.value.code is error.code
+    assert caught.value.reason == "asked_for"
+    assert caught.value.metadata == {"limit": "7"}
+    assert str(caught.value) == f"{error.__name__} was asked for"
+    assert caught.value.consequence.outcome is outcome
+    assert caught.value.consequence.retries == retries
+
+
+async def test_a_defect_is_internal_and_tells_no_secret(served: Any) -> None:
+    async with served() as (server, _), rpc.dial(address(server)) as channel:
+        with pytest.raises(rpc.CallError) as caught:
+            await rpc.call(generate(channel), say("defect"), timeout=5)
+    assert caught.value.code is grpc.StatusCode.INTERNAL
+    assert caught.value.reason == "internal_error"
+    assert "ZeroDivisionError" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_every_status_has_a_consequence() -> None:
+    missing = set(grpc.StatusCode) - {grpc.StatusCode.OK} - set(rpc.CONSEQUENCES)
+    assert not missing
+    assert all(c.outcome in (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED) for c in rpc.CONSEQUENCES.values())
+
+
+async def test_health_has_two_names(served: Any) -> None:
+    async with served() as (server, _), rpc.dial(address(server)) as channel:
+        assert await rpc.is_serving(channel)
+        assert await rpc.is_serving(channel, SERVICE)
+        await server.set_serving(False)
+        assert await rpc.is_serving(channel)
+        assert not await rpc.is_serving(channel, SERVICE)
+        assert not await rpc.is_serving(channel, "no.such.Service")
+
+
+async def test_reflection_lists_the_service(served: Any) -> None:
+    async with served() as (server, _), rpc.dial(address(server)) as channel:
+        stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
+        request = reflection_pb2.ServerReflectionRequest(list_services="")
+        async for reply in stub.ServerReflectionInfo(iter([request])):
+            names = {service.name for service in reply.list_services_response.service}
+            break
+    assert {SERVICE, "grpc.health.v1.Health"} <= names
+
+
+async def test_token_is_asked_for_but_not_of_health(served: Any) -> None:
+    config = rpc.ServerConfig(token="s3cret-token", grace=1.0)
+    async with served(config) as (server, servicer), rpc.dial(address(server)) as channel:
+        assert await rpc.is_serving(channel, SERVICE)
+        for token in (None, "wrong", "s3cret-toke"):
+            metadata = rpc.Credentials(token=token).metadata
+            with pytest.raises(rpc.CallError) as caught:
+                await rpc.call(generate(channel), say("hi"), timeout=5, metadata=metadata)
+            assert caught.value.code is grpc.StatusCode.UNAUTHENTICATED
+            assert caught.value.consequence.abort
+            assert "s3cret" not in str(caught.value)
+        assert servicer.calls == 0
+        credentials = rpc.Credentials(token="s3cret-token")
+        assert "s3cret" not in repr(credentials)
+        assert "s3cret" not in repr(config)
+        response = await rpc.call(generate(channel), say("hi"), timeout=5, metadata=credentials.metadata)
+    assert response.parts[0].text == "hi"
+
+
+async def test_tls_and_mtls(served: Any, authority: Authority) -> None:
+    cert, key = authority.issue("server")
+    client_cert, client_key = authority.issue("client")
+    config = rpc.ServerConfig(tls=rpc.Tls(cert, key, authority.path), health_port=free_port(), grace=1.0)
+    async with served(config) as (server, _):
+        with_certificate = rpc.Credentials(tls=rpc.Tls(client_cert, client_key, authority.path))
+        async with rpc.dial(address(server), with_certificate) as channel:
+            response = await rpc.call(generate(channel), say("hi"), timeout=5)
+            assert response.parts[0].text == "hi"
+        for credentials in (rpc.Credentials(tls=rpc.Tls(ca=authority.path)), rpc.PLAIN):
+            async with rpc.dial(address(server), credentials) as channel:
+                with pytest.raises(rpc.CallError) as caught:
+                    await rpc.call(generate(channel), say("hi"), timeout=5)
+                assert caught.value.code is grpc.StatusCode.UNAVAILABLE
+        async with rpc.dial(f"127.0.0.1:{config.health_port}") as channel:
+            assert await rpc.is_serving(channel, SERVICE)
+            with pytest.raises(rpc.CallError) as caught:
+                await rpc.call(generate(channel), say("hi"), timeout=5)
+            assert caught.value.code is grpc.StatusCode.UNIMPLEMENTED
+
+
+async def test_a_renewed_certificate_is_served_without_a_restart(served: Any, authority: Authority) -> None:
+    cert, key = authority.issue("server")
+    async with served(rpc.ServerConfig(tls=rpc.Tls(cert, key), grace=1.0)) as (server, _):
+        successor = Authority(authority.folder, "next authority")
+        trusting_next = rpc.Credentials(tls=rpc.Tls(ca=successor.path))
+        async with rpc.dial(address(server), trusting_next) as channel:
+            with pytest.raises(rpc.CallError):
+                await rpc.call(generate(channel), say("hi"), timeout=5)
+        successor.issue("server")
+        async with rpc.dial(address(server), trusting_next) as channel:
+            response = await rpc.call(generate(channel), say("renewed"), timeout=5)
+    assert response.parts[0].text == "renewed"
+
+
+async def test_calls_in_flight_finish_while_the_server_drains(served: Any) -> None:
+    async with served() as (server, _), rpc.dial(address(server)) as channel:
+        slow = asyncio.ensure_future(rpc.call(generate(channel), say("sleep 0.5"), timeout=10))
+        await asyncio.sleep(0.2)
+        stopping = asyncio.ensure_future(server.stop())
+        response = await slow
+        await stopping
+        with pytest.raises(rpc.CallError) as caught:
+            await rpc.call(generate(channel), say("late"), timeout=2)
+    assert response.parts[0].text == "sleep 0.5"
+    assert caught.value.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
+@pytest.mark.slow
+async def test_a_call_of_a_minute_survives_the_keepalive(served: Any) -> None:
+    async with served() as (server, _), rpc.dial(address(server)) as channel:
+        response = await rpc.call(generate(channel), say("sleep 62"), timeout=90)
+    assert response.parts[0].text == "sleep 62"
+
+
+async def test_a_taken_port_is_a_clear_error(served: Any) -> None:
+    async with served() as (server, _):
+        with pytest.raises(rpc.BindError, match="cannot listen on"):
+            async with served(rpc.ServerConfig(port=server.port)):
+                pass
+
+
+async def test_the_port_file_holds_the_port(served: Any, tmp_path: Any) -> None:
+    config = rpc.ServerConfig(port_file=tmp_path / "port", grace=1.0)
+    async with served(config) as (server, _):
+        assert int((tmp_path / "port").read_text()) == server.port
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+_PROGRAM = """
+import asyncio
+from loopback import Obedient, SERVICE
+from lynceus import rpc
+from lynceus.model.v1 import model_pb2_grpc
+from pathlib import Path
+import sys
+
+async def main():
+    servicer = Obedient()
+    add = lambda s: model_pb2_grpc.add_ModelServiceServicer_to_server(servicer, s)
+    server = rpc.Server(rpc.ServerConfig(port_file=Path(sys.argv[1])), SERVICE, add)
+    await server.start()
+    await server.set_serving()
+    await server.run_until_signal()
+
+asyncio.run(main())
+"""
+
+
+async def test_sigterm_drains_a_process(tmp_path: Any) -> None:
+    port_file = tmp_path / "port"
+    process = subprocess.Popen([sys.executable, "-c", _PROGRAM, str(port_file)], cwd=os.path.dirname(__file__))  # noqa: PTH120
+    try:
+        while not port_file.exists():
+            assert process.poll() is None
+            await asyncio.sleep(0.05)
+        async with rpc.dial(f"127.0.0.1:{port_file.read_text().strip()}") as channel:
+            slow = asyncio.ensure_future(rpc.call(generate(channel), say("sleep 1"), timeout=10))
+            await asyncio.sleep(0.4)
+            process.send_signal(signal.SIGTERM)
+            assert (await slow).parts[0].text == "sleep 1"
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
+
+
+@click.command()
+@server_options(50051)
+def serve_command(config: rpc.ServerConfig) -> None:
+    click.echo(repr(config))
+
+
+@click.command()
+@client_options
+def client_command(credentials: rpc.Credentials) -> None:
+    click.echo(repr(credentials))
+
+
+def test_options_never_show_a_token_and_refuse_half_a_pair(tmp_path: Any) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cret\n")
+    for command in (serve_command, client_command):
+        done = CliRunner().invoke(command, ["--token-file", str(token)])
+        assert done.exit_code == 0
+        assert "s3cret" not in done.output
+        token.write_text("s3cret\n")
+    empty = tmp_path / "empty"
+    empty.touch()
+    done = CliRunner().invoke(client_command, ["--token-file", str(empty)])
+    assert done.exit_code == 2
+    assert "is empty" in done.output
+    done = CliRunner().invoke(serve_command, ["--tls-cert", str(token)])
+    assert done.exit_code == 2
+    assert "--tls-key" in done.output
+
+
+def test_token_from_the_environment() -> None:
+    done = CliRunner().invoke(client_command, [], env={"LYNCEUS_TOKEN": "bad\x01token"})
+    assert done.exit_code == 2
+    assert "header" in done.output
+
+
+async def test_health_stub_by_hand(served: Any) -> None:
+    async with served() as (server, _), rpc.dial(address(server)) as channel:
+        stub: Any = health_pb2_grpc.HealthStub(channel)
+        reply = await stub.Check(health_pb2.HealthCheckRequest(service=SERVICE))
+    assert reply.status == health_pb2.HealthCheckResponse.SERVING
