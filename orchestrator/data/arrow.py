@@ -1,0 +1,96 @@
+"""Rows of `datasets`: a hub id, or a folder written by `save_to_disk`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.data.digest import digest_files
+from orchestrator.data.images import image_bytes
+from orchestrator.data.rows import DataError, Row, RowSource
+from orchestrator.data.table import Table
+
+if TYPE_CHECKING:
+    import datasets
+
+_BATCH = 256
+
+
+def open_hub(name: str, table: Table) -> RowSource:
+    """Opens a hub id, "owner/name" or "owner/name@revision"; the revision found is part of origin and digest."""
+    import datasets
+    import httpx
+    from huggingface_hub.errors import HfHubHTTPError
+
+    name, _, revision = name.partition("@")
+    try:
+        builder = datasets.load_dataset_builder(name, table.config, revision=revision or None)
+        builder.download_and_prepare()
+        dataset = builder.as_dataset(split=table.split)
+    except (OSError, ValueError, httpx.HTTPError, HfHubHTTPError, datasets.exceptions.DatasetsError) as error:
+        cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise DataError(
+            f"data set {name} cannot be read from the hub ({cause}); where there is a network, "
+            f"`hf download --repo-type dataset {name} --local-dir DIR` fetches it, and `--data DIR` reads it; "
+            "`--synthetic` needs no data at all"
+        ) from error
+    commit = builder.hash or "unknown"
+    digest = f"hub:{name}@{commit}:{table.config or 'default'}:{table.split}"
+    return _source(dataset, table, where=f"data set {name}", origin=f"{name}@{commit}", digest=digest, root=Path())
+
+
+def open_saved(folder: Path, table: Table) -> RowSource:
+    """Opens a folder written by `Dataset.save_to_disk` or `DatasetDict.save_to_disk`."""
+    import datasets
+
+    try:
+        loaded = datasets.load_from_disk(str(folder))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{folder} cannot be read as a saved data set: {error}") from error
+    if isinstance(loaded, datasets.DatasetDict):
+        if table.split not in loaded:
+            raise DataError(f"{folder} has no split {table.split}: it has {', '.join(loaded)}")
+        loaded = loaded[table.split]
+    files = [(str(file.relative_to(folder)), file) for file in folder.rglob("*") if file.is_file()]
+    return _source(loaded, table, where=str(folder), origin=folder.name, digest=digest_files(files), root=folder)
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether a folder was written by `save_to_disk`."""
+    return (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file()
+
+
+def _source(dataset: datasets.Dataset, table: Table, *, where: str, origin: str, digest: str, root: Path) -> RowSource:
+    import datasets
+
+    table.check_columns(where, dataset.column_names)
+    dataset = dataset.with_format(None)
+    pictures = {name for name, kind in dataset.features.items() if isinstance(kind, datasets.Image)}
+    for name in pictures:
+        # The file's own bytes: decoding and encoding again would change what is measured.
+        dataset = dataset.cast_column(name, datasets.Image(decode=False))
+    fields = dataset.remove_columns(sorted(pictures | (set(table.images) & set(dataset.column_names))))
+
+    def iterate() -> Iterator[Row]:
+        columns = {name: dataset.select_columns([name]) for name in table.images if name in dataset.column_names}
+        position = 0
+        for batch in fields.iter(batch_size=_BATCH):
+            for cells in zip(*batch.values(), strict=True):
+                values = dict(zip(batch, cells, strict=True))
+                yield _row(table, where, position, values, columns, root)
+                position += 1
+
+    return RowSource(origin=origin, digest=digest, count=len(dataset), iterate=iterate)
+
+
+def _row(
+    table: Table, where: str, position: int, values: dict[str, Any], columns: dict[str, datasets.Dataset], root: Path
+) -> Row:
+    def load(column: str) -> bytes | None:
+        if column not in columns:
+            return None
+        # A path in such a table was written by `datasets` itself on this machine.
+        return image_bytes(columns[column][position][column], root, anywhere=True)
+
+    return Row(table.read(where, position + 1, values), load)

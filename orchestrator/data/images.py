@@ -1,0 +1,55 @@
+"""Images of rows: from the forms in which tables hold them to the encoded file's own bytes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from orchestrator.data.rows import DataError, Row
+from orchestrator.samples import BadRowError
+
+
+def image_bytes(value: Any, root: Path, *, anywhere: bool = False) -> bytes | None:
+    """Returns the encoded image that a cell holds, None if it holds none.
+
+    Args:
+        value: Bytes, a path, or the Hugging Face Image struct {"bytes", "path"}.
+        root: Folder that paths are relative to.
+        anywhere: Whether a path may lead out of `root`. A table from elsewhere must not be able
+            to send any file of this machine to a model.
+
+    Raises:
+        DataError: There is a path and the file cannot be read, or it leads out of `root`.
+    """
+    if isinstance(value, dict):
+        value = value.get("path") if value.get("bytes") is None else value["bytes"]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise DataError(f"an image column holds {type(value).__name__}, not bytes or a path")
+    path = Path(os.path.normpath(root / value))
+    if not anywhere and not path.is_relative_to(os.path.normpath(root)):
+        raise DataError(f"image {value} leads out of {root}; image paths must stay inside the data's folder")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"image {path} cannot be read: {error.strerror or error}") from error
+
+
+def row_image(row: Row, column: str = "image") -> bytes:
+    """Returns a row's image for a call.
+
+    Raises:
+        BadRowError: There is none ("no_image") or it cannot be read ("unreadable_image"): the
+            sample is rejected and the run goes on.
+    """
+    try:
+        data = row.image(column)
+    except DataError as error:
+        raise BadRowError("unreadable_image", str(error)) from error
+    if not data:
+        raise BadRowError("no_image", f"the row has no image in column {column}")
+    return data

@@ -1,0 +1,60 @@
+"""The one way to open a benchmark's data, whatever form its users have it in."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from orchestrator.data.rows import DataError, RowSource
+from orchestrator.data.table import Table
+
+FORMS = (
+    "a hub id (owner/name or owner/name@revision), a folder written by datasets' save_to_disk, a parquet file or "
+    "a folder of them, or a JSONL, JSON or CSV table whose image column holds paths relative to the table's folder"
+)
+"""What every benchmark takes, in words."""
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
+
+
+def open_rows(data: str | Path | None, table: Table, *, image_root: Path | None = None) -> RowSource:
+    """Opens data for a benchmark, lazily: no image is read before it is asked for.
+
+    Args:
+        data: What `--data` was given, one of `FORMS`; None means the table's hub id.
+        table: What the benchmark needs of it.
+        image_root: Folder that a text table's image paths are relative to; the table's own by default.
+
+    Raises:
+        DataError: It is not there, cannot be read, or lacks columns.
+    """
+    from orchestrator.data import arrow, parquet, textual
+
+    path = Path(data or table.hub).expanduser()
+    if data is None or not path.exists():
+        if not _HUB_ID.fullmatch(str(data or table.hub)) or path.suffix in (".parquet", *textual.SUFFIXES):
+            raise DataError(f"no data at {path}; --data takes {FORMS}")
+        return arrow.open_hub(str(data or table.hub), table)
+    if path.is_dir():
+        if arrow.is_saved(path):
+            return arrow.open_saved(path, table)
+        if next(path.rglob("*.parquet"), None):
+            return parquet.open_parquet(path, table)
+        return textual.open_text(_table_file(path), table, root=image_root)
+    if path.suffix == ".parquet":
+        return parquet.open_parquet(path, table)
+    if path.suffix in textual.SUFFIXES:
+        return textual.open_text(path, table, root=image_root)
+    raise DataError(f"{path} is of no known form; --data takes {FORMS}")
+
+
+def _table_file(folder: Path) -> Path:
+    """Returns the one table of a folder with images."""
+    from orchestrator.data.textual import SUFFIXES
+
+    files = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES)
+    named = [file for file in files if file.stem == "metadata"] or files
+    if len(named) != 1:
+        found = ", ".join(file.name for file in files) or "none"
+        raise DataError(f"{folder} should hold one table (JSONL, JSON or CSV) and has {found}; name the file itself")
+    return named[0]

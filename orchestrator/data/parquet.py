@@ -1,0 +1,164 @@
+"""Rows of parquet files: columns batch by batch, images one small batch at a time on demand."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from orchestrator.data.digest import digest_files
+from orchestrator.data.images import image_bytes
+from orchestrator.data.rows import DataError, Row, RowSource
+from orchestrator.data.table import Table
+
+_FIELD_ROWS = 256
+_IMAGE_BYTES = 8 << 20
+_KEPT_BATCHES = 4
+_KEPT_CURSORS = 4
+
+
+def open_parquet(data: Path, table: Table) -> RowSource:
+    """Opens a parquet file, or a folder of them (those of the split, in the order of their names)."""
+    files = [data] if data.is_file() else split_files(data, table.split)
+    counts: list[int] = []
+    for file in files:
+        parquet = _opened(file)
+        table.check_columns(str(file), parquet.schema_arrow.names)
+        counts.append(parquet.metadata.num_rows)
+    names = [(data.name if data.is_file() else str(file.relative_to(data))) for file in files]
+
+    def iterate() -> Iterator[Row]:
+        images = _Images(files)
+        number = 0
+        for index, file in enumerate(files):
+            for position, values in enumerate(_fields(file)):
+                number += 1
+                yield _row(table, file, number, values, images, index, position)
+
+    return RowSource(
+        origin=data.name, digest=digest_files(zip(names, files, strict=True)), count=sum(counts), iterate=iterate
+    )
+
+
+def split_files(folder: Path, split: str) -> list[Path]:
+    """Returns the parquet files of a split: those with the split's name as a word in their path, else all."""
+    files = sorted(folder.rglob("*.parquet"))
+    word = re.compile(rf"(^|[^a-z0-9]){re.escape(split)}([^a-z0-9]|$)", re.IGNORECASE)
+    return [file for file in files if word.search(str(file.relative_to(folder)))] or files
+
+
+def _opened(file: Path) -> pq.ParquetFile:
+    try:
+        # The buffer keeps pyarrow from reading a row group's whole column chunk at once.
+        return pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{file} cannot be read as parquet: {error}") from error
+
+
+def _fields(file: Path) -> Iterator[dict[str, Any]]:
+    parquet = _opened(file)
+    names = [one.name for one in parquet.schema_arrow if not _holds_bytes(one.type)]
+    for batch in parquet.iter_batches(batch_size=_FIELD_ROWS, columns=names):
+        yield from batch.to_pylist()
+
+
+def _holds_bytes(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_holds_bytes(kind.field(i).type) for i in range(kind.num_fields))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _holds_bytes(kind.value_type)
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _row(
+    table: Table, file: Path, number: int, values: dict[str, Any], images: _Images, index: int, position: int
+) -> Row:
+    fields = table.read(str(file), number, values)
+
+    def load(column: str) -> bytes | None:
+        if images.has(index, column):
+            return image_bytes(images.cell(index, column, position), file.parent)
+        return image_bytes(table.image_path(fields), file.parent) if table.image_path else None
+
+    return Row(fields, load)
+
+
+class _Images:
+    """Cells of image columns, cheap when asked for in about the order of the rows.
+
+    Holds a few cursors, each over one column of one row group, and of each the last few
+    batches; a batch is as many rows as make about 8 MiB. Asking further back starts the row
+    group again. Safe to use from several threads.
+    """
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._files = files
+        self._cursors: OrderedDict[tuple[int, str, int], _Cursor] = OrderedDict()
+        self._starts: dict[int, list[int]] = {}
+        self._names: dict[int, set[str]] = {}
+        self._lock = threading.Lock()
+
+    def has(self, index: int, column: str) -> bool:
+        """Whether a file has this column."""
+        with self._lock:
+            self._describe(index)
+            return column in self._names[index]
+
+    def cell(self, index: int, column: str, position: int) -> Any:
+        """Returns the cell of the row at this position of the file."""
+        with self._lock:
+            starts = self._describe(index)
+            group = max(i for i, start in enumerate(starts) if start <= position)
+            key = (index, column, group)
+            offset = position - starts[group]
+            cursor = self._cursors.pop(key, None)
+            if cursor is None or offset < cursor.first:
+                cursor = _Cursor(_opened(self._files[index]), column, group)
+            self._cursors[key] = cursor
+            if len(self._cursors) > _KEPT_CURSORS:
+                self._cursors.popitem(last=False)
+            return cursor.cell(offset)
+
+    def _describe(self, index: int) -> list[int]:
+        if index not in self._starts:
+            parquet = _opened(self._files[index])
+            sizes = [parquet.metadata.row_group(i).num_rows for i in range(parquet.num_row_groups)]
+            self._starts[index] = [sum(sizes[:i]) for i in range(len(sizes))]
+            self._names[index] = set(parquet.schema_arrow.names)
+        return self._starts[index]
+
+
+class _Cursor:
+    """One column of one row group, read forwards."""
+
+    def __init__(self, parquet: pq.ParquetFile, column: str, group: int) -> None:
+        meta = parquet.metadata.row_group(group)
+        size = sum(
+            meta.column(i).total_uncompressed_size
+            for i in range(meta.num_columns)
+            if meta.column(i).path_in_schema.split(".")[0] == column
+        )
+        rows = max(1, min(_FIELD_ROWS, _IMAGE_BYTES * meta.num_rows // max(1, size)))
+        self._batches = parquet.iter_batches(batch_size=rows, row_groups=[group], columns=[column])
+        self._kept: deque[tuple[int, pa.RecordBatch]] = deque(maxlen=_KEPT_BATCHES)
+        self._end = 0
+
+    @property
+    def first(self) -> int:
+        """Offset of the first row that is still at hand."""
+        return self._kept[0][0] if self._kept else 0
+
+    def cell(self, offset: int) -> Any:
+        """Returns the cell at an offset into the row group, at or after `first`."""
+        while offset >= self._end:
+            batch = next(self._batches)
+            self._kept.append((self._end, batch))
+            self._end += batch.num_rows
+        start, batch = next(pair for pair in self._kept if pair[0] <= offset < pair[0] + pair[1].num_rows)
+        return batch.column(0)[offset - start].as_py()

@@ -1,0 +1,98 @@
+"""What a benchmark needs of its data, and the checks that its rows pass."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import NoneType
+from typing import Any
+
+from orchestrator.data.rows import DataError
+
+Kind = type | tuple[type, ...]
+"""int, str, float, bool, list, or object for anything; a tuple with NoneType where null is allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A benchmark's table: where it is by default and what it must hold.
+
+    Attributes:
+        hub: Hub id that is read without `--data`, "owner/name" or "owner/name@revision".
+        split: Split of a hub id, a saved folder or a folder of parquet files.
+        columns: Columns that must be there besides images, each with its kind.
+        images: Image columns.
+        config: Configuration of the hub id; None for its default.
+        image_path: For tables without an image column: the image's path from the row's other
+            columns, relative to the table's folder.
+    """
+
+    hub: str
+    split: str
+    columns: Mapping[str, Kind]
+    images: Sequence[str] = ("image",)
+    config: str | None = None
+    image_path: Callable[[Mapping[str, Any]], str] | None = field(default=None, repr=False)
+
+    def check_columns(self, where: str, present: Sequence[str]) -> None:
+        """Raises DataError unless every column is present; images may be found by path."""
+        wanted = [*self.columns, *(() if self.image_path else self.images)]
+        missing = [name for name in wanted if name not in present]
+        if missing:
+            raise DataError(
+                f"{where} has no column {', '.join(missing)}: it has {', '.join(present) or 'none'}; "
+                f"this benchmark needs {', '.join(wanted)}"
+            )
+
+    def read(self, where: str, number: int, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a row's fields with the required columns in their kind.
+
+        Args:
+            where: The file or id, for messages.
+            number: The row's number from 1, for messages.
+            values: The columns as read; text formats give numbers and lists as text.
+
+        Raises:
+            DataError: A column is missing in this row or its value is of another kind.
+        """
+        fields = {name: value for name, value in values.items() if name not in self.images}
+        for name, kind in self.columns.items():
+            if name not in fields:
+                raise DataError(f"{where}, row {number}, has no column {name}; every row needs one")
+            kinds = kind if isinstance(kind, tuple) else (kind,)
+            try:
+                fields[name] = _coerce(fields[name], kinds)
+            except ValueError:
+                names = " or ".join("null" if one is NoneType else one.__name__ for one in kinds)
+                raise DataError(
+                    f"{where}, row {number}, column {name}: {_short(fields[name])} is not {names}"
+                ) from None
+        return fields
+
+
+def _coerce(value: Any, kinds: tuple[type, ...]) -> Any:
+    """Returns the value in the first kind it fits, raises ValueError where it fits none."""
+    if object in kinds or (type(value) in kinds):
+        return value
+    if NoneType in kinds and value in ("", None):
+        return None
+    if value is None:
+        raise ValueError
+    for kind in kinds:
+        if kind is int and isinstance(value, str | float) and float(value).is_integer():
+            return int(value)
+        if kind is float and isinstance(value, str | int) and not isinstance(value, bool):
+            return float(value)
+        if kind is str and isinstance(value, int | float):
+            return str(value)
+        if kind is list and isinstance(value, str):
+            loaded = json.loads(value)
+            if isinstance(loaded, list):
+                return loaded
+    raise ValueError
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,123 @@
+"""Rows of JSONL, JSON and CSV files whose images lie in files beside them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from orchestrator.data.digest import digest_files
+from orchestrator.data.images import image_bytes
+from orchestrator.data.rows import DataError, Row, RowSource
+from orchestrator.data.table import Table
+
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
+"""Files read here."""
+
+_FILE_COLUMNS = ("file_name", "file", "path")
+"""Names under which image folders give a row's image path."""
+
+
+def open_text(file: Path, table: Table, *, root: Path | None = None) -> RowSource:
+    """Opens a JSONL, JSON (one array of objects) or CSV file.
+
+    An image column holds a path relative to `root`, the table's folder by default; without such
+    a column the first of file_name, file, path does, or the benchmark's own layout says it.
+    The digest covers the table and every image file it names that is there.
+    """
+    root = root or file.parent
+    first = next(_records(file), None)
+    if first is None:
+        raise DataError(f"{file} has no rows")
+    names = list(first)
+    column = next((name for name in (*table.images, *_FILE_COLUMNS) if name in names), None)
+    if column is not None and len(table.images) == 1:
+        names.append(table.images[0])
+    table.check_columns(str(file), names)
+
+    def cell(values: dict[str, Any], fields: dict[str, Any], name: str) -> Any:
+        if name in values:
+            return values[name]
+        if table.image_path:
+            return table.image_path(fields)
+        return values.get(column) if column else None
+
+    def iterate() -> Iterator[Row]:
+        for number, values in enumerate(_records(file), 1):
+            fields = table.read(str(file), number, values)
+
+            def load(name: str, values: dict[str, Any] = values, fields: dict[str, Any] = fields) -> bytes | None:
+                return image_bytes(cell(values, fields, name), root)
+
+            yield Row(fields, load)
+
+    count = 0
+    images: dict[str, Path] = {}
+    for number, values in enumerate(_records(file), 1):
+        count += 1
+        fields = table.read(str(file), number, values)
+        for name in table.images:
+            path = cell(values, fields, name)
+            if isinstance(path, str) and path and (root / path).is_file():
+                images[path] = root / path
+    return RowSource(
+        origin=file.name, digest=digest_files([(file.name, file), *images.items()]), count=count, iterate=iterate
+    )
+
+
+def _records(file: Path) -> Iterator[dict[str, Any]]:
+    try:
+        if file.suffix in (".csv", ".tsv"):
+            yield from _csv(file)
+        elif file.suffix == ".json":
+            yield from _json(file)
+        else:
+            yield from _jsonl(file)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file} is not UTF-8: {error}") from error
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror or error}") from error
+
+
+def _csv(file: Path) -> Iterator[dict[str, Any]]:
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        reader = csv.DictReader(lines, delimiter="\t" if file.suffix == ".tsv" else ",")
+        for number, values in enumerate(reader, 1):
+            if None in values or None in values.values():
+                raise DataError(
+                    f"{file}, row {number}, does not have the {len(reader.fieldnames or ())} cells of the header"
+                )
+            yield values
+
+
+def _json(file: Path) -> Iterator[dict[str, Any]]:
+    try:
+        loaded = json.loads(file.read_text(encoding="utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise DataError(f"{file} is not JSON: {error}") from error
+    if not isinstance(loaded, list):
+        raise DataError(f"{file} is not a JSON array of objects")
+    for number, values in enumerate(loaded, 1):
+        yield _object(file, number, values)
+
+
+def _jsonl(file: Path) -> Iterator[dict[str, Any]]:
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                values = orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise DataError(f"{file}, line {number}, is not JSON: {error}") from error
+            yield _object(file, number, values)
+
+
+def _object(file: Path, number: int, values: Any) -> dict[str, Any]:
+    if not isinstance(values, dict):
+        raise DataError(f"{file}, row {number}, is not an object")
+    return values

@@ -1,0 +1,258 @@
+"""Rows of every form in which users have benchmark data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import NoneType
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.data.digest import digest_files
+from orchestrator.data.opening import open_rows
+from orchestrator.data.parquet import _Images
+from orchestrator.data.rows import DataError
+from orchestrator.data.table import Table
+from orchestrator.samples import BadRowError
+
+TABLE = Table(hub="owner/name", split="test", columns={"id": int, "text": str, "options": (list, NoneType)})
+IMAGES = [b"\x89PNG\r\n\x1a\n" + bytes([i]) * (i + 1) for i in range(7)]
+ROWS = [{"id": i, "text": f"row {i}", "options": None if i % 2 else ["a", "b"]} for i in range(7)]
+
+
+def write_parquet(path: Path, start: int = 0, end: int = 7, group: int = 2) -> None:
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    rows = [{**ROWS[i], "image": {"bytes": IMAGES[i], "path": f"{i}.png"}} for i in range(start, end)]
+    schema = pa.schema([("id", pa.int64()), ("text", pa.string()), ("options", pa.list_(pa.string())), ("image", kind)])
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, row_group_size=group)
+
+
+def check(source) -> None:
+    assert source.count == 7
+    rows = list(source)
+    assert [dict(row.fields) for row in rows] == ROWS
+    assert [row.image() for row in rows] == IMAGES
+    assert [row.image() for row in reversed(rows)] == IMAGES[::-1]
+    assert [row["id"] for row in source] == list(range(7))
+
+
+def test_parquet_file(tmp_path):
+    file = tmp_path / "rows.parquet"
+    write_parquet(file)
+    source = open_rows(file, TABLE)
+    check(source)
+    assert source.digest == hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def test_parquet_folder_reads_its_split_in_order(tmp_path):
+    (tmp_path / "data").mkdir()
+    write_parquet(tmp_path / "data" / "test-00001-of-00002.parquet", 4, 7)
+    write_parquet(tmp_path / "data" / "test-00000-of-00002.parquet", 0, 4)
+    write_parquet(tmp_path / "data" / "train-00000-of-00001.parquet", 0, 1)
+    check(open_rows(tmp_path, TABLE))
+
+
+def test_parquet_fields_are_read_without_images(tmp_path, monkeypatch):
+    write_parquet(tmp_path / "rows.parquet")
+    monkeypatch.setattr(_Images, "cell", lambda *_: pytest.fail("an image was read"))
+    assert len(list(open_rows(tmp_path / "rows.parquet", TABLE))) == 7
+
+
+def test_saved_data_set(tmp_path):
+    features = datasets.Features(
+        {
+            "id": datasets.Value("int64"),
+            "text": datasets.Value("string"),
+            "options": datasets.List(datasets.Value("string")),
+            "image": datasets.Image(),
+        }
+    )
+    rows = [{**row, "image": {"bytes": IMAGES[row["id"]], "path": None}} for row in ROWS]
+    saved = datasets.Dataset.from_list(rows, features=features)
+    saved.save_to_disk(tmp_path / "one")
+    datasets.DatasetDict({"test": saved}).save_to_disk(tmp_path / "splits")
+    check(open_rows(tmp_path / "one", TABLE))
+    check(open_rows(tmp_path / "splits", TABLE))
+    with pytest.raises(DataError, match="has no split train: it has test"):
+        open_rows(tmp_path / "splits", Table(hub="o/n", split="train", columns={}))
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "csv"])
+def test_text_tables_with_image_folder(tmp_path, suffix):
+    (tmp_path / "pictures").mkdir()
+    for i, data in enumerate(IMAGES):
+        (tmp_path / "pictures" / f"{i}.png").write_bytes(data)
+    rows = [{**row, "image": f"pictures/{row['id']}.png"} for row in ROWS]
+    file = tmp_path / f"metadata.{suffix}"
+    if suffix == "csv":
+        import csv
+
+        with file.open("w", newline="") as out:
+            writer = csv.DictWriter(out, list(rows[0]))
+            writer.writeheader()
+            writer.writerows({**row, "options": json.dumps(row["options"]) if row["options"] else ""} for row in rows)
+    else:
+        file.write_text("\n".join(json.dumps(row) for row in rows) if suffix == "jsonl" else json.dumps(rows))
+    source = open_rows(file, TABLE)
+    check(source)
+    assert open_rows(tmp_path, TABLE).digest == source.digest
+    (tmp_path / "pictures" / "3.png").write_bytes(b"other")
+    assert open_rows(tmp_path, TABLE).digest != source.digest
+
+
+def test_file_name_column_of_image_folders(tmp_path):
+    (tmp_path / "3.png").write_bytes(IMAGES[3])
+    (tmp_path / "metadata.jsonl").write_text(json.dumps({**ROWS[3], "file_name": "3.png"}) + "\n\n")
+    (row,) = open_rows(tmp_path, TABLE)
+    assert row.image() == IMAGES[3]
+
+
+def test_missing_columns_are_named(tmp_path):
+    write_parquet(tmp_path / "rows.parquet")
+    table = Table(hub="o/n", split="test", columns={"id": int, "label": str})
+    with pytest.raises(DataError) as caught:
+        open_rows(tmp_path / "rows.parquet", table)
+    assert str(caught.value) == (
+        f"{tmp_path}/rows.parquet has no column label: it has id, text, options, image; "
+        "this benchmark needs id, label, image"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"id": "x", "text": "t", "options": null, "image": ""}', "row 1, column id: 'x' is not int"),
+        ('{"id": 1, "text": null, "options": null, "image": ""}', "row 1, column text: None is not str"),
+        ('{"id": 1, "text": "t", "options": "[1", "image": ""}', "row 1, column options: '[1' is not list or null"),
+        ('{"id": 1, "text"', "line 1, is not JSON"),
+        ("[]", "row 1, is not an object"),
+        ("", "has no rows"),
+    ],
+)
+def test_bad_text_rows_are_named(tmp_path, content, message):
+    (tmp_path / "rows.jsonl").write_text(content)
+    with pytest.raises(DataError) as caught:
+        list(open_rows(tmp_path / "rows.jsonl", TABLE))
+    assert message in str(caught.value)
+
+
+def test_other_mistakes_are_named(tmp_path):
+    with pytest.raises(DataError, match=r"no data at .*nowhere; --data takes a hub id"):
+        open_rows(tmp_path / "nowhere", TABLE)
+    (tmp_path / "rows.parquet").write_bytes(b"PAR1 not really")
+    with pytest.raises(DataError, match=r"rows.parquet cannot be read as parquet"):
+        open_rows(tmp_path / "rows.parquet", TABLE)
+    (tmp_path / "rows.bin").write_bytes(b"")
+    with pytest.raises(DataError, match="is of no known form"):
+        open_rows(tmp_path / "rows.bin", TABLE)
+    folder = tmp_path / "two"
+    folder.mkdir()
+    (folder / "a.csv").touch()
+    (folder / "b.csv").touch()
+    with pytest.raises(DataError, match=r"should hold one table .* has a.csv, b.csv"):
+        open_rows(folder, TABLE)
+    (folder / "a.csv").write_text("id,text\n1,one,too many\n")
+    with pytest.raises(DataError, match="row 1, does not have the 2 cells"):
+        open_rows(folder / "a.csv", TABLE)
+
+
+@pytest.mark.parametrize("path", ["../secret.png", "/etc/hostname", "in/../../secret.png"])
+def test_image_paths_stay_in_the_folder(tmp_path, path):
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "rows.jsonl").write_text(json.dumps({**ROWS[0], "image": path}))
+    (row,) = open_rows(folder / "rows.jsonl", TABLE)
+    with pytest.raises(DataError, match="leads out of"):
+        row.image()
+
+
+def test_images_that_cannot_be_read_reject_the_sample(tmp_path):
+    from orchestrator.data.images import row_image
+
+    (tmp_path / "rows.jsonl").write_text(
+        json.dumps({**ROWS[0], "image": "gone.png"}) + "\n" + json.dumps({**ROWS[1], "image": None})
+    )
+    gone, none = open_rows(tmp_path / "rows.jsonl", TABLE)
+    with pytest.raises(BadRowError, match=r"gone.png cannot be read: No such file"):
+        row_image(gone)
+    with pytest.raises(BadRowError) as caught:
+        row_image(none)
+    assert caught.value.reason == "no_image"
+
+
+def test_hub_without_a_network_says_what_to_do(tmp_path):
+    program = (
+        "from orchestrator.data.opening import open_rows\n"
+        "from orchestrator.data.table import Table\n"
+        "open_rows(None, Table(hub='owner/name@v1', split='test', columns={}))\n"
+    )
+    # A process of its own: `datasets` reads whether it is offline when it is imported.
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    message = done.stderr.strip().splitlines()[-1]
+    assert "DataError: data set owner/name cannot be read from the hub" in message
+    assert "hf download --repo-type dataset owner/name --local-dir DIR" in message
+
+
+def test_digest_of_several_files_knows_names_and_contents(tmp_path):
+    one, two = tmp_path / "1", tmp_path / "2"
+    one.write_bytes(b"a")
+    two.write_bytes(b"b")
+    digest = digest_files([("1", one), ("2", two)])
+    assert digest == digest_files([("2", two), ("1", one)])
+    assert digest != digest_files([("1", two), ("2", one)])
+
+
+def test_digest_of_very_large_files_is_sampled(tmp_path):
+    file = tmp_path / "large"
+    with file.open("wb") as out:
+        out.truncate((2 << 30) + 1)
+    before = digest_files([("large", file)])
+    with file.open("r+b") as out:
+        out.write(b"x")
+    assert before.startswith("sampled:")
+    assert digest_files([("large", file)]) != before
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.integers(0, 39), min_size=1, max_size=30))
+def test_images_in_any_order(tmp_path_factory, order):
+    path = tmp_path_factory.getbasetemp() / "any-order.parquet"
+    images = [bytes([i]) * 1_000_000 for i in range(40)]
+    if not path.exists():
+        table = pa.table({"image": pa.array(images, pa.binary())})
+        pq.write_table(table, path, row_group_size=25, compression="zstd")
+    reader = _Images([path])
+    assert all(reader.cell(0, "image", i) == images[i] for i in order)
+
+
+def test_memory_does_not_grow_with_the_table(tmp_path):
+    """One row group of 300 MB is read image by image in far less."""
+    path = tmp_path / "large.parquet"
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    with pq.ParquetWriter(path, pa.schema([("id", pa.int64()), ("image", kind)]), compression="none") as writer:
+        picture = os.urandom(1_000_000)
+        rows = [{"id": i, "image": {"bytes": picture, "path": ""}} for i in range(300)]
+        writer.write_table(pa.Table.from_pylist(rows, schema=writer.schema), row_group_size=300)
+    del rows
+    program = (
+        "import resource, sys\n"
+        "from orchestrator.data.opening import open_rows\n"
+        "from orchestrator.data.table import Table\n"
+        "source = open_rows(sys.argv[1], Table(hub='o/n', split='test', columns={'id': int}))\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "assert sum(len(row.image()) for row in source) == 300_000_000\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 150_000  # KiB
