@@ -1,0 +1,67 @@
+"""What a model has to be, whoever implements it: the seam between transport and model."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import Unsupported
+
+
+class LoadError(Exception):
+    """The model cannot be loaded. One line that names the cause and the fix; never retried."""
+
+
+class Call:
+    """One request's life: when it came, when it must be done, whether anybody still waits.
+
+    Safe to ask from any thread.
+
+    Args:
+        timeout: Seconds until the caller gives up; None for a caller that does not.
+    """
+
+    def __init__(self, timeout: float | None = None) -> None:
+        self.arrived = time.monotonic()
+        self.deadline = None if timeout is None else self.arrived + timeout
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """Says that nobody waits for the answer any more."""
+        self._cancelled.set()
+
+    @property
+    def over(self) -> bool:
+        """Whether further work on it is wasted."""
+        return self._cancelled.is_set() or (self.deadline is not None and time.monotonic() > self.deadline)
+
+
+class Backend(ABC):
+    """A model behind the contract. Requests arrive validated (see `model_server.core`).
+
+    Every method but `load` runs on the event loop and must not block it.
+    """
+
+    def load(self) -> None:  # noqa: B027  (most backends need it, a constant one does not)
+        """Loads the model; may take minutes. Called once, in a thread of its own.
+
+        Raises:
+            LoadError: If it cannot be loaded.
+        """
+
+    @abstractmethod
+    def info(self) -> model.GetModelInfoResponse:
+        """Describes the loaded model; constant from then on."""
+
+    async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
+        """Continues the conversation; every field of `effective_config` that is known is set."""
+        raise Unsupported("no_generate", "this model only scores continuations: use Likelihood")
+
+    async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
+        """Scores the continuations, in their order."""
+        raise Unsupported("no_likelihood", "this model does not score continuations: use Generate")
+
+    async def close(self) -> None:  # noqa: B027
+        """Frees what `load` took, after the last call."""

@@ -1,0 +1,191 @@
+"""Requests that arrive together run together; none waits for long, and none is refused late."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from lynceus.rpc import DeadlineExceeded, InternalFailure, Overloaded, StatusError
+from model_server.backend import Call
+from model_server.metrics import Metrics
+
+log = logging.getLogger(__name__)
+Work = TypeVar("Work")
+Result = TypeVar("Result")
+
+
+class OutOfMemory(Exception):
+    """Raised by a run that did not fit: the batch is split and run again."""
+
+
+@dataclass(eq=False)
+class Job(Generic[Work, Result]):
+    """One request on its way through the model.
+
+    Attributes:
+        work: What to run.
+        key: Jobs of different keys never run together.
+        length: Jobs of similar length run together, so that little is padded.
+        call: The request's life.
+        started: When the model took it, on the monotonic clock.
+    """
+
+    work: Work
+    key: Hashable
+    length: int
+    call: Call
+    future: asyncio.Future[Result]
+    loop: asyncio.AbstractEventLoop
+    queued: float = field(default_factory=time.monotonic)
+    started: float = 0.0
+    resolved: bool = False
+
+    def resolve(self, result: Result | Exception) -> None:
+        """Answers the request; from any thread, once, as soon as the answer is there."""
+        if self.resolved:
+            return
+        self.resolved = True
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self._settle, result)
+
+    def _settle(self, result: Result | Exception) -> None:
+        if self.future.done():
+            return
+        if isinstance(result, Exception):
+            self.future.set_exception(result)
+        else:
+            self.future.set_result(result)
+
+
+class Batcher(Generic[Work, Result]):
+    """Collects jobs into batches and runs them one batch at a time, in a thread of its own.
+
+    Args:
+        run: Runs one batch and resolves its jobs. May raise OutOfMemory, and resolve early.
+        max_batch: Most jobs of a batch.
+        wait: Seconds that the oldest job waits for company at most; while the model is busy
+            jobs gather anyway.
+        max_queue: Most jobs waiting; one more is refused.
+        metrics: What counts.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Sequence[Job[Work, Result]]], None],
+        *,
+        max_batch: int,
+        wait: float,
+        max_queue: int,
+        metrics: Metrics,
+    ) -> None:
+        self._run = run
+        self.max_batch = max_batch
+        self._wait = wait
+        self._max_queue = max_queue
+        self._metrics = metrics
+        self._queue: list[Job[Work, Result]] = []
+        self._arrived = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
+        self._task: asyncio.Task[None] | None = None
+
+    async def submit(self, work: Work, key: Hashable, length: int, call: Call) -> Result:
+        """Queues one job and waits for its result.
+
+        Raises:
+            Overloaded: If the queue is full.
+            DeadlineExceeded: If its time ran out in the queue.
+        """
+        waiting = len(self._queue)
+        if waiting >= self._max_queue:
+            raise Overloaded(
+                "queue_full",
+                f"{waiting} requests are waiting, the limit is {self._max_queue}: send again later",
+                limit=str(self._max_queue),
+                value=str(waiting),
+            )
+        loop = asyncio.get_running_loop()
+        if self._task is None:
+            self._task = loop.create_task(self._work())
+        job: Job[Work, Result] = Job(work, key, length, call, loop.create_future(), loop)
+        self._queue.append(job)
+        self._metrics.queued.set(len(self._queue))
+        self._arrived.set()
+        try:
+            return await job.future
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
+
+    async def close(self) -> None:
+        """Stops taking batches; jobs still waiting are left to their callers' deadlines."""
+        if self._task:
+            self._task.cancel()
+        self._thread.shutdown(wait=False)
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            self._drop_finished()
+            if not self._queue:
+                self._arrived.clear()
+                await self._arrived.wait()
+                continue
+            first = self._queue[0]
+            left = first.queued + self._wait - time.monotonic()
+            batch = self._mates(first)
+            if len(batch) < self.max_batch and left > 0:
+                self._arrived.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._arrived.wait(), left)
+                continue
+            for job in batch:
+                self._queue.remove(job)
+            self._metrics.queued.set(len(self._queue))
+            await loop.run_in_executor(self._thread, self._run_batch, batch)
+
+    def _drop_finished(self) -> None:
+        for job in [job for job in self._queue if job.call.over]:
+            self._queue.remove(job)
+            job.resolve(DeadlineExceeded("deadline_in_queue", "the deadline passed before the model was free"))
+        self._metrics.queued.set(len(self._queue))
+
+    def _mates(self, first: Job[Work, Result]) -> list[Job[Work, Result]]:
+        """The oldest job and those most like it in length."""
+        alike = max(16, first.length // 4)
+        mates = [j for j in self._queue if j.key == first.key and abs(j.length - first.length) <= alike]
+        mates.sort(key=lambda job: (job is not first, abs(job.length - first.length), job.queued))
+        return mates[: self.max_batch]
+
+    def _run_batch(self, batch: list[Job[Work, Result]]) -> None:
+        now = time.monotonic()
+        for job in batch:
+            job.started = now
+            self._metrics.queue_seconds.observe(now - job.queued)
+        self._metrics.batch.observe(len(batch))
+        failure: Exception | None = None
+        try:
+            self._run(batch)
+        except OutOfMemory as error:
+            open_ = [job for job in batch if not job.resolved]
+            if len(open_) > 1:
+                self._metrics.splits.inc()
+                log.warning("out of memory with %d requests together: running them in halves", len(open_))
+                self._run_batch(open_[: len(open_) // 2])
+                self._run_batch(open_[len(open_) // 2 :])
+                return
+            failure = InternalFailure("out_of_memory", f"the request alone does not fit into memory: {error}")
+        except StatusError as error:
+            failure = error
+        except Exception as error:
+            log.error("a batch of %d failed", len(batch), exc_info=error)
+            failure = InternalFailure(
+                "model_failed", f"{type(error).__name__} in the model; the server's log has the traceback"
+            )
+        for job in batch:
+            job.resolve(failure or InternalFailure("no_answer", "the model gave no answer"))

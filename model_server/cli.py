@@ -1,0 +1,162 @@
+"""The command `model-server`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from lynceus.rpc import BindError, SecurityError, ServerConfig
+from lynceus.rpc.options import server_options
+from model_server.backend import Backend, LoadError
+from model_server.metrics import Metrics
+from model_server.serve import serve
+
+Make = Callable[[Metrics], Backend]
+
+metrics_option = click.option("--metrics-port", type=int, help="Port for Prometheus metrics; none without it.")
+"""The option of every server that counts."""
+
+
+def run(make: Make, config: ServerConfig, metrics_port: int | None) -> None:
+    """Serves until a signal; a mistake of the caller's ends in one line and exit code 2."""
+    logging.basicConfig(level=logging.INFO, format="model-server: %(message)s", stream=sys.stderr)
+    metrics = Metrics()
+    try:
+        if metrics_port is not None:
+            metrics.listen(config.host, metrics_port)
+        asyncio.run(serve(make(metrics), config, metrics=metrics))
+    except (LoadError, BindError, SecurityError) as error:
+        _fail(str(error))
+    except OSError as error:
+        if metrics_port is None or "ddress" not in str(error):
+            raise
+        _fail(f"cannot listen on metrics port {metrics_port}: {error.strerror}")
+
+
+def _fail(message: str) -> None:
+    click.echo(f"Error: {' '.join(message.split())}", err=True)
+    sys.exit(2)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="lynceus")
+def main() -> None:
+    """Serve a model behind lynceus.model.v1."""
+
+
+@main.command("serve")
+@click.option(
+    "--backend",
+    type=click.Choice(["transformers", "openai", "demo"]),
+    default="demo",
+    show_default=True,
+    help="What runs the model.",
+)
+@click.option(
+    "--model",
+    "model_id",
+    default="",
+    help="Folder or hub id (transformers), model name (openai), constant:TEXT (demo).",
+)
+@click.option("--name", default="", help="Name to file results under; default the model's own.")
+@click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, or auto (all GPUs, else CPU).")
+@click.option(
+    "--dtype", default="auto", show_default=True, help="float32, bfloat16, float16, or auto (the checkpoint's)."
+)
+@click.option("--attention", default="sdpa", show_default=True, help="Attention implementation of the library.")
+@click.option("--revision", help="Commit, branch or tag of a hub id.")
+@click.option("--chat-template", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Template to use.")
+@click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the checkpoint.")
+@click.option("--max-batch", default=8, show_default=True, type=click.IntRange(1), help="Most requests run together.")
+@click.option("--batch-wait-ms", default=5.0, show_default=True, help="How long a request waits for company.")
+@click.option("--max-queue", default=256, show_default=True, type=click.IntRange(1), help="Most requests waiting.")
+@click.option("--deterministic", is_flag=True, help="One request at a time: the same numbers in any dtype.")
+@click.option(
+    "--default-max-tokens", default=512, show_default=True, type=click.IntRange(1), help="Where none is asked."
+)
+@click.option("--image-cache-mb", default=512, show_default=True, type=click.IntRange(0), help="Vision features kept.")
+@click.option(
+    "--max-image-pixels", default=100_000_000, show_default=True, type=click.IntRange(1), help="Larger is refused."
+)
+@click.option("--base-url", help="Endpoint (openai), for example http://host:8000/v1; else $OPENAI_BASE_URL.")
+@click.option(
+    "--api-key-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the endpoint's key; else $OPENAI_API_KEY.",
+)
+@click.option(
+    "--max-concurrency", default=32, show_default=True, type=click.IntRange(1), help="Calls at a time (openai)."
+)
+@click.option("--timeout", default=300.0, show_default=True, help="Seconds for one request to the endpoint (openai).")
+@metrics_option
+@server_options(50051)
+def serve_command(
+    backend: str,
+    model_id: str,
+    name: str,
+    device: str,
+    dtype: str,
+    attention: str,
+    revision: str | None,
+    chat_template: Path | None,
+    trust_remote_code: bool,
+    max_batch: int,
+    batch_wait_ms: float,
+    max_queue: int,
+    deterministic: bool,
+    default_max_tokens: int,
+    image_cache_mb: int,
+    max_image_pixels: int,
+    base_url: str | None,
+    api_key_file: Path | None,
+    max_concurrency: int,
+    timeout: float,
+    metrics_port: int | None,
+    config: ServerConfig,
+) -> None:
+    """Serve one model. The port is bound at once; health turns SERVING once the model is loaded."""
+
+    def make(metrics: Metrics) -> Backend:
+        if backend == "demo":
+            from model_server.adapter import KitBackend
+            from model_server.demo import Demo
+
+            return KitBackend(Demo(model_id), metrics)
+        if not model_id:
+            raise click.UsageError(f"--backend {backend} needs --model")
+        if backend == "openai":
+            from model_server.openai_backend import OpenAIBackend, OpenAISettings
+
+            return OpenAIBackend(
+                OpenAISettings(model_id, name, base_url, api_key_file, timeout, max_concurrency, default_max_tokens),
+                metrics,
+            )
+        try:
+            from model_server.hf.backend import HfBackend
+            from model_server.hf.settings import Settings
+        except ModuleNotFoundError as error:
+            raise LoadError(f"{error.name} is not installed: pip install 'lynceus[transformers]'") from error
+        settings = Settings(
+            model=model_id,
+            name=name,
+            device=device,
+            dtype=dtype,
+            attention=attention,
+            revision=revision,
+            chat_template=chat_template,
+            trust_remote_code=trust_remote_code,
+            max_batch=1 if deterministic else max_batch,
+            batch_wait=batch_wait_ms / 1000,
+            max_queue=max_queue,
+            default_max_tokens=default_max_tokens,
+            image_cache_bytes=image_cache_mb * 1_000_000,
+            max_image_pixels=max_image_pixels,
+        )
+        return HfBackend(settings, metrics)
+
+    run(make, config, metrics_port)

@@ -1,0 +1,170 @@
+"""Requests are checked here, before any model is touched; the rest is the backend's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import MAX_MESSAGE_BYTES, InvalidRequest, Unavailable, Unsupported
+from model_server.backend import Backend, Call
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may ask for.
+
+    Attributes:
+        max_images: Images in one prompt.
+        max_continuations: Continuations of one Likelihood request.
+        max_stop: Stop strings.
+        max_top_logprobs: Alternatives per output token.
+    """
+
+    max_images: int = 256
+    max_continuations: int = 4096
+    max_stop: int = 64
+    max_top_logprobs: int = 20
+
+
+class Core:
+    """ModelService without a transport.
+
+    Args:
+        backend: The model.
+        limits: Bounds on a request.
+    """
+
+    def __init__(self, backend: Backend, limits: Limits | None = None) -> None:
+        self.backend = backend
+        self.limits = limits or Limits()
+        self._info: model.GetModelInfoResponse | None = None
+
+    def ready(self) -> None:
+        """Called once the backend is loaded: from now on requests are answered."""
+        info = model.GetModelInfoResponse()
+        info.CopyFrom(self.backend.info())
+        info.max_request_bytes = info.max_request_bytes or MAX_MESSAGE_BYTES
+        self._info = info
+
+    def info(self) -> model.GetModelInfoResponse:
+        """Describes the model.
+
+        Raises:
+            Unavailable: While it is loading.
+        """
+        if self._info is None:
+            raise Unavailable("model_loading", "the model is still loading: ask again")
+        return self._info
+
+    async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
+        """Checks and answers one Generate request."""
+        info = self.info()
+        if model.CAPABILITY_GENERATE not in info.capabilities:
+            raise Unsupported("no_generate", f"{info.model_name} only scores continuations: use Likelihood")
+        self._check_messages(request.messages, info)
+        self._check_config(request.config, info)
+        if request.modality == model.MODALITY_IMAGE:
+            if model.CAPABILITY_IMAGE_OUTPUT not in info.capabilities:
+                raise Unsupported("no_image_output", f"{info.model_name} makes no images")
+        elif request.modality not in (model.MODALITY_UNSPECIFIED, model.MODALITY_TEXT):
+            raise Unsupported("unknown_modality", f"modality {request.modality} is not known to this server")
+        return await self.backend.generate(request, call)
+
+    async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
+        """Checks and answers one Likelihood request."""
+        info = self.info()
+        if model.CAPABILITY_LIKELIHOOD not in info.capabilities:
+            raise Unsupported("no_likelihood", f"{info.model_name} does not score continuations: use Generate")
+        self._check_messages(request.messages, info)
+        count = len(request.continuations)
+        if not count:
+            raise InvalidRequest("no_continuations", "there is no continuation to score: send at least one")
+        limit = self.limits.max_continuations
+        if count > limit:
+            raise InvalidRequest(
+                "too_many_continuations",
+                f"{count} continuations, the limit is {limit}: split the request",
+                limit=str(limit),
+                value=str(count),
+            )
+        for index, text in enumerate(request.continuations):
+            if not text:
+                raise InvalidRequest("empty_continuation", f"continuation {index} is empty", index=str(index))
+        return await self.backend.likelihood(request, call)
+
+    def _check_messages(self, messages: Sequence[model.Message], info: model.GetModelInfoResponse) -> None:
+        if not messages:
+            raise InvalidRequest("empty_prompt", "there are no messages: send at least one")
+        images, text = 0, False
+        for index, message in enumerate(messages):
+            if message.role not in (model.ROLE_SYSTEM, model.ROLE_USER, model.ROLE_ASSISTANT):
+                raise InvalidRequest("no_role", f"message {index} has no role that this server knows")
+            if message.role == model.ROLE_SYSTEM and index:
+                raise InvalidRequest(
+                    "system_not_first", f"message {index} is a system message: only the first may be one"
+                )
+            if not message.parts:
+                raise InvalidRequest("empty_message", f"message {index} has no parts")
+            for number, part in enumerate(message.parts):
+                kind = part.WhichOneof("kind")
+                if kind is None:
+                    raise InvalidRequest("empty_part", f"message {index}, part {number}: neither text nor image is set")
+                if kind == "text":
+                    text = text or bool(part.text.strip())
+                    continue
+                images += 1
+                if not part.image.data:
+                    raise InvalidRequest("bad_image", f"message {index}, part {number}: the image has no bytes")
+        if messages[-1].role != model.ROLE_USER:
+            raise InvalidRequest("last_not_user", "the last message is not the user's: there is nothing to answer")
+        if not text and not images:
+            raise InvalidRequest("empty_prompt", "the prompt holds neither text nor an image")
+        self._check_images(images, info)
+
+    def _check_images(self, images: int, info: model.GetModelInfoResponse) -> None:
+        if images and model.CAPABILITY_IMAGE_INPUT not in info.capabilities:
+            raise Unsupported("no_image_input", f"{info.model_name} understands no images, the prompt holds {images}")
+        if images > 1 and model.CAPABILITY_MULTI_IMAGE not in info.capabilities:
+            raise Unsupported("no_multi_image", f"{info.model_name} takes one image a prompt, this one holds {images}")
+        limit = self.limits.max_images
+        if images > limit:
+            raise InvalidRequest(
+                "too_many_images", f"{images} images, the limit is {limit}", limit=str(limit), value=str(images)
+            )
+
+    def _check_config(self, config: model.GenerationConfig, info: model.GetModelInfoResponse) -> None:
+        if config.HasField("max_output_tokens") and config.max_output_tokens == 0:
+            raise InvalidRequest("zero_tokens", "max_output_tokens is 0: ask for at least 1")
+        temperature = config.temperature
+        if not math.isfinite(temperature) or temperature < 0:
+            raise InvalidRequest(
+                "bad_temperature", f"temperature is {temperature}: 0 or above", value=str(temperature), limit="0"
+            )
+        if config.HasField("top_p") and not 0 < config.top_p <= 1:
+            raise InvalidRequest(
+                "bad_top_p", f"top_p is {config.top_p}: above 0 and at most 1", value=str(config.top_p), limit="1"
+            )
+        if "" in config.stop:
+            raise InvalidRequest("empty_stop", "a stop string is empty: it would end every output at once")
+        limits = self.limits
+        if len(config.stop) > limits.max_stop:
+            raise InvalidRequest(
+                "too_many_stops",
+                f"{len(config.stop)} stop strings, the limit is {limits.max_stop}",
+                limit=str(limits.max_stop),
+                value=str(len(config.stop)),
+            )
+        if config.top_logprobs > limits.max_top_logprobs:
+            raise InvalidRequest(
+                "too_many_logprobs",
+                f"top_logprobs is {config.top_logprobs}, the limit is {limits.max_top_logprobs}",
+                limit=str(limits.max_top_logprobs),
+                value=str(config.top_logprobs),
+            )
+        if config.top_logprobs and model.CAPABILITY_OUTPUT_LOGPROBS not in info.capabilities:
+            raise Unsupported("no_logprobs", f"{info.model_name} reports no log-probabilities")
+        sampled = config.temperature > 0
+        if sampled and config.HasField("seed") and model.CAPABILITY_SEED not in info.capabilities:
+            raise Unsupported("no_seed", f"{info.model_name} cannot repeat a seeded sample: leave the seed unset")

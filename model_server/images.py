@@ -1,0 +1,76 @@
+"""Encoded images, decoded safely and always alike.
+
+What is applied, in this order: the pixel limit (an error, never a warning), the first frame of
+an animation, the EXIF orientation (cameras and phones store it, and every viewer and every
+processor pipeline of `transformers` that loads a file itself applies it), 16-bit and
+floating grey scaled to 8 bits over the format's whole range, transparency laid over white
+(the page that a diagram with a transparent ground was drawn for), and RGB.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from lynceus.rpc import InvalidRequest
+
+MAX_PIXELS = 100_000_000
+"""Default limit on an image's pixels: 300 MB once decoded."""
+
+_DEEP = {"I;16": 257.0, "I;16B": 257.0, "I;16L": 257.0, "I;16N": 257.0}
+
+
+def decode(data: bytes, *, max_pixels: int = MAX_PIXELS, where: str = "the image") -> Image.Image:
+    """Returns the image as 8-bit RGB.
+
+    Args:
+        data: The file's bytes, in any format that pillow reads.
+        max_pixels: Limit on width times height.
+        where: What to call it in an error.
+
+    Raises:
+        InvalidRequest: With reason "bad_image" or "image_too_large".
+    """
+    try:
+        with warnings.catch_warnings():
+            # Our own limit below is the one that counts, and it is an error.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            image = Image.open(io.BytesIO(data))
+        pixels = image.width * image.height
+        if pixels > max_pixels:
+            raise InvalidRequest(
+                "image_too_large",
+                f"{where} has {pixels:,} pixels ({image.width} x {image.height}), the limit is {max_pixels:,}",
+                limit=str(max_pixels),
+                value=str(pixels),
+            )
+        image.load()
+        return _rgb(ImageOps.exif_transpose(image))
+    except Image.DecompressionBombError as error:
+        raise InvalidRequest("image_too_large", f"{where}: {error}", limit=str(max_pixels)) from error
+    except UnidentifiedImageError as error:
+        raise InvalidRequest("bad_image", f"{where} is in no image format that can be read") from error
+    except (OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError, OverflowError) as error:
+        # What pillow's decoders raise for files that are cut short or damaged.
+        raise InvalidRequest("bad_image", f"{where} cannot be decoded: {error}") from error
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode in _DEEP:
+        return Image.fromarray((np.asarray(image) / _DEEP[image.mode]).round().astype(np.uint8)).convert("RGB")
+    if image.mode == "I":  # 16-bit PNG and PGM files come as 32-bit integers
+        grey = np.asarray(image)
+        scale = 257.0 if grey.max(initial=0) > 255 else 1.0
+        return Image.fromarray((grey / scale).clip(0, 255).round().astype(np.uint8)).convert("RGB")
+    if image.mode == "F":
+        grey = np.asarray(image)
+        scale = 255.0 if grey.max(initial=0.0) <= 1.0 else 1.0
+        return Image.fromarray((grey * scale).clip(0, 255).round().astype(np.uint8)).convert("RGB")
+    if image.has_transparency_data:
+        layer = image.convert("RGBA")
+        ground = Image.new("RGBA", layer.size, "white")
+        return Image.alpha_composite(ground, layer).convert("RGB")
+    return image.convert("RGB")

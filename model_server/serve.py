@@ -1,0 +1,83 @@
+"""A server's life: bind, load, serve, drain."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+
+from lynceus.model.v1 import model_pb2_grpc as model_grpc
+from lynceus.rpc import Server, ServerConfig
+from model_server.backend import Backend, LoadError
+from model_server.core import Core, Limits
+from model_server.metrics import Metrics
+from model_server.service import NAME, ModelServicer
+
+log = logging.getLogger(__name__)
+
+
+async def serve(
+    backend: Backend,
+    config: ServerConfig,
+    *,
+    limits: Limits | None = None,
+    metrics: Metrics | None = None,
+) -> None:
+    """Serves a backend until SIGTERM or SIGINT, then drains.
+
+    The port is bound first, so that health can say NOT_SERVING while the model loads.
+
+    Raises:
+        LoadError: If the model cannot be loaded.
+        BindError: If the port cannot be bound.
+        SecurityError: If TLS files cannot be read.
+    """
+    core = Core(backend, limits)
+    servicer = ModelServicer(core, metrics or Metrics())
+    server = Server(config, NAME, lambda target: model_grpc.add_ModelServiceServicer_to_server(servicer, target))
+    await server.start()
+    log.info("listening on %s:%d, loading the model", config.host, server.port)
+    signalled = asyncio.ensure_future(server.run_until_signal())
+    loading = asyncio.ensure_future(_load(backend))
+    try:
+        await asyncio.wait({signalled, loading}, return_when=asyncio.FIRST_COMPLETED)
+        if not loading.done():
+            return  # asked to stop while loading: there is nothing to drain
+        loading.result()
+        core.ready()
+        await server.set_serving()
+        log.info("serving %s on %s:%d", core.info().model_name, config.host, server.port)
+        await signalled
+        await backend.close()
+    finally:
+        signalled.cancel()
+        loading.cancel()
+        await server.stop()
+
+
+async def _load(backend: Backend) -> None:
+    # A daemon thread: a signal during a long load ends the process at once.
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def finish(error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    def work() -> None:
+        failure: BaseException | None = None
+        try:
+            backend.load()
+        except LoadError as error:
+            failure = error
+        except BaseException as error:  # the waiting side raises it: a defect, with its traceback
+            failure = error
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(finish, failure)
+
+    threading.Thread(target=work, name="load", daemon=True).start()
+    await done
