@@ -1,0 +1,41 @@
+"""ReForm-Eval's OCROpenEnded, bit for bit (metrics/ocropenended.py of the reference)."""
+
+from __future__ import annotations
+
+import re
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.rules.base import RequestError, Rule, scored
+
+_OTHER = re.compile(r"[^a-zA-Z0-9\s]")
+
+
+def whole_word(sentence: str, word: str) -> bool:
+    """Whether `word` stands in `sentence` between word boundaries; "" stands wherever there is a word."""
+    return re.search(rf"\b{re.escape(word)}\b", sentence) is not None
+
+
+def read(request: pb.ScoreRequest) -> pb.Verdict:
+    """Searches the cleaned target as a whole word in the cleaned answer.
+
+    Several targets are one phrase, joined by blanks: the reference's list answers are no alternatives.
+
+    Raises:
+        RequestError: There is no target.
+    """
+    if not request.targets:
+        raise RequestError("needs a target")
+    target = _OTHER.sub("", " ".join(request.targets)).lower()
+    answer = _OTHER.sub("", request.text).lower()
+    return scored(request.text, float(whole_word(answer, target)), scores={"format_hit": 1.0})
+
+
+RULE = Rule(
+    name="reform_ocr",
+    description=(
+        "ReForm-Eval's OCROpenEnded: everything but ASCII letters, digits and white space is deleted from both sides, "
+        "then the target must stand in the answer as a whole word. Several targets are joined to one phrase."
+    ),
+    read=read,
+    parity=True,
+)
