@@ -1,0 +1,28 @@
+# syntax=docker/dockerfile:1
+# The orchestrator: benchmarks, engine, reports. No torch, no weights.
+ARG BASE_IMAGE=python:3.11-slim-bookworm
+
+FROM ${BASE_IMAGE} AS build
+WORKDIR /src
+RUN python3 -m venv /opt/lynceus
+# Dependencies change seldom and code often: their layer comes first.
+COPY pyproject.toml constraints.txt docker/dependencies.py ./
+RUN python3 dependencies.py pyproject.toml > requirements.txt \
+    && /opt/lynceus/bin/pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt
+COPY README.md LICENSE ./
+COPY protos protos
+COPY model_server model_server
+COPY scorer scorer
+COPY orchestrator orchestrator
+RUN /opt/lynceus/bin/pip install --no-cache-dir --no-deps . \
+    && /opt/lynceus/bin/pip uninstall --yes pip setuptools
+
+FROM ${BASE_IMAGE}
+LABEL org.opencontainers.image.title="lynceus-orchestrator" \
+      org.opencontainers.image.description="Streams benchmark samples to model servers and reports figures" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /opt/lynceus /opt/lynceus
+ENV PATH=/opt/lynceus/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
+USER 65532:65532
+WORKDIR /runs
+ENTRYPOINT ["orchestrator"]
