@@ -1,0 +1,28 @@
+"""Reports of runs: a page for people, tables for papers, files for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from orchestrator.report.page import render
+from orchestrator.report.run import open_run
+
+__all__ = ["write_report"]
+
+
+def write_report(run: Path, *, embed: bool = False) -> Path:
+    """Writes report.html into a run folder and returns its path.
+
+    Args:
+        run: The run folder, complete or not.
+        embed: Whether images are put into the file itself, so that it can be sent alone.
+
+    Raises:
+        click.UsageError: There is no run at `run`.
+        OSError: The page cannot be written.
+    """
+    path = run / "report.html"
+    partial = path.with_suffix(".partial")
+    partial.write_text(render(open_run(run), embed=embed), encoding="utf-8")
+    partial.replace(path)
+    return path

@@ -1,0 +1,190 @@
+"""Charts as static SVG, drawn by Vega-Lite when the report is written.
+
+Static rather than interactive: the page stays small, prints as it looks, needs no script and no
+`unsafe-eval` (which Vega in a browser does). What interaction is worth having, going from a bar
+or a cell to its samples, is a link. Colours are variables of the page, so one drawing serves
+light and dark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import vl_convert
+from markupsafe import Markup
+
+from orchestrator.report.figures import Figure
+
+Spec = dict[str, Any]
+
+# Colours that stand for variables of the style sheet; see `draw`.
+INK, MUTED, LINE, ACCENT, SECOND, PAPER = "#010101", "#020202", "#030303", "#040404", "#050505", "#060606"
+SERIES = ("#040404", "#050505", "#070707", "#080808", "#090909", "#0a0a0a")
+_VARIABLES = {
+    INK: "--ink", MUTED: "--muted", LINE: "--line", ACCENT: "--accent", SECOND: "--second", PAPER: "--card",
+    "#070707": "--third", "#080808": "--fourth", "#090909": "--fifth", "#0a0a0a": "--sixth",
+}  # fmt: skip
+
+_FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
+_CONFIG: Spec = {
+    "background": None,
+    "font": _FONT,
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": MUTED, "titleColor": MUTED, "titleFontWeight": "normal", "domainColor": LINE, "gridColor": LINE,
+        "tickColor": LINE, "labelFontSize": 11, "titleFontSize": 11, "labelLimit": 220, "domain": False, "ticks": False,
+        "labelPadding": 6,
+    },
+    "legend": {"labelColor": INK, "titleColor": MUTED, "titleFontWeight": "normal", "labelFontSize": 11},
+    "text": {"fill": INK, "fontSize": 11},
+    "line": {"strokeWidth": 1.5},
+}  # fmt: skip
+
+WIDTH = 420
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One drawing.
+
+    Attributes:
+        title: What it shows.
+        note: How to read it, one sentence.
+        svg: The drawing.
+        wide: Whether it wants the whole width.
+    """
+
+    title: str
+    note: str
+    svg: Markup
+    wide: bool = False
+
+
+def draw(spec: Spec) -> Markup:
+    """Renders a Vega-Lite specification to SVG whose colours follow the page."""
+    svg = vl_convert.vegalite_to_svg({"config": _CONFIG, **spec})
+    for colour, variable in _VARIABLES.items():
+        svg = svg.replace(f'"{colour}"', f'"var({variable})"')
+    return Markup(svg)  # noqa: S704 - Vega escapes the texts it draws
+
+
+def samples_link(task: str, labels: Mapping[str, str]) -> str:
+    """Returns the anchor that shows a slice's samples."""
+    return "#" + urlencode({"task": task, **{f"label.{name}": value for name, value in labels.items()}})
+
+
+def percent(figure: Figure, value: float | None) -> float | None:
+    """Returns a value as it is plotted: fractions in percent."""
+    return None if value is None else (100 * value if figure.unit == "fraction" else value)
+
+
+def by_label(rows: Sequence[Figure], overall: Figure | None) -> Chart:
+    """Accuracy by one label, each with its interval, and the overall figure as a line."""
+    label = next(iter(rows[0].labels))
+    data = [
+        {
+            "slice": row.slice or "–", "value": percent(row, row.value), "low": percent(row, row.low),
+            "high": percent(row, row.high), "text": row.text(row.value), "n": f"n={row.denominator:,}",
+            "href": samples_link(row.task, row.labels),
+        }
+        for row in rows
+        if row.value is not None
+    ]  # fmt: skip
+    y: Spec = {"field": "slice", "type": "nominal", "sort": None, "title": None}
+    scale = _scale([d["high"] if d["high"] is not None else d["value"] for d in data], rows[0])
+    x: Spec = {"type": "quantitative", "scale": scale, "title": rows[0].suffix or None, "axis": {"tickCount": 5}}
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "rule", "strokeWidth": 5, "opacity": 0.28, "color": ACCENT, "strokeCap": "round"},
+            "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}, "href": {"field": "href"}},
+        },
+        {
+            "mark": {"type": "circle", "size": 62, "opacity": 1, "color": ACCENT},
+            "encoding": {"y": y, "x": {**x, "field": "value"}, "href": {"field": "href"}},
+        },
+        {
+            "mark": {"type": "text", "align": "left", "fontWeight": 600},
+            "encoding": {"y": y, "x": {"value": WIDTH - 150}, "text": {"field": "text"}},
+        },
+        {
+            "mark": {"type": "text", "align": "right", "color": MUTED, "fill": MUTED},
+            "encoding": {"y": y, "x": {"value": WIDTH - 60}, "text": {"field": "n"}},
+        },
+    ]
+    if overall is not None and overall.value is not None:
+        layers.insert(
+            0,
+            {
+                "data": {"values": [{"value": percent(overall, overall.value)}]},
+                "mark": {"type": "rule", "color": MUTED, "strokeDash": [3, 3]},
+                "encoding": {"x": {**x, "field": "value"}},
+            },
+        )
+    x["scale"] = {**scale, "range": [0, WIDTH - 170]}
+    for layer in layers:
+        if "scale" in layer["encoding"]["x"]:
+            layer["encoding"]["x"]["scale"] = x["scale"]
+    spec = {"data": {"values": data}, "width": WIDTH - 60, "height": {"step": 24}, "layer": layers}
+    return Chart(
+        f"{rows[0].name} by {label}",
+        f"Dots with {rows[0].level:.0%} intervals; the dashed line is the overall figure."
+        if rows[0].level
+        else "The dashed line is the overall figure.",
+        draw(spec),
+    )
+
+
+def crossed(rows: Sequence[Figure]) -> Chart:
+    """Two labels crossed, as a heat map with the value and the number of items in each cell."""
+    down, across = rows[0].labels
+    values = [percent(row, row.value) for row in rows if row.value is not None]
+    data = [
+        {
+            "down": row.labels[down], "across": row.labels[across], "value": percent(row, row.value),
+            "text": row.text(row.value), "n": f"n={row.denominator:,}", "href": samples_link(row.task, row.labels),
+        }
+        for row in rows
+    ]  # fmt: skip
+    place: Spec = {
+        "y": {"field": "down", "type": "nominal", "sort": None, "title": None},
+        "x": {
+            "field": "across", "type": "nominal", "sort": None, "title": None,
+            "axis": {"orient": "top", "labelAngle": 0, "labelLimit": 90},
+        },
+    }  # fmt: skip
+    top = max(values, default=1.0) or 1.0
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "rect", "color": ACCENT, "cornerRadius": 3},
+            "encoding": {
+                **place,
+                "fillOpacity": {
+                    "field": "value", "type": "quantitative", "legend": None,
+                    "scale": {"domain": [min(0.0, *values) if values else 0.0, top], "range": [0.04, 0.62]},
+                },
+                "href": {"field": "href"},
+            },
+        },
+        {"mark": {"type": "text", "dy": -5, "fontWeight": 600}, "encoding": {**place, "text": {"field": "text"}}},
+        {
+            "mark": {"type": "text", "dy": 8, "fontSize": 9, "color": MUTED, "fill": MUTED},
+            "encoding": {**place, "text": {"field": "n"}},
+        },
+    ]  # fmt: skip
+    columns = len({d["across"] for d in data})
+    spec = {
+        "data": {"values": data}, "width": {"step": max(56, min(92, 460 // columns))}, "height": {"step": 36},
+        "layer": layers, "config": {**_CONFIG, "scale": {"rectBandPaddingInner": 0.06}},
+    }  # fmt: skip
+    return Chart(f"{rows[0].name}: {down} × {across}", "Darker is higher; follow a cell to its samples.", draw(spec))
+
+
+def _scale(highs: Sequence[float | None], figure: Figure) -> Spec:
+    top = max((value for value in highs if value is not None), default=1.0)
+    if figure.unit in ("fraction", "percent"):
+        return {"domain": [0, min(100, 10 * math.ceil(top / 10 + 0.01))], "nice": False}
+    return {"zero": True}

@@ -1,0 +1,182 @@
+"""report.html: one file that opens by double click, asks for nothing from anywhere, and shows it all."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from orchestrator.report.charts import Chart, by_label, crossed
+from orchestrator.report.figures import Figure, accounting, counts, figures, overall, slices
+from orchestrator.report.run import OUTCOMES, Run
+from orchestrator.report.samples import Packed, outcomes, pack
+
+_TEMPLATES = Path(__file__).with_name("templates")
+_MOST_ROWS = 48
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["commas"] = lambda number: f"{number:,}"
+    return environment
+
+
+def document(template: str, *, script: str = "", connect: bool = False, **context: Any) -> str:
+    """Renders a page with the house style and a policy that allows its own style and script only.
+
+    Args:
+        template: Name of the template.
+        script: Name of the script, "" for none.
+        connect: Whether the script may ask the server that the page came from.
+        context: What the template needs.
+    """
+    style = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
+    code = (_TEMPLATES / script).read_text(encoding="utf-8") if script else ""
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            f"style-src 'sha256-{_digest(style)}'",
+            f"script-src 'sha256-{_digest(code)}'" if code else "script-src 'none'",
+            # `file:` because 'self' means nothing on a page opened by double click.
+            "img-src 'self' file: data:",
+            "connect-src 'self'" if connect else "connect-src 'none'",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+    page = _environment().get_template(template)
+    return page.render(style=Markup(style), script=Markup(code), policy=policy, **context)  # noqa: S704 - files of ours
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that went wrong, and how often."""
+
+    outcome: str
+    reason: str
+    count: int
+    message: str
+
+
+def render(run: Run, *, embed: bool = False) -> str:
+    """Returns a run's page.
+
+    Args:
+        run: The run, complete or not.
+        embed: Whether images are put into the page.
+    """
+    found, packed = list(figures(run.tasks)), pack(run)
+    total = counts(run.tasks) if run.tasks else _so_far(run, packed)
+    return document(
+        "report.html",
+        script="report.js",
+        run=run,
+        complete=bool(run.tasks),
+        figures=overall(found),
+        total=total,
+        accounting=accounting(total),
+        bar=_bar(total),
+        problems=_problems(packed),
+        model=_model(run),
+        asked=_asked(run),
+        charts=_charts(found),
+        packed=packed,
+        images=_embedded(run, packed) if embed else {},
+    )
+
+
+def _so_far(run: Run, packed: Packed) -> dict[str, int]:
+    found = outcomes(run)
+    return {"planned": sum(found[name] for name in OUTCOMES), **{name: found[name] for name in OUTCOMES}}
+
+
+def _bar(total: Mapping[str, int]) -> list[tuple[str, int, float, float]]:
+    """Outcome, count, and where its piece of the bar starts and how wide it is, of 1000."""
+    pieces, at = [], 0.0
+    for name in OUTCOMES:
+        width = 1000 * total[name] / max(1, total["planned"])
+        if total[name]:
+            pieces.append((name, total[name], at, width))
+        at += width
+    return pieces
+
+
+def _problems(packed: Packed) -> list[Problem]:
+    found = [Problem(*names, *rest) for names, rest in packed.problems.items()]
+    return sorted(found, key=lambda problem: (-problem.count, problem.outcome, problem.reason))
+
+
+def _model(run: Run) -> list[tuple[str, str]]:
+    model = run.model
+    known = [
+        ("Name", run.model_name),
+        ("Weights", model.get("model_revision", "")),
+        ("Served by", model.get("server_version", "")),
+        ("Number format", model.get("compute_dtype", "")),
+        ("Context", f"{int(model['max_context_tokens']):,} tokens" if model.get("max_context_tokens") else ""),
+        ("Can", ", ".join(c.removeprefix("CAPABILITY_").replace("_", " ").lower() for c in model.get("capabilities", ()))),
+        ("Chat template", str(model.get("chat_template_sha256", ""))[:12]),
+        *((name.replace("_", " ").capitalize(), str(value)) for name, value in (model.get("properties") or {}).items()),
+        ("Replicas", ", ".join(map(str, run.manifest.get("replicas", ())))),
+    ]
+    return [(name, str(value)) for name, value in known if value]
+
+
+def _asked(run: Run) -> list[tuple[str, str]]:
+    identity = dict(run.identity)
+    command = run.manifest.get("command", "")
+    rows = [("Command", command if isinstance(command, str) else " ".join(map(str, command)))]
+    for name in ("tasks", "method", "data"):
+        if name in identity:
+            rows.append((name.capitalize(), _words(identity.pop(name))))
+    skip = {"model_name", "model_revision", "rules"}
+    rows += [(n.replace("_", " ").capitalize(), _words(v)) for n, v in identity.items() if n not in skip and v not in (None, False, "", [], {})]
+    rules = run.manifest.get("rules") or {}
+    rows.append(("Rules", ", ".join(f"{name} {str(digest)[:8]}" for name, digest in rules.items())))
+    rows.append(("Versions", _words(run.manifest.get("versions", {}))))
+    rows.append(("Begun", str(run.manifest.get("created", ""))))
+    return [(name, value) for name, value in rows if value]
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {_words(inner)}" if isinstance(inner, Mapping) else f"{name} {_words(inner)}" for name, inner in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_words, value))
+    text = str(value)
+    return text[:12] if len(text) == 64 and all(c in "0123456789abcdef" for c in text) else text
+
+
+def _charts(found: list[Figure]) -> list[Chart]:
+    totals = {(figure.task, figure.name): figure for figure in overall(found)}
+    charts: list[Chart] = []
+    for (task, name, labels), rows in slices(found).items():
+        if len(labels) == 1 and 1 < len(rows) <= _MOST_ROWS:
+            charts.append(by_label(rows, totals.get((task, name))))
+        elif len(labels) == 2 and len(rows) > 1:
+            charts.append(crossed(rows))
+    return charts
+
+
+def _embedded(run: Run, packed: Packed) -> dict[str, str]:
+    images = {}
+    for name, media_type in packed.images.items():
+        path = run.path / "images" / Path(name).name
+        if path.is_file():
+            kind = media_type if media_type.startswith("image/") else "application/octet-stream"
+            images[name] = f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    return images

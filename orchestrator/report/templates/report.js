@@ -1,0 +1,423 @@
+"use strict";
+// Everything a model or a data set wrote reaches the page as text, through textContent alone.
+(() => {
+  const ROW = 52, AHEAD = 8;
+  const SIGNS = { right: "✓", wrong: "✗", partial: "◐", unparsed: "?", refused: "⊘", rejected: "!", unjudged: "~", failed: "!", step: "→", pending: "…", scored: "·" };
+  const $ = (id) => document.getElementById(id);
+  const list = $("list"), space = $("space"), detail = $("detail"), status = $("status"), controls = $("controls");
+  let index, labels, position;
+  let shown = [], selected = -1, filter = {}, search = 0;
+  const chunks = new Map(), texts = new Map(), rows = new Map();
+
+  function el(tag, attributes, ...children) {
+    const node = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+      else if (value !== undefined && value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
+    }
+    node.append(...children.filter((child) => child !== null && child !== undefined && child !== ""));
+    return node;
+  }
+
+  async function unpack(id) {
+    const coded = atob($(id).textContent);
+    const bytes = new Uint8Array(coded.length);
+    for (let at = 0; at < coded.length; at++) bytes[at] = coded.charCodeAt(at);
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return JSON.parse(await new Response(stream).text());
+  }
+
+  function chunk(number) {
+    let found = chunks.get(number);
+    if (!found) {
+      found = unpack("chunk-" + number);
+      chunks.set(number, found);
+      if (chunks.size > 60) chunks.delete(chunks.keys().next().value);
+    }
+    return found;
+  }
+
+  const item = async (at) => (await chunk(Math.floor(at / index.chunk)))[at % index.chunk];
+  const coded = (column, at) => (column.codes[at] < 0 ? "" : column.names[column.codes[at]]);
+
+  // How an item is marked: by its score where it was scored, else by its outcome.
+  function kind(at) {
+    const outcome = coded(index.outcome, at), score = index.score[at];
+    if (outcome !== "scored") return outcome;
+    if (score === null) return "scored";
+    return score >= 1 ? "right" : score <= 0 ? "wrong" : "partial";
+  }
+  const isWrong = (at) => { const found = kind(at); return found === "wrong" || found === "unparsed" || found === "refused"; };
+
+  // ---- filters -------------------------------------------------------------------------------
+  const FIELDS = ["outcome", "verdict", "task", "reason"];
+
+  function choice(name, title, entries) {
+    const select = el("select", { name, onchange: () => { set(name, select.value); } }, el("option", { value: "" }, "all"));
+    for (const [value, count] of entries) select.append(el("option", { value }, `${value} (${count.toLocaleString("en")})`));
+    return el("label", {}, title, select);
+  }
+
+  function tally(column) {
+    const counts = new Array(column.names.length).fill(0);
+    for (const code of column.codes) if (code >= 0) counts[code]++;
+    return column.names.map((name, code) => [name, counts[code]]).filter((pair) => pair[1]);
+  }
+
+  function build() {
+    const verdicts = [["right", 0], ["wrong", 0], ["partial", 0]];
+    for (let at = 0; at < index.size; at++) {
+      const found = kind(at);
+      if (found === "right") verdicts[0][1]++;
+      else if (found === "partial") verdicts[2][1]++;
+      else if (isWrong(at)) verdicts[1][1]++;
+    }
+    controls.append(
+      choice("verdict", "Right or wrong", verdicts.filter((pair) => pair[1])),
+      choice("outcome", "Outcome", tally(index.outcome)));
+    if (index.task.names.length > 1) controls.append(choice("task", "Task", tally(index.task)));
+    if (index.reason.names.length) controls.append(choice("reason", "Reason", tally(index.reason)));
+    for (const name of labels) {
+      const entries = tally(index.labels[name]);
+      if (entries.length > 1 && entries.length <= 200) {
+        entries.sort((a, b) => a[0].localeCompare(b[0], "en", { numeric: true }));
+        controls.append(choice("label." + name, name, entries));
+      }
+    }
+    let timer;
+    const text = el("input", { type: "search", name: "q", placeholder: "prompt, answer, key, judge", autocomplete: "off", spellcheck: "false",
+      oninput: () => { clearTimeout(timer); timer = setTimeout(() => set("q", text.value), 150); } });
+    controls.append(el("label", { class: "grow" }, "Text", text), el("button", { type: "button", onclick: clear }, "Clear"));
+    controls.addEventListener("submit", (event) => event.preventDefault());
+  }
+
+  function clear() { const sample = filter.sample; filter = sample ? { sample } : {}; changed(); }
+  function set(name, value) { if (value) filter[name] = value; else delete filter[name]; changed(); }
+
+  function changed() {
+    for (const field of controls.elements) if (field.name) field.value = filter[field.name] || "";
+    apply();
+  }
+
+  function matches(at) {
+    const outcome = coded(index.outcome, at);
+    if (filter.outcome ? outcome !== filter.outcome : outcome === "step") return false;
+    if (filter.verdict === "wrong" ? !isWrong(at) : filter.verdict && kind(at) !== filter.verdict) return false;
+    if (filter.task && coded(index.task, at) !== filter.task) return false;
+    if (filter.reason && coded(index.reason, at) !== filter.reason) return false;
+    for (const name of labels) {
+      const wanted = filter["label." + name];
+      if (wanted !== undefined && coded(index.labels[name], at) !== wanted) return false;
+    }
+    return true;
+  }
+
+  function words(line) {
+    const said = [line.r.key, line.v.key, line.v.extracted, line.v.detail, line.v.judge && line.v.judge.words, line.r.error && line.r.error.message];
+    const request = line.r.request || {}, response = line.r.response || {};
+    for (const message of request.messages || []) for (const part of message.parts || []) said.push(part.text);
+    for (const part of response.parts || []) said.push(part.text);
+    for (const option of (line.r.scoring || {}).options || []) said.push(option);
+    for (const continuation of request.continuations || []) said.push(continuation);
+    return said.filter(Boolean).join("\n").toLowerCase();
+  }
+
+  async function apply() {
+    const mine = ++search, wanted = (filter.q || "").toLowerCase(), found = [];
+    for (let at = 0; at < index.size; at++) if (matches(at)) found.push(at);
+    if (!wanted) return present(found, true);
+    const hits = [];
+    let number = -1, lines = [], at = 0;
+    for (const candidate of found) {
+      const needed = Math.floor(candidate / index.chunk);
+      if (needed !== number) {
+        number = needed;
+        if (!texts.has(number)) texts.set(number, (await chunk(number)).map(words));
+        if (mine !== search) return;
+        lines = texts.get(number);
+        if (at++ % 10 === 9) present(hits.slice(), false);
+      }
+      if (lines[candidate % index.chunk].includes(wanted)) hits.push(candidate);
+    }
+    present(hits, true);
+  }
+
+  function present(found, done) {
+    shown = found;
+    space.style.height = shown.length * ROW + "px";
+    for (const node of rows.values()) node.remove();
+    rows.clear();
+    const all = index.outcome.codes.filter((code) => index.outcome.names[code] !== "step").length;
+    status.textContent = `${shown.length.toLocaleString("en")} of ${all.toLocaleString("en")} items${done ? "" : ", searching…"}`;
+    status.dataset.done = String(done);
+    let at = shown.indexOf(selected);
+    if (at < 0 && done) {
+      const wanted = filter.sample !== undefined ? position.get(filter.sample) : undefined;
+      at = wanted === undefined ? -1 : shown.indexOf(wanted);
+      if (at >= 0) select(at, false);
+      else if (wanted !== undefined && selected < 0) { selected = wanted; open(wanted); }
+      else if (shown.length && wanted === undefined) select(0, false);
+    }
+    if (at >= 0) reveal(at); else if (done) list.scrollTop = 0;
+    if (!shown.length && done && selected < 0) detail.replaceChildren(el("p", { class: "empty" }, "Nothing passes these filters."));
+    paint();
+    remember();
+  }
+
+  // ---- the list ------------------------------------------------------------------------------
+  function paint() {
+    const from = Math.max(0, Math.floor(list.scrollTop / ROW) - AHEAD);
+    const to = Math.min(shown.length, Math.ceil((list.scrollTop + list.clientHeight) / ROW) + AHEAD);
+    for (const [place, node] of rows) if (place < from || place >= to) { node.remove(); rows.delete(place); }
+    for (let place = from; place < to; place++) if (!rows.has(place)) {
+      const node = row(place);
+      rows.set(place, node);
+      list.append(node);
+    }
+    const current = rows.get(shown.indexOf(selected));
+    if (current) list.setAttribute("aria-activedescendant", current.id); else list.removeAttribute("aria-activedescendant");
+  }
+
+  function row(place) {
+    const at = shown[place], found = kind(at), target = index.target[at], extracted = index.extracted[at];
+    const read = extracted !== "" || found === "unparsed" ? `${extracted || "–"}${target ? " / " + target : ""}` : found;
+    const node = el("div", { class: "row " + found, role: "option", id: "row-" + at, "aria-selected": String(at === selected),
+      "aria-posinset": place + 1, "aria-setsize": shown.length, onclick: () => { select(place, true); } },
+      el("span", { class: "sign", "aria-label": found, title: found }, SIGNS[found] || "·"), el("span", { class: "name" }, index.key[at]),
+      el("span", { class: "took", title: "extracted / target" }, read), el("span", { class: "said" }, index.answer[at] || " "));
+    node.style.top = place * ROW + "px";
+    return node;
+  }
+
+  function reveal(place) {
+    const top = place * ROW;
+    if (top < list.scrollTop) list.scrollTop = top;
+    else if (top + ROW > list.scrollTop + list.clientHeight) list.scrollTop = top + ROW - list.clientHeight;
+  }
+
+  function select(place, chosen) {
+    const before = rows.get(shown.indexOf(selected));
+    if (before) before.setAttribute("aria-selected", "false");
+    selected = shown[place];
+    reveal(place);
+    paint();
+    const now = rows.get(place);
+    if (now) now.setAttribute("aria-selected", "true");
+    if (chosen) { filter.sample = index.key[selected]; remember(); }
+    open(selected);
+  }
+
+  // ---- one sample ----------------------------------------------------------------------------
+  async function open(at) {
+    const line = await item(at);
+    if (at !== selected) return;
+    detail.replaceChildren(...page(at, line.r, line.v));
+    detail.scrollTop = 0;
+  }
+
+  function picture(image) {
+    const name = String(image.sha256 || "");
+    if (!/^[0-9a-f]{64}$/.test(name)) return el("span", { class: "missing" }, "an image without a name");
+    const inside = $("image-" + name), source = inside ? inside.textContent : "images/" + name;
+    const node = el("img", { src: source, loading: "lazy", decoding: "async", alt: `${image.media_type || "image"}, ${Number(image.bytes_length || 0).toLocaleString("en")} bytes`, tabindex: "0",
+      onclick: () => zoom(source), onkeydown: (event) => { if (event.key === "Enter") zoom(source); },
+      onerror: () => node.replaceWith(el("span", { class: "missing" }, `image ${name.slice(0, 12)} is not beside this page`)) });
+    return node;
+  }
+
+  function zoom(source) {
+    const box = $("zoom");
+    box.replaceChildren(el("img", { src: source, alt: "the image, enlarged" }));
+    box.showModal();
+  }
+
+  // `spans` are half-open ranges of code points, as the scorer counts.
+  function marked(text, span) {
+    const block = el("pre", { class: "said-block" });
+    if (!span || !((span.end || 0) > (span.start || 0))) { found(block, text); return block; }
+    const points = Array.from(text), start = span.start || 0;
+    found(block, points.slice(0, start).join(""));
+    block.append(el("mark", { title: "what was extracted" }, points.slice(start, span.end).join("")));
+    found(block, points.slice(span.end).join(""));
+    return block;
+  }
+
+  // What is searched for is outlined.
+  function found(block, text) {
+    const wanted = (filter.q || "").toLowerCase(), low = text.toLowerCase();
+    let at = 0;
+    if (wanted && low.length === text.length) {
+      for (let next = low.indexOf(wanted); next >= 0; next = low.indexOf(wanted, at)) {
+        block.append(text.slice(at, next), el("mark", { class: "found" }, text.slice(next, next + wanted.length)));
+        at = next + wanted.length;
+      }
+    }
+    block.append(text.slice(at));
+  }
+
+  function parts(block, found, span) {
+    let text = "";
+    const flush = () => { if (text) block.append(marked(text, span)); text = ""; };
+    for (const part of found) {
+      if (part.text !== undefined) text += part.text;
+      else if (part.image) { if (!span) flush(); block.append(picture(part.image)); }
+    }
+    flush();
+  }
+
+  function pairs(entries) {
+    const block = el("dl", { class: "verdict" });
+    for (const [name, value] of entries) if (value !== undefined && value !== null && value !== "") block.append(el("dt", {}, name), el("dd", {}, String(value)));
+    return block;
+  }
+
+  function page(at, response, verdict) {
+    const found = kind(at), scoring = response.scoring || {}, request = response.request || {}, answer = response.response || {}, out = [];
+    const link = el("a", { href: "#" + new URLSearchParams({ sample: index.key[at] }) }, "link");
+    out.push(el("header", {}, el("h2", {}, index.key[at]), el("span", { class: "chip tone-chip " + found }, found), link));
+    const chips = el("div", { class: "chips" });
+    for (const [name, value] of Object.entries(scoring.labels || verdict.labels || {}))
+      chips.append(el("button", { class: "chip", type: "button", title: "only these", onclick: () => set("label." + name, value) }, el("b", {}, name), value || "–"));
+    out.push(chips);
+    out.push(...steps(at));
+
+    out.push(el("h3", {}, "What was asked"));
+    for (const message of request.messages || []) {
+      const turn = el("div", { class: "turn" }, el("div", { class: "who" }, String(message.role || "").replace("ROLE_", "").toLowerCase()));
+      parts(turn, message.parts || []);
+      out.push(turn);
+    }
+    out.push(el("h3", {}, "What it answered"));
+    const turn = el("div", { class: "turn answer" });
+    if (response.error) turn.append(pairs([["status", response.error.code], ["reason", response.error.reason], ["message", response.error.message]]));
+    else if (answer.scores) turn.append(likelihoods(request.continuations || [], answer.scores, scoring.options || [], scoring.targets || [], verdict.extracted));
+    else if ((answer.parts || []).length) parts(turn, answer.parts, verdict.span);
+    else turn.append(el("span", { class: "muted" }, "nothing at all"));
+    if (answer.finish_reason === "FINISH_REASON_MAX_TOKENS") turn.append(el("p", { class: "note" }, "Cut at the limit of output tokens."));
+    out.push(turn);
+
+    if (verdict.outcome || scoring.rule) {
+      out.push(el("h3", {}, "How it was read"));
+      out.push(pairs([["rule", verdict.rule || scoring.rule], ["extracted", verdict.extracted], ["target", (scoring.targets || []).join(" | ")], ["score", verdict.score],
+        ...Object.entries(verdict.scores || {}).map(([name, value]) => ["– " + name, value]), ["reason", verdict.reason], ["in words", verdict.detail]]));
+      if ((scoring.options || []).length && !answer.scores) {
+        const options = el("ol", { class: "options" });
+        for (const option of scoring.options) options.append(el("li", { class: (scoring.targets || []).includes(option) ? "target" : "" }, option));
+        out.push(el("h3", {}, "Options"), options);
+      }
+    }
+    if (verdict.judge) {
+      const said = el("div", { class: "turn" }, el("div", { class: "who" }, `${verdict.judge.model || "judge"}${verdict.judge.cached ? ", from the cache" : ""}`));
+      said.append(marked(verdict.judge.words || ""));
+      out.push(el("h3", {}, "What the judge said"), said);
+    }
+    const usage = answer.usage || {};
+    out.push(el("details", {}, el("summary", {}, "The call"),
+      pairs([["replica", response.replica], ["seconds", response.seconds], ["attempts", response.attempts], ["begun", response.started], ["group", scoring.group],
+        ["input tokens", usage.input_tokens], ["of images", usage.image_tokens], ["output tokens", usage.output_tokens], ["ended by", String(answer.finish_reason || "").replace("FINISH_REASON_", "").toLowerCase()]]),
+      el("pre", {}, JSON.stringify({ config: request.config, modality: request.modality, effective_config: answer.effective_config, params: scoring.params }, null, 2))));
+    return out;
+  }
+
+  function siblings(at) {
+    const sample = index.key[at].split(":")[0];
+    let from = at, to = at;
+    while (from > 0 && index.key[from - 1].split(":")[0] === sample) from--;
+    while (to < index.size - 1 && index.key[to + 1].split(":")[0] === sample) to++;
+    return Array.from({ length: to - from + 1 }, (_, offset) => from + offset);
+  }
+
+  function steps(at) {
+    const all = siblings(at);
+    if (all.length < 2) return [];
+    const block = el("div", { class: "chips" });
+    for (const other of all) {
+      const name = index.key[other].split(":").slice(1).join(":") || "answer";
+      block.append(el("button", { class: "chip tone-chip " + kind(other), type: "button", "aria-current": other === at ? "step" : null, onclick: () => jump(other) }, (other === at ? "• " : "") + name));
+    }
+    return [el("h3", {}, "Steps of this sample"), block];
+  }
+
+  function jump(at) {
+    const place = shown.indexOf(at);
+    if (place >= 0) return select(place, true);
+    selected = at;
+    filter.sample = index.key[at];
+    for (const node of rows.values()) node.setAttribute("aria-selected", "false");
+    remember();
+    open(at);
+  }
+
+  function likelihoods(continuations, scores, options, targets, extracted) {
+    const body = el("tbody");
+    const best = Math.max(...scores.map((score) => Number(score.logprob || 0)));
+    scores.forEach((score, at) => {
+      const option = options[at] || "", sum = Number(score.logprob || 0), count = Number(score.token_count || 1);
+      const right = targets.includes(option) || targets.includes(String(at + 1)) || targets.includes(continuations[at]);
+      body.append(el("tr", {}, el("td", {}, el("code", {}, continuations[at] || option)), el("td", { class: "number" }, sum.toFixed(3)), el("td", { class: "number" }, (sum / count).toFixed(3)), el("td", { class: "number" }, String(count)),
+        el("td", {}, [sum === best ? "highest sum" : "", score.is_greedy ? "greedy" : "", right ? "target" : "", extracted !== undefined && (extracted === option || extracted === String(at + 1)) ? "chosen" : ""].filter(Boolean).join(", "))));
+    });
+    const head = el("tr", {}, ...["Continuation", "log p, sum", "per token", "tokens", ""].map((name, at) => el("th", { scope: "col", class: at && at < 4 ? "number" : "" }, name)));
+    return el("table", { class: "likelihoods" }, el("thead", {}, head), body);
+  }
+
+  // ---- address and keys ----------------------------------------------------------------------
+  function remember() {
+    const text = new URLSearchParams(filter).toString();
+    if (text !== decodeURI(location.hash.slice(1)) && (text || location.hash.includes("="))) history.replaceState(null, "", "#" + text);
+  }
+
+  function recall(scroll) {
+    const text = location.hash.slice(1);
+    if (!text.includes("=")) return false;
+    filter = Object.fromEntries(new URLSearchParams(text));
+    for (const name of Object.keys(filter)) if (!FIELDS.includes(name) && name !== "q" && name !== "sample" && !name.startsWith("label.")) delete filter[name];
+    if (filter.sample !== undefined) selected = -1;
+    changed();
+    if (scroll) $("samples").scrollIntoView();
+    return true;
+  }
+
+  function step(by) {
+    if (!shown.length) return;
+    const at = shown.indexOf(selected);
+    select(Math.max(0, Math.min(shown.length - 1, at < 0 ? 0 : at + by)), true);
+  }
+
+  function keys(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+    if (typing) { if (event.key === "Escape") { event.target.blur(); list.focus(); } return; }
+    if (document.querySelector("dialog[open]")) return;
+    const inList = event.target === list, page = Math.max(1, Math.floor(list.clientHeight / ROW) - 1);
+    const actions = { j: () => step(1), k: () => step(-1), w: () => set("verdict", filter.verdict === "wrong" ? "" : "wrong"), x: clear,
+      "/": () => { controls.elements.q.focus(); }, "?": () => $("help").showModal(), "[": () => aside(-1), "]": () => aside(1) };
+    if (inList) Object.assign(actions, { ArrowDown: () => step(1), ArrowUp: () => step(-1), PageDown: () => step(page), PageUp: () => step(-page), Home: () => step(-shown.length), End: () => step(shown.length) });
+    const action = actions[event.key];
+    if (!action) return;
+    event.preventDefault();
+    action();
+    if (event.key !== "?" && $("samples").getBoundingClientRect().top > innerHeight * 0.6) $("samples").scrollIntoView();
+  }
+
+  function aside(by) {
+    if (selected < 0) return;
+    const all = siblings(selected), at = all.indexOf(selected) + by;
+    if (at >= 0 && at < all.length) jump(all[at]);
+  }
+
+  async function start() {
+    if (typeof DecompressionStream === "undefined") { status.textContent = "This browser is too old to unpack the samples (Chrome 80, Firefox 113, Safari 16.4)."; return; }
+    index = await unpack("index");
+    labels = Object.keys(index.labels);
+    position = new Map(index.key.map((key, at) => [key, at]));
+    build();
+    list.addEventListener("scroll", paint, { passive: true });
+    addEventListener("resize", paint);
+    addEventListener("keydown", keys);
+    addEventListener("hashchange", () => recall(true));
+    for (const box of document.querySelectorAll("dialog")) box.addEventListener("click", () => box.close());
+    if (!recall(true)) apply();
+  }
+  start();
+})();
