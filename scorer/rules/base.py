@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from lynceus.outcomes import Outcome
 from lynceus.scorer.v1 import scorer_pb2 as pb
@@ -12,8 +13,12 @@ from lynceus.scorer.v1 import scorer_pb2 as pb
 class RequestError(Exception):
     """A request that its rule cannot score: a defect of the benchmark, INVALID_ARGUMENT.
 
-    The message names what is missing or wrong.
+    The message names what is missing or wrong; `reason` is its machine-readable cause.
     """
+
+    def __init__(self, message: str, reason: str = "invalid_item") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +34,10 @@ class Rule:
         parity: Whether it reproduces a reference, bugs included.
         params: The parameters it knows, each with its meaning; others are refused.
         version: Raised whenever the same request may get another verdict.
+        reads: The kinds of answer it takes, of "text", "images" and "scores"; a request with
+            another kind is refused before the rule sees it.
+        depends: Texts beside the source code that its verdicts depend on (patterns, prompts);
+            they go into the hash that ListRules reports.
     """
 
     name: str
@@ -37,6 +46,35 @@ class Rule:
     parity: bool = False
     params: Mapping[str, str] = field(default_factory=dict)
     version: int = 1
+    reads: tuple[str, ...] = ("text",)
+    depends: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedRule:
+    """A rule that asks a judge: as `Rule`, but `read` is a coroutine and gets the judge.
+
+    The service awaits many of them at once (bounded for each stream), while items of plain
+    rules go on being answered. `read` is never called for an empty answer. It turns a judge's
+    failure into the outcome `unjudged` itself; a `RequestError` means a defect of the request.
+
+    Attributes:
+        read: Scores one request with the judge that the scorer was started with. What a
+            judge offers is the business of `scorer.judges`; the service only passes it on.
+    """
+
+    name: str
+    description: str
+    read: Callable[[pb.ScoreRequest, Any], Awaitable[pb.Verdict]]
+    parity: bool = False
+    params: Mapping[str, str] = field(default_factory=dict)
+    version: int = 1
+    reads: tuple[str, ...] = ("text",)
+    depends: tuple[str, ...] = ()
+
+
+AnyRule = Rule | JudgedRule
+"""What a rule module exports as `RULE`."""
 
 
 def scored(

@@ -1,0 +1,141 @@
+"""`scorer score`: requests from a file, verdicts to stdout, without a service."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator
+from typing import BinaryIO
+
+import click
+import orjson
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from google.protobuf.message import Message
+
+from lynceus.rpc import InternalFailure
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.cli.options import UsageExit, rule_options
+from scorer.metrics import metrics as all_metrics
+from scorer.metrics.summarizer import Summarizer
+from scorer.rules.base import AnyRule, RequestError
+from scorer.rules.registry import PluginError, Registry
+from scorer.scoring import Scorer
+
+BATCH = 256
+"""Lines scored together: bounds memory, and the judged items in flight."""
+
+
+@click.command("score")
+@click.argument("file", type=click.File("rb"))
+@click.option(
+    "--metrics",
+    "specs",
+    type=click.File("rb"),
+    help='JSON list of MetricSpec; the last line of the output is then {"summary": ...}.',
+)
+@rule_options
+def command(file: BinaryIO, specs: BinaryIO | None, registry: Registry[AnyRule]) -> None:
+    """Score FILE: one ScoreRequest a line in, one Verdict a line out, in the same order.
+
+    Both in proto3 JSON with the proto's own field names; `-` is stdin. A line that holds a
+    `verdict` is counted in the summary only.
+    """
+    try:
+        asyncio.run(_score(file, _specs(specs) if specs else None, registry))
+    except PluginError as error:
+        raise UsageExit(str(error)) from error
+
+
+async def _score(file: BinaryIO, specs: list[pb.MetricSpec] | None, registry: Registry[AnyRule]) -> None:
+    scorer = Scorer(registry)
+    try:
+        summarizer = Summarizer(specs, all_metrics()) if specs is not None else None
+    except RequestError as error:
+        raise UsageExit(str(error)) from error
+    out = sys.stdout.buffer
+    async for number, request, verdict in _verdicts(file, scorer):
+        if summarizer:
+            try:
+                summarizer.add(request, verdict)
+            except RequestError as error:
+                raise UsageExit(f"{file.name}, line {number}: item {request.key!r}: {error}") from error
+        if request.WhichOneof("answer") != "verdict":
+            out.write(orjson.dumps(_fields(verdict)) + b"\n")
+    if summarizer:
+        out.write(orjson.dumps({"summary": _fields(summarizer.finish())}) + b"\n")
+    out.flush()
+
+
+async def _verdicts(file: BinaryIO, scorer: Scorer) -> AsyncIterator[tuple[int, pb.ScoreRequest, pb.Verdict]]:
+    lines = _requests(file)
+    ended = False
+    while not ended:
+        begun: list[tuple[int, pb.ScoreRequest, pb.Verdict | asyncio.Future[pb.Verdict]]] = []
+        failure: UsageExit | None = None
+        while len(begun) < BATCH:
+            try:
+                number, request = next(lines)
+            except StopIteration:
+                ended = True
+                break
+            except UsageExit as error:
+                failure, ended = error, True
+                break
+            try:
+                begun.append((number, request, _begin(scorer, request)))
+            except (RequestError, InternalFailure) as error:
+                failure, ended = UsageExit(f"{file.name}, line {number}: {error}"), True
+                break
+        for number, request, verdict in begun:
+            yield number, request, verdict if isinstance(verdict, pb.Verdict) else await verdict
+        if failure:
+            raise failure
+
+
+def _begin(scorer: Scorer, request: pb.ScoreRequest) -> pb.Verdict | asyncio.Future[pb.Verdict]:
+    if request.WhichOneof("answer") == "verdict":
+        if not request.key:
+            raise RequestError("an item has no key")
+        return request.verdict
+    begun = scorer.begin(request)
+    return begun if isinstance(begun, pb.Verdict) else asyncio.ensure_future(begun)
+
+
+def _requests(file: BinaryIO) -> Iterator[tuple[int, pb.ScoreRequest]]:
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        try:
+            yield number, ParseDict(_object(line), pb.ScoreRequest())
+        except (ValueError, ParseError) as error:
+            raise UsageExit(
+                f"{file.name}, line {number}: no ScoreRequest in proto3 JSON: {_one_line(error)}"
+            ) from error
+
+
+def _object(line: bytes) -> dict[str, object]:
+    found = orjson.loads(line)
+    if not isinstance(found, dict):
+        raise ValueError("not an object")
+    return found
+
+
+def _fields(message: Message) -> dict[str, object]:
+    found: dict[str, object] = MessageToDict(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    return found
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _specs(file: BinaryIO) -> list[pb.MetricSpec]:
+    try:
+        found = orjson.loads(file.read())
+        if not isinstance(found, list):
+            raise ValueError("not a list")
+        return [ParseDict(entry, pb.MetricSpec()) for entry in found]
+    except (ValueError, ParseError) as error:
+        raise UsageExit(f"{file.name}: no list of MetricSpec in proto3 JSON: {_one_line(error)}") from error

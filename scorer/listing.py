@@ -1,0 +1,90 @@
+"""What a scorer knows, with a hash of everything each rule's verdicts depend on."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+from functools import cache
+from pathlib import Path
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics.base import COMMON_PARAMS, Metric
+from scorer.rules.base import AnyRule, JudgedRule
+from scorer.rules.registry import Registry
+
+BEFORE_EVERY_RULE = ("scorer.scoring",)
+"""Modules that every verdict passes through."""
+
+
+def listing(rules: Registry[AnyRule], metrics: Registry[Metric]) -> pb.ListRulesResponse:
+    """Returns the answer to ListRules; imports every rule and metric."""
+    response = pb.ListRulesResponse(scorer_version=f"lynceus {importlib.metadata.version('lynceus')}")
+    for name in rules.names():
+        rule = rules.get(name)
+        response.rules.add(
+            name=name,
+            description=rule.description,
+            sha256=digest(rule),
+            parity=rule.parity,
+            judged=isinstance(rule, JudgedRule),
+            params=rule.params,
+        )
+    for name in metrics.names():
+        metric = metrics.get(name)
+        response.metrics.add(name=name, description=metric.description, params={**metric.params, **COMMON_PARAMS})
+    return response
+
+
+def digest(rule: AnyRule) -> str:
+    """Returns the hash of all that a rule's verdicts depend on.
+
+    That is the source of its module and of every module of the same package that it imports,
+    directly or not, with its version, parameters and `depends`.
+    """
+    total = hashlib.sha256(json.dumps([rule.name, rule.version, dict(rule.params), rule.depends]).encode())
+    for module in sorted(_closure((rule.read.__module__, *BEFORE_EVERY_RULE))):
+        total.update(f"{module}\n".encode() + _source(module))
+    return total.hexdigest()
+
+
+def _closure(modules: tuple[str, ...]) -> set[str]:
+    found: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found.add(module)
+            waiting.extend(_imports(module))
+    return found
+
+
+@cache
+def _source(module: str) -> bytes:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return b""
+    return Path(spec.origin).read_bytes()
+
+
+@cache
+def _imports(module: str) -> tuple[str, ...]:
+    """Returns the modules of the module's own top package that its source imports."""
+    package = module.partition(".")[0]
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(_source(module))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    ours = {name for name in names if name.partition(".")[0] == package}
+    return tuple(name for name in ours if _exists(name))
+
+
+def _exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # its parent is a module, so the name is one of its attributes
+        return False

@@ -1,0 +1,15 @@
+"""The share of right answers: over all planned items, and over the answered alone."""
+
+from __future__ import annotations
+
+from scorer.metrics import mean
+from scorer.metrics.base import Metric
+
+METRIC = Metric(
+    name="accuracy",
+    description="Mean of the score over all planned items, where an item without a score counts 0; value_answered is "
+    "the same over scored and unparsed items. Interval: Wilson where every score is 0 or 1 and items are "
+    "independent, else a bootstrap over groups.",
+    plan=lambda params: mean.plan(params, unit="fraction"),
+    params={"cluster": mean.CLUSTER},
+)

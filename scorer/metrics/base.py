@@ -1,0 +1,106 @@
+"""What a metric is: a function from a table of items to one figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from google.protobuf import struct_pb2
+from google.protobuf.json_format import MessageToDict
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics.table import Table
+from scorer.rules.base import RequestError
+
+COMMON_PARAMS = {
+    "level": "coverage of the interval, default 0.95",
+    "unit": '"fraction" (default) or "percent", which multiplies the figure and its interval by 100',
+}
+"""Parameters that every metric takes; the summarizer reads `unit`."""
+
+
+class Params:
+    """Typed reading of MetricSpec.params; every getter raises `RequestError` naming the key."""
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        self._values = values
+
+    @classmethod
+    def of(cls, message: struct_pb2.Struct) -> Params:
+        """Returns the parameters that a message holds."""
+        return cls(MessageToDict(message))
+
+    def names(self) -> list[str]:
+        """Returns the keys given."""
+        return sorted(self._values)
+
+    def word(self, name: str, default: str, allowed: tuple[str, ...] = ()) -> str:
+        """Returns a string, one of `allowed` where that is given."""
+        value = self._values.get(name, default)
+        if not isinstance(value, str) or (allowed and value not in allowed):
+            wanted = " | ".join(allowed) or "a string"
+            raise RequestError(f"parameter {name!r} is {value!r}: give {wanted}", "invalid_param")
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Returns true or false."""
+        value = self._values.get(name, default)
+        if not isinstance(value, bool):
+            raise RequestError(f"parameter {name!r} is {value!r}: give true or false", "invalid_param")
+        return value
+
+    def number(self, name: str, default: float, low: float, high: float) -> float:
+        """Returns a number strictly between `low` and `high`."""
+        value = self._values.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low < value < high:
+            raise RequestError(f"parameter {name!r} is {value!r}: give a number in ({low}, {high})", "invalid_param")
+        return float(value)
+
+    def integer(self, name: str, default: int, low: int, high: int) -> int:
+        """Returns a whole number from `low` to `high`."""
+        value = self._values.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+            raise RequestError(f"parameter {name!r} is {value!r}: give a whole number", "invalid_param")
+        if not low <= value <= high:
+            raise RequestError(f"parameter {name!r} is {value!r}: give {low} to {high}", "invalid_param")
+        return int(value)
+
+    @property
+    def level(self) -> float:
+        """Coverage of the interval."""
+        return self.number("level", 0.95, 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one MetricSpec asks for, its parameters read.
+
+    Attributes:
+        compute: Makes the figure of a table of at least one item; the summarizer sets name,
+            labels and counts. Depends on the items alone, never on their order.
+        columns: Word columns it reads: "extracted", "targets", "options" and "reason".
+        labels: Labels it reads.
+        parts: Parts of Verdict.scores it reads.
+    """
+
+    compute: Callable[[Table], pb.Figure]
+    columns: frozenset[str] = frozenset()
+    labels: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One kind of figure.
+
+    Attributes:
+        name: What MetricSpec.metric takes.
+        description: One paragraph: what it computes and what it needs.
+        plan: Reads the parameters; raises `RequestError` where they make no sense.
+        params: The parameters it knows beside `COMMON_PARAMS`, each with its meaning.
+    """
+
+    name: str
+    description: str
+    plan: Callable[[Params], Plan]
+    params: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,46 @@
+"""All or nothing: the share of groups whose every item is right."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics import intervals
+from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.table import Table
+
+
+def plan(params: Params) -> Plan:
+    """Reads the parameters."""
+    level = params.level
+
+    def compute(table: Table) -> pb.Figure:
+        pairs = np.stack([table.group, table.repeat])
+        groups, number = np.unique(pairs, axis=1, return_inverse=True)
+        number = number.reshape(-1)
+        sizes = np.bincount(number)
+        right = np.bincount(number, table.values() == 1.0) == sizes
+        answered = np.bincount(number, table.answered) == sizes
+        figure = pb.Figure(
+            value=float(right.mean()),
+            interval=intervals.of_mean(right.astype(np.float64), groups[0], level),
+            denominator=len(right),
+            denominator_answered=int(answered.sum()),
+            unit="fraction",
+        )
+        if answered.any():
+            figure.value_answered = float(right[answered].mean())
+        # Groups of unequal size are a sign that items are missing: let it be seen.
+        figure.details.update({"items_in_smallest_group": int(sizes.min()), "items_in_largest_group": int(sizes.max())})
+        return figure
+
+    return Plan(compute)
+
+
+METRIC = Metric(
+    name="group_all",
+    description="Share of groups whose every item (of those that pass `where`) has score 1; an item without a group is "
+    "a group of its own, and each repeat of a group is another. value_answered is over the groups of which every item "
+    "is scored or unparsed. Wilson's interval, or a bootstrap over groups where there are repeats.",
+    plan=plan,
+)

@@ -1,0 +1,56 @@
+"""The share of an outcome, or of a reason."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lynceus.outcomes import ANSWERED, Outcome
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics import intervals
+from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.mean import CLUSTER
+from scorer.metrics.table import CODES, Table
+from scorer.rules.base import RequestError
+
+
+def plan(params: Params) -> Plan:
+    """Reads the parameters."""
+    outcome = params.word("outcome", "", ("", *CODES))
+    reason = params.word("reason", "")
+    cluster = params.flag("cluster", True)
+    level = params.level
+    if not outcome and not reason:
+        raise RequestError("metric 'rate' needs params.outcome or params.reason", "invalid_param")
+
+    def compute(table: Table) -> pb.Figure:
+        hits = np.ones(len(table), bool)
+        if outcome:
+            hits &= table.outcome == CODES[outcome]
+        if reason:
+            hits &= np.array([word == reason for word in table.word("reason")], bool)
+        figure = pb.Figure(
+            value=float(hits.mean()),
+            interval=intervals.of_mean(hits.astype(np.float64), table.group if cluster else None, level),
+            denominator=len(table),
+            unit="fraction",
+        )
+        answered = int(table.answered.sum())
+        if answered and (not outcome or Outcome(outcome) in ANSWERED):
+            figure.value_answered = float(hits[table.answered].mean())
+            figure.denominator_answered = answered
+        return figure
+
+    return Plan(compute, columns=frozenset({"reason"} if reason else ()))
+
+
+METRIC = Metric(
+    name="rate",
+    description="Share of planned items with an outcome (params.outcome), a reason (params.reason) or both; "
+    "value_answered is the share of scored and unparsed items, where the outcome is one of these.",
+    plan=plan,
+    params={
+        "outcome": " | ".join(CODES),
+        "reason": "a value of Verdict.reason, for example no_choice",
+        "cluster": CLUSTER,
+    },
+)

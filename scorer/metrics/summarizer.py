@@ -1,0 +1,228 @@
+"""Items in, figures out: what a stream of verdicts comes to, whatever order they came in."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from lynceus.outcomes import Outcome
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics.base import COMMON_PARAMS, Metric, Params, Plan
+from scorer.metrics.table import CODES, Ints, Table
+from scorer.rules.base import RequestError
+from scorer.rules.registry import Registry
+
+_REPEAT = re.compile(r"#(\d+)(?=(?::[^:]*)?$)")
+_NOTHING: dict[str, str] = {}
+_SCORED = CODES[Outcome.SCORED]
+
+Words = str | tuple[str, ...]
+Column = Callable[[pb.ScoreRequest, pb.Verdict], Words]
+
+_COLUMNS: dict[str, Column] = {
+    "extracted": lambda _, verdict: verdict.extracted,
+    "reason": lambda _, verdict: verdict.reason,
+    "targets": lambda request, _: tuple(request.targets),
+    "options": lambda request, _: tuple(request.options),
+}
+
+
+class Summarizer:
+    """Keeps about 70 bytes an item: a hash of its key, numbers, and codes of interned words.
+
+    Args:
+        specs: The figures wanted, in the order in which they are reported.
+        registry: Where metrics are found.
+
+    Raises:
+        RequestError: If a spec names an unknown metric or parameter, or has no sense.
+    """
+
+    def __init__(self, specs: Sequence[pb.MetricSpec], registry: Registry[Metric]) -> None:
+        self._specs = list(specs)
+        self._plans = [_plan(spec, registry) for spec in specs]
+        names = [spec.name for spec in specs]
+        for name in names:
+            if not name or names.count(name) > 1:
+                raise RequestError(f"metric name {name!r} is empty or stands twice", "invalid_metric")
+        self._labels = sorted({label for spec, plan in self._each() for label in _labels_of(spec, plan)})
+        self._keys = bytearray()
+        self._groups = bytearray()
+        self._samples = bytearray()
+        self._repeats = array("q")
+        self._outcomes = bytearray()
+        self._scores = array("d")
+        self._parts = {part: array("d") for _, plan in self._each() for part in plan.parts}
+        self._combinations: dict[Words, int] = {}
+        self._combination = array("q")
+        columns = {column for plan in self._plans for column in plan.columns}
+        self._interned: dict[str, dict[Words, int]] = {column: {} for column in sorted(columns)}
+        self._codes = {column: array("q") for column in self._interned}
+
+    def _each(self) -> Iterable[tuple[pb.MetricSpec, Plan]]:
+        return zip(self._specs, self._plans, strict=True)
+
+    def add(self, request: pb.ScoreRequest, verdict: pb.Verdict) -> None:
+        """Counts one item. Of several with one key the first counts.
+
+        Raises:
+            RequestError: If the verdict is none: an unknown outcome, or scored without a score.
+        """
+        outcome = CODES.get(verdict.outcome)
+        if outcome is None:
+            raise RequestError(f"the outcome {verdict.outcome!r} is none of {', '.join(CODES)}", "invalid_verdict")
+        score = verdict.score if verdict.HasField("score") else math.nan
+        if outcome == _SCORED and not math.isfinite(score):
+            raise RequestError("a scored verdict needs a finite score", "invalid_verdict")
+        # Read before anything is kept, so that a failure leaves no half of an item behind.
+        parts = verdict.scores
+        labels: Words = ()
+        if self._labels:
+            given = request.labels
+            labels = tuple([f"={given[name]}" if name in given else "" for name in self._labels])
+        words = [(name, _COLUMNS[name](request, verdict)) for name in self._interned]
+
+        key = request.key
+        digest = _hash(key, 16)
+        found = _REPEAT.search(key) if "#" in key else None
+        sample = _hash(key[: found.start()] + key[found.end() :], 16)[:8] if found else digest[:8]
+        self._keys += digest
+        self._samples += sample
+        self._repeats.append(int(found.group(1)) if found else 0)
+        self._groups += _hash(request.group, 8) if request.group else sample
+        self._outcomes.append(outcome)
+        self._scores.append(score)
+        for part, column in self._parts.items():
+            column.append(parts.get(part, math.nan))
+        self._combination.append(self._combinations.setdefault(labels, len(self._combinations)))
+        for name, word in words:
+            known = self._interned[name]
+            self._codes[name].append(known.setdefault(word, len(known)))
+
+    def finish(self) -> pb.Summary:
+        """Returns the accounting and the figures of all items added so far."""
+        table = self._table()
+        summary = pb.Summary(counts=table.counts())
+        for spec, plan in self._each():
+            allowed = [_allowed(spec, labels) for labels in table.labels]
+            part = table if all(allowed) else table.take(np.array(allowed, bool)[table.combination])
+            summary.figures.append(_figure(spec, plan, part, {}))
+            for slicing in spec.by:
+                summary.figures.extend(_slices(spec, plan, part, list(slicing.labels)))
+        return summary
+
+    def _table(self) -> Table:
+        keys = np.frombuffer(bytes(self._keys), "<u8").reshape(-1, 2)
+        rows = np.lexsort((keys[:, 1], keys[:, 0]))  # stable: the first of a key comes first
+        ordered = keys[rows]
+        fresh = np.ones(len(rows), bool)
+        fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+        rows = rows[fresh]
+        combinations, combination = _canonical(self._combinations, self._combination)
+        vocabulary, words = {}, {}
+        for name, known in self._interned.items():
+            vocabulary[name], codes = _canonical(known, self._codes[name])
+            words[name] = codes[rows]
+        return Table(
+            outcome=np.frombuffer(bytes(self._outcomes), np.uint8)[rows],
+            score=np.array(self._scores, np.float64)[rows],
+            group=_numbered(self._groups, rows),
+            sample=_numbered(self._samples, rows),
+            repeat=np.array(self._repeats, np.int64)[rows],
+            combination=combination[rows],
+            labels=[
+                {name: value[1:] for name, value in zip(self._labels, values, strict=True) if value}
+                for values in combinations
+            ],
+            parts={part: np.array(column, np.float64)[rows] for part, column in self._parts.items()},
+            words=words,
+            vocabulary=vocabulary,
+        )
+
+
+def _hash(word: str, size: int) -> bytes:
+    return hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=size).digest()
+
+
+def _numbered(digests: bytearray, rows: Ints) -> Ints:
+    numbers: Ints = np.unique(np.frombuffer(bytes(digests), "<u8")[rows], return_inverse=True)[1]
+    return numbers
+
+
+def _canonical(known: dict[Words, int], codes: array[int]) -> tuple[list[Words], Ints]:
+    """Returns the words sorted, and the codes that fit them: arrival leaves no trace."""
+    words = sorted(known)
+    places = np.empty(len(words), np.int64)
+    places[[known[word] for word in words]] = np.arange(len(words))
+    column: Ints = np.array(codes, np.int64)
+    return words, places[column] if len(words) else column
+
+
+def _plan(spec: pb.MetricSpec, registry: Registry[Metric]) -> Plan:
+    try:
+        metric = registry.get(spec.metric)
+        params = Params.of(spec.params)
+        for name in params.names():
+            if name not in metric.params and name not in COMMON_PARAMS:
+                known = ", ".join([*metric.params, *COMMON_PARAMS])
+                raise RequestError(f"metric {metric.name!r} has no parameter {name!r}; known: {known}", "unknown_param")
+        params.word("unit", "fraction", ("fraction", "percent"))
+        _ = params.level
+        if any(not slicing.labels for slicing in spec.by):
+            raise RequestError("a slice names no label", "invalid_metric")
+        return metric.plan(params)
+    except RequestError as error:
+        raise RequestError(f"metric {spec.name!r}: {error}", error.reason) from None
+
+
+def _labels_of(spec: pb.MetricSpec, plan: Plan) -> set[str]:
+    return {*spec.where, *plan.labels, *(label for slicing in spec.by for label in slicing.labels)}
+
+
+def _allowed(spec: pb.MetricSpec, labels: dict[str, str] | object) -> bool:
+    given: dict[str, str] = labels if isinstance(labels, dict) else _NOTHING
+    return all(not allowed.values or given.get(name) in allowed.values for name, allowed in spec.where.items())
+
+
+def _slices(spec: pb.MetricSpec, plan: Plan, table: Table, names: list[str]) -> list[pb.Figure]:
+    """Returns one figure for each combination of values that occurs; items without a label are in none."""
+    keys = [
+        tuple(labels[name] for name in names) if all(name in labels for name in names) else None
+        for labels in table.labels
+    ]
+    values = sorted({key for key in keys if key is not None})
+    place = {key: number for number, key in enumerate(values)}
+    slices = np.array([-1 if key is None else place[key] for key in keys], np.int64)[table.combination]
+    order = np.argsort(slices, kind="stable")
+    edges = np.searchsorted(slices[order], np.arange(len(values) + 1))
+    figures = []
+    for number, key in enumerate(values):
+        rows = order[edges[number] : edges[number + 1]]
+        if len(rows):
+            figures.append(_figure(spec, plan, table.take(rows), dict(zip(names, key, strict=True))))
+    return figures
+
+
+def _figure(spec: pb.MetricSpec, plan: Plan, table: Table, labels: dict[str, str]) -> pb.Figure:
+    figure = plan.compute(table) if len(table) else pb.Figure()
+    figure.name, figure.metric = spec.name, spec.metric
+    figure.labels.update(labels)
+    figure.counts.CopyFrom(table.counts())
+    if Params.of(spec.params).word("unit", "fraction") == "percent":
+        _to_percent(figure)
+    return figure
+
+
+def _to_percent(figure: pb.Figure) -> None:
+    for name in ("value", "value_answered"):
+        if figure.HasField(name):
+            setattr(figure, name, 100 * getattr(figure, name))
+    if figure.HasField("interval"):
+        figure.interval.low *= 100
+        figure.interval.high *= 100
+    figure.unit = "percent"

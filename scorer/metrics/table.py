@@ -1,0 +1,105 @@
+"""The items of a stream as columns: all that metrics read, in an order of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lynceus.outcomes import ANSWERED, Outcome
+from lynceus.scorer.v1 import scorer_pb2 as pb
+
+OUTCOMES = tuple(Outcome)
+CODES = {str(outcome): code for code, outcome in enumerate(OUTCOMES)}
+"""Outcome -> its code in `Table.outcome`."""
+
+_ANSWERED = np.array([outcome in ANSWERED for outcome in OUTCOMES])
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Items, one a row, ordered by a hash of the item's key.
+
+    The same items make the same table, whatever order or batches they came in.
+
+    Attributes:
+        outcome: Codes into `OUTCOMES`.
+        score: Verdict.score; NaN where it is unset.
+        group: Number of the row's group; an item without a group is in one with its own repeats.
+        sample: Number of the row's item over its repeats: its key without `#n`.
+        repeat: Which repeat the row is, from 0.
+        combination: Number of the row's labels in `labels`.
+        labels: The combinations of label values that occur.
+        parts: Verdict.scores by name; NaN where the part is missing.
+        words: Further columns ("extracted", "targets", "options", "reason"): codes into `vocabulary`.
+        vocabulary: The values that the codes stand for: a string, or a tuple of strings.
+    """
+
+    outcome: NDArray[np.uint8]
+    score: Floats
+    group: Ints
+    sample: Ints
+    repeat: Ints
+    combination: Ints
+    labels: Sequence[Mapping[str, str]]
+    parts: Mapping[str, Floats] = field(default_factory=dict)
+    words: Mapping[str, Ints] = field(default_factory=dict)
+    vocabulary: Mapping[str, Sequence[str | tuple[str, ...]]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.outcome)
+
+    @cached_property
+    def answered(self) -> Bools:
+        """Rows whose outcome is scored or unparsed."""
+        mask: Bools = _ANSWERED[self.outcome]
+        return mask
+
+    @cached_property
+    def scored(self) -> Bools:
+        """Rows whose outcome is scored."""
+        mask: Bools = self.outcome == CODES[Outcome.SCORED]
+        return mask
+
+    def values(self, part: str = "") -> Floats:
+        """Returns the score, or the named part of it, of every row; 0 where there is none."""
+        column = self.parts[part] if part else self.score
+        return np.where(np.isnan(column), 0.0, column)
+
+    def word(self, column: str) -> list[str | tuple[str, ...]]:
+        """Returns a column's values, row by row."""
+        vocabulary = self.vocabulary[column]
+        return [vocabulary[code] for code in self.words[column].tolist()]
+
+    def label(self, name: str) -> list[str | None]:
+        """Returns a label's value, row by row; None where the item lacks it."""
+        values = [labels.get(name) for labels in self.labels]
+        return [values[code] for code in self.combination.tolist()]
+
+    def take(self, rows: Bools | Ints) -> Table:
+        """Returns the table of some rows, given by a mask or by rising positions."""
+        return Table(
+            outcome=self.outcome[rows],
+            score=self.score[rows],
+            group=self.group[rows],
+            sample=self.sample[rows],
+            repeat=self.repeat[rows],
+            combination=self.combination[rows],
+            labels=self.labels,
+            parts={name: column[rows] for name, column in self.parts.items()},
+            words={name: column[rows] for name, column in self.words.items()},
+            vocabulary=self.vocabulary,
+        )
+
+    def counts(self) -> pb.Counts:
+        """Returns the accounting line."""
+        by_code = np.bincount(self.outcome, minlength=len(OUTCOMES))
+        fields = {str(outcome): int(number) for outcome, number in zip(OUTCOMES, by_code, strict=True)}
+        return pb.Counts(planned=len(self), **fields)

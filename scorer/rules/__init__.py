@@ -1,0 +1,31 @@
+"""The rules: one file each, imported when a request names it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scorer.rules.base import AnyRule, JudgedRule, Rule
+from scorer.rules.registry import Registry
+
+MODULES = {
+    "choice": "scorer.rules.choice",
+    "choice_number": "scorer.rules.choice_number",
+    "count": "scorer.rules.count",
+    "two_way": "scorer.rules.two_way",
+    "likelihood": "scorer.rules.likelihood",
+    "contains_word": "scorer.rules.contains_word",
+    "key_information": "scorer.rules.key_information",
+    "caption": "scorer.rules.caption",
+    "voila_properties": "scorer.rules.voila_properties",
+    "lmms_vstar": "scorer.rules.lmms_vstar",
+    "lmms_visualpuzzles": "scorer.rules.lmms_visualpuzzles",
+    "reform_choice": "scorer.rules.reform_choice",
+    "reform_ocr": "scorer.rules.reform_ocr",
+    "reform_kie": "scorer.rules.reform_kie",
+}
+"""Rule -> module whose `RULE` it is."""
+
+
+def rules(extra: Iterable[AnyRule] = ()) -> Registry[AnyRule]:
+    """Returns the registry of all rules: ours, users' entry points, and `extra`."""
+    return Registry("rule", MODULES, (Rule, JudgedRule), extra)

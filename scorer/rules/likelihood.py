@@ -1,0 +1,85 @@
+"""Reads log-likelihoods: the option that the model finds most probable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from google.protobuf.json_format import MessageToDict
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.rules.base import RequestError, Rule, scored, unparsed
+
+_REDUCTIONS: dict[str, Callable[[float, int, str], float]] = {
+    "sum": lambda logprob, tokens, text: logprob,
+    "mean": lambda logprob, tokens, text: logprob / tokens,
+    "mean_bytes": lambda logprob, tokens, text: logprob / len(text.encode()),
+}
+
+
+def read(request: pb.ScoreRequest) -> pb.Verdict:
+    """Scores one request: 1 if the most likely option is one of the targets."""
+    options = list(request.options)
+    if len(request.scores) != len(options) or not options:
+        raise RequestError(f"likelihood needs one score for each option: {len(request.scores)} for {len(options)}")
+    names, right = _targets(list(request.targets), options)
+    reduction = _reduction(request)
+    if reduction == "mean_bytes" and not all(options):
+        raise RequestError("reduction mean_bytes cannot divide by the bytes of an empty option")
+    # A server's broken numbers are its failure, not the benchmark's: the item is wrong, the run goes on.
+    if any(math.isnan(score.logprob) or score.logprob == math.inf for score in request.scores):
+        return unparsed("invalid_scores", "a log-likelihood is NaN or +inf")
+    if reduction == "mean" and not all(score.token_count for score in request.scores):
+        return unparsed("invalid_scores", "a score has no token count")
+    reduce = _REDUCTIONS[reduction]
+    values = [
+        reduce(score.logprob, score.token_count, text) for score, text in zip(request.scores, options, strict=True)
+    ]
+    best = max(values)
+    if best == -math.inf:
+        return unparsed("all_impossible", "every option has probability 0")
+    chosen = values.index(best)
+    tied = values.count(best) > 1
+    parts = {"probability": 1 / math.fsum(math.exp(value - best) for value in values)}
+    others = max((value for index, value in enumerate(values) if index != chosen), default=-math.inf)
+    if others > -math.inf:
+        parts["margin"] = best - others
+    return scored(names[chosen], float(chosen in right), reason="tie" if tied else "", scores=parts)
+
+
+def _reduction(request: pb.ScoreRequest) -> str:
+    if not request.HasField("params"):
+        return "sum"
+    word = MessageToDict(request.params).get("reduction", "sum")
+    if word not in _REDUCTIONS:
+        raise RequestError(f"reduction is {word!r}: give {' | '.join(_REDUCTIONS)}")
+    return str(word)
+
+
+def _targets(targets: Sequence[str], options: Sequence[str]) -> tuple[Sequence[str], set[int]]:
+    """Returns the options' names in the targets' form, and the places that are right.
+
+    One form serves all targets of an item, tried in this order: the options' texts, their
+    letters (A is the first), their places counted from 0.
+    """
+    if not targets:
+        raise RequestError("likelihood needs targets")
+    letters = [chr(ord("A") + index) for index in range(min(len(options), 26))]
+    for names in (options, letters, [str(index) for index in range(len(options))]):
+        if all(target in names for target in targets):
+            return names, {index for index, name in enumerate(names) if name in targets}
+    raise RequestError(
+        f"targets {list(targets)} are neither texts nor letters nor places of the {len(options)} options"
+    )
+
+
+RULE = Rule(
+    name="likelihood",
+    description="Takes the option with the highest log-likelihood: `scores` holds one for each of `options`, in their "
+    "order. Targets are all of one form: option texts, else letters (A is the first), else places counted from 0; "
+    "`extracted` has the same form. An exact tie goes to the first of the best and says so (reason tie). Parts of the "
+    "score: probability (of the chosen one under the softmax of the reduced values) and margin (to the next, in nats).",
+    read=read,
+    params={"reduction": "sum (default) | mean (divide by tokens) | mean_bytes (divide by bytes of the option's text)"},
+    reads=("scores",),
+)

@@ -1,0 +1,112 @@
+"""One request in, one verdict out: what happens before and after every rule."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+from typing import Any
+
+from lynceus.rpc import InternalFailure
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer import reasoning
+from scorer.reasoning import Reasoned
+from scorer.rules.base import AnyRule, JudgedRule, RequestError, Rule, unparsed
+from scorer.rules.registry import Registry
+
+log = logging.getLogger(__name__)
+
+
+class Scorer:
+    """Applies rules to requests. Keeps nothing but the rules: a verdict depends on its request.
+
+    Args:
+        registry: Where rules are found.
+        judge: What judged rules ask; None where the scorer was started without one.
+    """
+
+    def __init__(self, registry: Registry[AnyRule], judge: Any = None) -> None:
+        self.registry = registry
+        self._judge = judge
+
+    async def verdict(self, request: pb.ScoreRequest) -> pb.Verdict:
+        """Returns the verdict of one request; raises as `begin` does."""
+        begun = self.begin(request)
+        return begun if isinstance(begun, pb.Verdict) else await begun
+
+    def begin(self, request: pb.ScoreRequest) -> pb.Verdict | Awaitable[pb.Verdict]:
+        """Returns the verdict, or for a judged rule what to await for it.
+
+        Raises:
+            RequestError: If the request cannot be scored: a defect of the benchmark. The
+                message names key and cause.
+            InternalFailure: If the rule itself failed.
+        """
+        key = request.key
+        if not key:
+            raise RequestError("an item has no key", "missing_key")
+        try:
+            rule = self.registry.get(request.rule)
+            _check(rule, request)
+            split = None
+            if not rule.parity and request.WhichOneof("answer") == "text":
+                split = reasoning.split(request.text)
+                if not split.answer.strip():
+                    return _finished(unparsed("empty_answer"), key, split)
+                if split.removed:
+                    request = _with_text(request, split.answer)
+            if isinstance(rule, JudgedRule):
+                if self._judge is None:
+                    raise RequestError("it asks a judge, and the scorer was started without one", "no_judge")
+                return self._judged(rule, request, split)
+            verdict = rule.read(request)
+        except Exception as error:
+            raise _explained(error, request) from error
+        return _finished(verdict, key, split)
+
+    async def _judged(self, rule: JudgedRule, request: pb.ScoreRequest, split: Reasoned | None) -> pb.Verdict:
+        try:
+            verdict = await rule.read(request, self._judge)
+        except Exception as error:
+            raise _explained(error, request) from error
+        return _finished(verdict, request.key, split)
+
+
+def _check(rule: Rule | JudgedRule, request: pb.ScoreRequest) -> None:
+    kind = "scores" if request.scores else request.WhichOneof("answer")
+    if kind not in rule.reads:
+        raise RequestError(f"it reads {' or '.join(rule.reads)}, the request has {kind or 'no answer'}", "wrong_answer")
+    if request.HasField("params"):
+        for name in request.params.fields:
+            if name not in rule.params:
+                known = ", ".join(rule.params) or "none"
+                raise RequestError(f"it has no parameter {name!r}; known: {known}", "unknown_param")
+
+
+def _with_text(request: pb.ScoreRequest, text: str) -> pb.ScoreRequest:
+    copy = pb.ScoreRequest()
+    copy.CopyFrom(request)
+    copy.text = text
+    return copy
+
+
+def _finished(verdict: pb.Verdict, key: str, split: Reasoned | None) -> pb.Verdict:
+    """Returns the rule's verdict with its key, its span counted in the whole text."""
+    verdict.key = key
+    if split is not None and split.removed:
+        if verdict.HasField("span"):
+            verdict.span.start += split.offset
+            verdict.span.end += split.offset
+        note = "read without the reasoning in the answer"
+        verdict.detail = f"{verdict.detail}; {note}" if verdict.detail else note
+    return verdict
+
+
+def _explained(error: Exception, request: pb.ScoreRequest) -> Exception:
+    """Returns the error with the item and the rule named."""
+    where = f"item {request.key!r}, rule {request.rule!r}"
+    if isinstance(error, RequestError):
+        return RequestError(f"{where}: {error}", error.reason)
+    if isinstance(error, InternalFailure):
+        return error
+    log.error("%s: the rule failed", where, exc_info=error)
+    return InternalFailure("rule_failed", f"{where}: the rule failed with {type(error).__name__}; see the log")

@@ -1,0 +1,175 @@
+"""ScorerService over a `Scorer`: streams, bounds and errors; no scoring of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any
+
+import grpc
+
+from lynceus.rpc import MAX_MESSAGE_BYTES, InvalidRequest, Server, ServerConfig
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from lynceus.scorer.v1 import scorer_pb2_grpc
+from scorer.listing import listing
+from scorer.metrics import metrics
+from scorer.metrics.base import Metric
+from scorer.metrics.summarizer import Summarizer
+from scorer.rules.base import AnyRule, RequestError
+from scorer.rules.registry import Registry
+from scorer.scoring import Scorer
+
+SERVICE = pb.DESCRIPTOR.services_by_name["ScorerService"].full_name
+
+MOST_ITEMS = 4096
+"""Items a message may hold."""
+
+MOST_JUDGED = 256
+"""Judged items in flight in one stream. Beyond it the stream is not read on, and HTTP/2 flow
+control stops the client: memory stays bounded however fast items come."""
+
+MOST_WAITING = 16
+"""Responses waiting for a client that reads slowly, before its items are no longer read."""
+
+SLICE_SECONDS = 0.01
+"""How long rules may run before health and other streams get their turn."""
+
+
+class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
+    """Answers the two calls of ScorerService.
+
+    Args:
+        scorer: What scores.
+        registry: Where metrics are found.
+    """
+
+    def __init__(self, scorer: Scorer, registry: Registry[Metric]) -> None:
+        self._scorer = scorer
+        self._metrics = registry
+        self._listing: pb.ListRulesResponse | None = None
+
+    async def ListRules(self, request: pb.ListRulesRequest, context: Any) -> pb.ListRulesResponse:  # noqa: N802
+        """Says which rules and metrics there are."""
+        if self._listing is None:
+            self._listing = await asyncio.to_thread(listing, self._scorer.registry, self._metrics)
+        return self._listing
+
+    async def Score(  # noqa: N802
+        self, requests: AsyncIterator[pb.ScorerServiceScoreRequest], context: Any
+    ) -> AsyncIterator[pb.ScorerServiceScoreResponse]:
+        """Scores one stream of items."""
+        stream = _Stream(self._scorer, self._metrics)
+        reading = asyncio.create_task(stream.read(requests))
+        try:
+            while (response := await stream.responses.get()) is not None:
+                yield response
+            await reading
+        except RequestError as error:
+            raise InvalidRequest(error.reason, str(error)) from None
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+
+class _Stream:
+    """One stream: reads items, queues responses; None is the last."""
+
+    def __init__(self, scorer: Scorer, registry: Registry[Metric]) -> None:
+        self.responses: asyncio.Queue[pb.ScorerServiceScoreResponse | None] = asyncio.Queue(MOST_WAITING)
+        self._scorer = scorer
+        self._metrics = registry
+        self._summarizer: Summarizer | None = None
+        self._room = asyncio.Semaphore(MOST_JUDGED)
+
+    async def read(self, requests: AsyncIterator[pb.ScorerServiceScoreRequest]) -> None:
+        """Reads to the client's end of the stream or to the first failure."""
+        try:
+            async with asyncio.TaskGroup() as judged:
+                first = True
+                async for message in requests:
+                    if first and message.metrics:
+                        self._summarizer = Summarizer(message.metrics, self._metrics)
+                    first = False
+                    if len(message.items) > MOST_ITEMS:
+                        number = f"{len(message.items):,}"
+                        raise RequestError(
+                            f"{number} items in a message, the limit is {MOST_ITEMS:,}", "too_many_items"
+                        )
+                    await self._message(message, judged)
+            if self._summarizer is not None:
+                summary = await asyncio.to_thread(self._summarizer.finish)
+                await self.responses.put(pb.ScorerServiceScoreResponse(summary=summary))
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
+        finally:
+            await self.responses.put(None)
+
+    async def _message(self, message: pb.ScorerServiceScoreRequest, judged: asyncio.TaskGroup) -> None:
+        clock = asyncio.get_running_loop().time
+        response = pb.ScorerServiceScoreResponse()
+        pause = clock() + SLICE_SECONDS
+        for item in message.items:
+            if item.WhichOneof("answer") == "verdict":
+                self._pass(item)
+            else:
+                begun = self._scorer.begin(item)
+                if isinstance(begun, pb.Verdict):
+                    self._count(item, begun)
+                    response.verdicts.append(begun)
+                else:
+                    await self._room.acquire()
+                    judged.create_task(self._await(item, begun))
+            if clock() > pause:
+                await asyncio.sleep(0)
+                pause = clock() + SLICE_SECONDS
+        for part in _sized(response):
+            await self.responses.put(part)
+
+    async def _await(self, item: pb.ScoreRequest, begun: Awaitable[pb.Verdict]) -> None:
+        try:
+            verdict = await begun
+            self._count(item, verdict)
+            await self.responses.put(pb.ScorerServiceScoreResponse(verdicts=[verdict]))
+        finally:
+            self._room.release()
+
+    def _pass(self, item: pb.ScoreRequest) -> None:
+        if not item.key:
+            raise RequestError("an item has no key", "missing_key")
+        self._count(item, item.verdict)
+
+    def _count(self, item: pb.ScoreRequest, verdict: pb.Verdict) -> None:
+        if self._summarizer is not None:
+            try:
+                self._summarizer.add(item, verdict)
+            except RequestError as error:
+                raise RequestError(f"item {item.key!r}: {error}", error.reason) from None
+
+
+def _first(group: BaseExceptionGroup) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _sized(response: pb.ScorerServiceScoreResponse) -> list[pb.ScorerServiceScoreResponse]:
+    """Returns the response in parts that fit a message: an extracted text may be as long as its answer."""
+    verdicts = response.verdicts
+    if not verdicts:
+        return []
+    if response.ByteSize() <= MAX_MESSAGE_BYTES or len(verdicts) == 1:
+        return [response]
+    half = len(verdicts) // 2
+    parts = (verdicts[:half], verdicts[half:])
+    return [small for part in parts for small in _sized(pb.ScorerServiceScoreResponse(verdicts=part))]
+
+
+def server(config: ServerConfig, registry: Registry[AnyRule], judge: Any = None) -> Server:
+    """Returns the server of a scorer, not yet started."""
+    servicer = Servicer(Scorer(registry, judge), metrics())
+
+    def add(to: grpc.aio.Server) -> None:
+        scorer_pb2_grpc.add_ScorerServiceServicer_to_server(servicer, to)
+
+    return Server(config, SERVICE, add)
