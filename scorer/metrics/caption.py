@@ -1,0 +1,192 @@
+"""Figures of a corpus of captions: BLEU, METEOR, ROUGE-L and CIDEr, as pycocoevalcap computes them."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.table import Table
+from scorer.rules.base import RequestError
+
+Corpus = Sequence[tuple[str, Sequence[str]]]
+"""Captions, each with its references."""
+
+# Whatever Java may take for the end of a line: one caption must stay one line of a pipe.
+_BREAK = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_JAVA = ("java", "-Dfile.encoding=UTF-8", "-Xmx2G")
+
+
+class NotComputed(Exception):
+    """A figure that cannot be made here; the message says what is missing."""
+
+
+def tokenized(corpus: Corpus) -> Corpus:
+    """Returns the corpus in lower-case Penn Treebank words without punctuation, as COCO's evaluation server does.
+
+    Raises:
+        NotComputed: There is no Java.
+    """
+    from pycocoevalcap.tokenizer import ptbtokenizer
+
+    texts = [text for caption, references in corpus for text in (caption, *references)]
+    home = Path(ptbtokenizer.__file__).parent
+    words = _java(
+        ("-cp", ptbtokenizer.STANFORD_CORENLP_3_4_1_JAR, "edu.stanford.nlp.process.PTBTokenizer"),
+        ("-preserveLines", "-lowerCase"),
+        home,
+        "".join(_BREAK.sub(" ", text) + "\n" for text in texts),
+    )
+    dropped = frozenset(ptbtokenizer.PUNCTUATIONS)
+    lines = iter([" ".join(word for word in line.split(" ") if word not in dropped) for line in words.split("\n")])
+    return [(next(lines), [next(lines) for _ in references]) for _, references in corpus]
+
+
+def bleu(corpus: Corpus, order: int) -> float:
+    """Returns BLEU of the corpus with the closest reference length (https://aclanthology.org/P02-1040)."""
+    from pycocoevalcap.bleu.bleu import Bleu
+
+    scores, _ = Bleu(order).compute_score(*_dictionaries(corpus), verbose=0)
+    return float(scores[order - 1])
+
+
+def rouge_l(corpus: Corpus) -> float:
+    """Returns the mean ROUGE-L, words split at single blanks (https://aclanthology.org/W04-1013)."""
+    from pycocoevalcap.rouge.rouge import Rouge
+
+    return float(Rouge().compute_score(*_dictionaries(corpus))[0])
+
+
+def cider(corpus: Corpus) -> float:
+    """Returns the mean CIDEr-D, whose idf depends on the corpus: of one caption it is 0 (arXiv:1411.5726)."""
+    from pycocoevalcap.cider.cider import Cider
+
+    return float(Cider().compute_score(*_dictionaries(corpus))[0])
+
+
+def meteor(corpus: Corpus) -> float:
+    """Returns METEOR 1.5 of the corpus, from pooled statistics (https://aclanthology.org/W14-3348).
+
+    Raises:
+        NotComputed: There is no Java, or its METEOR fails.
+    """
+    from pycocoevalcap.meteor import meteor as library
+
+    home = Path(library.__file__).parent
+    command = (*_java_command(), "-jar", library.METEOR_JAR, "-", "-", "-stdio", "-l", "en", "-norm")
+    try:
+        with subprocess.Popen(
+            command,
+            cwd=home,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            encoding="utf-8",
+        ) as process:
+            assert process.stdin
+            assert process.stdout
+            statistics = []
+            for caption, references in corpus:
+                fields = [*references, caption.replace("|||", "").replace("  ", " ")]
+                line = " ||| ".join(["SCORE", *(_BREAK.sub(" ", field).replace("|||", " ") for field in fields)])
+                process.stdin.write(line + "\n")
+                process.stdin.flush()
+                statistics.append(process.stdout.readline().strip())
+            process.stdin.write(" ||| ".join(["EVAL", *statistics]) + "\n")
+            process.stdin.flush()
+            # One line for each caption, then the corpus.
+            lines = [process.stdout.readline() for _ in range(len(statistics) + 1)]
+            process.stdin.close()
+        return float(lines[-1])
+    except (OSError, ValueError) as error:
+        raise NotComputed(f"not computed: METEOR ended early or without a number: {error}") from None
+
+
+MEASURES: dict[str, Callable[[Corpus], float]] = {
+    **{f"bleu_{order}": functools.partial(bleu, order=order) for order in (1, 2, 3, 4)},
+    "meteor": meteor,
+    "rouge_l": rouge_l,
+    "cider": cider,
+}
+"""params.measure -> what computes it."""
+
+
+def _java_command() -> tuple[str, ...]:
+    if not shutil.which("java"):
+        raise NotComputed("not computed: needs Java, and there is no java on the PATH where the scorer runs")
+    return _JAVA
+
+
+def _java(program: Sequence[str], options: Sequence[str], home: Path, text: str) -> str:
+    done = subprocess.run(
+        (*_java_command(), *program, *options), cwd=home, input=text, capture_output=True, encoding="utf-8"
+    )
+    if done.returncode:
+        raise NotComputed(f"not computed: {program[-1]} failed: {done.stderr.strip().splitlines()[-1:]}")
+    return done.stdout
+
+
+def _dictionaries(corpus: Corpus) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
+    references = {number: list(texts) for number, (_, texts) in enumerate(corpus)}
+    return references, {number: [caption] for number, (caption, _) in enumerate(corpus)}
+
+
+def plan(params: Params) -> Plan:
+    """Reads the parameters."""
+    measure = params.word("measure", "cider", tuple(MEASURES))
+    tokenize = params.word("tokenize", "ptb", ("ptb", "raw"))
+    if importlib.util.find_spec("pycocoevalcap") is None:
+        raise RequestError(
+            "needs pycocoevalcap where the scorer runs: pip install 'lynceus[captions]'", "missing_library"
+        )
+
+    def value(captions: Sequence[tuple[str, Sequence[str]]]) -> float:
+        return MEASURES[measure](tokenized(captions) if tokenize == "ptb" else captions)
+
+    def compute(table: Table) -> pb.Figure:
+        answered = table.answered
+        figure = pb.Figure(denominator=len(table), denominator_answered=int(answered.sum()))
+        figure.details.update({"measure": measure, "tokenize": tokenize})
+        corpus = [
+            (str(caption), tuple(references))
+            for caption, references in zip(table.word("extracted"), table.word("targets"), strict=True)
+        ]
+        try:
+            kept = [corpus[row] for row in np.flatnonzero(answered)]
+            if kept:
+                figure.value_answered = value(kept)
+            # An item without an answer is an empty caption; without its references there is no corpus to put it in.
+            if len(kept) == len(corpus):
+                figure.value = figure.value_answered
+            elif all(references for _, references in corpus):
+                figure.value = value(corpus)
+            else:
+                figure.details["missing"] = "items without references"
+        except NotComputed as error:
+            figure.details["not_computed"] = str(error)
+        return figure
+
+    return Plan(compute, columns=frozenset({"extracted", "targets"}))
+
+
+METRIC = Metric(
+    name="caption",
+    description=(
+        "BLEU-1 to 4, METEOR 1.5, ROUGE-L or CIDEr of a corpus of captions (rule caption: what was extracted against "
+        "the targets), by pycocoevalcap. Each item is an entry of its own, repeats included; an item without an answer "
+        "is an empty caption. METEOR and the ptb words need Java: without it the figure says that it was not computed."
+    ),
+    plan=plan,
+    params={
+        "measure": " | ".join(MEASURES) + "; default cider",
+        "tokenize": "ptb (default: lower-case Penn Treebank words without punctuation) | raw (texts as they are)",
+    },
+)
