@@ -1,0 +1,79 @@
+"""`orchestrator generate voila`: VOILA questions over a folder of images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from orchestrator.data.rows import DataError
+from orchestrator.voila import generator
+from orchestrator.voila.images import ImageFolder, TestingDraw, TrainingDraw
+from orchestrator.voila.rules import ND_RULES, WD_RULES
+from orchestrator.voila.sampling import SpaceError, shares
+
+
+@click.command(name="voila")
+@click.option("--distraction", type=click.Choice(["yes", "no"]), required=True, help="All 19 rules, or the 7 without.")
+@click.option("--count", type=click.IntRange(min=1), required=True, help="Questions, distributed over the rules.")
+@click.option(
+    "--images",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    required=True,
+    help="Folder of images named {number}_{subject}_{action}_{n}.png.",
+)
+@click.option(
+    "--split",
+    type=click.Choice(["training", "testing"]),
+    required=True,
+    help="training: images used evenly, a fourth image as answer; testing: one image for each thing shown.",
+)
+@click.option("--collage", is_flag=True, help=f"Also draw each question as one picture, in {generator.COLLAGES}/.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed draws the same questions.")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="A .csv or .parquet file; replaced as a whole.",
+)
+def command(distraction: str, count: int, images: Path, split: str, collage: bool, seed: int, output: Path) -> None:
+    """Draw VOILA questions, none twice, and write them as a table in the released form."""
+    if output.suffix not in (".csv", ".parquet"):
+        raise click.UsageError(f"--output {output} should end in .csv or .parquet")
+    rules = WD_RULES if distraction == "yes" else ND_RULES
+    try:
+        counts = shares(rules, count)
+        folder = ImageFolder(images)
+        pick = TrainingDraw(folder, seed) if split == "training" else TestingDraw(folder)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        rows = generator.lines(counts, seed=seed, pick=pick, training=split == "training")
+        with ExitStack() as stack:
+            if collage:
+                rows = stack.enter_context(generator.collages(output, folder))(rows)
+            generator.write_table(output, _with_bar(rows, count))
+    except SpaceError as error:
+        raise click.UsageError(f"--count {count} with --distraction {distraction}: {error}") from error
+    except (DataError, OSError) as error:
+        raise click.UsageError(str(error)) from error
+    click.echo(f"{output}: {count:,} questions, {_in_words(counts)}")
+
+
+def _with_bar(rows: Iterable[generator.Line], count: int) -> Iterator[generator.Line]:
+    columns = (TextColumn("questions"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("questions", total=count)
+        for number, row in enumerate(rows, 1):
+            yield row
+            if number % 1024 == 0:
+                progress.update(task, completed=number)
+
+
+def _in_words(counts: dict[int, int]) -> str:
+    least = min(counts.values())
+    more = [str(rule) for rule, count in counts.items() if count > least]
+    each = f"{least:,} for each of {len(counts)} rules"
+    return f"{each}, and one more for {'rule' if len(more) == 1 else 'rules'} {', '.join(more)}" if more else each

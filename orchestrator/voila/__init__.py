@@ -1,0 +1,1 @@
+"""VOILA's questions: their rules, their texts, and the generator that draws and writes them."""
