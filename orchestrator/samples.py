@@ -147,6 +147,8 @@ class Variant:
         method: "generate" or "likelihood".
         seed: The run's seed.
         repeat: Which repeat this is, from 0.
+        repeats: How many there are in all; a dialogue whose next round needs the repeats of the
+            last one asks them all in the sample of repeat 0.
         shuffle_options: Whether options are permuted, anew for each sample and repeat.
         parity: Whether prompts, decoding and rules follow the reference, bugs included.
         settings: The benchmark's own settings (an instance of `Benchmark.settings`).
@@ -156,6 +158,7 @@ class Variant:
     method: str = "generate"
     seed: int = 0
     repeat: int = 0
+    repeats: int = 1
     shuffle_options: bool = False
     parity: bool = False
     settings: Any = None
