@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import click
 from google.protobuf import json_format
 
 from lynceus.scorer.v1 import scorer_pb2 as scorer
@@ -69,3 +70,12 @@ def metric(
     if params:
         json_format.ParseDict(dict(params), spec.params)
     return spec
+
+
+def refuse_shuffle_with_parity(variant: Variant) -> None:
+    """Raises click.UsageError where options are to be shuffled and the reference followed.
+
+    For `Benchmark.needs`, which is called before anything is sent.
+    """
+    if variant.parity and variant.shuffle_options:
+        raise click.UsageError("--parity asks as the reference does, which never shuffles; drop --shuffle-options")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +25,15 @@ def open_hub(name: str, table: Table) -> RowSource:
 
     name, _, revision = name.partition("@")
     try:
-        builder = datasets.load_dataset_builder(name, table.config, revision=revision or None)
+        builder = datasets.load_dataset_builder(
+            name,
+            table.config,
+            revision=revision or None,
+            data_files={table.split: list(table.files)} if table.files else None,
+        )
         builder.download_and_prepare()
-        dataset = builder.as_dataset(split=table.split)
+        split = _split(table, builder.info.splits or ())
+        dataset = builder.as_dataset(split=split)
     except (OSError, ValueError, httpx.HTTPError, HfHubHTTPError, datasets.exceptions.DatasetsError) as error:
         cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise DataError(
@@ -36,7 +42,7 @@ def open_hub(name: str, table: Table) -> RowSource:
             "`--synthetic` needs no data at all"
         ) from error
     commit = builder.hash or "unknown"
-    digest = f"hub:{name}@{commit}:{table.config or 'default'}:{table.split}"
+    digest = f"hub:{name}@{commit}:{table.config or 'default'}:{split}"
     return _source(dataset, table, where=f"data set {name}", origin=f"{name}@{commit}", digest=digest, root=Path())
 
 
@@ -49,9 +55,10 @@ def open_saved(folder: Path, table: Table) -> RowSource:
     except (OSError, ValueError) as error:
         raise DataError(f"{folder} cannot be read as a saved data set: {error}") from error
     if isinstance(loaded, datasets.DatasetDict):
-        if table.split not in loaded:
-            raise DataError(f"{folder} has no split {table.split}: it has {', '.join(loaded)}")
-        loaded = loaded[table.split]
+        split = _split(table, loaded)
+        if split not in loaded:
+            raise DataError(f"{folder} has no split {split}: it has {', '.join(loaded)}")
+        loaded = loaded[split]
     files = [(str(file.relative_to(folder)), file) for file in folder.rglob("*") if file.is_file()]
     return _source(loaded, table, where=str(folder), origin=folder.name, digest=digest_files(files), root=folder)
 
@@ -59,6 +66,11 @@ def open_saved(folder: Path, table: Table) -> RowSource:
 def is_saved(folder: Path) -> bool:
     """Whether a folder was written by `save_to_disk`."""
     return (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file()
+
+
+def _split(table: Table, present: Iterable[str]) -> str:
+    names = set(present)
+    return table.or_split if table.split not in names and table.or_split in names else table.split
 
 
 def _source(dataset: datasets.Dataset, table: Table, *, where: str, origin: str, digest: str, root: Path) -> RowSource:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from orchestrator.data.rows import DataError, RowSource
+from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
 
 FORMS = (
@@ -46,6 +49,23 @@ def open_rows(data: str | Path | None, table: Table, *, image_root: Path | None 
     if path.suffix in textual.SUFFIXES:
         return textual.open_text(path, table, root=image_root)
     raise DataError(f"{path} is of no known form; --data takes {FORMS}")
+
+
+def only(source: RowSource, keep: Callable[[Row], bool]) -> RowSource:
+    """Returns the rows of a source that `keep` holds for, counted."""
+    rows = partial(filter, keep)
+    return replace(source, count=sum(1 for _ in rows(source)), iterate=lambda: rows(source))
+
+
+def check_unique(source: RowSource, identifier: Callable[[Row], str]) -> RowSource:
+    """Returns the source; raises DataError where two rows would get the same key."""
+    seen: set[str] = set()
+    for row in source:
+        name = identifier(row)
+        if name in seen:
+            raise DataError(f"{source.origin}: id {name} stands twice; ids must be unique, they name the samples")
+        seen.add(name)
+    return source
 
 
 def _table_file(folder: Path) -> Path:

@@ -24,6 +24,8 @@ class Table:
         columns: Columns that must be there besides images, each with its kind.
         images: Image columns.
         config: Configuration of the hub id; None for its default.
+        files: Files of the hub id that hold the split, where it does not say so itself.
+        or_split: Split to take where `split` is not there.
         image_path: For tables without an image column: the image's path from the row's other
             columns, relative to the table's folder.
     """
@@ -33,6 +35,8 @@ class Table:
     columns: Mapping[str, Kind]
     images: Sequence[str] = ("image",)
     config: str | None = None
+    files: Sequence[str] = ()
+    or_split: str = ""
     image_path: Callable[[Mapping[str, Any]], str] | None = field(default=None, repr=False)
 
     def check_columns(self, where: str, present: Sequence[str]) -> None:
