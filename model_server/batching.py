@@ -33,7 +33,7 @@ class Job(Generic[Work, Result]):
         key: Jobs of different keys never run together.
         length: Jobs of similar length run together, so that little is padded.
         call: The request's life.
-        started: When the model took it, on the monotonic clock.
+        on_start: Told when the model takes it, on the monotonic clock.
     """
 
     work: Work
@@ -42,8 +42,8 @@ class Job(Generic[Work, Result]):
     call: Call
     future: asyncio.Future[Result]
     loop: asyncio.AbstractEventLoop
+    on_start: Callable[[float], None] = lambda _: None
     queued: float = field(default_factory=time.monotonic)
-    started: float = 0.0
     resolved: bool = False
 
     def resolve(self, result: Result | Exception) -> None:
@@ -94,7 +94,9 @@ class Batcher(Generic[Work, Result]):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
         self._task: asyncio.Task[None] | None = None
 
-    async def submit(self, work: Work, key: Hashable, length: int, call: Call) -> Result:
+    async def submit(
+        self, work: Work, key: Hashable, length: int, call: Call, on_start: Callable[[float], None] = lambda _: None
+    ) -> Result:
         """Queues one job and waits for its result.
 
         Raises:
@@ -112,7 +114,7 @@ class Batcher(Generic[Work, Result]):
         loop = asyncio.get_running_loop()
         if self._task is None:
             self._task = loop.create_task(self._work())
-        job: Job[Work, Result] = Job(work, key, length, call, loop.create_future(), loop)
+        job: Job[Work, Result] = Job(work, key, length, call, loop.create_future(), loop, on_start)
         self._queue.append(job)
         self._metrics.queued.set(len(self._queue))
         self._arrived.set()
@@ -165,7 +167,7 @@ class Batcher(Generic[Work, Result]):
     def _run_batch(self, batch: list[Job[Work, Result]]) -> None:
         now = time.monotonic()
         for job in batch:
-            job.started = now
+            job.on_start(now)
             self._metrics.queue_seconds.observe(now - job.queued)
         self._metrics.batch.observe(len(batch))
         failure: Exception | None = None

@@ -1,0 +1,220 @@
+"""The `transformers` backend: prepares in threads, runs batches one at a time, answers each row as it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import logging
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import DeadlineExceeded, OutOfRange
+from model_server.adapter import seconds
+from model_server.backend import Backend, Call
+from model_server.batching import Batcher, Job, OutOfMemory
+from model_server.hf import checkpoint as checkpoints
+from model_server.hf.families import family_of
+from model_server.hf.generate import end_tokens, generate
+from model_server.hf.prompt import Joined, Prompt, Prompter
+from model_server.hf.sampling import Row, token_bytes
+from model_server.hf.scoring import Scored, plain
+from model_server.hf.settings import Settings
+from model_server.metrics import Metrics
+
+log = logging.getLogger(__name__)
+Result = TypeVar("Result")
+_PREPARERS = max(2, min(8, os.cpu_count() or 2))
+
+
+@dataclass(frozen=True)
+class Work:
+    """One prepared request: `config` for Generate, `joined` for Likelihood."""
+
+    prompt: Prompt
+    config: model.GenerationConfig | None = None
+    joined: Sequence[Joined] = ()
+
+
+Answer = Row | list[Scored]
+
+
+class HfBackend(Backend):
+    """Serves a checkpoint through `transformers`.
+
+    Args:
+        settings: How to load and run it.
+        metrics: What counts.
+    """
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._preparers = ThreadPoolExecutor(_PREPARERS, thread_name_prefix="prepare")
+        self._batcher: Batcher[Work, Answer] = Batcher(
+            self._run,
+            max_batch=settings.max_batch,
+            wait=settings.batch_wait if settings.max_batch > 1 else 0.0,
+            max_queue=settings.max_queue,
+            metrics=metrics,
+        )
+
+    def load(self) -> None:
+        """Loads the checkpoint."""
+        self._checkpoint = checkpoints.load(self._settings)
+        self._family = family_of(self._checkpoint.kind)
+        self._prompter = Prompter(self._checkpoint, self._family, self._settings.max_image_pixels)
+        self._ends = end_tokens(self._checkpoint)
+
+    def info(self) -> model.GetModelInfoResponse:
+        """Describes it."""
+        loaded = self._checkpoint
+        claims = {
+            model.CAPABILITY_GENERATE: True,
+            model.CAPABILITY_LIKELIHOOD: self._prompter.can_join,
+            model.CAPABILITY_IMAGE_INPUT: loaded.has_vision,
+            model.CAPABILITY_MULTI_IMAGE: loaded.has_vision and self._family.multi_image,
+            model.CAPABILITY_OUTPUT_LOGPROBS: True,
+            model.CAPABILITY_SEED: True,
+        }
+        path = Path(self._settings.model)
+        properties = {
+            "device": str(loaded.device),
+            "model_type": loaded.kind,
+            "attention": str(getattr(loaded.model.config, "_attn_implementation", "")),
+            "transformers": importlib.metadata.version("transformers"),
+            "torch": torch.__version__,
+            "max_batch": str(self._settings.max_batch),
+            "chat_template": "model" if loaded.template else "none",
+        }
+        return model.GetModelInfoResponse(
+            model_name=self._settings.name or (path.resolve().name if path.is_dir() else self._settings.model),
+            model_revision=loaded.revision,
+            server_version=f"lynceus {importlib.metadata.version('lynceus')}",
+            capabilities=[capability for capability, claimed in claims.items() if claimed],
+            max_concurrency=2 * self._settings.max_batch,
+            max_context_tokens=loaded.context,
+            chat_template_sha256=checkpoints.text_hash(loaded.template),
+            compute_dtype=str(loaded.model.dtype).removeprefix("torch."),
+            properties=properties,
+        )
+
+    async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
+        """Continues one conversation."""
+        prompt = await self._in_thread(self._prompter.prepare, request.messages)
+        config = self._effective(request.config, len(prompt.ids))
+        # Outputs of like length end alike, so that little is decoded for rows that have ended.
+        key = ("generate", prompt.signature, config.max_output_tokens.bit_length())
+        job = await self._submit(Work(prompt, config), key, call)
+        row, usage = job
+        assert isinstance(row, Row)
+        response = model.GenerateResponse(
+            finish_reason=row.finish, effective_config=config, logprobs=row.logprobs, usage=usage
+        )
+        if row.text:
+            response.parts.add(text=row.text)
+        response.usage.output_tokens = len(row.ids)
+        return response
+
+    async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
+        """Scores continuations."""
+        prompt, joined = await self._in_thread(self._join, request)
+        self._check_context(len(prompt.ids), max(len(each.ids) for each in joined) - len(prompt.ids))
+        scores, usage = await self._submit(Work(prompt, joined=joined), ("likelihood", prompt.signature), call)
+        assert isinstance(scores, list)
+        response = model.LikelihoodResponse(usage=usage)
+        for score in scores:
+            made = response.scores.add(logprob=score.logprob, token_count=len(score.ids), is_greedy=score.is_greedy)
+            if request.return_tokens:
+                for number, logprob in zip(score.ids, score.logprobs, strict=True):
+                    made.tokens.add(token=token_bytes(self._checkpoint.tokenizer, number), logprob=logprob)
+        response.usage.output_tokens = sum(len(score.ids) for score in scores)
+        return response
+
+    async def close(self) -> None:
+        """Ends the threads."""
+        await self._batcher.close()
+        self._preparers.shutdown(wait=False, cancel_futures=True)
+
+    async def _submit(self, work: Work, key: object, call: Call) -> tuple[Answer, model.Usage]:
+        queued = time.monotonic()
+        started: list[float] = []
+        answer = await self._batcher.submit(work, key, len(work.prompt.ids), call, started.append)
+        usage = model.Usage(input_tokens=len(work.prompt.ids), image_tokens=work.prompt.image_tokens)
+        usage.queue_time.CopyFrom(seconds(started[0] - queued))
+        usage.model_time.CopyFrom(seconds(time.monotonic() - started[0]))
+        return answer, usage
+
+    def _join(self, request: model.LikelihoodRequest) -> tuple[Prompt, list[Joined]]:
+        prompt = self._prompter.prepare(request.messages)
+        return prompt, self._prompter.join(prompt, request.continuations)
+
+    def _effective(self, config: model.GenerationConfig, length: int) -> model.GenerationConfig:
+        full = model.GenerationConfig()
+        full.CopyFrom(config)
+        full.temperature = config.temperature
+        full.top_p = config.top_p if config.HasField("top_p") else 1.0
+        full.top_k = config.top_k
+        if full.temperature > 0 and not config.HasField("seed"):
+            full.seed = random.getrandbits(63)
+        if config.HasField("max_output_tokens"):
+            self._check_context(length, config.max_output_tokens)
+        else:
+            self._check_context(length, 1)
+            room = self._checkpoint.context - length if self._checkpoint.context else self._settings.default_max_tokens
+            full.max_output_tokens = min(self._settings.default_max_tokens, room)
+        return full
+
+    def _check_context(self, length: int, more: int) -> None:
+        limit = self._checkpoint.context
+        if limit and length + more > limit:
+            raise OutOfRange(
+                "context_exceeded",
+                f"{length} prompt tokens and {more} of output are {length + more}, the model's context is {limit}",
+                limit=str(limit),
+                value=str(length + more),
+            )
+
+    async def _in_thread(self, function: Callable[..., Result], *args: object) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._preparers, function, *args)
+
+    def _run(self, jobs: Sequence[Job[Work, Answer]]) -> None:
+        try:
+            if jobs[0].work.config is None:
+                self._run_likelihood(jobs)
+            else:
+                self._run_generate(jobs)
+        except torch.OutOfMemoryError as error:
+            torch.cuda.empty_cache()
+            raise OutOfMemory(str(error).split(".")[0]) from error
+
+    def _run_generate(self, jobs: Sequence[Job[Work, Answer]]) -> None:
+        rows = [Row(_config(job), job.call, _settle(job)) for job in jobs]
+        generate(self._checkpoint, self._family, [job.work.prompt for job in jobs], rows, self._ends, {})
+
+    def _run_likelihood(self, jobs: Sequence[Job[Work, Answer]]) -> None:
+        for job in jobs:
+            job.resolve(plain(self._checkpoint, self._family, job.work.prompt, job.work.joined))
+
+
+def _config(job: Job[Work, Answer]) -> model.GenerationConfig:
+    assert job.work.config is not None
+    return job.work.config
+
+
+def _settle(job: Job[Work, Answer]) -> Callable[[Row], None]:
+    def done(row: Row) -> None:
+        if row.finish == model.FINISH_REASON_UNSPECIFIED:
+            job.resolve(DeadlineExceeded("deadline_in_model", "nobody waits for this answer any more"))
+        else:
+            job.resolve(row)
+
+    return done

@@ -1,0 +1,67 @@
+"""Generate: one batch of conversations through the library's own decoding loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+
+from model_server.hf.batch import collate, to_device
+from model_server.hf.checkpoint import Checkpoint
+from model_server.hf.families import Family
+from model_server.hf.prompt import Prompt
+from model_server.hf.sampling import Row, RowSampler, RowStop
+
+
+def end_tokens(checkpoint: Checkpoint) -> frozenset[int]:
+    """Tokens that end an output: the checkpoint's generation settings, else its config, else its tokenizer."""
+    model = checkpoint.model
+    for source in (getattr(model, "generation_config", None), model.config, checkpoint.tokenizer):
+        found = getattr(source, "eos_token_id", None)
+        if found is not None:
+            return frozenset([found] if isinstance(found, int) else found)
+    return frozenset()
+
+
+@torch.inference_mode()
+def generate(
+    checkpoint: Checkpoint,
+    family: Family,
+    prompts: Sequence[Prompt],
+    rows: Sequence[Row],
+    ends: frozenset[int],
+    extra: dict[str, Any],
+) -> None:
+    """Runs a batch; each row is told when it has ended.
+
+    Nothing of the checkpoint's own sampling defaults applies (penalties, suppressed tokens,
+    temperature): what decides is the request, so that greedy decoding is the plain maximum.
+
+    Args:
+        checkpoint: The model.
+        family: What is special about it.
+        prompts: Prompts of one signature.
+        rows: The requests, in the prompts' order.
+        ends: Tokens that end an output.
+        extra: Further arguments of the model, for example kept vision features.
+    """
+    model = checkpoint.model
+    pad = checkpoint.tokenizer.pad_token_id or 0
+    inputs = to_device(collate([p.inputs for p in prompts], pad), checkpoint.device, model.dtype)
+    settings = GenerationConfig(  # type: ignore[no-untyped-call]
+        do_sample=False,
+        max_new_tokens=max(row.config.max_output_tokens for row in rows),
+        eos_token_id=sorted(ends) or None,
+        pad_token_id=pad,
+        bos_token_id=checkpoint.tokenizer.bos_token_id,
+        decoder_start_token_id=getattr(model.generation_config, "decoder_start_token_id", None),
+        use_cache=True,
+    )
+    model.generate(
+        **family.generate_inputs({**inputs, **extra}),
+        generation_config=settings,
+        logits_processor=LogitsProcessorList([RowSampler(rows, checkpoint.tokenizer)]),
+        stopping_criteria=StoppingCriteriaList([RowStop(rows, checkpoint.tokenizer, ends)]),
+    )

@@ -1,0 +1,263 @@
+"""From messages to model inputs: the model's own chat template and processor, and the join rule."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import threading
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+import torch
+from tokenizers import Tokenizer
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import InternalFailure, InvalidRequest
+from model_server import images
+from model_server.hf.checkpoint import Checkpoint
+from model_server.hf.families import Family
+
+_ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A conversation as the model takes it.
+
+    Attributes:
+        inputs: What the processor made, batch dimension 1, on the CPU.
+        ids: The prompt's tokens.
+        image_tokens: How many of them stand for images.
+        text: What the tokenizer read, image placeholders expanded.
+        image_keys: SHA-256 of each image, in order.
+    """
+
+    inputs: dict[str, torch.Tensor]
+    ids: list[int]
+    image_tokens: int
+    text: str
+    image_keys: tuple[str, ...]
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """Prompts that can share a batch have the same."""
+        return tuple((name, tuple(value.shape[1:])) for name, value in self.inputs.items() if not is_sequence(name))
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A prompt with one continuation, tokenized together.
+
+    Attributes:
+        ids: All tokens.
+        start: Index of the continuation's first token: the first that does not end inside the prompt.
+    """
+
+    ids: list[int]
+    start: int
+
+
+def is_sequence(name: str) -> bool:
+    """Whether an input runs along the prompt's tokens."""
+    return name in _SEQUENCES
+
+
+_SEQUENCES = {
+    "input_ids",
+    "attention_mask",
+    "token_type_ids",
+    "mm_token_type_ids",
+    "image_embeds_position_mask",
+    "cross_attention_mask",
+    "image_patches_indices",
+}
+
+
+class Prompter:
+    """Builds prompts. Safe to use from several threads.
+
+    Args:
+        checkpoint: The model with its processor.
+        family: What is special about its type.
+        max_pixels: Larger images are refused.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, family: Family, max_pixels: int) -> None:
+        self._checkpoint = checkpoint
+        self._family = family
+        self._max_pixels = max_pixels
+        self._local = threading.local()
+        self._join = _offsets_tokenizer(checkpoint.tokenizer)
+        self._image_ids = family.image_token_ids(checkpoint)
+        self._placeholders = {checkpoint.tokenizer.convert_ids_to_tokens(i) for i in self._image_ids} - {None}
+
+    @property
+    def can_join(self) -> bool:
+        """Whether the tokenizer tells where its tokens end, which the join rule needs."""
+        return self._join is not None
+
+    def prepare(self, messages: Sequence[model.Message]) -> Prompt:
+        """Renders, decodes images, tokenizes.
+
+        Raises:
+            InvalidRequest: For a bad image, or a conversation that the template refuses.
+        """
+        pictures: list[Any] = []
+        keys: list[str] = []
+        for message in messages:
+            for part in message.parts:
+                if part.WhichOneof("kind") == "image":
+                    where = f"image {len(keys)}"
+                    pictures.append(images.decode(part.image.data, max_pixels=self._max_pixels, where=where))
+                    keys.append(hashlib.sha256(part.image.data).hexdigest())
+                elif pictures_in := [token for token in self._placeholders if token in part.text]:
+                    raise InvalidRequest(
+                        "placeholder_in_text",
+                        f"the text holds {pictures_in[0]!r}, by which this model marks an image: send images as parts",
+                    )
+        rendered = self.render(messages)
+        if not self._checkpoint.has_vision:
+            encoded = self._thread_processor()(rendered, return_tensors="pt", add_special_tokens=self._adds(rendered))
+            text = rendered
+        else:
+            encoded, text = self._process(rendered, pictures)
+        inputs = {k: v for k, v in encoded.items() if isinstance(v, torch.Tensor) and k != "labels"}
+        inputs = self._family.clean(inputs)
+        ids = inputs["input_ids"][0].tolist()
+        return Prompt(inputs, ids, sum(i in self._image_ids for i in ids), text, tuple(keys))
+
+    def render(self, messages: Sequence[model.Message]) -> str:
+        """Applies the chat template, with the generation prefix at the end."""
+        if not self._checkpoint.template:
+            return self._family.plain(messages, self._checkpoint)
+        chat: list[dict[str, Any]] = []
+        for message in messages:
+            parts: list[dict[str, str]] = []
+            for part in message.parts:
+                image = part.WhichOneof("kind") == "image"
+                parts.append({"type": "image"} if image else {"type": "text", "text": part.text})
+            if self._checkpoint.has_vision:
+                chat.append({"role": _ROLES[message.role], "content": parts})
+            else:
+                chat.append({"role": _ROLES[message.role], "content": "".join(p.get("text", "") for p in parts)})
+        try:
+            return str(
+                self._thread_processor().apply_chat_template(
+                    chat,
+                    tokenize=False,
+                    add_generation_prompt=True,
+                    chat_template=self._checkpoint.template,
+                )
+            )
+        except jinja2.TemplateError as error:
+            raise InvalidRequest(
+                "template_refused", f"the model's chat template refuses this conversation: {error}"
+            ) from (error)
+
+    def join(self, prompt: Prompt, continuations: Sequence[str]) -> list[Joined]:
+        """Tokenizes the prompt together with each continuation.
+
+        Only the text behind the last special token is tokenized again: an added token always
+        ends a segment, so what stands before it cannot change. That the tail alone gives the
+        prompt's own tokens is checked each time.
+        """
+        assert self._join is not None, "Likelihood is not claimed without token ends"
+        kept, tail = self._tail(prompt)
+        joined = []
+        for text in continuations:
+            encoding = self._join.encode(tail + text, add_special_tokens=False)
+            # Ends never fall, so the first token that ends beyond the prompt is found by bisection.
+            start = bisect_right([end for _, end in encoding.offsets], len(tail))
+            if start == len(encoding.ids):
+                raise InvalidRequest("no_token", f"the continuation {text!r} is no token of this model")
+            joined.append(Joined(prompt.ids[:kept] + encoding.ids, kept + start))
+        return joined
+
+    def _tail(self, prompt: Prompt) -> tuple[int, str]:
+        assert self._join is not None
+        whole = self._join.encode(prompt.text, add_special_tokens=False)
+        special = [i for i, number in enumerate(whole.ids) if number in self._specials]
+        for place in (special[-1:], []):
+            first = place[0] if place else 0
+            tail = prompt.text[whole.offsets[first][0] :] if place else prompt.text
+            again = self._join.encode(tail, add_special_tokens=False).ids
+            kept = len(prompt.ids) - len(again)
+            if kept >= 0 and prompt.ids[kept:] == again:
+                return kept, tail
+        raise InternalFailure(
+            "no_join", "the processor's tokens are not those of its text: continuations cannot be joined"
+        )
+
+    def _process(self, rendered: str, pictures: list[Any]) -> tuple[Any, str]:
+        processor = self._thread_processor()
+        recorder = _Recorder(processor.tokenizer)
+        recording = copy.copy(processor)
+        recording.tokenizer = recorder
+        kwargs = self._family.processor_kwargs(self._checkpoint)
+        try:
+            encoded = recording(
+                text=[rendered],
+                images=self._family.nest(pictures) if pictures else None,
+                return_tensors="pt",
+                add_special_tokens=self._adds(rendered),
+                **kwargs,
+            )
+        except (ValueError, IndexError, TypeError) as error:
+            raise InvalidRequest("processor_refused", f"the model's processor refuses this prompt: {error}") from error
+        return encoded, recorder.texts[0]
+
+    def _adds(self, rendered: str) -> bool:
+        bos = self._checkpoint.tokenizer.bos_token
+        return not (bos and rendered.startswith(bos))
+
+    @property
+    def _specials(self) -> frozenset[int]:
+        return frozenset(self._checkpoint.tokenizer.added_tokens_decoder)
+
+    def _thread_processor(self) -> Any:
+        """A processor of this thread's own: fast tokenizers do not stand being used by two at once."""
+        if not hasattr(self._local, "processor"):
+            self._local.processor = copy.deepcopy(self._checkpoint.processor)
+        return self._local.processor
+
+
+class _Recorder:
+    """A tokenizer that keeps the texts it is given."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self.texts: list[str] = []
+
+    def __call__(self, text: Any, *args: Any, **kwargs: Any) -> Any:
+        self.texts.append(text if isinstance(text, str) else text[0])
+        return self._tokenizer(text, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tokenizer, name)
+
+
+def _offsets_tokenizer(tokenizer: Any) -> Tokenizer | None:
+    """The same tokenizer with exact ends: byte-level ones report ends without trailing blanks."""
+    core = getattr(tokenizer, "backend_tokenizer", None)
+    if not isinstance(core, Tokenizer):
+        return None
+    plan = json.loads(core.to_str())
+    _set(plan, "trim_offsets", False)
+    plan["truncation"] = plan["padding"] = None
+    return Tokenizer.from_str(json.dumps(plan))
+
+
+def _set(node: Any, name: str, value: Any) -> None:
+    if isinstance(node, dict):
+        if name in node:
+            node[name] = value
+        for key, child in node.items():
+            if key != "model":
+                _set(child, name, value)
+    elif isinstance(node, list):
+        for child in node:
+            _set(child, name, value)

@@ -1,0 +1,180 @@
+"""Per-request decoding inside one batch: each row has its own sampler, limits and stop strings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from transformers import LogitsProcessor, StoppingCriteria
+
+from lynceus.model.v1 import model_pb2 as model
+from model_server.backend import Call
+
+
+@dataclass
+class Row:
+    """One request of a batch.
+
+    Attributes:
+        config: How to decode, every field set.
+        call: Whether anybody still waits.
+        done: Told once, when the row has ended, with the row.
+        ids: Output tokens, without the one that ended the sequence.
+        finish: Why it ended.
+        text: The output, cut at a stop string.
+        logprobs: Per token, where asked for.
+    """
+
+    config: model.GenerationConfig
+    call: Call
+    done: Callable[[Row], None]
+    ids: list[int] = field(default_factory=list)
+    finish: model.FinishReason.ValueType = model.FINISH_REASON_UNSPECIFIED
+    text: str = ""
+    logprobs: list[model.TokenLogprob] = field(default_factory=list)
+    over: bool = False
+    generator: torch.Generator | None = None
+
+    def __post_init__(self) -> None:
+        """Seeds the row's own sampler: what is decoded beside it cannot reach it."""
+        if self.config.temperature > 0:
+            self.generator = torch.Generator().manual_seed(self.config.seed & (2**63 - 1))
+
+
+class RowSampler(LogitsProcessor):
+    """Chooses each row's token by that row's own configuration and leaves it alone in the scores.
+
+    The library then takes the maximum, so rows of different temperatures, seeds and limits
+    share a batch, and a row's draws depend on its own seed alone.
+    """
+
+    def __init__(self, rows: Sequence[Row], tokenizer: Any) -> None:
+        self._rows = rows
+        self._tokenizer = tokenizer
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        """Scores: [rows, vocabulary], float32, before any change."""
+        for index, row in enumerate(self._rows):
+            if row.over:
+                continue
+            logits = scores[index]
+            chosen = int(logits.argmax()) if row.generator is None else sample(logits, row.config, row.generator)
+            if row.config.top_logprobs:
+                row.logprobs.append(self._logprob(logits, chosen, row.config.top_logprobs))
+            if row.generator is not None:
+                scores[index] = float("-inf")
+                scores[index, chosen] = 0.0
+        return scores
+
+    def _logprob(self, logits: torch.Tensor, chosen: int, count: int) -> model.TokenLogprob:
+        logprobs = logits.float().log_softmax(-1)
+        made = model.TokenLogprob(token=token_bytes(self._tokenizer, chosen), logprob=float(logprobs[chosen]))
+        top = logprobs.topk(min(count, logprobs.shape[0]))
+        for number, value in zip(top.indices.tolist(), top.values.tolist(), strict=True):
+            made.alternatives.add(token=token_bytes(self._tokenizer, number), logprob=value)
+        return made
+
+
+def sample(logits: torch.Tensor, config: model.GenerationConfig, generator: torch.Generator) -> int:
+    """Draws one token: temperature, then top-k, then the nucleus, always at least one token."""
+    scaled = logits.detach().cpu().double() / config.temperature
+    values, order = scaled.sort(descending=True, stable=True)
+    if config.top_k:
+        values, order = values[: config.top_k], order[: config.top_k]
+    shares = values.softmax(-1)
+    if config.HasField("top_p") and config.top_p < 1:
+        before = shares.cumsum(-1) - shares
+        kept = int((before < config.top_p).sum().clamp(min=1))
+        shares, order = shares[:kept], order[:kept]
+    return int(order[torch.multinomial(shares, 1, generator=generator)])
+
+
+class RowStop(StoppingCriteria):
+    """Ends each row for its own reason, and says so at once: a row need not wait for its neighbours."""
+
+    def __init__(self, rows: Sequence[Row], tokenizer: Any, ends: frozenset[int]) -> None:
+        self._rows = rows
+        self._tokenizer = tokenizer
+        self._ends = ends
+
+    def __call__(self, input_ids: torch.LongTensor, scores: Any, **kwargs: Any) -> torch.Tensor:
+        """Returns which rows have ended: [rows], bool."""
+        for row, last in zip(self._rows, input_ids[:, -1].tolist(), strict=True):
+            if not row.over:
+                self._step(row, last)
+        return torch.tensor([row.over for row in self._rows], device=input_ids.device)
+
+    def _step(self, row: Row, last: int) -> None:
+        if row.call.over:
+            row.over = True
+        elif last in self._ends:
+            self._finish(row, model.FINISH_REASON_END_OF_SEQUENCE)
+        else:
+            row.ids.append(last)
+            if self._stopped(row):
+                self._finish(row, model.FINISH_REASON_STOP_STRING)
+            elif len(row.ids) >= row.config.max_output_tokens:
+                self._finish(row, model.FINISH_REASON_MAX_TOKENS)
+                return
+        if row.over:
+            row.done(row)
+
+    def _stopped(self, row: Row) -> bool:
+        if not row.config.stop:
+            return False
+        # A token may be less than a character, so the window counts bytes, and some to spare.
+        window = max(len(stop.encode()) for stop in row.config.stop) + 8
+        recent = decode(self._tokenizer, row.ids[-window:])
+        return any(stop in recent for stop in row.config.stop)
+
+    def _finish(self, row: Row, reason: model.FinishReason.ValueType) -> None:
+        row.over = True
+        row.finish = reason
+        row.text = decode(self._tokenizer, row.ids)
+        if reason == model.FINISH_REASON_STOP_STRING:
+            places = [row.text.find(stop) for stop in row.config.stop]
+            row.text = row.text[: min(place for place in places if place >= 0)]
+        if reason == model.FINISH_REASON_MAX_TOKENS:
+            row.done(row)
+
+
+def decode(tokenizer: Any, ids: Sequence[int]) -> str:
+    """Returns the text of output tokens, special ones left out."""
+    return str(tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+def token_bytes(tokenizer: Any, number: int) -> bytes:
+    """Returns a token's own bytes, which need not be valid UTF-8 by themselves."""
+    piece = tokenizer.convert_ids_to_tokens(number)
+    if piece is None:
+        return b""
+    if number in tokenizer.added_tokens_decoder:
+        return str(piece).encode()
+    if len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
+        return bytes([int(piece[3:5], 16)])
+    if all(character in _BYTES for character in piece) and _byte_level(tokenizer):
+        return bytes(_BYTES[character] for character in piece)
+    return str(piece).replace("▁", " ").encode()
+
+
+def _byte_level(tokenizer: Any) -> bool:
+    known: bool | None = getattr(tokenizer, "_lynceus_byte_level", None)
+    if known is None:
+        core = getattr(tokenizer, "backend_tokenizer", None)
+        known = core is not None and "ByteLevel" in repr(core.decoder)
+        tokenizer._lynceus_byte_level = known
+    return known
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The byte-level alphabet of GPT-2: printable bytes stand for themselves, others are shifted up."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    table = {chr(byte): byte for byte in printable}
+    shifted = (byte for byte in range(256) if byte not in printable)
+    table.update({chr(256 + place): byte for place, byte in enumerate(shifted)})
+    return table
+
+
+_BYTES = _byte_alphabet()

@@ -1,0 +1,43 @@
+"""What the `transformers` backend can be told. No heavy imports, so that a command line stays quick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to load and run a checkpoint.
+
+    Attributes:
+        model: Folder or hub id.
+        name: Name to file results under; "" takes the folder's or the hub id's.
+        device: "cpu", "cuda", "cuda:N", or "auto": all GPUs by the library's placement, else CPU.
+        dtype: "float32", "bfloat16", "float16", or "auto": the checkpoint's on a GPU, float32 on CPU.
+        attention: Attention implementation of the library.
+        revision: Commit, branch or tag of a hub id.
+        chat_template: File with a template to use instead of the checkpoint's.
+        trust_remote_code: Run code that comes with the checkpoint.
+        max_batch: Most requests of one batch.
+        batch_wait: Seconds that a request waits for company at most.
+        max_queue: Most requests waiting.
+        default_max_tokens: What an unset `max_output_tokens` means, context permitting.
+        image_cache_bytes: Bound on kept vision features; 0 keeps none.
+        max_image_pixels: Images of more pixels are refused.
+    """
+
+    model: str
+    name: str = ""
+    device: str = "auto"
+    dtype: str = "auto"
+    attention: str = "sdpa"
+    revision: str | None = None
+    chat_template: Path | None = None
+    trust_remote_code: bool = False
+    max_batch: int = 8
+    batch_wait: float = 0.005
+    max_queue: int = 256
+    default_max_tokens: int = 512
+    image_cache_bytes: int = 512_000_000
+    max_image_pixels: int = 100_000_000
