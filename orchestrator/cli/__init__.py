@@ -7,22 +7,22 @@ import importlib
 import click
 
 COMMANDS = {
-    "eval": "orchestrator.cli.eval",
-    "tasks": "orchestrator.cli.tasks",
-    "prompts": "orchestrator.cli.prompts",
-    "score": "orchestrator.cli.score",
-    "report": "orchestrator.cli.report",
-    "compare": "orchestrator.cli.compare",
-    "view": "orchestrator.cli.view",
-    "merge": "orchestrator.cli.merge",
-    "check": "orchestrator.cli.check",
-    "import": "orchestrator.cli.importing",
-    "generate": "orchestrator.cli.generate",
-    "submit": "orchestrator.cli.submit",
-    "new-task": "orchestrator.cli.new_task",
-    "fetch": "orchestrator.cli.fetch",
+    "eval": ("eval", "Run tasks against a model; the same command again resumes."),
+    "tasks": ("tasks", "List tasks, what they ask and what they take."),
+    "prompts": ("prompts", "Write the requests exactly as they would be sent."),
+    "score": ("score", "Score a run again, with no model in sight."),
+    "report": ("report", "Make reports and tables of runs."),
+    "compare": ("compare", "Compare runs sample by sample; gate on the result."),
+    "view": ("view", "Browse a folder of runs, live while they run."),
+    "merge": ("merge", "Join the shards of one run."),
+    "check": ("check", "Judge any model server against the contract."),
+    "import": ("importing", "Take in predictions made elsewhere."),
+    "generate": ("generate", "Make benchmark questions."),
+    "submit": ("submit", "Render a run for a Kubernetes cluster."),
+    "new-task": ("new_task", "Scaffold a task file from a data file."),
+    "fetch": ("fetch", "Bundle a task's data for use without a network."),
 }
-"""Subcommand -> module whose `command` it is."""
+"""Subcommand -> module in this package whose `command` it is, and what `--help` says of it."""
 
 
 class LazyGroup(click.Group):
@@ -36,8 +36,13 @@ class LazyGroup(click.Group):
         """Imports and returns one subcommand."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
+        command: click.Command = importlib.import_module(f"{__name__}.{COMMANDS[cmd_name][0]}").command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the subcommands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
