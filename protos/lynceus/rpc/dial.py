@@ -22,7 +22,7 @@ class Method(Protocol[Response]):
     """A unary method of an aio stub."""
 
     def __call__(
-        self, request: Message, /, *, timeout: float | None = None, metadata: Metadata | None = None
+        self, request: Any, /, *, timeout: float | None = None, metadata: Metadata | None = None
     ) -> Awaitable[Response]:
         """Starts the call."""
 

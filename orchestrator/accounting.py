@@ -1,0 +1,99 @@
+"""The accounting line: what was planned and what became of it, live."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from lynceus.outcomes import Outcome
+
+
+@dataclass(slots=True)
+class TaskCount:
+    """One task's items: planned, and by outcome those that are settled."""
+
+    planned: int = 0
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    judged: int = 0
+    score: float = 0.0
+
+    @property
+    def settled(self) -> int:
+        """Items with an outcome."""
+        return self.outcomes.total()
+
+    @property
+    def accuracy(self) -> tuple[float, float, float] | None:
+        """Mean score over the items that this process settled, with Wilson's 95% interval."""
+        n = self.judged
+        if not n:
+            return None
+        return (self.score / n, *wilson(self.score, n))
+
+
+@dataclass(slots=True)
+class Accounting:
+    """All tasks' counts and what the run has cost so far.
+
+    Attributes:
+        tasks: Counts by task.
+        answered: Calls answered by this process.
+        resumed: Items that an earlier process had settled.
+        tokens: Tokens, in and out, of this process's calls.
+        expected: Items that all rows will come to, None while unknown.
+        complete: Whether every row has been planned.
+        started: When this process began to ask, by time.monotonic.
+    """
+
+    tasks: dict[str, TaskCount] = field(default_factory=dict)
+    answered: int = 0
+    resumed: int = 0
+    tokens: int = 0
+    expected: int | None = None
+    complete: bool = False
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def planned(self) -> int:
+        """Items planned so far."""
+        return sum(task.planned for task in self.tasks.values())
+
+    @property
+    def settled(self) -> int:
+        """Items with an outcome."""
+        return sum(task.settled for task in self.tasks.values())
+
+    @property
+    def outcomes(self) -> Counter[Outcome]:
+        """Settled items by outcome, over all tasks."""
+        total: Counter[Outcome] = Counter()
+        for task in self.tasks.values():
+            total.update(task.outcomes)
+        return total
+
+    def plan(self, task: str) -> None:
+        """Counts a planned item."""
+        self.tasks.setdefault(task, TaskCount()).planned += 1
+
+    def settle(self, task: str, outcome: Outcome, score: float) -> None:
+        """Counts an item's outcome."""
+        count = self.tasks[task]
+        count.outcomes[outcome] += 1
+        count.judged += 1
+        count.score += score
+
+    def resume(self, task: str, outcome: Outcome) -> None:
+        """Counts an item that an earlier process has settled."""
+        self.tasks[task].outcomes[outcome] += 1
+        self.resumed += 1
+
+
+def wilson(successes: float, n: int, z: float = 1.959963984540054) -> tuple[float, float]:
+    """Returns Wilson's score interval (Wilson 1927, without continuity correction)."""
+    share = successes / n
+    centre = share + z * z / (2 * n)
+    spread = z * math.sqrt(max(share * (1 - share), 0.0) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)

@@ -1,0 +1,169 @@
+"""`orchestrator eval`: asks a model everything a task asks, scores it and writes a report."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from lynceus.rpc import Credentials, SecurityError
+from lynceus.rpc.options import client_options
+
+_POSITIVE = click.FloatRange(0, min_open=True)
+
+
+@click.command("eval")
+@click.option("--task", "-t", "tasks", multiple=True, required=True, help="Task or group; may be repeated.")
+@click.option(
+    "--endpoint", "-e", "endpoints", multiple=True, help="Model servers H:P[,H:P]; without it one is started."
+)
+@click.option("--scorer", "scorer_at", help="Scorer H:P; without it one is started.")
+@click.option("--model", default="demo", show_default=True, help="Model to start: demo, a folder or a hub id.")
+@click.option("--method", type=click.Choice(["generate", "likelihood"]), default="generate", show_default=True)
+@click.option("--data", multiple=True, help="Path or hub id of the data, or TASK=PATH; default each task's hub id.")
+@click.option("--synthetic", is_flag=True, help="Draw rows from the seed instead of reading data: runs offline.")
+@click.option("--limit", type=click.IntRange(1), help="Only the first N rows of each task.")
+@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True, help="Ask each row N times.")
+@click.option("--shuffle-options", is_flag=True, help="Permute options, anew for each sample and repeat.")
+@click.option("--blind", is_flag=True, help="Grey images in place of the real ones: what do words alone give?")
+@click.option("--parity", is_flag=True, help="Ask and score as the reference implementation does, bugs included.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the benchmark's own.")
+@click.option("--stage", "stages", multiple=True, metavar="NAME=H:P", help="Another model for one stage of a sample.")
+@click.option("--shard", help="I/N, I from 0: this part of the samples; N alone takes I from $JOB_COMPLETION_INDEX.")
+@click.option("--run", type=click.Path(file_okay=False, path_type=Path), help="Run folder; default runs/NAME.")
+@click.option("--concurrency", type=click.IntRange(1), help="Calls in flight per replica; default what it asks for.")
+@click.option("--timeout", type=_POSITIVE, default=600.0, show_default=True, help="Seconds per call.")
+@click.option("--patience", type=click.FloatRange(0), default=600.0, show_default=True, help="Seconds to retry for.")
+@click.option("--max-tokens-total", type=click.IntRange(1), help="Stop, to be resumed, after so many tokens.")
+@click.option("--max-requests-per-second", type=_POSITIVE, help="Over all replicas.")
+@click.option("--deadline", type=_POSITIVE, help="Stop, to be resumed, after so many seconds.")
+@click.option("--json", "as_json", is_flag=True, help="Print results.json on stdout, progress on stderr.")
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors.")
+@client_options
+def command(credentials: Credentials, **given: Any) -> None:
+    """Evaluate a model on tasks. Running the same command again resumes it.
+
+    Exit codes: 0 complete, 1 defect, 2 usage or configuration, 3 incomplete (run again to
+    resume), 4 a quality gate failed.
+    """
+    sys.exit(_run(credentials, given))
+
+
+def _run(credentials: Credentials, given: dict[str, Any]) -> int:
+    from orchestrator.data.rows import DataError
+    from orchestrator.engine import EngineError
+    from orchestrator.run_manifest import ManifestError
+    from orchestrator.runlog import RunBusyError, RunLogError, RunWriteError
+
+    console = Console(stderr=given["as_json"], quiet=given["quiet"])
+    try:
+        run = asyncio.run(_evaluate(credentials, given, console))
+    except EngineError as error:
+        return fail(str(error), error.exit_code)
+    except (DataError, ManifestError, SecurityError) as error:
+        return fail(str(error), 2)
+    except (RunWriteError, RunBusyError) as error:
+        return fail(str(error), 3)
+    except RunLogError as error:
+        return fail(str(error), 2)
+    except KeyboardInterrupt:
+        return fail("stopped; run the same command again to resume", 3)
+    if given["as_json"]:
+        click.echo((run / "results.json").read_text(), nl=False)
+    return 0
+
+
+async def _evaluate(credentials: Credentials, given: dict[str, Any], console: Console) -> Path:
+    from orchestrator import run_eval, run_plan
+    from orchestrator.engine import Budget, Options
+
+    plan = run_plan.make(
+        given["tasks"],
+        method=given["method"],
+        data=given["data"],
+        synthetic=given["synthetic"],
+        limit=given["limit"],
+        repeats=given["repeats"],
+        seed=given["seed"],
+        shuffle_options=given["shuffle_options"],
+        parity=given["parity"],
+        blind=given["blind"],
+        settings=given["settings"],
+    )
+    options = Options(
+        timeout=given["timeout"], patience=given["patience"], blind=given["blind"], shard=parse_shard(given["shard"])
+    )
+    budget = Budget(
+        max_tokens=given["max_tokens_total"],
+        max_per_second=given["max_requests_per_second"],
+        deadline=given["deadline"],
+    )
+    where = _where(credentials, given)
+    run = await run_eval.evaluate(plan, where, options, budget, run=given["run"], console=console)
+    run_eval.finish(run, console)
+    return run
+
+
+def _where(credentials: Credentials, given: dict[str, Any]) -> Any:
+    from orchestrator.engine import ConfigError, Endpoint, parse_endpoints
+    from orchestrator.run_eval import Where
+
+    stages: dict[str, list[Endpoint]] = {}
+    for word in given["stages"]:
+        name, equals, address = word.partition("=")
+        if not (name and equals):
+            raise ConfigError(f"--stage {word}: give NAME=H:P")
+        stages.setdefault(name, []).extend(parse_endpoints([address]))
+    return Where(
+        endpoints=parse_endpoints(given["endpoints"]),
+        stages=stages,
+        scorer=one_endpoint(given["scorer_at"]),
+        model=given["model"],
+        credentials=credentials,
+        concurrency=given["concurrency"],
+    )
+
+
+def one_endpoint(word: str | None) -> Any:
+    """Reads `--scorer`.
+
+    Raises:
+        ConfigError: If it is not one H:P.
+    """
+    from orchestrator.engine import ConfigError, parse_endpoints
+
+    if word is None:
+        return None
+    found = parse_endpoints([word])
+    if len(found) != 1:
+        raise ConfigError(f"--scorer takes one H:P, not {word!r}")
+    return found[0]
+
+
+def parse_shard(word: str | None) -> tuple[int, int] | None:
+    """Reads `--shard`: `I/N`, or `N` with I from $JOB_COMPLETION_INDEX.
+
+    Raises:
+        ConfigError: If it is neither.
+    """
+    from orchestrator.engine import ConfigError
+
+    if word is None:
+        return None
+    first, slash, count = word.rpartition("/")
+    index = first if slash else os.environ.get("JOB_COMPLETION_INDEX", "")
+    if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
+        raise ConfigError(f"--shard {word}: give I/N with I from 0 to N-1, or N where $JOB_COMPLETION_INDEX is set")
+    return int(index), int(count)
+
+
+def fail(message: str, code: int) -> int:
+    """Prints a one-line error and returns the exit code."""
+    click.echo(f"Error: {' '.join(message.split())}", err=True)
+    return code

@@ -1,0 +1,52 @@
+"""`orchestrator tasks`: what there is to run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import click
+
+
+@click.command("tasks")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object with tasks and groups.")
+def command(as_json: bool) -> None:
+    """List tasks, groups and each benchmark's settings."""
+    from orchestrator.registry import benchmarks
+
+    found = benchmarks().values()
+    if as_json:
+        tasks = [
+            {
+                "task": task,
+                "benchmark": b.name,
+                "description": description,
+                "methods": list(b.methods),
+                "data": b.data,
+                "settings": _settings(b.settings),
+            }
+            for b in found
+            for task, description in b.tasks.items()
+        ]
+        groups = {name: list(members) for b in found for name, members in b.groups.items()}
+        click.echo(json.dumps({"tasks": tasks, "groups": groups}, indent=2))
+        return
+    width = max(len(task) for b in found for task in (*b.tasks, *b.groups))
+    for b in found:
+        click.echo(click.style(b.name, bold=True))
+        for task, description in b.tasks.items():
+            click.echo(f"  {task:<{width}}  {description}")
+        for name, members in b.groups.items():
+            click.echo(f"  {name:<{width}}  all of: {', '.join(members[:4])}{' ...' if len(members) > 4 else ''}")
+        for setting in _settings(b.settings):
+            click.echo(f"    --set {setting['name']}={setting['default']}: {setting['help']}")
+
+
+def _settings(kind: type) -> list[dict[str, Any]]:
+    if not dataclasses.is_dataclass(kind):
+        return []
+    return [
+        {"name": field.name, "default": field.default, "help": field.metadata.get("help", "")}
+        for field in dataclasses.fields(kind)
+    ]

@@ -1,0 +1,21 @@
+"""The run engine: nothing lost, nothing twice."""
+
+from orchestrator.engine.budget import Budget
+from orchestrator.engine.errors import ConfigError, EngineError, IncompleteError
+from orchestrator.engine.pool import Pool
+from orchestrator.engine.resolve import Endpoint, parse_endpoints
+from orchestrator.engine.run import Engine, Options
+from orchestrator.engine.scoring import ScorerClient
+
+__all__ = [
+    "Budget",
+    "ConfigError",
+    "Endpoint",
+    "Engine",
+    "EngineError",
+    "IncompleteError",
+    "Options",
+    "Pool",
+    "ScorerClient",
+    "parse_endpoints",
+]

@@ -1,0 +1,163 @@
+"""One sample on its way through its turns, and what is made of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.outcomes import Outcome
+from lynceus.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.data.rows import DataError
+from orchestrator.engine.errors import EngineError
+from orchestrator.engine.replica import Request
+from orchestrator.images import blinded
+from orchestrator.run_records import answer_of_line, request_json, score_request, scoring_json
+from orchestrator.runlog import RunLog
+from orchestrator.samples import Answer, BadRowError, Call, NoAnswerError, Sample, Turn
+
+
+@dataclass(slots=True, eq=False)
+class Episode:
+    """A sample and how far it has come.
+
+    Attributes:
+        sample: The sample.
+        answers: The answers to its earlier turns; for one that an earlier process got, where
+            its line begins, read only if a later turn asks.
+    """
+
+    sample: Sample
+    answers: list[Answer | int] = field(default_factory=list)
+
+    @property
+    def task(self) -> str:
+        """The task's name, which begins every key."""
+        return self.sample.key.split("/", 1)[0]
+
+    @property
+    def turn(self) -> Turn:
+        """The turn that is next."""
+        return self.sample.turns[len(self.answers)]
+
+    @property
+    def key(self) -> str:
+        """The key of the turn that is next."""
+        return self.sample.item_key(self.turn)
+
+    @property
+    def over(self) -> bool:
+        """Whether every turn has its answer."""
+        return len(self.answers) == len(self.sample.turns)
+
+
+@dataclass(slots=True, eq=False)
+class Built:
+    """A turn ready to be sent.
+
+    Attributes:
+        head: The line's fields from `sample` to `request`, as JSON without its braces.
+        tail: The line's field `scoring`, as JSON without its braces.
+        scoring: The same as a dict; None for a turn that only prepares another.
+        score: The ScoreRequest, but for the answer; None likewise.
+    """
+
+    episode: Episode
+    key: str
+    request: Request
+    stage: str
+    size: int
+    head: bytes
+    tail: bytes
+    scoring: dict[str, Any] | None
+    score: scorer.ScoreRequest | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A turn that cannot be asked, and why."""
+
+    outcome: Outcome
+    reason: str
+    detail: str
+
+
+def build(episode: Episode, log: RunLog, *, blind: bool) -> Built | Ended:
+    """Builds the next turn: reads its images, stores them, and renders what the log will say.
+
+    Runs in a thread beside the event loop.
+
+    Raises:
+        OSError: If an image cannot be stored.
+        EngineError: If the benchmark fails; it names the sample.
+    """
+    turn, key = episode.turn, episode.key
+    try:
+        answers = [_answer(answer, log) for answer in episode.answers]
+        call = turn.ask(answers)
+        request = request_of(call, blind=blind)
+    except NoAnswerError as error:
+        return Ended(Outcome.UNPARSED, error.reason, str(error))
+    except BadRowError as error:
+        return Ended(Outcome.REJECTED, error.reason, str(error))
+    except DataError as error:
+        return Ended(Outcome.REJECTED, "unreadable_row", str(error))
+    except OSError:
+        raise
+    except Exception as error:
+        raise EngineError(f"benchmark of {key}: {type(error).__name__}: {error}") from error
+    scoring = scoring_json(turn.scoring)
+    method = "likelihood" if isinstance(request, model.LikelihoodRequest) else "generate"
+    head = {
+        "sample": episode.sample.key,
+        "turn": turn.name,
+        "task": episode.task,
+        "method": method,
+        "request": request_json(request, log.images.put),
+    }
+    return Built(
+        episode=episode,
+        key=key,
+        request=request,
+        stage=call.stage,
+        size=request.ByteSize(),
+        head=orjson.dumps(head)[1:-1],
+        tail=orjson.dumps({"scoring": scoring})[1:-1],
+        scoring=scoring,
+        score=score_request(key, scoring) if scoring else None,
+    )
+
+
+def request_of(call: Call, *, blind: bool = False) -> Request:
+    """Returns the request that a call stands for.
+
+    Raises:
+        BadRowError: If `blind` and an image's header cannot be read.
+    """
+    messages = [blinded(message) for message in call.messages] if blind else call.messages
+    if call.continuations:
+        return model.LikelihoodRequest(messages=messages, continuations=call.continuations)
+    return model.GenerateRequest(messages=messages, config=call.config, modality=call.modality)
+
+
+def unasked_line(key: str, episode: Episode, turn: Turn, ended: Ended) -> bytes:
+    """Returns the line of a turn for which no request was made."""
+    return orjson.dumps(
+        {
+            "key": key,
+            "outcome": ended.outcome.value,
+            "sample": episode.sample.key,
+            "turn": turn.name,
+            "task": episode.task,
+            "request": None,
+            "error": {"code": "", "reason": ended.reason, "message": ended.detail},
+            "scoring": scoring_json(turn.scoring),
+            "attempts": 0,
+        }
+    )
+
+
+def _answer(answer: Answer | int, log: RunLog) -> Answer:
+    return answer if isinstance(answer, Answer) else answer_of_line(log.responses.read(answer), log.images.get)

@@ -1,0 +1,261 @@
+"""The replicas behind the endpoints of one model: found, checked, watched, let go."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+import grpc
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import CallError, Credentials
+from orchestrator.engine.errors import ConfigError, IncompleteError
+from orchestrator.engine.replica import Health, Replica, backoff, pause
+from orchestrator.engine.resolve import Endpoint, Resolver, resolve
+
+RESOLVE_SECONDS = 5.0
+REACH_SECONDS = 15.0
+"""How long an endpoint may be out of reach at the start. One that is reached and still loads
+its model is waited for as long as patience lasts."""
+
+Notify = Callable[[str], None]
+
+
+class Pool:
+    """Replicas of one model. All have the same name, weights and chat template, or are not used.
+
+    Args:
+        endpoints: Where they are; names are looked up again every few seconds.
+        credentials: How to dial.
+        concurrency: Calls in flight per replica; None takes what each asks for.
+        patience: Seconds without any usable replica after which the run stops.
+        notify: Gets one line for people when a replica comes, goes or fails.
+        resolver: Looks names up.
+    """
+
+    def __init__(
+        self,
+        endpoints: Iterable[Endpoint],
+        credentials: Credentials,
+        *,
+        concurrency: int | None = None,
+        patience: float = 600.0,
+        notify: Notify = lambda _: None,
+        resolver: Resolver = resolve,
+    ) -> None:
+        self.endpoints = tuple(endpoints)
+        self.replicas: dict[str, Replica] = {}
+        self.reference: model.GetModelInfoResponse | None = None
+        self.changed: Callable[[], None] = lambda: None
+        self._credentials = credentials
+        self._concurrency = concurrency
+        self._patience = patience
+        self._notify = notify
+        self._resolver = resolver
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._probing: set[str] = set()
+        self._usable_at = time.monotonic()
+        self._unauthenticated: CallError | None = None
+        self._last_resolve_error = ""
+        self._defect: BaseException | None = None
+
+    @property
+    def info(self) -> model.GetModelInfoResponse:
+        """What the model is, after `connect`."""
+        assert self.reference is not None, "connect first"
+        return self.reference
+
+    @property
+    def ready(self) -> list[Replica]:
+        """The replicas that take calls."""
+        return [replica for replica in self.replicas.values() if replica.health is Health.READY]
+
+    @property
+    def slots(self) -> int:
+        """Calls that may be in flight over all ready replicas."""
+        return sum(replica.limit for replica in self.ready)
+
+    async def connect(self) -> model.GetModelInfoResponse:
+        """Waits until a replica answers, checks that those which do hold the same model, and starts watching.
+
+        Raises:
+            ConfigError: If replicas differ, or one refuses the credential.
+            IncompleteError: If none answers in time.
+        """
+        started, told = time.monotonic(), False
+        attempt = 0
+        while True:
+            await self._resolve()
+            waiting = [replica for replica in self.replicas.values() if replica.health is not Health.READY]
+            await asyncio.gather(*(self._admit(replica, strict=True) for replica in waiting))
+            if self.ready:
+                break
+            self.check()
+            spent = time.monotonic() - started
+            limit = self._patience if self._loading() else min(REACH_SECONDS, self._patience)
+            if spent > limit:
+                raise IncompleteError(self._silence(spent))
+            if not told and spent > 1:
+                self._notify(f"waiting for {self._names()}: {self._last_error()}")
+                told = True
+            attempt += 1
+            await asyncio.sleep(min(backoff(attempt), limit))
+        self._usable_at = time.monotonic()
+        for replica in self.replicas.values():
+            if replica.health is not Health.READY:
+                self._probe(replica)
+        self._spawn(self._watch())
+        return self.info
+
+    def suspect(self, replica: Replica, error: CallError) -> None:
+        """Takes a replica out of service until it answers a probe."""
+        replica.failed(error)
+        if replica.health is Health.READY:
+            replica.health = Health.DOWN
+            self._probe(replica)
+
+    def check(self) -> None:
+        """Looks whether the run can go on.
+
+        Raises:
+            ConfigError: If a replica refuses the credential.
+            IncompleteError: If no replica has been usable for longer than patience lasts.
+        """
+        if self._defect:
+            raise self._defect
+        if self._unauthenticated:
+            raise ConfigError(f"{self._names()} refuses the credential: {self._unauthenticated}")
+        if self.ready:
+            self._usable_at = time.monotonic()
+        elif self.reference and time.monotonic() - self._usable_at > self._patience:
+            raise IncompleteError(self._silence(time.monotonic() - self._usable_at))
+
+    async def close(self) -> None:
+        """Stops watching and closes every channel."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(replica.close() for replica in self.replicas.values()))
+
+    async def _resolve(self) -> None:
+        found: dict[str, str | None] = {}
+        for endpoint in self.endpoints:
+            try:
+                addresses = await self._resolver(endpoint)
+            except OSError as error:
+                # A name service that stumbles is no reason to drop replicas that work.
+                if self.replicas:
+                    return
+                self._last_resolve_error = f"the name {endpoint.host} is not known: {error.strerror or error}"
+                continue
+            host = None if endpoint.literal else endpoint.host
+            found.update((address, host) for address in addresses)
+        for address, host in found.items():
+            if address not in self.replicas:
+                self.replicas[address] = Replica(address, self._credentials, host)
+        for address in [address for address in self.replicas if found and address not in found]:
+            replica = self.replicas.pop(address)
+            self._notify(f"{address} is gone from {self._names()}")
+            replica.health = Health.GONE
+            self._spawn(self._let_go(replica))
+
+    async def _let_go(self, replica: Replica) -> None:
+        while replica.in_flight:
+            await asyncio.sleep(0.1)
+        await replica.close()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(RESOLVE_SECONDS)
+            if all(endpoint.literal for endpoint in self.endpoints):
+                continue
+            await self._resolve()
+            for replica in self.replicas.values():
+                if replica.health is Health.UNKNOWN:
+                    self._probe(replica)
+
+    def _probe(self, replica: Replica) -> None:
+        if replica.address not in self._probing:
+            self._probing.add(replica.address)
+            self._spawn(self._revive(replica))
+
+    async def _revive(self, replica: Replica) -> None:
+        attempt = 0
+        try:
+            while replica.waiting:
+                await pause(attempt)
+                await self._admit(replica, strict=False)
+                attempt += 1
+                if attempt == 3 and replica.health is not Health.READY:
+                    self._notify(f"{replica.address} does not answer ({replica.last_error}); its work goes elsewhere")
+        finally:
+            self._probing.discard(replica.address)
+        if replica.free:
+            if attempt > 3:
+                self._notify(f"{replica.address} answers again")
+            self.changed()
+
+    async def _admit(self, replica: Replica, *, strict: bool) -> None:
+        try:
+            info = await replica.fetch_info()
+        except CallError as error:
+            replica.failed(error)
+            if error.consequence.abort:
+                self._unauthenticated = error
+            elif error.code is grpc.StatusCode.UNIMPLEMENTED:
+                replica.health = Health.REFUSED
+                if strict:
+                    raise ConfigError(
+                        f"{replica.address} does not speak lynceus.model.v1.ModelService: {error}"
+                    ) from None
+            return
+        if replica.health is Health.GONE:
+            return
+        reference = self.reference or info
+        difference = _difference(reference, info) if info.model_name else "its GetModelInfo has no model_name"
+        if difference:
+            replica.health = Health.REFUSED
+            message = f"{replica.address} serves another model than the other replicas: {difference}"
+            if strict:
+                raise ConfigError(f"{message}; give one run replicas of one model only")
+            self._notify(f"{message}; it is not used")
+            return
+        self.reference = reference
+        replica.admit(info, self._concurrency)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception():
+            self._defect = task.exception()
+
+    def _names(self) -> str:
+        return ", ".join(str(endpoint) for endpoint in self.endpoints)
+
+    def _last_error(self) -> str:
+        errors = [replica.last_error for replica in self.replicas.values() if replica.last_error]
+        return errors[-1] if errors else self._last_resolve_error or "no address"
+
+    def _loading(self) -> bool:
+        """Whether a server is there and says that it is not ready."""
+        return any(replica.reached for replica in self.replicas.values())
+
+    def _silence(self, seconds: float) -> str:
+        return (
+            f"no model server answers at {self._names()} ({self._last_error()}) after {seconds:.0f} s: "
+            "is model-server running there? run the same command again to resume"
+        )
+
+
+def _difference(expected: model.GetModelInfoResponse, given: model.GetModelInfoResponse) -> str:
+    for field in ("model_name", "model_revision", "chat_template_sha256"):
+        here, there = getattr(expected, field), getattr(given, field)
+        if here != there:
+            return f"{field} is {there!r}, not {here!r}"
+    return ""

@@ -1,0 +1,138 @@
+"""One replica of a model: its channel, what it said of itself, and how it is doing."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from enum import Enum
+
+import grpc
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.model.v1 import model_pb2_grpc
+from lynceus.rpc import CallError, Credentials, call, dial
+
+Request = model.GenerateRequest | model.LikelihoodRequest
+Response = model.GenerateResponse | model.LikelihoodResponse
+
+PROBE_TIMEOUT = 5.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+
+
+class Health(Enum):
+    """What a replica may be given."""
+
+    UNKNOWN = "not asked yet"
+    READY = "ready"
+    DOWN = "not answering"
+    REFUSED = "another model"
+    GONE = "no longer at this address"
+
+
+class Replica:
+    """A channel of its own to one address, and a bound on what is in flight there.
+
+    The bound (`limit`) starts at what the server asks for, halves each time that the server
+    says its queue is full, and creeps back with success.
+    """
+
+    def __init__(self, address: str, credentials: Credentials, host: str | None) -> None:
+        tls = credentials.tls
+        if tls and not tls.server_name and host:
+            # A certificate names the service, not the address that a name resolved to.
+            credentials = replace(credentials, tls=replace(tls, server_name=host))
+        self.address = address
+        self.info = model.GetModelInfoResponse()
+        self.health = Health.UNKNOWN
+        self.last_error = ""
+        self.reached = False
+        self.in_flight = 0
+        self.most = 1
+        self.limit = 1
+        self._successes = 0
+        self._metadata = credentials.metadata
+        self._channel = dial(address, credentials)
+        self._stub = model_pb2_grpc.ModelServiceStub(self._channel)
+
+    @property
+    def free(self) -> int:
+        """How many more calls it may be given now."""
+        return self.limit - self.in_flight if self.health is Health.READY else 0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it may take calls once it answers a probe."""
+        return self.health in (Health.DOWN, Health.UNKNOWN)
+
+    async def fetch_info(self, timeout: float = PROBE_TIMEOUT) -> model.GetModelInfoResponse:
+        """Asks the server what it is.
+
+        Raises:
+            CallError: If it does not say.
+        """
+        request = model.GetModelInfoRequest()
+        return await call(self._stub.GetModelInfo, request, timeout=timeout, metadata=self._metadata)
+
+    def admit(self, info: model.GetModelInfoResponse, concurrency: int | None) -> None:
+        """Takes it into service."""
+        self.info = info
+        self.most = concurrency or info.max_concurrency or 1
+        self.limit = self.most if self.health is Health.UNKNOWN else min(max(self.limit, 1), self.most)
+        self.health = Health.READY
+        self.last_error = ""
+
+    async def ask(self, request: Request, timeout: float) -> Response:
+        """Sends one request.
+
+        Raises:
+            CallError: For every status but OK.
+        """
+        limit = self.info.max_request_bytes
+        if isinstance(request, model.LikelihoodRequest):
+            method: Callable[..., Awaitable[Response]] = self._stub.Likelihood
+        else:
+            method = self._stub.Generate
+        return await call(method, request, timeout=timeout, metadata=self._metadata, max_bytes=limit)
+
+    def succeeded(self) -> None:
+        """Notes an answer."""
+        if self.limit < self.most:
+            self._successes += 1
+            if self._successes >= self.limit:
+                self._successes = 0
+                self.limit += 1
+
+    def failed(self, error: CallError) -> None:
+        """Notes a failure. `reached` tells a server that is not ready from one that is not there."""
+        self.last_error = describe(error)
+        self.reached = error.code is not grpc.StatusCode.DEADLINE_EXCEEDED and "failed to connect" not in str(error)
+
+    def overloaded(self) -> None:
+        """Notes a full queue: half as much is sent."""
+        self._successes = 0
+        self.limit = max(1, self.limit // 2)
+
+    async def close(self) -> None:
+        """Closes the channel; calls in flight end with CANCELLED."""
+        await self._channel.close()
+
+
+async def pause(attempt: int) -> None:
+    """Sleeps before try number `attempt` (from 0; the first comes at once): jittered, doubling."""
+    if attempt:
+        await asyncio.sleep(backoff(attempt))
+
+
+def backoff(attempt: int) -> float:
+    """Returns the seconds to wait before try number `attempt`, from 1: jittered, doubling, bounded."""
+    return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(attempt - 1, 10)) * random.uniform(0.5, 1.0)
+
+
+def describe(error: CallError) -> str:
+    """Returns a call's failure as people read it."""
+    message = str(error)
+    if "failed to connect" in message:
+        message = message.rpartition(": ")[2]
+    return f"{error.code.name}: {message[:300]}"

@@ -1,0 +1,73 @@
+"""Endpoints: what `--endpoint` takes, and the addresses behind a name."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from orchestrator.engine.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A `host:port`, the host a name or a literal address."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return join(self.host, self.port)
+
+    @property
+    def literal(self) -> bool:
+        """Whether the host is an address and not a name."""
+        try:
+            ipaddress.ip_address(self.host)
+        except ValueError:
+            return False
+        return True
+
+
+Resolver = Callable[[Endpoint], Awaitable[Sequence[str]]]
+"""Returns the `address:port` of every replica behind an endpoint; OSError if it cannot."""
+
+
+def parse_endpoints(words: Iterable[str]) -> tuple[Endpoint, ...]:
+    """Reads `H:P[,H:P...]`, each word possibly several.
+
+    Raises:
+        ConfigError: If one is not `host:port`.
+    """
+    found: dict[Endpoint, None] = {}
+    for part in (part.strip() for word in words for part in word.split(",")):
+        if not part:
+            continue
+        host, colon, port = part.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
+            raise ConfigError(f"endpoint {part!r} is not host:port, for example 127.0.0.1:50051")
+        found[Endpoint(host, int(port))] = None
+    return tuple(found)
+
+
+def join(host: str, port: int) -> str:
+    """Returns `host:port`, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def resolve(endpoint: Endpoint) -> Sequence[str]:
+    """Looks an endpoint's name up: one `address:port` per A record (AAAA where there is no A).
+
+    Raises:
+        OSError: If the name is not known.
+    """
+    if endpoint.literal:
+        return [str(endpoint)]
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    four = {str(address[0]) for family, _, _, _, address in found if family == socket.AF_INET}
+    six = {str(address[0]) for family, _, _, _, address in found if family == socket.AF_INET6}
+    return [join(host, endpoint.port) for host in sorted(four or six)]

@@ -1,0 +1,403 @@
+"""The engine: samples in, calls out, answers logged and scored; nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from array import array
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+import orjson
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.outcomes import Outcome
+from lynceus.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.accounting import Accounting
+from orchestrator.engine.budget import Budget
+from orchestrator.engine.dispatch import Dispatcher, Job, Result
+from orchestrator.engine.episode import Built, Ended, Episode, build, unasked_line
+from orchestrator.engine.errors import EngineError, IncompleteError
+from orchestrator.engine.pool import Pool
+from orchestrator.engine.scoring import ScorerClient
+from orchestrator.keytable import shard_of
+from orchestrator.run_records import (
+    answer_of,
+    answer_of_line,
+    outcome_line,
+    put_answer,
+    response_json,
+    score_request,
+    verdict_line,
+)
+from orchestrator.runlog import RunLog, RunLogError, State, write_error
+from orchestrator.samples import Sample, Turn
+
+_BATCH = 64
+_PREPARED_BYTES = 32 * 1024 * 1024
+_SYNC_SECONDS = 1.0
+_NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the engine runs; nothing here changes a result.
+
+    Attributes:
+        timeout: Deadline of one call, seconds.
+        patience: Seconds for which a call that meets full or absent servers is sent again.
+        blind: Whether images are replaced by grey ones.
+        shard: (index from 0, number of shards); None runs everything.
+    """
+
+    timeout: float = 600.0
+    patience: float = 600.0
+    blind: bool = False
+    shard: tuple[int, int] | None = None
+
+
+class Engine:
+    """Runs one source of samples against one model.
+
+    Args:
+        samples: The samples, lazily. Read in a thread.
+        log: The run folder; what it holds is not asked again.
+        pools: Connected replicas by stage; "" is the model under evaluation.
+        scorer: The scorer.
+        accounting: Counts as the run goes.
+        options: How to run.
+        budget: What may be spent.
+    """
+
+    def __init__(
+        self,
+        samples: Iterator[Sample],
+        log: RunLog,
+        pools: Mapping[str, Pool],
+        scorer: ScorerClient,
+        accounting: Accounting,
+        options: Options,
+        budget: Budget | None = None,
+    ) -> None:
+        self._samples = samples
+        self._log = log
+        self._scorer = scorer
+        self._accounting = accounting
+        self._options = options
+        self._budget = budget or Budget()
+        self._dispatchers = {
+            stage: Dispatcher(
+                pool,
+                self._answered,
+                self.stop,
+                timeout=options.timeout,
+                patience=options.patience,
+                budget=self._budget,
+            )
+            for stage, pool in pools.items()
+        }
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="samples")
+        self._open = 0
+        self._prepared = 0
+        self._room = asyncio.Event()
+        self._backlog: array[int] = array("Q")
+        self._more = asyncio.Event()
+        self._draining = ""
+        self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._flushing = False
+        self._follow: set[asyncio.Task[None]] = set()
+        scorer.on_verdict = self._judged
+
+    async def run(self) -> None:
+        """Runs to the end of the source.
+
+        Raises:
+            IncompleteError: If the run stopped early; it resumes when run again.
+            EngineError: If it cannot go on.
+            RunLogError: If the run folder cannot be written.
+        """
+        scoring = asyncio.create_task(self._scorer.run())
+        helpers = [
+            asyncio.create_task(work)
+            for work in (self._keep(), self._watch(), self._bring(), self._produce_and_finish())
+        ]
+        everything = {scoring, *helpers, self._stopped}
+        try:
+            while not helpers[-1].done():
+                done, _ = await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    await task
+                everything -= done
+        finally:
+            for dispatcher in self._dispatchers.values():
+                dispatcher.cancel()
+            rest = [scoring, *helpers, *self._follow]
+            for task in rest:
+                task.cancel()
+            await asyncio.gather(*rest, return_exceptions=True)
+            self._thread.shutdown(wait=True, cancel_futures=True)
+            if not self._stopped.done():
+                self._stopped.cancel()
+            with contextlib.suppress(RunLogError):
+                self._log.flush()
+        if self._draining:
+            raise IncompleteError(f"{self._draining}; run the same command again to resume")
+
+    def drain(self, why: str) -> None:
+        """Sends nothing more, lets calls in flight end, then `run` raises IncompleteError."""
+        self._draining = self._draining or why
+        for dispatcher in self._dispatchers.values():
+            dispatcher.drain()
+        self._room.set()
+
+    def stop(self, error: Exception) -> None:
+        """Ends the run at once with an error."""
+        if not self._stopped.done():
+            self._stopped.set_exception(error)
+
+    async def _produce_and_finish(self) -> None:
+        loop = asyncio.get_running_loop()
+        while not self._draining:
+            batch = await loop.run_in_executor(self._thread, lambda: list(islice(self._samples, _BATCH)))
+            if not batch:
+                self._accounting.complete = True
+                break
+            episodes = [episode for sample in batch if (episode := self._plan(sample))]
+            for start in range(0, len(episodes), 16):
+                await self._wait_for_room()
+                if self._draining:
+                    break
+                await self._build(episodes[start : start + 16])
+        while self._open and not self._draining:
+            self._room.clear()
+            await self._room.wait()
+        for dispatcher in self._dispatchers.values():
+            await dispatcher.finish()
+        while self._backlog and not self._draining:
+            self._more.set()
+            await asyncio.sleep(0.05)
+        await self._scorer.finish()
+        self._log.flush()
+
+    async def _wait_for_room(self) -> None:
+        window = 64 + 2 * sum(dispatcher.pool.slots for dispatcher in self._dispatchers.values())
+        while not self._draining and (self._open >= window or self._prepared >= _PREPARED_BYTES):
+            self._room.clear()
+            await self._room.wait()
+
+    def _plan(self, sample: Sample) -> Episode | None:
+        """Counts a sample's items and passes over what the log holds; returns what is left to ask."""
+        shard = self._options.shard
+        if shard and shard_of(sample.key, shard[1]) != shard[0]:
+            return None
+        episode = Episode(sample)
+        for turn in sample.turns:
+            key = sample.item_key(turn)
+            if self._log.entry(key).planned:
+                raise EngineError(f"the benchmark makes the key {key!r} twice: two rows share an id")
+            self._log.plan(key)
+            if turn.scoring:
+                self._accounting.plan(episode.task)
+        return None if self._resume(episode) else episode
+
+    def _resume(self, episode: Episode) -> bool:
+        """Takes from the log what it holds of the sample; returns whether nothing is left to ask."""
+        while not episode.over:
+            entry = self._log.entry(episode.key)
+            if entry.state in (State.NONE, State.FAILED):
+                return False
+            if episode.turn.scoring:
+                if entry.verdict:
+                    self._accounting.resume(episode.task, entry.verdict)
+                else:
+                    self._backlog.append(entry.offset)
+                    self._more.set()
+            if entry.state is State.ENDED:
+                line = self._log.responses.read(entry.offset)
+                error = line["error"]
+                self._end_later(episode, Ended(Outcome(line["outcome"]), error["reason"], error["message"]))
+                return True
+            episode.answers.append(entry.offset)
+        return True
+
+    async def _build(self, episodes: list[Episode]) -> None:
+        loop = asyncio.get_running_loop()
+        log, blind = self._log, self._options.blind
+        self._open += len(episodes)
+        try:
+            made = await loop.run_in_executor(
+                self._thread, lambda: [(episode, build(episode, log, blind=blind)) for episode in episodes]
+            )
+        except OSError as error:
+            raise write_error(log.path, error) from error
+        for episode, built in made:
+            if isinstance(built, Ended):
+                self._end(episode, built)
+                continue
+            dispatcher = self._dispatchers.get(built.stage) or self._dispatchers[""]
+            self._prepared += built.size
+            dispatcher.submit(Job(built.request, built))
+
+    async def _next_turn(self, episode: Episode) -> None:
+        try:
+            self._open -= 1
+            await self._build([episode])
+        except Exception as error:
+            self.stop(error)
+
+    def _answered(self, result: Result) -> None:
+        built: Built = result.job.owner
+        self._prepared -= built.size
+        if result.response is None:
+            assert result.error is not None
+            error = result.error
+            ended = Ended(error.consequence.outcome, error.reason, str(error))
+            self._add_line(built, result, ended, error.code.name)
+            self._end(built.episode, ended, logged=True)
+            return
+        response = result.response
+        self._accounting.answered += 1
+        tokens = response.usage.input_tokens + response.usage.output_tokens
+        self._accounting.tokens += tokens
+        self._budget.used(tokens)
+        if getattr(response, "finish_reason", 0) == model.FINISH_REASON_CONTENT_FILTER:
+            ended = Ended(Outcome.REFUSED, "content_filter", "the server withheld the output by policy")
+            self._add_line(built, result, ended, "OK")
+            self._end(built.episode, ended, logged=True)
+            return
+        offset = self._add_line(built, result, None, "")
+        answer = answer_of(response)
+        if built.score is not None and built.scoring is not None:
+            if self._scorer.room:
+                self._scorer.put(put_answer(built.score, answer), built.scoring)
+            else:
+                self._backlog.append(offset)
+        episode = built.episode
+        episode.answers.append(answer)
+        if self._resume(episode):
+            self._close()
+        elif not self._draining:
+            task = asyncio.create_task(self._next_turn(episode))
+            self._follow.add(task)
+            task.add_done_callback(self._follow.discard)
+
+    def _add_line(self, built: Built, result: Result, ended: Ended | None, code: str) -> int:
+        first: dict[str, Any] = {"key": built.key}
+        rest: dict[str, Any] = {}
+        if result.response is not None:
+            rest["response"] = response_json(result.response, self._log.images.put)
+        if ended:
+            first["outcome"] = ended.outcome.value
+            rest["error"] = {"code": code, "reason": ended.reason, "message": ended.detail}
+        rest["replica"] = result.replica
+        rest["attempts"] = result.job.attempts
+        rest["seconds"] = round(result.seconds, 6)
+        started = datetime.fromtimestamp(result.started, UTC).isoformat(timespec="milliseconds")
+        rest["started"] = started.replace("+00:00", "Z")
+        parts = (orjson.dumps(first)[:-1], built.head, orjson.dumps(rest)[1:-1], built.tail + b"}")
+        offset = self._log.add_response(built.key, ended.outcome if ended else None, b",".join(parts))
+        self._flush_soon()
+        return offset
+
+    def _end(self, episode: Episode, ended: Ended, *, logged: bool = False) -> None:
+        """Settles a turn that has no answer, and with it every later one."""
+        turn = episode.turn
+        if not logged:
+            self._log.add_response(episode.key, ended.outcome, unasked_line(episode.key, episode, turn, ended))
+        self._settle(episode, turn, ended)
+        self._end_later(episode, ended)
+        self._close()
+
+    def _end_later(self, episode: Episode, ended: Ended) -> None:
+        turn = episode.turn
+        if ended.outcome in _NOT_ANSWERED:
+            detail = f"turn {turn.name or 1}: {ended.reason}: {ended.detail}"
+            ended = Ended(ended.outcome, "earlier_turn", detail)
+        for later in episode.sample.turns[len(episode.answers) + 1 :]:
+            key = episode.sample.item_key(later)
+            entry = self._log.entry(key)
+            if entry.state in (State.NONE, State.FAILED):
+                self._log.add_response(key, ended.outcome, unasked_line(key, episode, later, ended))
+            if entry.state is State.ENDED and entry.verdict and later.scoring:
+                self._accounting.resume(episode.task, entry.verdict)
+            else:
+                self._settle(episode, later, ended)
+
+    def _settle(self, episode: Episode, turn: Turn, ended: Ended) -> None:
+        if turn.scoring:
+            key = episode.sample.item_key(turn)
+            scoring = {
+                "rule": turn.scoring.rule,
+                "targets": list(turn.scoring.targets),
+                "options": list(turn.scoring.options),
+                "labels": dict(turn.scoring.labels),
+                "group": turn.scoring.group,
+            }
+            line = outcome_line(key, ended.outcome, ended.reason, ended.detail, episode.task, scoring)
+            self._log.add_verdict(key, ended.outcome, line)
+            self._accounting.settle(episode.task, ended.outcome, 0.0)
+        self._flush_soon()
+
+    def _judged(self, verdict: scorer.Verdict, scoring: Mapping[str, Any]) -> None:
+        outcome = Outcome(verdict.outcome)
+        task = verdict.key.split("/", 1)[0]
+        self._log.add_verdict(verdict.key, outcome, verdict_line(verdict, task, scoring))
+        self._accounting.settle(task, outcome, verdict.score)
+        self._flush_soon()
+
+    def _close(self) -> None:
+        self._open -= 1
+        self._room.set()
+
+    async def _bring(self) -> None:
+        """Brings answers to the scorer that the log holds and no verdict names yet."""
+        while True:
+            while not self._backlog:
+                self._more.clear()
+                await self._more.wait()
+            await self._scorer.wait_for_room()
+            line = self._log.responses.read(self._backlog.pop())
+            key, scoring = line["key"], line["scoring"]
+            if "outcome" in line:
+                outcome, error = Outcome(line["outcome"]), line["error"]
+                text = outcome_line(key, outcome, error["reason"], error["message"], line["task"], scoring)
+                self._log.add_verdict(key, outcome, text)
+                self._accounting.settle(line["task"], outcome, 0.0)
+                self._flush_soon()
+            else:
+                answer = answer_of_line(line, self._log.images.get)
+                self._scorer.put(put_answer(score_request(key, scoring), answer), scoring)
+            await asyncio.sleep(0)
+
+    async def _watch(self) -> None:
+        """Looks every half second whether the run may go on."""
+        while True:
+            await asyncio.sleep(0.5)
+            for dispatcher in self._dispatchers.values():
+                if dispatcher.waiting or dispatcher.in_flight:
+                    dispatcher.pool.check()
+            why = self._budget.exhausted()
+            if why and not self._draining and not (self._accounting.complete and not self._open):
+                self.drain(why)
+
+    async def _keep(self) -> None:
+        """Makes the log survive a power cut, about once a second."""
+        while True:
+            await asyncio.sleep(_SYNC_SECONDS)
+            await asyncio.to_thread(self._log.sync)
+
+    def _flush_soon(self) -> None:
+        if not self._flushing:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        try:
+            self._log.flush()
+        except RunLogError as error:
+            self.stop(error)

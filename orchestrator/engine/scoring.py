@@ -1,0 +1,255 @@
+"""The scorer's side of a run: answers out and verdicts in over one stream, again after each break."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import grpc
+
+from lynceus.rpc import CallError, Credentials, call, check_size, dial
+from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lynceus.scorer.v1 import scorer_pb2_grpc
+from orchestrator.engine.errors import ConfigError, EngineError, IncompleteError
+from orchestrator.engine.pool import REACH_SECONDS
+from orchestrator.engine.replica import backoff, describe
+from orchestrator.engine.resolve import Endpoint
+
+_BATCH_ITEMS = 256
+_BATCH_BYTES = 4 * 1024 * 1024
+_PENDING_ITEMS = 4096
+_PENDING_BYTES = 32 * 1024 * 1024
+
+Scoring = Mapping[str, Any]
+OnVerdict = Callable[[scorer.Verdict, Scoring], None]
+
+
+class ScorerClient:
+    """Keeps what is not yet acknowledged and sends it again after a break.
+
+    It holds a bounded number of items: what does not fit (`room` is False) stays in the run
+    log and is brought later.
+
+    Args:
+        endpoint: Where the scorer is.
+        credentials: How to dial.
+        patience: Seconds for which a scorer that does not answer is tried again.
+        on_verdict: Gets each verdict with what the item's line says about scoring.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        credentials: Credentials,
+        *,
+        patience: float,
+        on_verdict: OnVerdict = lambda _verdict, _scoring: None,
+    ) -> None:
+        self.endpoint = endpoint
+        self.on_verdict = on_verdict
+        self._patience = patience
+        self._metadata = credentials.metadata
+        self._channel = dial(str(endpoint), credentials)
+        self._stub = scorer_pb2_grpc.ScorerServiceStub(self._channel)
+        self._pending: dict[str, tuple[scorer.ScoreRequest, Scoring, int]] = {}
+        self._unsent: deque[str] = deque()
+        self._bytes = 0
+        self._wake = asyncio.Event()
+        self._moved = asyncio.Event()
+        self._closing = False
+
+    @property
+    def room(self) -> bool:
+        """Whether another item can be taken."""
+        return len(self._pending) < _PENDING_ITEMS and self._bytes < _PENDING_BYTES
+
+    async def list_rules(self) -> scorer.ListRulesResponse:
+        """Asks which rules there are; waits a while for a scorer that is only starting.
+
+        Raises:
+            IncompleteError: If the scorer is not there.
+            ConfigError: If it refuses the credential.
+        """
+        started, attempt = time.monotonic(), 0
+        while True:
+            try:
+                request = scorer.ListRulesRequest()
+                return await call(self._stub.ListRules, request, timeout=10.0, metadata=self._metadata)
+            except CallError as error:
+                if error.consequence.retries is not None:
+                    raise self._refusal(error) from None
+                if time.monotonic() - started > min(REACH_SECONDS, self._patience):
+                    raise self._silence(error) from None
+            attempt += 1
+            await asyncio.sleep(backoff(attempt))
+
+    def put(self, request: scorer.ScoreRequest, scoring: Scoring) -> None:
+        """Takes an item to score; call it only while there is `room`."""
+        size = request.ByteSize()
+        self._pending[request.key] = (request, scoring, size)
+        self._bytes += size
+        self._unsent.append(request.key)
+        self._wake.set()
+
+    async def wait_for_room(self) -> None:
+        """Waits until there is room again."""
+        while not self.room:
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def run(self) -> None:
+        """Scores until `finish`; reconnects as long as patience lasts.
+
+        Raises:
+            IncompleteError: If the scorer stays away for longer.
+            EngineError: If it finds an item at fault: a defect of the benchmark.
+        """
+        lost, attempt = 0.0, 0
+        while not (self._closing and not self._pending):
+            await self._something_to_do()
+            before = len(self._pending)
+            try:
+                await self._stream()
+                continue
+            except CallError as error:
+                if len(self._pending) < before:
+                    lost, attempt = 0.0, 0
+                if error.consequence.retries is not None and attempt >= error.consequence.retries:
+                    raise self._refusal(error) from None
+                lost = lost or time.monotonic()
+                if time.monotonic() - lost > self._patience:
+                    raise self._silence(error) from None
+            attempt += 1
+            await asyncio.sleep(backoff(attempt))
+
+    async def finish(self) -> None:
+        """Waits until every item is acknowledged; `run` then returns."""
+        self._closing = True
+        self._wake.set()
+        while self._pending:
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def summarize(
+        self, items: Iterable[scorer.ScoreRequest], metrics: Iterable[scorer.MetricSpec]
+    ) -> scorer.Summary:
+        """Returns the figures of settled items, which carry their verdicts.
+
+        Raises:
+            IncompleteError: If the scorer goes away.
+            EngineError: If it finds an item or a metric at fault.
+        """
+        stream = self._stub.Score(metadata=self._metadata)
+
+        async def send() -> None:
+            message = scorer.ScorerServiceScoreRequest(metrics=metrics)
+            for item in items:
+                message.items.append(item)
+                if len(message.items) >= _BATCH_ITEMS:
+                    await stream.write(message)
+                    message = scorer.ScorerServiceScoreRequest()
+            await stream.write(message)
+            await stream.done_writing()
+
+        sending = asyncio.create_task(send())
+        summary = None
+        try:
+            async for reply in stream:
+                if reply.HasField("summary"):
+                    summary = reply.summary
+            await sending
+        except grpc.aio.AioRpcError as error:
+            raise self._refusal(CallError.from_rpc(error)) from None
+        except asyncio.InvalidStateError:
+            code, details = await stream.code(), await stream.details()
+            raise self._refusal(CallError(code, code.name, details or code.name)) from None
+        finally:
+            sending.cancel()
+            with contextlib.suppress(asyncio.CancelledError, asyncio.InvalidStateError, grpc.aio.AioRpcError):
+                await sending
+        if summary is None:
+            raise EngineError(
+                f"the scorer at {self.endpoint} ended the stream without a summary: a defect of the scorer"
+            )
+        return summary
+
+    async def close(self) -> None:
+        """Closes the channel."""
+        await self._channel.close()
+
+    async def _something_to_do(self) -> None:
+        while not self._pending and not self._closing:
+            self._wake.clear()
+            await self._wake.wait()
+
+    async def _stream(self) -> None:
+        """One stream, from its opening to `finish` or a break."""
+        self._unsent = deque(self._pending)
+        stream = self._stub.Score(metadata=self._metadata)
+        reading = asyncio.create_task(self._read(stream))
+        try:
+            while not reading.done():
+                if self._unsent:
+                    await stream.write(self._batch())
+                elif self._closing and not self._pending:
+                    await stream.done_writing()
+                    break
+                else:
+                    self._wake.clear()
+                    await asyncio.wait(
+                        {reading, waking := asyncio.ensure_future(self._wake.wait())},
+                        return_when=asyncio.FIRST_COMPLETED,
+                    )
+                    waking.cancel()
+            await reading
+        except grpc.aio.AioRpcError as error:
+            raise CallError.from_rpc(error) from None
+        except asyncio.InvalidStateError:
+            # Writing to a stream that has ended says nothing but that; its status says why.
+            await reading
+        finally:
+            reading.cancel()
+            stream.cancel()
+
+    async def _read(self, stream: Any) -> None:
+        try:
+            async for reply in stream:
+                for verdict in reply.verdicts:
+                    item = self._pending.pop(verdict.key, None)
+                    if item is not None:
+                        self._bytes -= item[2]
+                        self.on_verdict(verdict, item[1])
+                self._moved.set()
+                if self._closing:
+                    self._wake.set()
+        except grpc.aio.AioRpcError as error:
+            raise CallError.from_rpc(error) from None
+        if self._pending:
+            raise CallError(grpc.StatusCode.UNAVAILABLE, "stream_ended", "the scorer ended the stream")
+
+    def _batch(self) -> scorer.ScorerServiceScoreRequest:
+        message = scorer.ScorerServiceScoreRequest()
+        size = 0
+        while self._unsent and len(message.items) < _BATCH_ITEMS and size < _BATCH_BYTES:
+            request, _, bytes_ = self._pending[self._unsent.popleft()]
+            message.items.append(request)
+            size += bytes_
+        check_size(message)
+        return message
+
+    def _refusal(self, error: CallError) -> EngineError:
+        if error.consequence.abort:
+            return ConfigError(f"the scorer at {self.endpoint} refuses the credential: {error}")
+        if error.consequence.retries is None:
+            return self._silence(error)
+        return EngineError(f"the scorer at {self.endpoint} cannot score this: {error}")
+
+    def _silence(self, error: CallError) -> IncompleteError:
+        return IncompleteError(
+            f"the scorer at {self.endpoint} does not answer ({describe(error)}); every answer is safe: "
+            "start it and run the same command again to resume"
+        )

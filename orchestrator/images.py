@@ -1,0 +1,82 @@
+"""The run folder's images: each stored once, under its own hash."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from functools import lru_cache
+from pathlib import Path
+
+from PIL import Image
+
+from lynceus.model.v1 import model_pb2 as model
+from orchestrator.samples import BadRowError, image_part
+
+
+class ImageStore:
+    """Content-addressed files. Safe from several threads; whole files only, by rename."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: set[bytes] = set()
+
+    def put(self, data: bytes) -> str:
+        """Stores a file's bytes unless they are there, and returns their sha256 in hex.
+
+        Raises:
+            OSError: If they cannot be written.
+        """
+        sha = hashlib.sha256(data)
+        if sha.digest() not in self._known:
+            path = self._folder / sha.hexdigest()
+            if not path.exists():
+                self._folder.mkdir(parents=True, exist_ok=True)
+                partial = path.with_name(f".{path.name}.{os.getpid()}")
+                try:
+                    partial.write_bytes(data)
+                except OSError:
+                    partial.unlink(missing_ok=True)
+                    raise
+                partial.replace(path)
+            if len(self._known) >= _KNOWN_LIMIT:
+                self._known.clear()
+            self._known.add(sha.digest())
+        return sha.hexdigest()
+
+    def get(self, sha256: str) -> bytes:
+        """Returns a stored file's bytes.
+
+        Raises:
+            OSError: If it is not there.
+        """
+        return (self._folder / sha256).read_bytes()
+
+
+_KNOWN_LIMIT = 100_000
+
+
+def blinded(message: model.Message) -> model.Message:
+    """Returns the message with each image replaced by grey of the same size and format.
+
+    Raises:
+        BadRowError: If an image's header cannot be read.
+    """
+    parts = [_grey_part(part) if part.HasField("image") else part for part in message.parts]
+    return model.Message(role=message.role, parts=parts)
+
+
+def _grey_part(part: model.Part) -> model.Part:
+    try:
+        with Image.open(io.BytesIO(part.image.data)) as image:
+            size, kind = image.size, image.format or "PNG"
+    except (OSError, Image.DecompressionBombError) as error:
+        raise BadRowError("corrupt_image", f"the image cannot be read: {error}") from error
+    return image_part(_grey(size, kind))
+
+
+@lru_cache(maxsize=64)
+def _grey(size: tuple[int, int], kind: str) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", size, (128, 128, 128)).save(buffer, format=kind)
+    return buffer.getvalue()

@@ -1,0 +1,78 @@
+"""A set of keys in 25 bytes each, so that millions of samples fit where Python's dict would not."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from array import array
+
+_PAIR = struct.Struct("<QQ")
+_USED = 0x80
+
+
+class KeyTable:
+    """Maps keys to a number and seven flag bits. Keys are held as 128-bit hashes, never removed.
+
+    Open addressing over flat arrays: a million keys take 52 MB, a dict of the same takes 200.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._allocate(1 << 10)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def get(self, key: str | bytes) -> tuple[int, int] | None:
+        """Returns (number, flags) of a key, None if it was never put."""
+        slot = self._find(*digest(key))
+        flags = self._flags[slot]
+        return (self._numbers[slot], flags & ~_USED) if flags else None
+
+    def put(self, key: str | bytes, *, number: int | None = None, flags: int, mask: int = 0x7F) -> None:
+        """Sets the flag bits under `mask`, and the number if given; adds the key if new."""
+        low, high = digest(key)
+        slot = self._find(low, high)
+        if not self._flags[slot]:
+            if 3 * self._count >= 2 * len(self._low):
+                self._grow()
+                slot = self._find(low, high)
+            self._low[slot], self._high[slot] = low, high
+            self._count += 1
+        if number is not None:
+            self._numbers[slot] = number
+        self._flags[slot] = self._flags[slot] & ~mask | flags | _USED
+
+    def _allocate(self, capacity: int) -> None:
+        self._low = array("Q", bytes(8 * capacity))
+        self._high = array("Q", bytes(8 * capacity))
+        self._numbers = array("Q", bytes(8 * capacity))
+        self._flags = bytearray(capacity)
+
+    def _find(self, low: int, high: int) -> int:
+        mask = len(self._low) - 1
+        slot = low & mask
+        while self._flags[slot] and (self._low[slot] != low or self._high[slot] != high):
+            slot = slot + 1 & mask
+        return slot
+
+    def _grow(self) -> None:
+        old = (self._low, self._high, self._numbers, self._flags)
+        self._allocate(2 * len(self._low))
+        for low, high, number, flags in zip(*old, strict=True):
+            if flags:
+                slot = self._find(low, high)
+                self._low[slot], self._high[slot] = low, high
+                self._numbers[slot], self._flags[slot] = number, flags
+
+
+def digest(key: str | bytes) -> tuple[int, int]:
+    """Returns a key's 128-bit hash as two numbers; the same on every machine."""
+    data = key.encode() if isinstance(key, str) else key
+    low, high = _PAIR.unpack(hashlib.blake2b(data, digest_size=16).digest())
+    return low, high
+
+
+def shard_of(key: str, shards: int) -> int:
+    """Returns which of `shards` a sample belongs to, from 0, by its key alone."""
+    return digest(key)[1] % shards

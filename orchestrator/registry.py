@@ -1,0 +1,76 @@
+"""Finds benchmarks by task name: ours by a table, others' by the entry points `lynceus.benchmarks`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import entry_points
+
+from orchestrator.benchmarks.base import Benchmark
+
+OURS = {
+    "marvel": "orchestrator.benchmarks.marvel",
+    "vstar_bench": "orchestrator.benchmarks.vstar",
+    "VisualPuzzles": "orchestrator.benchmarks.visualpuzzles",
+}
+"""What a task's name begins with -> the module whose `BENCHMARK` has it."""
+
+GROUP = "lynceus.benchmarks"
+"""Entry points of this group load to a `Benchmark`; the entry point's name is the tasks' prefix."""
+
+
+class UnknownTaskError(Exception):
+    """No benchmark has a task of this name. The message names the closest."""
+
+
+@cache
+def benchmarks() -> dict[str, Benchmark]:
+    """Returns every benchmark by its name, ours first."""
+    found = [_ours(prefix) for prefix in OURS]
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        theirs: Benchmark = point.load()
+        found.append(theirs)
+    return {benchmark.name: benchmark for benchmark in found}
+
+
+def find(words: Iterable[str]) -> dict[str, Benchmark]:
+    """Returns the benchmark of each task that the words name, groups taken apart, in order.
+
+    Raises:
+        UnknownTaskError: If a word names neither a task nor a group.
+    """
+    found: dict[str, Benchmark] = {}
+    for word in words:
+        benchmark = _owner(word)
+        if benchmark is None:
+            raise UnknownTaskError(_unknown(word))
+        for task in benchmark.groups.get(word, (word,)):
+            found[task] = benchmark
+    return found
+
+
+def _owner(word: str) -> Benchmark | None:
+    # Importing one module is enough for a task of ours; the others are looked at when none has it.
+    for prefix in OURS:
+        if word.startswith(prefix) and _has(_ours(prefix), word):
+            return _ours(prefix)
+    return next((benchmark for benchmark in benchmarks().values() if _has(benchmark, word)), None)
+
+
+def _has(benchmark: Benchmark, word: str) -> bool:
+    return word in benchmark.tasks or word in benchmark.groups
+
+
+def _ours(prefix: str) -> Benchmark:
+    benchmark: Benchmark = importlib.import_module(OURS[prefix]).BENCHMARK
+    return benchmark
+
+
+def _unknown(word: str) -> str:
+    names = [name for b in benchmarks().values() for name in (*b.tasks, *b.groups)]
+    lowered = {name.lower(): name for name in names}
+    close = [lowered[name] for name in difflib.get_close_matches(word.lower(), lowered, n=3, cutoff=0.5)]
+    hint = f"did you mean {' or '.join(close)}?" if close else "`orchestrator tasks` lists them"
+    return f"there is no task {word!r}: {hint}"

@@ -1,0 +1,274 @@
+"""One evaluation from end to end: servers, run folder, engine, figures, report."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.console import Console
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import PLAIN, Credentials
+from lynceus.scorer.v1 import scorer_pb2
+from orchestrator import run_manifest, run_plan, run_results
+from orchestrator.accounting import Accounting
+from orchestrator.engine import Budget, Endpoint, Engine, IncompleteError, Options, Pool, ScorerClient
+from orchestrator.local import LocalServer
+from orchestrator.progress import Progress
+from orchestrator.run_plan import Plan
+from orchestrator.runlog import RunLog
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Whom to ask.
+
+    Attributes:
+        endpoints: Model servers; empty starts one for `model`.
+        stages: Model servers of further stages by name.
+        scorer: The scorer; None starts one.
+        model: What the embedded model server serves: "demo", "demo:ARGUMENT", a folder or a hub id.
+        credentials: How to dial whatever is not embedded.
+        concurrency: Calls in flight per replica; None takes what each asks for.
+    """
+
+    endpoints: Sequence[Endpoint] = ()
+    stages: Mapping[str, Sequence[Endpoint]] = field(default_factory=dict)
+    scorer: Endpoint | None = None
+    model: str = "demo"
+    credentials: Credentials = PLAIN
+    concurrency: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Everybody who is asked, connected."""
+
+    pools: Mapping[str, Pool]
+    scorer: ScorerClient
+    rules: scorer_pb2.ListRulesResponse
+    guards: Sequence[Callable[[], Coroutine[Any, Any, None]]]
+
+    @property
+    def info(self) -> model.GetModelInfoResponse:
+        """The model under evaluation."""
+        return self.pools[""].info
+
+
+async def evaluate(
+    plan: Plan, where: Where, options: Options, budget: Budget, *, run: Path | None, console: Console
+) -> Path:
+    """Runs a plan and returns its run folder, complete and with its figures.
+
+    Raises:
+        EngineError: If it stopped early; `exit_code` says what that means.
+        RunLogError: If the run folder cannot be used.
+        ManifestError: If it is another command's.
+    """
+    async with connect(where, options.patience, console) as servers:
+        run_plan.check_capabilities(plan, servers.info, ", ".join(map(str, servers.pools[""].endpoints)))
+        stages = {name: pool.info for name, pool in servers.pools.items() if name}
+        identity = plan.identity(servers.info, stages)
+        path = run or default_run(plan, identity, options.shard)
+        log = RunLog(path)
+        try:
+            manifest = _manifest(plan, servers, identity, stages, options, path, log, console)
+            accounting = Accounting(expected=None if options.shard else _expected(plan))
+            engine = Engine(plan.samples(), log, servers.pools, servers.scorer, accounting, options, budget)
+            async with Progress(console, accounting), _signals(engine, console):
+                await raced(engine.run(), *(guard() for guard in servers.guards))
+            results = await run_results.summarize(path, manifest, servers.scorer, accounting.planned)
+            run_manifest.write(path / run_results.RESULTS, results)
+        finally:
+            log.close()
+    failed = sum(task["counts"]["failed"] for task in results["tasks"].values())
+    if failed:
+        finish(path, console)
+        raise IncompleteError(f"{failed:,} items failed after retries; run the same command again to ask them again")
+    return path
+
+
+def finish(run: Path, console: Console) -> None:
+    """Writes a complete run's report and prints its figures."""
+    from orchestrator.report import write_report
+    from orchestrator.report.terminal import print_results
+
+    report = write_report(run)
+    if not console.quiet:
+        print_results(run, console)
+        console.print(f"report: {report}", highlight=False, soft_wrap=True)
+
+
+def default_run(plan: Plan, identity: Mapping[str, Any], shard: tuple[int, int] | None) -> Path:
+    """Returns the folder that this command, and no other, writes to."""
+    names = plan.names[0] if len(plan.names) == 1 else f"{plan.names[0]}+{len(plan.names) - 1}"
+    words = (names, identity["model"]["model_name"], plan.method, run_manifest.identity_hash(identity)[:8])
+    name = "-".join("".join(c if c.isalnum() or c in "._+" else "_" for c in word) for word in words)
+    return Path("runs") / (f"{name}-{shard[0]}of{shard[1]}" if shard else name)
+
+
+@contextlib.asynccontextmanager
+async def connect(where: Where, patience: float, console: Console) -> AsyncIterator[Servers]:
+    """Starts what is embedded, reaches everybody, and lets go of all of it in the end."""
+
+    def notify(line: str) -> None:
+        console.print(line, style="dim", highlight=False)
+
+    def pool(endpoints: Sequence[Endpoint], credentials: Credentials) -> Pool:
+        return Pool(endpoints, credentials, concurrency=where.concurrency, patience=patience, notify=notify)
+
+    async with contextlib.AsyncExitStack() as stack:
+        guards: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        endpoints, credentials = where.endpoints, where.credentials
+        if not endpoints:
+            embedded = LocalServer("model_server", _serve_arguments(where.model))
+            endpoints, credentials = [await stack.enter_async_context(embedded)], PLAIN
+            guards.append(embedded.watch)
+        pools = {"": pool(endpoints, credentials)}
+        pools |= {name: pool(there, where.credentials) for name, there in where.stages.items()}
+        client, rules = await stack.enter_async_context(
+            connect_scorer(where.scorer, where.credentials, patience, guards)
+        )
+        for each in pools.values():
+            stack.push_async_callback(each.close)
+        await raced(_gather(*(each.connect() for each in pools.values())), *(guard() for guard in guards))
+        yield Servers(pools, client, rules, guards)
+
+
+@contextlib.asynccontextmanager
+async def connect_scorer(
+    endpoint: Endpoint | None,
+    credentials: Credentials,
+    patience: float,
+    guards: list[Callable[[], Coroutine[Any, Any, None]]] | None = None,
+) -> AsyncIterator[tuple[ScorerClient, scorer_pb2.ListRulesResponse]]:
+    """Reaches a scorer, or starts one if no endpoint is given."""
+    async with contextlib.AsyncExitStack() as stack:
+        if endpoint is None:
+            embedded = LocalServer("scorer")
+            endpoint, credentials = await stack.enter_async_context(embedded), PLAIN
+            if guards is not None:
+                guards.append(embedded.watch)
+        client = ScorerClient(endpoint, credentials, patience=patience)
+        stack.push_async_callback(client.close)
+        yield client, await client.list_rules()
+
+
+async def raced(work: Coroutine[Any, Any, _T], *guards: Coroutine[Any, Any, None]) -> _T:
+    """Returns what `work` returns, unless a guard raises first."""
+    main = asyncio.ensure_future(work)
+    others = [asyncio.ensure_future(guard) for guard in guards]
+    try:
+        done, _ = await asyncio.wait({main, *others}, return_when=asyncio.FIRST_COMPLETED)
+        if main not in done:
+            for task in done:
+                await task
+        return await main
+    finally:
+        for task in (main, *others):
+            task.cancel()
+        await asyncio.gather(main, *others, return_exceptions=True)
+
+
+async def _gather(*works: Coroutine[Any, Any, object]) -> None:
+    await asyncio.gather(*works)
+
+
+def _manifest(
+    plan: Plan,
+    servers: Servers,
+    identity: Mapping[str, Any],
+    stages: Mapping[str, model.GetModelInfoResponse],
+    options: Options,
+    path: Path,
+    log: RunLog,
+    console: Console,
+) -> Mapping[str, Any]:
+    """Writes the manifest of a new run, or holds this command against that of an old one."""
+    file = path / run_manifest.MANIFEST
+    fresh = run_manifest.make(
+        identity,
+        info=servers.info,
+        stages=stages,
+        replicas=sorted(servers.pools[""].replicas),
+        rules=servers.rules,
+        metrics=plan.metrics(),
+        shard=options.shard,
+        code=plan.code(),
+    )
+    if not file.exists():
+        if log.resumed:
+            raise run_manifest.ManifestError(f"{path} holds answers and no manifest.json: give --run another folder")
+        run_manifest.write(file, fresh)
+        return fresh
+    old = run_manifest.read(path)
+    run_manifest.check_same(path, old, identity, options.shard)
+    if old["rules"] != fresh["rules"]:
+        console.print("the scorer's rules have changed since: every answer is scored anew", style="dim")
+        log.forget_verdicts()
+        old = {**old, "rules": fresh["rules"], "scorer": fresh["scorer"]}
+    old["metrics"] = fresh["metrics"]
+    run_manifest.write(file, old)
+    (path / run_results.RESULTS).unlink(missing_ok=True)
+    return old
+
+
+def _expected(plan: Plan) -> int | None:
+    """Returns the items that all rows come to if they are like the first ones; None if unknown."""
+    rows = plan.rows
+    if rows is None:
+        return None
+    total = 0
+    for task in plan.tasks:
+        row = next(iter(task.source), None)
+        if row is not None:
+            variant = replace(task.variant, repeat=0)
+            items = sum(bool(turn.scoring) for sample in task.benchmark.samples(row, variant) for turn in sample.turns)
+            count = plan.rows_of(task)
+            total += items * (count or 0) * plan.repeats
+    return total
+
+
+def _serve_arguments(name: str) -> list[str]:
+    if name == "demo" or name.startswith("demo:"):
+        _, _, argument = name.partition(":")
+        return ["--backend", "demo", *(["--model", argument] if argument else [])]
+    return ["--backend", "transformers", "--model", name]
+
+
+@contextlib.contextmanager
+def _handlers(handler: Callable[[], None]) -> Any:
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+@contextlib.asynccontextmanager
+async def _signals(engine: Engine, console: Console) -> AsyncIterator[None]:
+    """The first Ctrl-C or SIGTERM drains, the second stops."""
+    asked = False
+
+    def stop() -> None:
+        nonlocal asked
+        if asked:
+            engine.stop(IncompleteError("stopped; run the same command again to resume"))
+            return
+        asked = True
+        console.print("stopping: calls in flight may end; once more stops at once", style="dim")
+        engine.drain("stopped")
+
+    with _handlers(stop):
+        yield

@@ -1,0 +1,156 @@
+"""The manifest: what makes two runs the same run, and what is worth knowing beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import orjson
+from google.protobuf import json_format
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.runlog import write_error
+
+MANIFEST = "manifest.json"
+_PACKAGES = ("lynceus", "grpcio", "protobuf", "orjson", "pillow", "pyarrow", "datasets", "numpy")
+
+
+class ManifestError(Exception):
+    """The run folder is another command's, or no run at all: exit 2."""
+
+
+def model_identity(info: model.GetModelInfoResponse) -> dict[str, str]:
+    """Returns the part of a model's description that tells it from others."""
+    return {
+        "model_name": info.model_name,
+        "model_revision": info.model_revision,
+        "chat_template_sha256": info.chat_template_sha256,
+    }
+
+
+def info_json(info: model.GetModelInfoResponse) -> dict[str, Any]:
+    """Returns a model's description as people and reports read it: proto3 JSON, numbers as numbers."""
+    line: dict[str, Any] = json_format.MessageToDict(info, preserving_proto_field_name=True)
+    if "max_request_bytes" in line:
+        line["max_request_bytes"] = info.max_request_bytes
+    return line
+
+
+def identity_hash(identity: Mapping[str, Any]) -> str:
+    """Returns the sha256 of an identity, whatever the order of its fields."""
+    return hashlib.sha256(orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def make(
+    identity: Mapping[str, Any],
+    *,
+    info: model.GetModelInfoResponse,
+    stages: Mapping[str, model.GetModelInfoResponse],
+    replicas: list[str],
+    rules: scorer.ListRulesResponse,
+    metrics: Mapping[str, list[scorer.MetricSpec]],
+    shard: tuple[int, int] | None,
+    code: Mapping[str, str],
+) -> dict[str, Any]:
+    """Returns the manifest of a run that begins now."""
+    return {
+        "identity": dict(identity),
+        "identity_sha256": identity_hash(identity),
+        "shard": {"index": shard[0], "of": shard[1]} if shard else None,
+        "command": " ".join(["orchestrator", *sys.argv[1:]]),
+        "created": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "model": info_json(info),
+        "stages": {name: info_json(other) for name, other in stages.items()},
+        "replicas": replicas,
+        "rules": {rule.name: rule.sha256 for rule in rules.rules},
+        "scorer": rules.scorer_version,
+        "metrics": {task: [_spec_json(spec) for spec in specs] for task, specs in metrics.items()},
+        "benchmarks": dict(code),
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}},
+    }
+
+
+def read(run: Path) -> dict[str, Any]:
+    """Returns a run folder's manifest.
+
+    Raises:
+        ManifestError: If there is none, or it cannot be read.
+    """
+    path = run / MANIFEST
+    try:
+        manifest: dict[str, Any] = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ManifestError(
+            f"{run} is no run folder: it has no {MANIFEST}; name one that `orchestrator eval` made"
+        ) from None
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise ManifestError(f"{path} cannot be read: {error}") from error
+    return manifest
+
+
+def write(path: Path, content: Mapping[str, Any]) -> None:
+    """Writes a JSON file whole or not at all, its fields sorted.
+
+    Raises:
+        RunWriteError: If it cannot be written.
+    """
+    data = orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_bytes(data)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise write_error(path, error) from error
+
+
+def check_same(
+    run: Path, manifest: Mapping[str, Any], identity: Mapping[str, Any], shard: tuple[int, int] | None
+) -> None:
+    """Makes sure that a folder is this command's.
+
+    Raises:
+        ManifestError: If it is not; names the first field that differs.
+    """
+    given = {**identity, "shard": {"index": shard[0], "of": shard[1]} if shard else None}
+    there = {**manifest["identity"], "shard": manifest["shard"]}
+    for field in sorted(given.keys() | there.keys()):
+        if orjson.dumps(given.get(field), option=orjson.OPT_SORT_KEYS) != orjson.dumps(
+            there.get(field), option=orjson.OPT_SORT_KEYS
+        ):
+            raise ManifestError(
+                f"{run} holds the run of another command: {field} is {_short(there.get(field))} there and "
+                f"{_short(given.get(field))} here; give --run another folder, or leave it out"
+            )
+
+
+def specs_of(manifest: Mapping[str, Any]) -> dict[str, list[scorer.MetricSpec]]:
+    """Returns the metrics that a manifest asks for, by task."""
+    return {
+        task: [json_format.ParseDict(spec, scorer.MetricSpec()) for spec in specs]
+        for task, specs in manifest["metrics"].items()
+    }
+
+
+def _spec_json(spec: scorer.MetricSpec) -> dict[str, Any]:
+    line: dict[str, Any] = json_format.MessageToDict(spec, preserving_proto_field_name=True)
+    return line
+
+
+def _short(value: Any) -> str:
+    text = orjson.dumps(value).decode()
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,262 @@
+"""What a command asks for: tasks, their data and settings, and the samples they come to."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.benchmarks.base import Benchmark
+from orchestrator.data.rows import Row, RowSource
+from orchestrator.engine.errors import ConfigError
+from orchestrator.registry import UnknownTaskError, find
+from orchestrator.run_manifest import model_identity
+from orchestrator.samples import Sample, Variant
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Task:
+    """One task of a run: its benchmark, how it is run, and its rows."""
+
+    benchmark: Benchmark
+    variant: Variant
+    source: RowSource
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that decides what is asked, and nothing else.
+
+    Attributes:
+        tasks: The tasks, in the order they are run.
+        limit: Rows per task; None takes all.
+        repeats: How often each row is run.
+        blind: Whether images are replaced by grey ones.
+    """
+
+    tasks: tuple[Task, ...]
+    limit: int | None
+    repeats: int
+    blind: bool
+
+    @property
+    def method(self) -> str:
+        """The inference method, the same for all tasks."""
+        return self.tasks[0].variant.method
+
+    @property
+    def names(self) -> list[str]:
+        """The tasks' names."""
+        return [task.variant.task for task in self.tasks]
+
+    @property
+    def needs(self) -> set[str]:
+        """Capabilities that the model must claim, without their prefix."""
+        wanted = {need for task in self.tasks for need in task.benchmark.needs(task.variant)}
+        return wanted | {self.method.upper()}
+
+    @property
+    def rows(self) -> int | None:
+        """Rows in all, repeats counted; None where a source does not know."""
+        counts = [self.rows_of(task) for task in self.tasks]
+        return None if None in counts else sum(filter(None, counts)) * self.repeats
+
+    def samples(self) -> Iterator[Sample]:
+        """Yields the samples, row by row, reading nothing ahead."""
+        for task in self.tasks:
+            for row in itertools.islice(task.source, self.limit):
+                for repeat in range(self.repeats):
+                    yield from task.benchmark.samples(row, dataclasses.replace(task.variant, repeat=repeat))
+
+    def metrics(self) -> dict[str, list[scorer.MetricSpec]]:
+        """Returns the figures to compute, by task."""
+        return {task.variant.task: list(task.benchmark.metrics(task.variant)) for task in self.tasks}
+
+    def identity(
+        self, info: model.GetModelInfoResponse, stages: Mapping[str, model.GetModelInfoResponse]
+    ) -> dict[str, Any]:
+        """Returns what makes two runs the same run."""
+        first = self.tasks[0].variant
+        return {
+            "tasks": self.names,
+            "method": first.method,
+            "seed": first.seed,
+            "limit": self.limit,
+            "repeats": self.repeats,
+            "shuffle_options": first.shuffle_options,
+            "parity": first.parity,
+            "blind": self.blind,
+            "settings": {task.variant.task: _settings_json(task.variant.settings) for task in self.tasks},
+            "data": {
+                task.variant.task: {"origin": task.source.origin, "sha256": task.source.digest} for task in self.tasks
+            },
+            "model": model_identity(info),
+            "stages": {name: model_identity(other) for name, other in sorted(stages.items())},
+        }
+
+    def code(self) -> dict[str, str]:
+        """Returns the sha256 of each benchmark's module."""
+        return {b.name: _module_hash(b) for b in {task.benchmark.name: task.benchmark for task in self.tasks}.values()}
+
+    def rows_of(self, task: Task) -> int | None:
+        """Returns how many rows of a task are run, once each; None where its source does not know."""
+        source = task.source
+        if source.count is None or self.limit is None:
+            return source.count if self.limit is None else self.limit
+        return min(source.count, self.limit)
+
+
+def make(
+    words: Sequence[str],
+    *,
+    method: str,
+    data: Sequence[str],
+    synthetic: bool,
+    limit: int | None,
+    repeats: int,
+    seed: int,
+    shuffle_options: bool,
+    parity: bool,
+    blind: bool,
+    settings: Sequence[str],
+) -> Plan:
+    """Returns the plan of a command.
+
+    Raises:
+        ConfigError: If the words contradict each other or name what there is not.
+        DataError: If data cannot be used.
+    """
+    try:
+        found = find(words)
+    except UnknownTaskError as error:
+        raise ConfigError(str(error)) from error
+    if synthetic and data:
+        raise ConfigError("--synthetic draws rows and --data reads them: leave one out")
+    where = _data_of(data, found)
+    values = _settings_of(settings, found)
+    tasks = []
+    for name, benchmark in found.items():
+        if method not in benchmark.methods:
+            known = " or ".join(benchmark.methods)
+            raise ConfigError(f"task {name} has no method {method!r}: give --method {known}")
+        variant = Variant(
+            task=name,
+            method=method,
+            seed=seed,
+            repeats=repeats,
+            shuffle_options=shuffle_options,
+            parity=parity,
+            settings=values[benchmark.name],
+        )
+        rows = limit or benchmark.synthetic_rows
+        source = _synthetic(benchmark, name, seed, rows) if synthetic else benchmark.rows(name, where.get(name))
+        tasks.append(Task(benchmark, variant, source))
+    return Plan(tuple(tasks), limit, repeats, blind)
+
+
+def check_capabilities(plan: Plan, info: model.GetModelInfoResponse, where: str) -> None:
+    """Makes sure that a model can be asked what the plan asks.
+
+    Raises:
+        ConfigError: If it does not claim something needed.
+    """
+    claimed = {model.Capability.Name(c).removeprefix("CAPABILITY_") for c in info.capabilities}
+    missing = sorted(plan.needs - claimed)
+    if missing == ["LIKELIHOOD"]:
+        raise ConfigError(
+            f"{info.model_name} at {where} does not score continuations (no CAPABILITY_LIKELIHOOD): "
+            "use --method generate, or a server with Likelihood"
+        )
+    if missing:
+        tasks = ", ".join(plan.names)
+        raise ConfigError(
+            f"{info.model_name} at {where} does not claim {', '.join(missing)}, which {tasks} needs: "
+            "use another model or task"
+        )
+
+
+def _data_of(words: Sequence[str], found: Mapping[str, Benchmark]) -> dict[str, str]:
+    """Reads `--data PATH` (all tasks) and `--data TASK=PATH`."""
+    where: dict[str, str] = {}
+    for word in words:
+        task, equals, path = word.partition("=")
+        if equals and task in found:
+            where[task] = path
+        elif equals and task.isidentifier() and "/" not in task and not Path(word).exists():
+            raise ConfigError(f"--data {word}: {task} is none of the tasks {', '.join(found)}")
+        else:
+            where.update({name: word for name in found if name not in where})
+    return where
+
+
+def _settings_of(words: Sequence[str], found: Mapping[str, Benchmark]) -> dict[str, Any]:
+    """Reads `--set NAME=VALUE` into an instance of each benchmark's settings."""
+    benchmarks = {benchmark.name: benchmark for benchmark in found.values()}
+    given: dict[str, dict[str, Any]] = {name: {} for name in benchmarks}
+    for word in words:
+        name, equals, text = word.partition("=")
+        owners = [b for b in benchmarks.values() if name in _fields(b)]
+        if not equals or not owners:
+            known = sorted({field for b in benchmarks.values() for field in _fields(b)})
+            raise ConfigError(
+                f"--set {word}: known settings are {', '.join(known) or 'none for this task'} (NAME=VALUE)"
+            )
+        for benchmark in owners:
+            given[benchmark.name][name] = _value(word, text, get_type_hints(benchmark.settings)[name])
+    made = {}
+    for name, benchmark in benchmarks.items():
+        try:
+            made[name] = benchmark.settings(**given[name])
+        except ValueError as error:
+            raise ConfigError(f"--set: {error}") from error
+    return made
+
+
+def _fields(benchmark: Benchmark) -> dict[str, dataclasses.Field[Any]]:
+    if not dataclasses.is_dataclass(benchmark.settings):
+        return {}
+    return {field.name: field for field in dataclasses.fields(benchmark.settings)}
+
+
+def _value(word: str, text: str, kind: Any) -> Any:
+    kinds = getattr(kind, "__args__", (kind,)) if not isinstance(kind, type) else (kind,)
+    if any(not isinstance(one, type) for one in kinds):  # Literal["a", "b"]
+        if text not in kinds:
+            raise ConfigError(f"--set {word}: give one of {', '.join(map(str, kinds))}")
+        return text
+    if bool in kinds:
+        words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+        if text.lower() not in words:
+            raise ConfigError(f"--set {word}: give true or false")
+        return words[text.lower()]
+    for number in (int, float):
+        if number in kinds:
+            try:
+                return number(text)
+            except ValueError:
+                what = "a whole number" if number is int else "a number"
+                raise ConfigError(f"--set {word}: give {what}") from None
+    return text
+
+
+def _settings_json(settings: Any) -> dict[str, Any]:
+    return dataclasses.asdict(settings) if dataclasses.is_dataclass(settings) else {}  # type: ignore[arg-type]
+
+
+def _synthetic(benchmark: Benchmark, task: str, seed: int, rows: int) -> RowSource:
+    def iterate() -> Iterator[Row]:
+        return itertools.islice(benchmark.synthetic(task, seed), rows)
+
+    words = f"{benchmark.name}|{task}|{seed}|{_module_hash(benchmark)}"
+    return RowSource(f"synthetic, seed {seed}", hashlib.sha256(words.encode()).hexdigest(), rows, iterate)
+
+
+def _module_hash(benchmark: Benchmark) -> str:
+    file = inspect.getsourcefile(benchmark.samples)
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""

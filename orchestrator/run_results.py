@@ -1,0 +1,125 @@
+"""From verdicts to figures: one pass over the log, in an order that depends on the keys alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from google.protobuf import json_format
+
+from lynceus.outcomes import Outcome
+from lynceus.scorer.v1 import scorer_pb2 as scorer
+from orchestrator import run_manifest
+from orchestrator.engine.errors import EngineError
+from orchestrator.engine.scoring import ScorerClient
+from orchestrator.keytable import digest
+from orchestrator.run_records import pass_through
+from orchestrator.runlog import VERDICTS, scan
+
+RESULTS = "results.json"
+
+
+async def summarize(
+    run: Path, manifest: Mapping[str, Any], client: ScorerClient, planned: int | None
+) -> dict[str, Any]:
+    """Returns what `results.json` holds: the same bytes for the same verdicts, in whatever order they came.
+
+    Args:
+        run: The run folder, every item settled.
+        manifest: Its manifest.
+        client: The scorer.
+        planned: Items that should be there; None leaves that unchecked.
+
+    Raises:
+        EngineError: If an item is missing, or the scorer finds one at fault.
+        IncompleteError: If the scorer goes away.
+    """
+    verdicts = run / VERDICTS
+    offsets = _last_lines(verdicts)
+    count = sum(len(found) for found in offsets.values())
+    if planned is not None and count != planned:
+        raise EngineError(
+            f"{verdicts} settles {count:,} items and {planned:,} were planned: a defect, please report it"
+        )
+    rules: set[str] = set()
+    tasks = {}
+    for task, specs in sorted(run_manifest.specs_of(manifest).items()):
+        items = _items(verdicts, offsets.get(task, np.zeros(0, np.int64)), rules)
+        tasks[task] = summary_json(await client.summarize(items, specs))
+    listed = (await client.list_rules()).rules
+    return {
+        "tasks": tasks,
+        "model": {name: manifest["identity"]["model"][name] for name in ("model_name", "model_revision")},
+        "rules": {rule.name: rule.sha256 for rule in listed if rule.name in rules},
+        "manifest_sha256": manifest["identity_sha256"],
+    }
+
+
+def summary_json(summary: scorer.Summary) -> dict[str, Any]:
+    """Returns a summary as JSON: the proto's field names, every field present, counts as numbers."""
+    return {"counts": _counts(summary.counts), "figures": [_figure(figure) for figure in summary.figures]}
+
+
+def _last_lines(path: Path) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+    """Returns, by task, where the last line of each key begins, sorted by the keys' hashes."""
+    table = np.empty(1024, dtype=[("low", "<u8"), ("high", "<u8"), ("offset", "<i8"), ("task", "<i4")])
+    names: dict[bytes, int] = {}
+    size = 0
+    for key, _, offset in scan(path):
+        if size == len(table):
+            table = np.concatenate([table, np.empty_like(table)])
+        task = names.setdefault(key.partition(b"/")[0], len(names))
+        table[size] = (*digest(key), offset, task)
+        size += 1
+    table = table[:size]
+    table = table[np.lexsort((table["offset"], table["high"], table["low"]))]
+    last = np.ones(size, dtype=bool)
+    last[:-1] = (table["low"][1:] != table["low"][:-1]) | (table["high"][1:] != table["high"][:-1])
+    table = table[last]
+    return {name.decode(): table["offset"][table["task"] == number].copy() for name, number in names.items()}
+
+
+def _items(path: Path, offsets: np.ndarray[Any, np.dtype[np.int64]], rules: set[str]) -> Iterator[scorer.ScoreRequest]:
+    with path.open("rb") as file:
+        for offset in offsets:
+            file.seek(int(offset))
+            line = orjson.loads(file.readline())
+            rules.add(line["rule"])
+            yield pass_through(line)
+
+
+def _counts(counts: scorer.Counts) -> dict[str, int]:
+    return {name: getattr(counts, name) for name in ("planned", *(outcome.value for outcome in Outcome))}
+
+
+def _figure(figure: scorer.Figure) -> dict[str, Any]:
+    line: dict[str, Any] = {
+        "name": figure.name,
+        "metric": figure.metric,
+        "labels": dict(figure.labels),
+        "value": _number(figure, "value"),
+        "value_answered": _number(figure, "value_answered"),
+        "denominator": figure.denominator,
+        "denominator_answered": figure.denominator_answered,
+        "unit": figure.unit,
+        "counts": _counts(figure.counts),
+        "details": json_format.MessageToDict(figure.details),
+    }
+    if figure.HasField("interval"):
+        interval = figure.interval
+        line["interval"] = {
+            "low": interval.low,
+            "high": interval.high,
+            "level": interval.level,
+            "method": interval.method,
+        }
+    return line
+
+
+def _number(figure: scorer.Figure, field: str) -> float | None:
+    value: float = getattr(figure, field)
+    return value if figure.HasField(field) and math.isfinite(value) else None  # type: ignore[arg-type]
