@@ -10,6 +10,6 @@ METRIC = Metric(
     description="Mean of the score over all planned items, where an item without a score counts 0; value_answered is "
     "the same over scored and unparsed items. Interval: Wilson where every score is 0 or 1 and items are "
     "independent, else a bootstrap over groups.",
-    plan=lambda params: mean.plan(params, unit="fraction"),
+    plan=mean.plan,
     params={"cluster": mean.CLUSTER},
 )

@@ -98,9 +98,11 @@ class Metric:
         description: One paragraph: what it computes and what it needs.
         plan: Reads the parameters; raises `RequestError` where they make no sense.
         params: The parameters it knows beside `COMMON_PARAMS`, each with its meaning.
+        unit: The figure's unit, where `compute` sets no other.
     """
 
     name: str
     description: str
     plan: Callable[[Params], Plan]
     params: Mapping[str, str] = field(default_factory=dict)
+    unit: str = "fraction"

@@ -26,7 +26,6 @@ def plan(params: Params) -> Plan:
             interval=intervals.of_mean(right.astype(np.float64), groups[0], level),
             denominator=len(right),
             denominator_answered=int(answered.sum()),
-            unit="fraction",
         )
         if answered.any():
             figure.value_answered = float(right[answered].mean())

@@ -47,7 +47,7 @@ def of_mean(values: Floats, clusters: Ints | None, level: float) -> pb.Interval 
     sizes: Floats = np.ones(len(values))
     if clusters is not None:
         numbers = np.unique(clusters, return_inverse=True)[1]
-        sums = np.bincount(numbers, values)
+        sums = np.bincount(numbers, values).astype(np.float64)
         sizes = np.bincount(numbers).astype(np.float64)
     clustered = bool(sizes.max(initial=1.0) > 1)
     binary = bool(np.isin(values, (0.0, 1.0)).all())

@@ -14,8 +14,8 @@ from scorer.metrics.table import Table
 CLUSTER = "whether items of one group (or repeats of one item) count as dependent in the interval, default true"
 
 
-def plan(params: Params, unit: str = "") -> Plan:
-    """Reads the parameters; `unit` is the figure's where they do not say percent."""
+def plan(params: Params) -> Plan:
+    """Reads the parameters."""
     part = params.word("part", "")
     cluster = params.flag("cluster", True)
     level = params.level
@@ -28,7 +28,6 @@ def plan(params: Params, unit: str = "") -> Plan:
             interval=intervals.of_mean(values, table.group if cluster else None, level),
             denominator=len(values),
             denominator_answered=len(answered),
-            unit=unit,
         )
         if len(answered):
             figure.value_answered = math.fsum(answered) / len(answered)
@@ -48,4 +47,5 @@ METRIC = Metric(
     "without it counts 0; value_answered is the same over scored and unparsed items. For scores with partial credit.",
     plan=plan,
     params={"part": "a key of Verdict.scores; default the score itself", "cluster": CLUSTER},
+    unit="",
 )

@@ -32,7 +32,6 @@ def plan(params: Params) -> Plan:
             value=float(hits.mean()),
             interval=intervals.of_mean(hits.astype(np.float64), table.group if cluster else None, level),
             denominator=len(table),
-            unit="fraction",
         )
         answered = int(table.answered.sum())
         if answered and (not outcome or Outcome(outcome) in ANSWERED):

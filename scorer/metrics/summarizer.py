@@ -6,7 +6,8 @@ import hashlib
 import math
 import re
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,7 +19,6 @@ from scorer.rules.base import RequestError
 from scorer.rules.registry import Registry
 
 _REPEAT = re.compile(r"#(\d+)(?=(?::[^:]*)?$)")
-_NOTHING: dict[str, str] = {}
 _SCORED = CODES[Outcome.SCORED]
 
 Words = str | tuple[str, ...]
@@ -44,28 +44,24 @@ class Summarizer:
     """
 
     def __init__(self, specs: Sequence[pb.MetricSpec], registry: Registry[Metric]) -> None:
-        self._specs = list(specs)
-        self._plans = [_plan(spec, registry) for spec in specs]
+        self._wanted = [_read(spec, registry) for spec in specs]
         names = [spec.name for spec in specs]
         for name in names:
             if not name or names.count(name) > 1:
                 raise RequestError(f"metric name {name!r} is empty or stands twice", "invalid_metric")
-        self._labels = sorted({label for spec, plan in self._each() for label in _labels_of(spec, plan)})
+        self._labels = sorted({label for wanted in self._wanted for label in _labels_of(wanted)})
         self._keys = bytearray()
         self._groups = bytearray()
         self._samples = bytearray()
         self._repeats = array("q")
         self._outcomes = bytearray()
         self._scores = array("d")
-        self._parts = {part: array("d") for _, plan in self._each() for part in plan.parts}
+        self._parts = {part: array("d") for wanted in self._wanted for part in wanted.plan.parts}
         self._combinations: dict[Words, int] = {}
         self._combination = array("q")
-        columns = {column for plan in self._plans for column in plan.columns}
+        columns = {column for wanted in self._wanted for column in wanted.plan.columns}
         self._interned: dict[str, dict[Words, int]] = {column: {} for column in sorted(columns)}
         self._codes = {column: array("q") for column in self._interned}
-
-    def _each(self) -> Iterable[tuple[pb.MetricSpec, Plan]]:
-        return zip(self._specs, self._plans, strict=True)
 
     def add(self, request: pb.ScoreRequest, verdict: pb.Verdict) -> None:
         """Counts one item. Of several with one key the first counts.
@@ -108,12 +104,12 @@ class Summarizer:
         """Returns the accounting and the figures of all items added so far."""
         table = self._table()
         summary = pb.Summary(counts=table.counts())
-        for spec, plan in self._each():
-            allowed = [_allowed(spec, labels) for labels in table.labels]
+        for wanted in self._wanted:
+            allowed = [_allowed(wanted.spec, labels) for labels in table.labels]
             part = table if all(allowed) else table.take(np.array(allowed, bool)[table.combination])
-            summary.figures.append(_figure(spec, plan, part, {}))
-            for slicing in spec.by:
-                summary.figures.extend(_slices(spec, plan, part, list(slicing.labels)))
+            summary.figures.append(_figure(wanted, part, {}))
+            for slicing in wanted.spec.by:
+                summary.figures.extend(_slices(wanted, part, list(slicing.labels)))
         return summary
 
     def _table(self) -> Table:
@@ -163,7 +159,17 @@ def _canonical(known: dict[Words, int], codes: array[int]) -> tuple[list[Words],
     return words, places[column] if len(words) else column
 
 
-def _plan(spec: pb.MetricSpec, registry: Registry[Metric]) -> Plan:
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A spec that was read."""
+
+    spec: pb.MetricSpec
+    plan: Plan
+    unit: str
+    percent: bool
+
+
+def _read(spec: pb.MetricSpec, registry: Registry[Metric]) -> _Wanted:
     try:
         metric = registry.get(spec.metric)
         params = Params.of(spec.params)
@@ -171,25 +177,27 @@ def _plan(spec: pb.MetricSpec, registry: Registry[Metric]) -> Plan:
             if name not in metric.params and name not in COMMON_PARAMS:
                 known = ", ".join([*metric.params, *COMMON_PARAMS])
                 raise RequestError(f"metric {metric.name!r} has no parameter {name!r}; known: {known}", "unknown_param")
-        params.word("unit", "fraction", ("fraction", "percent"))
+        percent = params.word("unit", "fraction", ("fraction", "percent")) == "percent"
+        if percent and metric.unit not in ("fraction", ""):
+            raise RequestError(f"metric {metric.name!r} is in {metric.unit}, not in percent", "invalid_param")
         _ = params.level
         if any(not slicing.labels for slicing in spec.by):
             raise RequestError("a slice names no label", "invalid_metric")
-        return metric.plan(params)
+        return _Wanted(spec, metric.plan(params), metric.unit, percent)
     except RequestError as error:
         raise RequestError(f"metric {spec.name!r}: {error}", error.reason) from None
 
 
-def _labels_of(spec: pb.MetricSpec, plan: Plan) -> set[str]:
-    return {*spec.where, *plan.labels, *(label for slicing in spec.by for label in slicing.labels)}
+def _labels_of(wanted: _Wanted) -> set[str]:
+    spec = wanted.spec
+    return {*spec.where, *wanted.plan.labels, *(label for slicing in spec.by for label in slicing.labels)}
 
 
-def _allowed(spec: pb.MetricSpec, labels: dict[str, str] | object) -> bool:
-    given: dict[str, str] = labels if isinstance(labels, dict) else _NOTHING
-    return all(not allowed.values or given.get(name) in allowed.values for name, allowed in spec.where.items())
+def _allowed(spec: pb.MetricSpec, labels: Mapping[str, str]) -> bool:
+    return all(not allowed.values or labels.get(name) in allowed.values for name, allowed in spec.where.items())
 
 
-def _slices(spec: pb.MetricSpec, plan: Plan, table: Table, names: list[str]) -> list[pb.Figure]:
+def _slices(wanted: _Wanted, table: Table, names: list[str]) -> list[pb.Figure]:
     """Returns one figure for each combination of values that occurs; items without a label are in none."""
     keys = [
         tuple(labels[name] for name in names) if all(name in labels for name in names) else None
@@ -204,16 +212,17 @@ def _slices(spec: pb.MetricSpec, plan: Plan, table: Table, names: list[str]) -> 
     for number, key in enumerate(values):
         rows = order[edges[number] : edges[number + 1]]
         if len(rows):
-            figures.append(_figure(spec, plan, table.take(rows), dict(zip(names, key, strict=True))))
+            figures.append(_figure(wanted, table.take(rows), dict(zip(names, key, strict=True))))
     return figures
 
 
-def _figure(spec: pb.MetricSpec, plan: Plan, table: Table, labels: dict[str, str]) -> pb.Figure:
-    figure = plan.compute(table) if len(table) else pb.Figure()
-    figure.name, figure.metric = spec.name, spec.metric
+def _figure(wanted: _Wanted, table: Table, labels: Mapping[str, str]) -> pb.Figure:
+    figure = wanted.plan.compute(table) if len(table) else pb.Figure()
+    figure.name, figure.metric = wanted.spec.name, wanted.spec.metric
+    figure.unit = figure.unit or wanted.unit
     figure.labels.update(labels)
     figure.counts.CopyFrom(table.counts())
-    if Params.of(spec.params).word("unit", "fraction") == "percent":
+    if wanted.percent:
         _to_percent(figure)
     return figure
 

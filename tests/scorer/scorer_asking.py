@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics import metrics
+from scorer.metrics.summarizer import Summarizer
 
 Ask = Callable[..., Awaitable[tuple[list[pb.Verdict], pb.Summary | None]]]
+Where = dict[str, list[str]]
 
 
 def likelihood(key: str, chosen: int, right: int, **fields: object) -> pb.ScoreRequest:
@@ -24,3 +27,30 @@ def passed(key: str, outcome: str, score: float | None = None, **fields: object)
     if score is not None:
         request.verdict.score = score
     return request
+
+
+def spec(name: str, metric: str, *by: list[str], where: Where | None = None, **params: object) -> pb.MetricSpec:
+    name: str, metric: str, *by: list[str], where: dict[str, list[str]] | None = None, **params: object
+) -> pb.MetricSpec:
+    """Returns a metric's specification."""
+    made = pb.MetricSpec(name=name, metric=metric)
+    for labels in by:
+        made.by.add(labels=labels)
+    for label, values in (where or {}).items():
+        made.where[label].values.extend(values)
+    if params:
+        made.params.update(params)
+    return made
+
+
+def summarize(items: Iterable[pb.ScoreRequest], *specs: pb.MetricSpec) -> pb.Summary:
+    """Returns the summary of items whose verdicts are known."""
+    summarizer = Summarizer(specs, metrics())
+    for item in items:
+        summarizer.add(item, item.verdict)
+    return summarizer.finish()
+
+
+def figure(items: Iterable[pb.ScoreRequest], metric: str, **params: object) -> pb.Figure:
+    """Returns one figure of items whose verdicts are known."""
+    return summarize(items, spec("figure", metric, **params)).figures[0]

@@ -1,0 +1,63 @@
+"""Whether a model is right as often as it is sure."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.table import Table
+
+
+def plan(params: Params) -> Plan:
+    """Reads the parameters."""
+    bins = params.integer("bins", 10, 1, 1000)
+    part = params.word("part", "probability")
+
+    def compute(table: Table) -> pb.Figure:
+        kept = table.scored & ~np.isnan(table.parts[part])
+        sure, right = table.parts[part][kept], table.score[kept]
+        number = len(sure)
+        figure = pb.Figure(denominator=number, denominator_answered=number)
+        if number:
+            # Bins are half-open from above, (0, 0.1] and so on, as in the paper.
+            place = np.clip(np.ceil(sure * bins).astype(np.int64) - 1, 0, bins - 1)
+            rows = []
+            for at in np.unique(place).tolist():
+                inside = place == at
+                count = int(inside.sum())
+                confidence, accuracy = math.fsum(sure[inside]) / count, math.fsum(right[inside]) / count
+                rows.append({"from": at / bins, "items": count, "confidence": confidence, "accuracy": accuracy})
+            gaps = [abs(row["accuracy"] - row["confidence"]) for row in rows]
+            figure.value = math.fsum(row["items"] * gap for row, gap in zip(rows, gaps, strict=True)) / number
+            figure.value_answered = figure.value
+            figure.details.update(
+                {
+                    "bins": rows,
+                    "largest_gap": max(gaps),
+                    "brier": math.fsum((sure - right) ** 2) / number,
+                    "confidence": math.fsum(sure) / number,
+                    "accuracy": math.fsum(right) / number,
+                }
+            )
+        figure.details["items_without_probability"] = int((~kept).sum())
+        return figure
+
+    return Plan(compute, parts=(part,))
+
+
+METRIC = Metric(
+    name="calibration",
+    description="Expected calibration error (Guo et al., arXiv:1706.04599, equation 3): the gap between how "
+    "sure the model is of its choice and how often it is right, over bins of equal width, weighted by their "
+    "items. Over scored items that have the probability; others are counted in details. details also: the "
+    "bins, the largest gap, and the Brier score of the chosen option. ECE is never negative and is biased "
+    "upwards in small samples, so no interval is given.",
+    plan=plan,
+    params={
+        "bins": "how many bins, default 10",
+        "part": "the part of the score that is a probability, default probability",
+    },
+)

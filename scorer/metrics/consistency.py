@@ -1,0 +1,65 @@
+"""Whether repeats of one sample agree with each other, right or wrong."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics import answers, intervals
+from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.table import Table
+
+
+def plan(params: Params) -> Plan:
+    """Reads the parameters."""
+    level = params.level
+
+    def compute(table: Table) -> pb.Figure:
+        values, groups, unanimous, right = _agreement(table)
+        answered = _agreement(table.take(table.answered))[0]
+        figure = pb.Figure(denominator=len(values), denominator_answered=len(answered))
+        if values:
+            figure.value = math.fsum(values) / len(values)
+            interval = intervals.of_mean(np.array(values), np.array(groups), level)
+            if interval:
+                figure.interval.CopyFrom(interval)
+            figure.details.update({"unanimous": unanimous / len(values), "majority_accuracy": right / len(values)})
+        if answered:
+            figure.value_answered = math.fsum(answered) / len(answered)
+        return figure
+
+    return Plan(compute, columns=frozenset({"extracted", "options"}))
+
+
+def _agreement(table: Table) -> tuple[list[float], list[int], int, int]:
+    """Returns each sample's share of agreeing pairs and group; how many are unanimous, and right by vote."""
+    words = [
+        answers.text(str(word), options) if scored else None
+        for word, options, scored in zip(table.word("extracted"), table.word("options"), table.scored, strict=True)
+    ]
+    values, groups, unanimous, right = [], [], 0, 0
+    for rows in answers.together(table.sample):
+        if len(rows) < 2:
+            continue
+        counts = Counter(word for row in rows.tolist() if (word := words[row]) is not None)
+        agreeing = sum(math.comb(count, 2) for count in counts.values())
+        values.append(agreeing / math.comb(len(rows), 2))
+        groups.append(int(table.group[rows[0]]))
+        unanimous += agreeing == math.comb(len(rows), 2)
+        first, second = [*counts.most_common(2), ("", 0), ("", 0)][:2]
+        if first[1] > second[1]:
+            right += any(words[row] == first[0] and table.score[row] == 1.0 for row in rows.tolist())
+    return values, groups, unanimous, right
+
+
+METRIC = Metric(
+    name="consistency",
+    description="Mean over samples of the share of pairs of repeats (keys that differ in #n alone) with the "
+    "same answer, compared by the text of the option; an item without an extracted answer agrees with none. "
+    "Samples with one repeat are left out. details: unanimous (share of samples whose repeats all agree) and "
+    "majority_accuracy (share whose most frequent answer, if there is exactly one, is right).",
+    plan=plan,
+)

@@ -1,0 +1,59 @@
+"""How much the answer to one sample changes over its repeats."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+
+from lynceus.outcomes import Outcome
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics import answers, intervals
+from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.table import CODES, Table
+
+_READ = [CODES[outcome] for outcome in (Outcome.SCORED, Outcome.UNPARSED, Outcome.REFUSED)]
+
+
+def plan(params: Params) -> Plan:
+    """Reads the parameters."""
+    level = params.level
+    by_group = params.word("over", "sample", ("sample", "group")) == "group"
+
+    def compute(table: Table) -> pb.Figure:
+        from scipy.stats import entropy
+
+        kept = table.take(np.isin(table.outcome, _READ))
+        words = [
+            answers.text(str(word), options) if scored else None
+            for word, options, scored in zip(kept.word("extracted"), kept.word("options"), kept.scored, strict=True)
+        ]
+        values, groups = [], []
+        for rows in answers.together(kept.group if by_group else kept.sample):
+            if len(rows) > 1:
+                counts = Counter(words[row] for row in rows.tolist())
+                values.append(float(entropy(sorted(counts.values()))))
+                groups.append(int(kept.group[rows[0]]))
+        figure = pb.Figure(denominator=len(values))
+        if values:
+            figure.value = math.fsum(values) / len(values)
+            interval = intervals.of_mean(np.array(values), np.array(groups), level)
+            if interval:
+                figure.interval.CopyFrom(interval)
+            figure.details["stable"] = values.count(0.0) / len(values)
+        return figure
+
+    return Plan(compute, columns=frozenset({"extracted", "options"}))
+
+
+METRIC = Metric(
+    name="instability",
+    description="Mean over samples of the entropy (natural logarithm, 0 is stable) of the answers to the "
+    "repeats of one sample: keys that differ in #n alone. Answers compare by the text of the option, so "
+    "options may be permuted; all that cannot be read (unparsed, refused) is one answer. Samples with fewer "
+    "than two answers are left out. details.stable is the share of samples that always got the same answer.",
+    plan=plan,
+    params={"over": "what belongs together: sample (default) or group"},
+    unit="nats",
+)

@@ -1,0 +1,238 @@
+"""Each metric on items whose figures are worked out by hand or by another library."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from scorer_asking import figure, passed, spec, summarize
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.rules.base import RequestError
+
+
+def scored(key: str, score: float, extracted: str = "", **fields: object) -> pb.ScoreRequest:
+    item = passed(key, "scored", score, **fields)
+    item.verdict.extracted = extracted
+    return item
+
+
+def test_accuracy_over_planned_and_over_answered() -> None:
+    items = [scored(str(n), float(n < 3)) for n in range(5)]
+    items += [passed("u", "unparsed", 0.0), passed("r", "refused", 0.0), passed("f", "failed"), passed("j", "rejected")]
+    found = figure(items, "accuracy")
+    assert found.value == pytest.approx(3 / 9)
+    assert found.value_answered == pytest.approx(3 / 6)
+    assert (found.denominator, found.denominator_answered) == (9, 6)
+    wilson = stats.binomtest(3, 9).proportion_ci(method="wilson")
+    assert (found.interval.low, found.interval.high) == pytest.approx((wilson.low, wilson.high))
+    assert (found.interval.method, found.interval.level) == ("wilson", 0.95)
+
+
+def test_percent_scales_value_and_interval() -> None:
+    items = [scored(str(n), float(n < 191)) for n in range(770)]
+    found = figure(items, "accuracy", unit="percent")
+    assert round(found.value, 2) == 24.81
+    assert found.unit == "percent"
+    assert 20 < found.interval.low < 24.81 < found.interval.high < 30
+
+
+def test_clusters_widen_the_interval_as_scipy_finds() -> None:
+    rng = np.random.default_rng(5)
+    groups = [rng.binomial(5, p) for p in rng.beta(0.5, 0.5, 60)]
+    items = [scored(f"{g}/{n}", float(n < right), group=str(g)) for g, right in enumerate(groups) for n in range(5)]
+    clustered, independent = figure(items, "accuracy"), figure(items, "accuracy", cluster=False)
+    assert clustered.value == independent.value
+    assert clustered.interval.method == "cluster bootstrap, 2000 draws"
+    assert independent.interval.method == "wilson"
+    width = clustered.interval.high - clustered.interval.low
+    assert width > 1.3 * (independent.interval.high - independent.interval.low)
+    reference = stats.bootstrap((np.array(groups) / 5,), np.mean, method="percentile", n_resamples=9999, rng=1)
+    assert clustered.interval.low == pytest.approx(reference.confidence_interval.low, abs=0.015)
+    assert clustered.interval.high == pytest.approx(reference.confidence_interval.high, abs=0.015)
+
+
+def test_partial_credit_gets_a_bootstrap() -> None:
+    values = np.random.default_rng(3).beta(2, 5, 200)
+    found = figure([scored(str(n), float(value)) for n, value in enumerate(values)], "mean")
+    reference = stats.bootstrap((values,), np.mean, method="percentile", n_resamples=9999, rng=1)
+    assert found.value == pytest.approx(values.mean())
+    assert found.interval.method == "bootstrap, 2000 draws"
+    assert found.interval.low == pytest.approx(reference.confidence_interval.low, abs=0.01)
+    assert found.interval.high == pytest.approx(reference.confidence_interval.high, abs=0.01)
+
+
+def test_many_items_of_partial_credit_get_the_normal_interval() -> None:
+    values = np.random.default_rng(3).beta(2, 5, 12_000)
+    found = figure([scored(str(n), float(value)) for n, value in enumerate(values)], "mean")
+    low, high = stats.norm.interval(0.95, values.mean(), stats.sem(values))
+    assert found.interval.method == "normal"
+    assert (found.interval.low, found.interval.high) == pytest.approx((low, high))
+
+
+def test_all_right_in_a_few_clusters_is_no_certainty() -> None:
+    found = figure([scored(f"{g}/{n}", 1.0, group=str(g)) for g in range(4) for n in range(10)], "accuracy")
+    wilson = stats.binomtest(4, 4).proportion_ci(method="wilson")
+    assert (found.interval.method, found.interval.low) == ("wilson over clusters", pytest.approx(wilson.low))
+
+
+def test_one_cluster_or_equal_partial_scores_have_no_interval() -> None:
+    assert not figure([scored(str(n), float(n % 2), group="g") for n in range(9)], "accuracy").HasField("interval")
+    assert not figure([scored(str(n), 0.5) for n in range(9)], "accuracy").HasField("interval")
+
+
+def test_mean_of_a_part_counts_a_missing_one_as_zero_and_says_so() -> None:
+    items = [scored(str(n), 1.0) for n in range(4)]
+    for item, part in zip(items, (1.0, 0.5, 0.0), strict=False):
+        item.verdict.scores["number"] = part
+    found = figure(items, "mean", part="number")
+    assert found.value == 1.5 / 4
+    assert found.details["scored_without_part"] == 1
+
+
+def test_group_all_is_all_or_nothing() -> None:
+    right = {"1": (1, 1, 1), "2": (1, 1, 0), "3": (1, 1, 1), "4": (0, 0, 0)}
+    items = [
+        scored(f"{g}:{n}", float(s), group=g, labels={"kind": "coarse" if n < 2 else "fine"})
+        for g, scores in right.items()
+        for n, s in enumerate(scores)
+    ]
+    items[6].verdict.CopyFrom(pb.Verdict(outcome="failed"))  # group 3's first
+    found = {
+        f.name: f
+        for f in summarize(items, spec("all", "group_all"), spec("c", "group_all", where={"kind": ["coarse"]})).figures
+    }
+    assert (found["all"].value, found["all"].denominator) == (1 / 4, 4)
+    assert (found["all"].value_answered, found["all"].denominator_answered) == (1 / 3, 3)
+    assert found["c"].value == 2 / 4
+    assert found["all"].details["items_in_largest_group"] == 3
+
+
+def test_group_all_takes_each_repeat_for_itself() -> None:
+    items = [scored(f"t/1{r}:{q}", float(r == "" or q == "a"), group="1") for r in ("", "#1") for q in "ab"]
+    found = figure(items, "group_all")
+    assert (found.value, found.denominator) == (0.5, 2)
+
+
+def test_rate_of_outcome_and_reason() -> None:
+    items = [scored("1", 1.0), passed("2", "unparsed", 0.0), passed("3", "unparsed", 0.0), passed("4", "failed")]
+    items[2].verdict.reason = "no_choice"
+    assert figure(items, "rate", outcome="unparsed").value == 0.5
+    assert figure(items, "rate", outcome="unparsed").value_answered == pytest.approx(2 / 3)
+    assert figure(items, "rate", reason="no_choice").value == 0.25
+    failed = figure(items, "rate", outcome="failed")
+    assert failed.value == 0.25
+    assert not failed.HasField("value_answered")
+
+
+def test_choice_bias_of_a_constant_answer() -> None:
+    keys = [n % 4 for n in range(40)]
+    items = [
+        scored(str(n), float(key == 0), "A", targets=["ABCD"[key]], options=["cat", "dog", "cow", "hen"])
+        for n, key in enumerate(keys)
+    ]
+    found = figure(items, "choice_bias")
+    assert found.value == pytest.approx(0.75)
+    details = found.details
+    assert details["constant"] is True
+    assert (details["majority"], details["majority_share"]) == ("A", 1.0)
+    assert dict(details["chosen"]) == {"A": 1.0}
+    assert (details["accuracy_elsewhere"], details["items_elsewhere"]) == (0.0, 30)
+
+
+def test_choice_bias_of_a_fair_model_and_options_that_are_digits() -> None:
+    rng = np.random.default_rng(0)
+    items = []
+    for n in range(400):
+        key, pick = rng.integers(1, 5), rng.integers(1, 5)
+        items.append(scored(str(n), float(key == pick), str(pick), targets=[str(key)], options=["1", "2", "3", "4"]))
+    found = figure(items, "choice_bias")
+    assert found.value < 0.1
+    assert sorted(found.details["key"]) == ["1", "2", "3", "4"]
+    assert found.details["constant"] is False
+    assert found.details["p_value"] > 0.01
+
+
+def test_choice_bias_names_texts_by_place() -> None:
+    items = [scored("1", 0.0, "dog", targets=["cat"], options=["cat", "dog"])]
+    found = figure(items, "choice_bias")
+    assert dict(found.details["chosen"]) == {"B": 1.0}
+    assert dict(found.details["key"]) == {"A": 1.0}
+
+
+def repeats(sample: str, answers: str, right: str, options: str = "") -> list[pb.ScoreRequest]:
+    return [
+        scored(f"t/{sample}" + (f"#{n}" if n else ""), float(answer == right), answer, options=list(options))
+        for n, answer in enumerate(answers)
+    ]
+
+
+def test_instability_is_entropy_in_nats() -> None:
+    found = figure([*repeats("1", "AAAA", "A"), *repeats("2", "AABB", "A"), *repeats("3", "A", "A")], "instability")
+    assert found.value == pytest.approx(math.log(2) / 2)
+    assert (found.denominator, found.unit) == (2, "nats")
+    assert found.details["stable"] == 0.5
+
+
+def test_instability_follows_the_text_of_permuted_options() -> None:
+    items = [
+        scored("t/1", 1.0, "A", options=["cat", "dog"]),
+        scored("t/1#1", 1.0, "B", options=["dog", "cat"]),
+        scored("t/1#2", 1.0, "cat", options=["dog", "cat"]),
+    ]
+    assert figure(items, "instability").value == 0.0
+    assert figure(items, "consistency").value == 1.0
+
+
+def test_instability_keeps_turns_of_an_episode_apart() -> None:
+    items = [scored(f"t/1{r}:{turn}", 1.0, turn) for r in ("", "#1") for turn in ("a", "b")]
+    found = figure(items, "instability")
+    assert (found.value, found.denominator) == (0.0, 2)
+
+
+def test_consistency_is_the_share_of_agreeing_pairs() -> None:
+    items = [*repeats("1", "AAB", "A"), *repeats("2", "BB", "A"), passed("t/2#2", "failed")]
+    found = figure(items, "consistency")
+    assert found.value == pytest.approx((1 / 3 + 1 / 3) / 2)
+    assert found.value_answered == pytest.approx((1 / 3 + 1) / 2)
+    assert found.details["unanimous"] == 0.0
+    assert found.details["majority_accuracy"] == 0.5
+
+
+def test_pass_at_k_and_all_of_k() -> None:
+    items = [*repeats("1", "AAB", "A"), *repeats("2", "BBB", "A"), *repeats("3", "A", "A")]
+    found = figure(items, "pass_at", k=2)
+    assert found.value == pytest.approx((1 + 0) / 2)
+    assert found.details["samples_with_fewer_than_k"] == 1
+    assert figure(items, "pass_at", k=2, all=True).value == pytest.approx((1 / 3 + 0) / 2)
+    assert figure(items, "pass_at").value == pytest.approx((2 / 3 + 0 + 1) / 3)
+
+
+def test_multi_round_correlation_and_slope() -> None:
+    items = [scored(f"{r}/{n}", float(n < 8 - 2 * r), labels={"round": str(r)}) for r in range(1, 4) for n in range(10)]
+    found = figure([*items, scored("x", 1.0)], "multi_round")
+    assert found.value == pytest.approx(-1.0)
+    assert found.details["slope"] == pytest.approx(-0.2)
+    assert [row["mean"] for row in found.details["rounds"]] == [0.6, 0.4, 0.2]
+    assert found.details["items_without_round"] == 1
+    flat = figure(items[:10], "multi_round")
+    assert not flat.HasField("value")
+    assert flat.details["slope"] == 0
+    with pytest.raises(RequestError, match="'two'"):
+        figure([scored("x", 1.0, labels={"round": "two"})], "multi_round")
+
+
+def test_calibration_error_by_hand() -> None:
+    items = []
+    for n, (sure, right) in enumerate([(0.95, 1), (0.91, 1), (1.0, 0), (0.55, 1), (0.6, 0), (0.51, 0)]):
+        item = scored(str(n), float(right))
+        item.verdict.scores["probability"] = sure
+        items.append(item)
+    found = figure([*items, scored("x", 1.0), passed("y", "failed")], "calibration")
+    high, low = abs((0.95 + 0.91 + 1.0) / 3 - 2 / 3), abs((0.55 + 0.6 + 0.51) / 3 - 1 / 3)
+    assert found.value == pytest.approx((3 * high + 3 * low) / 6)
+    assert found.details["largest_gap"] == pytest.approx(max(high, low))
+    assert found.details["items_without_probability"] == 2
+    assert found.denominator == 6
