@@ -30,8 +30,6 @@ def passed(key: str, outcome: str, score: float | None = None, **fields: object)
 
 
 def spec(name: str, metric: str, *by: list[str], where: Where | None = None, **params: object) -> pb.MetricSpec:
-    name: str, metric: str, *by: list[str], where: dict[str, list[str]] | None = None, **params: object
-) -> pb.MetricSpec:
     """Returns a metric's specification."""
     made = pb.MetricSpec(name=name, metric=metric)
     for labels in by:
