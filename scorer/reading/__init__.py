@@ -1,0 +1,1 @@
+"""What the rules share for reading an answer the way a careful person does."""

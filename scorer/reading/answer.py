@@ -1,0 +1,96 @@
+"""Reads a whole answer: which of some labelled options it states."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from scorer import refusals
+from scorer.reading import mentions
+from scorer.reading.fold import Folded
+from scorer.reading.mentions import option_text
+from scorer.reading.statements import Group, Reading, lone_label, lone_text, read
+
+_TAG = re.compile(r"<(answer|final_answer|ans|conclusion)>", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was read of an answer.
+
+    Attributes:
+        value: The value; "" if none.
+        reason: How it was read, or why nothing was: "no_choice", "conflict", "abstained",
+            "retracted", "empty", "declined".
+        span: Code points of the answer's text.
+    """
+
+    value: str
+    reason: str
+    span: tuple[int, int] | None = None
+
+
+def inner(text: str) -> tuple[int, int] | None:
+    """Returns the range of what stands in the last answer tag, if anything does."""
+    last = None
+    for last in _TAG.finditer(text):
+        pass
+    if last is None:
+        return None
+    end = text.lower().find(f"</{last[1].lower()}>", last.end())
+    end = len(text) if end < 0 else end
+    return (last.end(), end) if text[last.end() : end].strip() else None
+
+
+def read_answer(text: str, reader: Callable[[str], Reading]) -> Answer:
+    """Returns what a reader of folded text reads of an answer, answer tags and refusals minded."""
+    if not text.strip():
+        return Answer("", "empty")
+    tagged = inner(text)
+    if tagged:
+        answer = _read(text[slice(*tagged)], tagged[0], reader)
+        if answer.value or answer.reason != "no_choice":
+            return answer
+    return _read(text, 0, reader)
+
+
+def _read(text: str, offset: int, reader: Callable[[str], Reading]) -> Answer:
+    folded = Folded(text)
+    reading = reader(folded.text)
+    declined = refusals.declines(text)
+    if reading.value and not (declined and reading.reason in ("lone_label", "option_text", "likely", "bare")):
+        start, end = folded.span(*reading.span)
+        return Answer(reading.value, reading.reason, (start + offset, end + offset))
+    return Answer("", "declined" if declined else reading.reason)
+
+
+def read_choice(
+    text: str, labels: tuple[str, ...], options: Sequence[str] = (), *, forms: Mapping[str, str] | None = None
+) -> Answer:
+    """Returns the label that an answer states.
+
+    Args:
+        text: The answer.
+        labels: The labels, in order.
+        options: The options' texts, by place; may be empty.
+        forms: Every way to write the labels; by default in any case.
+    """
+    known: dict[str, str] = {}
+    for option, label in zip(options, labels, strict=False):
+        name = option_text(option, label)
+        known[name] = label if name not in known else ""
+    pairs = [(name, label) for name, label in known.items() if name and label]
+    shy = labels[0].isdigit()
+    forms = forms or mentions.forms_of(labels)
+
+    def reader(folded: str) -> Reading:
+        own = mentions.texts(folded, pairs) if pairs else []
+        by_label = list(mentions.labels(folded, forms, shy=shy))
+        return read(folded, mentions.without_overlap(by_label, own) if own else by_label, labels, _lone)
+
+    return read_answer(text, reader)
+
+
+def _lone(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
+    return lone_label(text, judged) or lone_text(text, judged)

@@ -1,0 +1,191 @@
+"""Reads which number of things an answer states."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from scorer.reading import cues
+from scorer.reading.numbers import FOREIGN, HAN, WORD_PATTERN, value_of
+from scorer.reading.statements import Reading
+
+_W = cues.WORD
+_NUMBER = re.compile(
+    rf"(?<![{_W}.#/])(?<!\d,)(?:(?P<digits>\d{{1,9}}(?:,\d{{3}})*)(?![{_W}%°]|\.\d|,\d|[/:]\d)|(?P<word>{WORD_PATTERN}|a dozen|half a dozen|{'|'.join(FOREIGN)}|none|no(?= (?:panels?|grids?|pieces?|choices?|shapes?|images?|boxes|squares?|cells?|such)\b))(?![{_W}]))"
+    rf"|(?P<han>[{HAN}]+)(?=[个個格张張幅块塊つ枚面])",
+    re.IGNORECASE,
+)
+_SPECIAL = {"a dozen": 12, "half a dozen": 6, "none": 0, "no": 0}
+
+_NAME = re.compile(
+    r"(?:\b(?:choice|option|panel|grid|row|column|col|step|figure|fig\.?|image|question|part|number|no\.?|level|case|line|cell|item|section|position|piece|picture|puzzle|example|version|table|page|q)s?|#|第) ?#?\(?$",
+    re.IGNORECASE,
+)
+_OPERAND_BEFORE = re.compile(
+    r"(?:\d|\bone|two|three|four|five|six|seven|eight|nine|ten)\s*(?:x|by|times|[*/+-]|plus|minus|\+|and then)\s*$|\b(?:each|every) (?:with|containing|having|of|has|holds?|contains?)\s*$|\b(?:rows?|columns?|groups?|sets?|lines?|pairs?) (?:of|with|containing|each with)\s*$|\b(?:plus|minus|adding|times|multiplied by|more than|less than|fewer than|at least|at most|up to|over|under|from)\s*$",
+    re.IGNORECASE,
+)
+_OPERAND_AFTER = re.compile(
+    r"\s*(?:x|by|times|[*/+]|-(?=\s*\d)|plus|minus)\s*(?:\d|a\b|one|two|three|four|five|six|seven|eight|nine|ten)|[ -](?:rows?|columns?|by)\b|\s*(?:\w+ )?(?:per|in each|for each|each)\b|-(?:sided|pointed|panel|grid|piece|by)\b|(?:th|st|nd|rd)\b|\s*(?:more|other|missing|additional|extra)\b|\s*(?:\w+ )?of (?:them|these|those|which|the)\b",
+    re.IGNORECASE,
+)
+_ONE = re.compile(
+    r"\s+(?=(?:of|that|which|is|was|on|in|at|with|has|can|must|might|needs|by|has|where|more|way|another|could|should|would|row|to)\b)",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(
+    r"\b(?:the|this|that|which|each|last|missing|blank|correct|other|another|first|second|third|next|any|no|every|some|right|left|same|different|empty|black|white|small|large|big)\s*$",
+    re.IGNORECASE,
+)
+_OR = re.compile(
+    r"\s*(?:or|to|-|/)\s*(?=\d|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)", re.IGNORECASE
+)
+_NUMBER_THEN = re.compile(
+    r"[^,.;:()\n]{0,24}\bor\s+(?:maybe\s+|perhaps\s+|possibly\s+)?(?:\d|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen)",
+    re.IGNORECASE,
+)
+
+_TOTAL_BEFORE = re.compile(
+    r"(?:\b(?:in total|altogether|in all|total(?: (?:number|count|amount))?|sum(?:s)?(?: is| up)?|grand total|count|together)\b[^.;\n\d]{0,60}?(?:\b(?:is|are|of|equals|to|has|have|contains?|there are|we have|makes?|be|was)\b|[:=,])|"
+    r"[=]|\b(?:adds? up to|amounts? to|comes? (?:out )?to|totall?ing|totals?|making|giving|gives?(?: us)?|yields?|equals|which makes|i count(?:ed)?|so i count|we count)|一共有?|总共有?|共有?|合計は?|全部で|총|모두|en total hay|au total|insgesamt|no total)"
+    r"\s*(?:exactly|just|only|a total of|is|are|it|there are|us|about|approximately|around|[:=(\"'])*\s*$",
+    re.IGNORECASE,
+)
+_TOTAL_AFTER = re.compile(
+    r"[^.;,:\n\d]{0,60}?\b(?:in total|altogether|in all|overall|total|all together|combined|en total|au total|insgesamt|no total|in the (?:whole|entire) \w+|counting)\b",
+    re.IGNORECASE,
+)
+_SO = re.compile(
+    r"(?:(?:^|[\s,(;:])(?:so|thus|therefore|hence|consequently|finally|in conclusion|overall|or)\b|→|所以|因此)[^.;:\n\d]{0,70}?$",
+    re.IGNORECASE,
+)
+_APPROXIMATE = re.compile(
+    r"\b(?:at least|at most|more than|less than|fewer than|up to|over|under|no more than|no fewer than|between|from|either)\s*$",
+    re.IGNORECASE,
+)
+_BREAKDOWN = re.compile(
+    r"[^.\n\d]{0,60}?(?:[:(]|\s-+\s|, (?:with|including|of which|namely|consisting|i\.e|made up|which|the|each|one|where|four|three|two|five|counting))",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    value: int
+    start: int
+    end: int
+    rank: int
+    sentence: int
+
+
+def numbers(text: str) -> list[_Number]:
+    """Returns the numbers that may be an answer, each with how firmly it is stated.
+
+    Rank 3 is announced as the answer or a total, 2 concludes, 1 is mentioned, 0 is part of a
+    sum or a product, -1 is rejected or vague.
+    """
+    found = []
+    for match in _NUMBER.finditer(text):
+        word = match[0].lower().replace(",", "")
+        value = _SPECIAL.get(word, value_of(word))
+        if value is None:
+            continue
+        start, end = match.span()
+        low = max(start - 160, 0)
+        line = text[text.rfind("\n", low, start) + 1 if "\n" in text[low:start] else low : start]
+        lead = _lead(line)
+        header = text[low:start].rstrip(" (\"'")
+        if header.endswith("\n") and not lead.strip(" (\"'"):
+            lead = _lead(header.rstrip().rsplit("\n", 1)[-1]) + " " if header.rstrip().endswith(":") else ""
+        tail = text[end : end + 120].split("\n", 1)[0]
+        if _NAME.search(lead) and not re.search(r"\bnumber of\b", lead[-12:]) and not cues.ANSWER.search(lead):
+            continue
+        if word in ("one", "once") and (_PRONOUN.search(lead) or _ONE.match(tail)):
+            continue
+        marker = (
+            not lead.strip()
+            and re.match(r"[.)]\s+\S", tail)
+            and match["digits"]
+            and len(word) < 3
+            and text.count("\n") > 0
+        )
+        rank = 0 if marker else _rank(lead, tail)
+        sentence = len(re.findall(r"[.!?;]\s|\n", text[:start])) if len(text) < 2000 else start // 200
+        found.append(_Number(value, start, end, rank, sentence))
+    return found
+
+
+def _lead(line: str) -> str:
+    start = 0
+    for match in cues.SENTENCE_END.finditer(line):
+        if match.end() < len(line.rstrip()):
+            start = match.end()
+    return line[start:]
+
+
+def _rank(lead: str, tail: str) -> int:
+    stop = re.search(r"[.!?](?=\s|$)", tail)
+    question = bool(stop and stop[0] == "?")
+    if cues.BOXED.search(lead):
+        return 3
+    if cues.NOT.search(lead) or _APPROXIMATE.search(lead) or question or cues.GOVERNS.search(lead):
+        return -1
+    if _OPERAND_AFTER.match(tail):
+        return 0
+    if cues.INSTEAD.search(lead) or _TOTAL_BEFORE.search(lead):
+        return -1 if cues.supposes(lead) else 3
+    if _OPERAND_BEFORE.search(lead):
+        return 0
+    match = cues.ANSWER.search(lead) or cues.ANSWER_NOUN.search(lead)
+    if match or _TOTAL_AFTER.match(tail):
+        negated = bool(match and cues.NEGATED.search(lead, match.start()))
+        return -1 if negated or cues.supposes(lead) else 3
+    if cues.supposes(lead):
+        return -1
+    return 2 if _SO.search(lead) else 1
+
+
+def read_count(text: str) -> Reading:
+    """Returns the number stated, from folded text."""
+    found = numbers(text)
+    usable = [number for number in found if number.rank > 0]
+    if not usable:
+        zero = [number for number in found if number.rank == 0]
+        return Reading("", "no_number" if not zero else "no_conclusion")
+    for rank, reason in ((3, "stated"), (2, "stated"), (1, "only_number")):
+        at_rank = [number for number in usable if number.rank == rank]
+        if at_rank:
+            break
+    last = at_rank[-1]
+    if cues.takes_back(text, last.end):
+        return Reading("", "retracted")
+    alternatives = {number.value for number in at_rank if number.sentence == last.sentence}
+    tail = text[last.end : last.end + 60]
+    if _NUMBER_THEN.match(tail):
+        return Reading("", "conflict")
+    if rank == 1:
+        return _mentioned(text, usable)
+    if (
+        rank == 2
+        and len(alternatives | {n.value for n in usable if n.sentence == last.sentence and n.start > last.start}) > 1
+    ):
+        return Reading("", "conflict")
+    return Reading(str(last.value), reason, (last.start, last.end))
+
+
+def _mentioned(text: str, usable: list[_Number]) -> Reading:
+    first, last = usable[0], usable[-1]
+    lines = text.rsplit("\n", 1)
+    if not text[: first.start].strip(" (\"'") and (
+        not text[first.end :].strip(" .)!\"'") or re.match(r"\s*[.,:;(=\n-]", text[first.end :])
+    ):
+        return Reading(str(first.value), "bare", (first.start, first.end))
+    if len(lines) > 1 and not lines[1].strip(" .()\"'").replace(text[last.start : last.end], "", 1).strip():
+        return Reading(str(last.value), "bare", (last.start, last.end))
+    if len({number.value for number in usable}) == 1:
+        if cues.ABSTAIN.search(text):
+            return Reading("", "abstained")
+        return Reading(str(last.value), "only_number", (last.start, last.end))
+    if _BREAKDOWN.match(text[first.end : first.end + 120]) and first.sentence == usable[1].sentence:
+        return Reading(str(first.value), "stated", (first.start, first.end))
+    return Reading("", "conflict")

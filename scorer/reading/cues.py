@@ -1,0 +1,207 @@
+"""The words by which people state, reject and doubt an answer, as patterns.
+
+A `lead` pattern is searched in the words of the sentence before something named, and ends
+there; a `tail` pattern is matched at the words after it. Text is folded (see fold). Every
+repetition is bounded, so that no input makes them slow.
+"""
+
+from __future__ import annotations
+
+import re
+
+_I = re.IGNORECASE
+_OPENING = r"[\s:=\"'(\[<→-]*"
+
+WORD = "0-9A-Za-z_À-ÖØ-öø-ɏͰ-ϿЀ-ӿ"
+"""Characters that continue a word; Chinese, Japanese and Korean script is written without blanks."""
+
+NOUN = (
+    r"(?:answer|ans|choice|option|solution|response|pick|selection|guess|conclusion|verdict|prediction|letter|result|"
+    r"(?:correct|right|best|matching|missing|next|odd|most \w+|only \w+|final|proper|suitable|appropriate)(?: \w+)? "
+    r"(?:one|match|fit|candidate|figure|shape|panel|piece|image|picture|tile|alternative|out|grid|pattern)|"
+    r"one (?:that|which)|"
+    r"respuesta|opci[oó]n|alternativa|soluci[oó]n|r[ée]ponse|antwort|l[öo]sung|resposta|op[çc][ãa]o|risposta|opzione|"
+    r"antwoord|odpowied[źz]|cevap|yan[ıi]t|đáp án|câu trả lời|jawaban(?:nya)?|"
+    r"ответ|вариант|відповідь|उत्तर|जवाब|الإجابة|الجواب|الاجابة|الخيار|الإجابة الصحيحة|"
+    r"答案|选项|選項|正解|答え|回答|解答|正答|选择|選擇|정답|답)"
+)
+_IS = (
+    r"(?:(?:is|was|be|are|equals|becomes|remains|being)\b|'s\b|\b(?:corresponds|points|belongs|refers|leads|comes|boils)(?: \w+)? to(?: be)?\b|"
+    r"\b(?:es|ser[íi]a|est|serait|ist|lautet|wäre|é|seria|è|sarebbe|jest|to|là|adalah|это|є|هي|هو)(?![" + WORD + r"])|"
+    r"是|为|為|应为|應為|应该是|應該是|は|은|는|[:=→-])"
+)
+_FILL = (
+    r"(?:\s*\b(?:the|that|most|more|very|likely|probably|clearly|definitely|certainly|simply|just|therefore|thus|then|"
+    r"indeed|actually|again|still|obviously|surely|going to be|to be|in fact|of course|i think|i believe|i'd say|la|el|le|les|die|der|"
+    r"das|a|o|lettre|letra|lettera|buchstabe|literal|label(?:l?ed)?|marked|called|named|given by|shown in|in|number|should be|must be|would be)(?!["
+    + WORD
+    + r"])\s*,?)*"
+)
+
+ANSWER = re.compile(rf"(?<![{WORD}]){NOUN}(?![A-Za-z])(?P<mid>[^.;!?\n:]{{0,90}}?){_IS}{_FILL}{_OPENING}$", _I)
+"""lead: "the best answer for this puzzle is", "答案是", "Final answer:"."""
+
+ANSWER_NOUN = re.compile(
+    rf"(?:^|[\s(\[\"'])(?:(?:final|correct|right|my|the|best) )*(?:answer|ans|ответ|resposta|respuesta|antwort|cevap|答案|answer option|answer choice){_OPENING}$",
+    _I,
+)
+"""lead: "final answer" with nothing between it and what it names."""
+
+BOXED = re.compile(rf"(?:boxed:|</?(?:answer|final_answer|ans|conclusion)>){_OPENING}$", _I)
+"""lead: LaTeX boxes and their like."""
+
+CHOOSE = re.compile(
+    r"\b(?:choos(?:e|ing)|chose|pick(?:ed|ing)?|select(?:ed|ing)?|(?:go|going|went|gone|stick|sticking|stay|staying) (?:for|with)|"
+    r"opt(?:ing|ed)? for|vot(?:e|ing) for|settl(?:e|ed|ing) (?:on|for)|lean(?:ing|s)? (?:more )?(?:toward|towards|to)|prefer|"
+    r"conclud(?:e|ed|ing)(?: that)?(?: with)?|say|guess(?:ing)?|bet(?:ting)?(?: on)?|answer(?:ing)?|decid(?:e|ed|ing) on|submit|"
+    r"i(?:'d| would)? (?:think|believe|suspect|reckon|suggest|propose|assume)|money(?:'s| is) on|gotta be|got to be|"
+    r"elijo|escojo|selecciono|elegir[íi]a|escolho|escolheria|je choisis|je choisirais|ich w[äa]hle|scelgo|выбираю|selecteer|"
+    r"选择?|選擇?|应选|應選|故选|故選|我选择?)"
+    rf"\s*(?:it(?:'s| is)|it would be|option|the)?{_FILL}{_OPENING}$",
+    _I,
+)
+"""lead: "I would go with"."""
+
+THEREFORE = re.compile(
+    r"(?:(?:^|[\s,(;:.])(?:so|thus|therefore|hence|consequently|ergo|finally|accordingly|leav(?:es?|ing)(?: us| me)?(?: only| just)?(?: with)?|left with|"
+    r"remaining|remains|making it|makes it|which makes|must be|has to be|have to be|should be|it'?s|that'?s|that is|this is|it is|it must|it was|"
+    r"in conclusion|to conclude|in summary|overall|most likely|more likely|likely|probably|definitely|certainly|"
+    r"por lo tanto|por tanto|donc|also ist es|daher|portanto|logo|quindi|поэтому|значит|следовательно|dunque|somit|folglich)"
+    r"|∴|[→=]>?|所以|因此|故|综上|就是|したがって|よって|따라서)"
+    r"(?:[\s,:]*(?:the|it|it'?s|is|be|must be|has to be|would be|should be|we|we have|we get|i|i say|i'd say|that|this|here|only|just|clearly|definitely|to|是|选|选择|est|es|ist|é))*"
+    rf"{_FILL}{_OPENING}$",
+    _I,
+)
+"""lead: "so it must be", "leaving only"."""
+
+INSTEAD = re.compile(
+    r"(?:(?:^|[\s,(;:.!?-])(?:but|actually|wait|correction|no|sorry|i mean|i meant|rather|make that|instead|on second thought|scratch that|hmm+|oops|edit|update|"
+    r"(?:change|changing|switch|switching|revise|revising|correct|correcting|update|updating)(?: \w+){0,3} to|nope|sino|sondern|mais|mas|aber|а|но)|而是|应该是)"
+    r"(?:[\s,:.!-]*(?:it'?s|it is|it should be|it must be|should be|must be|is|that'?s|the answer is|i(?:'d| would)? (?:say|choose|pick|go with)|actually|no|wait|rather|instead))*"
+    rf"[\s,.!]*{_OPENING}$",
+    _I,
+)
+"""lead: "wait, actually", "not A but"."""
+
+MAYBE = re.compile(
+    rf"(?:(?<![{WORD}])(?:maybe|perhaps|possibly|could be|might be|may be|can be|seems? (?:to be|like)|looks? (?:to be|like)|appears? to be|match(?:es)?|fits?|suggests?|indicates?|means|implies|closest to|resembles?|shows?|quizás|tal vez|peut-être|vielleicht|talvez|forse|возможно)|可能是|也许是)"
+    rf"(?:\s*(?:is|it'?s|it is|that|the))*{_FILL}{_OPENING}$",
+    _I,
+)
+"""lead: counts only while nothing firmer is said and nothing contradicts it."""
+
+NOT = re.compile(
+    rf"(?:(?<![{WORD}])(?:not|never|neither|nor|no longer|cannot be|can't be|rather than|instead of|(?<!none )(?<!nothing )other than|than|except(?: for)?|"
+    r"exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing)|rul(?:e|es|ed|ing) out|unlike|reject(?:s|ed|ing)?|discard(?:s|ed|ing)?|cross(?:ed|ing)? out|dismiss(?:ed|es|ing)?|"
+    r"besides|avoid|against|versus|vs\.?|(?:in)?correctly chose|(?:wrong|incorrect|false|invalid)(?: \w+)?(?: is| are|:)|apart from|"
+    r"no|kein|keine|nicht|pas|non|n'est pas|não|не|ليس(?:ت)?)|n't|不是|不选|不選|并非|排除|而非)"
+    rf"(?:\s*(?:it'?s|it is|be|is|the|to be|likely|necessarily|actually|simply|just|really|going to be|either|both|la|le|es|est|ist|é|to|in))*{_OPENING}$",
+    _I,
+)
+"""lead: "not", "rather than", "we can eliminate"."""
+
+NEGATED = re.compile(
+    rf"(?<![{WORD}])(?:not(?! only| just)|never|neither|nor|cannot|unlikely|incorrect|wrong|eliminated?|no longer|hardly|doubt|nicht|kein|não|ne|не|pas|rejected)(?![{WORD}])|n't\b|不|ではな|아니",
+    _I,
+)
+"""Anywhere between a lead's noun and what it names."""
+
+GOVERNS = re.compile(
+    r"(?:\b(?:not|never)|n't) (?:really |quite |actually |fully |necessarily )?(?:think|believe|agree|say|choose|pick|select|go|sure|certain|convinced|conclude|mean|know|see|clear|suggest|imply|follow|the case|suppose|support|prove)\b|\bno (?:reason|evidence|way|indication)\b",
+    _I,
+)
+"""Before a lead: "I don't think the answer is"."""
+
+HYPOTHETICAL = re.compile(
+    rf"(?<![{WORD}])(?:if|suppose|supposing|assum(?:e|ing|ed)|(?:might|may|could|would|will|can) (?:think|say|argue|assume|guess|choose|pick|select|believe|expect|be tempted)|"
+    r"some(?:one)? (?:people |might |may |would |could )|people|many|others|tempt(?:ing|ed)|trap|mistake(?:nly)?|at first|initially|originally|first (?:glance|thought|guess|instinct|impression)|"
+    r"thought|unless|whether|wonder|let'?s|let (?:me|us)|were|had been|would have|as if|assumption|hypothesis|candidates?|previously|earlier|used to|example|e\.g\.?|"
+    r"user|prompt|such as|instead of (?:saying|choosing)|format|imagine|maybe not|in case|should (?:i|we)|ob|wenn|falls|hvis)"
+    rf"(?![{WORD}])|如果|假如|假设|もし|만약",
+    _I,
+)
+"""A clause that supposes rather than states."""
+_MINE = re.compile(
+    r"\b(?:i|we)(?:'d| would| will|'ll| can| could) (?:think|say|argue|guess|choose|pick|select|believe)\b|\blet(?:'s| us| me) (?:go|choose|pick|select|say|answer|conclude|settle)\b|\bi will\b",
+    _I,
+)
+
+CLAUSE = re.compile(
+    r"(?:,|;|\s-+\s|→|\b(?:but|so|because|since|while|whereas|although|though|therefore|thus|hence|then|however|and so|yet|which means|meaning|mais|pero|aber|mas|но|also|donc)\b|但是?|所以|因此|因为)(?=[^,]*$)",
+    _I,
+)
+SENTENCE_END = re.compile(r"[.!?]+[\"')\]]*(?=\s|$)|(?<=[^\x00-\u2e7f])[.!?;]|;|\n")
+
+_SURELY = r"(?:(?:clearly|definitely|most likely|likely|probably|therefore|thus|indeed|obviously|also|still|in fact|actually|then|certainly|really|now|surely|the|my|our|an?|only|most|single|one|overall|by far|of these|of course|simply|just|here)\s+){0,4}"
+RIGHT = re.compile(
+    r"[\s,:;)\]\"'-]*(?:(?:(?:would|must|should|will|could|may|might|can|has to|have to|seems?|appears?|looks?|does|is|was|it|which|that|this|the)\s+){0,3}(?:to\s+)?(?:be\s+)?|'s\s+)?"
+    + _SURELY
+    + r"(?:(?:correct|right(?! of| side| hand| next|-| half| angle| corner| above| below| end)|best|true|valid|appropriate|suitable|logical|accurate|proper|matching|plausible|consistent|reasonable|likely|fitting)"
+    r"(?:\s+(?:answer|choice|option|one|fit|match|candidate|response|solution|conclusion|completion|pick|selection|figure|shape|panel|piece|image|here|overall))?|(?:answer|solution|winner|choice|pick|guess|odd one out|missing (?:piece|panel|figure|one|shape|image|part)))"
+    r"(?:\s+(?:to|for) (?:the|this) (?:question|puzzle|problem|sequence|pattern|missing \w+))?"
+    r"(?=\s*(?:[.,;!)\]\"'✓-]|\n|$|because|since|as\b|given|here|among|of (?:the|these|all)|that|which|and (?:the|all|not)|based|due|while|where|in (?:this|my)|for (?:the|this|these)|to (?:complete|fill)|from|with|considering))"
+    r"|[\s,:;)\]-]*(?:✓)|\s+it is(?=[.!\s]*$)"
+    r"|[)\]\"'\s]*(?:选项|選項|项|項)?\s*(?:是|为|才是|最)*\s*(?:正确|正確|对的|正解|最合适|最佳|最符合|符合题意)|[)\]\"'\s]*(?:が|は)?(?:正解|正しい|です|となります|になります|だと思)|[)\]\"'\s]*(?:번|가|이)?\s*(?:입니다|이다|정답|맞)"
+    r"|\s+(?:es|est|ist|é|è) (?:la |le |die |der |das |a |o )?(?:respuesta |réponse |bonne |resposta |opção |opción |risposta |antwort )?(?:correct\w*|richtig\w*|bonne|juste|corret\w*|certa)"
+    r"|\s*-?\s*(?:правильный|верный|верно|правильно|सही)",
+    _I,
+)
+"""tail: "is the correct answer", "it is"."""
+
+FITS = re.compile(
+    r"\s+(?:(?:clearly|definitely|best|also|seems? to|appears? to|would|perfectly|correctly|likely|does|is the (?:only )?(?:one|option|choice|figure|image|shape|panel) (?:that|which)|is what)\s+){0,3}"
+    r"(?:fits?|completes?|continues?|matches|match|works?|satisf(?:y|ies)|follows?|makes? (?:the most )?sense|remains?|is (?:left|the remaining (?:one|option|choice)))\b(?P<rest>[^.;!?\n]{0,80})",
+    _I,
+)
+"""tail: "fits the pattern best"."""
+HALF = re.compile(
+    r"\b(?:but|however|only|except|partial(?:ly)?|first|some|almost|one of|half|although|though|not|n't|to a degree|well enough|superficially|in terms of|if)\b",
+    _I,
+)
+"""In the rest of a FITS: praise that is about to be taken back."""
+
+WRONG = re.compile(
+    r"[\s:)\]\"'(-]*(?:(?:is|are|was|were|does|do|did|can|could|seems?|appears?|looks?|would|should|has|have|had|must|might|may|which|all|both|also|clearly|therefore|definitely|obviously|likely|probably|simply|just|then|thus|be|to|get|gets|the)\s+){0,4}"
+    r"(?:not\b|n't\b|never|cannot\b|can't\b|isn't|aren't|wasn't|doesn't|don't|didn't|won't|wouldn't|couldn't|wrong|incorrect|false|out\b|eliminated|excluded|ruled|rejected|discarded|inconsistent|invalid|impossible|unlikely|implausible|fails?\b|too\b|no\b(?!\.)|✗|breaks?|violates?|lacks?|misses|differs?|irrelevant|off\b|less\b)"
+    r"|\s*(?:选项|選項|项|項)?\s*(?:不|错|錯|排除|并非|非)|(?:では(?:ない|ありません)|じゃない|が間違|は違|は不正解)|(?:은|는|이|가)?\s*(?:아니|아닙|틀)|\s+(?:no es|n'est|non è|não é|ist nicht|ist falsch|es incorrect|не |неверн)",
+    _I,
+)
+"""tail: "is wrong", "can be ruled out"."""
+
+IF = re.compile(r"[^.;!?\n]{0,40}\b(?:if|unless|only when|were)\b", _I)
+"""tail: makes what stands before it conditional."""
+
+LOOKING = re.compile(
+    r"\b(?:look(?:ing)?|consider(?:ing)?|check(?:ing)?|examin(?:e|ing)|analy[sz](?:e|ing)|compar(?:e|ing)|evaluat(?:e|ing)|start(?:ing)?|test(?:ing)?|try(?:ing)?|zoom|focus|explore|describ(?:e|ing)|review|verify|between|among|from|what|which|why|how|about)\b",
+    _I,
+)
+"""lead: regards without judging."""
+
+ABSTAIN = re.compile(
+    r"\b(?:none of (?:the|these|them|those)\b(?: \w+){0,3}|all of the above|n/a\b"
+    r"|(?:can(?:no|')t|can not|could(?: not|n't)|unable to|not able to|not possible to|impossible to|hard to|difficult to|no way to|isn't possible to|am not sure how to)(?: be)? (?:\w+ )?(?:determin\w*|tell|say(?! which)|answer|decide|identify|conclude|know|infer|judge|deduce|discern|verify|choose|pick|select|make out|see|confirm|ascertain|establish|figure|solve|give|provide)\b"
+    r"|(?:not|n't) (?:have |provide |contain |give |include )?(?:\w+ )?(?:enough|sufficient) (?:\w+ )?(?:information|info|context|data|detail|evidence|clues?)|insufficient|not enough"
+    r"|(?:do not|don't|didn't) (?:really )?know\b|no idea|not sure\b|unsure|unclear|not clear|undetermined|indeterminate|unknown|no (?:correct|right|valid|clear|suitable) (?:answer|option|choice)"
+    r"|no (?:answer|option|choice)\b|no se puede|non è possibile|impossible de|nicht (?:möglich|bestimm|erkennbar|sicher)|weiß (?:es )?nicht|no lo s[ée]|no s[ée]\b|je ne sais pas|não sei|não é possível|не знаю|невозможно)"
+    r"|无法(?:确定|判断|回答|得出|识别|看)|無法(?:確定|判斷)|不能确定|不知道|不确定|没有(?:足够|正确)|以上都不|都不(?:对|正确)|わかりません|分かりません|判断できません|特定できません|알 수 없|모르겠|판단할 수 없",
+    _I,
+)
+"""Anywhere: an answer without content."""
+RESOLVES = re.compile(r"\b(?:actually|so|therefore|thus|hence|conclusion|wait|answer is|but|however)\b|所以|因此", _I)
+
+TAKEN_BACK = re.compile(
+    r"\b(?:wait,? no|no,? wait|scratch that|(?:that|this)(?:'s| is| was| can'?t be| is not| isn't) (?:not )?(?:wrong|right|incorrect|correct|a mistake|an error)|(?:not|n't) right|i (?:was|am) (?:wrong|mistaken)|(?:made|making) (?:a|an) (?:mistake|error)|on second thought|let me (?:reconsider|re-?think|re-?evaluate|start over|redo|try again)|i take (?:that|it) back|(?:changed|changing) my mind)\b",
+    _I,
+)
+"""Anywhere behind a conclusion: it no longer stands."""
+_FINE = re.compile(r"\bnot (?:wrong|incorrect|a mistake)|(?:is|was|'s) (?:right|correct)$", _I)
+
+
+def supposes(clause: str) -> bool:
+    """Returns whether a clause supposes rather than states."""
+    return bool(HYPOTHETICAL.search(_MINE.sub(" ", clause)))
+
+
+def takes_back(text: str, start: int) -> bool:
+    """Returns whether anything from `start` on withdraws what was said before."""
+    return any(not _FINE.search(match[0]) for match in TAKEN_BACK.finditer(text, start))

@@ -1,0 +1,197 @@
+"""Finds where a text names a label or an option's text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from scorer.reading.cues import WORD
+from scorer.reading.fold import fold
+
+LABEL, TEXT = "label", "text"
+
+_PREFIX = (
+    r"(?:(?<!["
+    + WORD
+    + r"])(?:the )?(?:option|choice|letter|alternative|opción|opcion|option|lettre|letra|literal|opção|opcao|"
+    r"buchstabe|lettera|вариант|pilihan|seçenek|opzione|optie)(?: (?:option|choice|letter|number|no\.?))?\s?[#№]?\s?|(?:选项|選項|选择肢|選択肢|선택지|보기)\s*)"
+)
+_AFTER_LABEL = (
+    r"is|was|are|were|and|or|nor|because|since|as|would|must|should|will|shall|seems?|looks?|appears?|fits?|matches|works|completes|continues|follows|has|have|had|"
+    r"shows?|but|not|rather|instead|over|with|for|from|than|can|cannot|can't|could|does|doesn't|do|did|isn't|wasn't|won't|may|might|the|this|that|these|which|where|when|while|whereas|"
+    r"who|due|based|in|on|at|by|of|to|if|so|then|it|i|we|only|also|alone|obviously|clearly|definitely|again|being|remains?|satisf\w+|makes|although|though|however|even|too|both|either|"
+    r"per|considering|given|here|please|since|correct|wins?|leaves?|y|o|et|ou|und|oder|e|es|est|ist|é|è|porque|parce|car|weil|pois|perché|потому|и|или|est[áa]"
+)
+_OPEN, _CLOSE = r"[(\[\"'<]", r"[)\]\"'>]"
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A label or an option's text, named somewhere.
+
+    Attributes:
+        start: Where the name begins.
+        end: Where it ends.
+        value: The label meant.
+        kind: LABEL or TEXT.
+        first: Where its wrapping begins: brackets, quotes, "option".
+        last: Where its wrapping ends.
+        plain: Whether it could as well be an ordinary word: no wrapping, and nothing around
+            it says that a label is meant. Counts only where an answer is announced.
+    """
+
+    start: int
+    end: int
+    value: str
+    kind: str
+    first: int
+    last: int
+    plain: bool = False
+
+
+@lru_cache(maxsize=256)
+def _label_pattern(forms: frozenset[str]) -> re.Pattern[str]:
+    one = "|".join(re.escape(name) for name in sorted(forms, key=lambda form: (-len(form), form)))
+    return re.compile(
+        rf"(?P<prefix>(?i:{_PREFIX}))?(?P<open>{_OPEN}{{0,3}})(?<![{WORD}.'/@\\])(?<![{WORD}]-)(?<!\d[,.])"
+        rf"(?P<label>{one})(?![{WORD}%°]|['’][A-Za-z]|-[A-Za-z]|[.,/:]\d|\.[A-Za-z]|/[A-Za-z]{{2}})(?P<close>\.?{_CLOSE}{{0,3}})"
+        rf"(?=(?P<soft> (?!(?i:{_AFTER_LABEL})(?![{WORD}]))[{WORD}])|)"
+    )
+
+
+@lru_cache(maxsize=256)
+def forms_of(names: tuple[str, ...]) -> dict[str, str]:
+    """Returns every way to write the labels, and the label each stands for."""
+    return {form: name for name in reversed(names) for form in (name.lower(), name.upper(), name)}
+
+
+def labels(text: str, forms: Mapping[str, str], *, shy: bool) -> Iterator[Mention]:
+    """Yields every mention of a label.
+
+    Args:
+        text: The folded text.
+        forms: How the labels may be written, and the label each form stands for.
+        shy: Whether all of them are names of other things, too, as digits are: then each
+            counts only where it is announced.
+    """
+    for match in _label_pattern(frozenset(forms)).finditer(text):
+        word = match["label"]
+        value = forms[word]
+        closed = match["close"].lstrip(".")
+        wrapped = bool(match["open"] and closed)
+        prefix = match["prefix"] or ""
+        if wrapped or (prefix and not match["soft"]) or (prefix and word == value and word not in "AI"):
+            plain = False
+        elif match["soft"] and (shy or word != value or word in ("A", "I", "a", "i")):
+            if not _sentence_follows(text, match.end(), word):
+                continue
+            plain = True
+        else:
+            plain = shy or word != value or (word in "AI" and not _ends(text, match.end()))
+        last = match.end() if closed or wrapped else match.end("label")
+        first = match.start("label") if plain and not match["open"] and not prefix else match.start()
+        yield Mention(match.start("label"), match.end("label"), value, LABEL, first, last, plain)
+
+
+def _sentence_follows(text: str, place: int, word: str) -> bool:
+    """Whether a new sentence follows, not a noun of which the word is an article or a number."""
+    following = text[place + 1 : place + 3]
+    return word == "A" and following[:1].isupper() and not following.isupper()
+
+
+def _ends(text: str, place: int) -> bool:
+    return not text[place : place + 2].strip() or text[place] in ".,;:!?)\n"
+
+
+_ARTICLE = re.compile(r"(?:the|an?) ")
+_LABELLED = re.compile(r"\(?([a-z0-9])[).:]\s+(?=\S)|\(([a-z0-9])\)\s*(?=\S)")
+
+
+@lru_cache(maxsize=4096)
+def option_text(option: str, label: str) -> str:
+    """Returns an option's text as it is searched: folded, without its label, article and full stop."""
+    text = fold(option)
+    match = _LABELLED.match(text)
+    if match and (match[1] or match[2]) == label.lower():
+        text = text[match.end() :]
+    text = text.rstrip(".!;, ").strip("\"'")
+    if text.strip("()[]. ") == label.lower():
+        return ""
+    match = _ARTICLE.match(text)
+    return text[match.end() :] if match and len(text) > match.end() else text
+
+
+def _boundary(text: str, start: int, end: int, name: str) -> bool:
+    first, last = name[0], name[-1]
+    if start and (
+        _latin(first)
+        and (_latin(text[start - 1]) or (text[start - 1] in "'" and start > 1 and _latin(text[start - 2])))
+    ):
+        return False
+    if end < len(text) and _latin(last) and _latin(text[end]):
+        return False
+    if first.isdigit():
+        before = text[max(start - 2, 0) : start]
+        if before[-1:] in ("-", "/") or (before[-1:] in (".", ",") and before[:1].isdigit() and len(before) == 2):
+            return False
+    if last.isdigit():
+        after = text[end : end + 2]
+        if after[:1] in (".", ",", "/", ":") and after[1:].isdigit():
+            return False
+    return True
+
+
+def _latin(char: str) -> bool:
+    return char == "_" or (char.isalnum() and ord(char) < 0x2E80)
+
+
+def texts(text: str, names: Sequence[tuple[str, str]]) -> list[Mention]:
+    """Returns every mention of a text, the longest where several overlap.
+
+    Args:
+        text: The folded text.
+        names: Pairs of a lower-case name and the label it stands for.
+    """
+    low = text.lower().replace("-", " ") if any(" " in name for name, _ in names) else text.lower()
+    found: list[tuple[int, int, str]] = []
+    for name, value in names:
+        if not name:
+            continue
+        start = low.find(name)
+        while start >= 0:
+            end = start + len(name)
+            if _boundary(low, start, end, name):
+                found.append((start, end, value))
+                start = low.find(name, end)
+            else:
+                start = low.find(name, start + 1)
+    return _longest(found)
+
+
+def _longest(found: list[tuple[int, int, str]]) -> list[Mention]:
+    found.sort(key=lambda hit: (hit[0], -hit[1]))
+    kept: list[Mention] = []
+    for start, end, value in found:
+        if kept and start < kept[-1].end:
+            if end - start > kept[-1].end - kept[-1].start:
+                kept.pop()
+            else:
+                continue
+        kept.append(Mention(start, end, value, TEXT, start, end))
+    return kept
+
+
+def without_overlap(ours: Sequence[Mention], others: Iterable[Mention]) -> list[Mention]:
+    """Returns all mentions in their order, `ours` before `others` where both cover a place."""
+    taken: list[Mention] = []
+    merged = sorted([(m.start, 0, m) for m in ours] + [(m.start, 1, m) for m in others], key=lambda item: item[:2])
+    for _, rank, mention in merged:
+        if taken and mention.start < taken[-1].end:
+            if rank == 0 and taken[-1].kind != mention.kind:
+                taken.pop()
+            else:
+                continue
+        taken.append(mention)
+    return taken

@@ -1,0 +1,316 @@
+"""Reads what an answer states about the things it names.
+
+Everything named is looked at in its own sentence: is it stated as the answer, rejected,
+supposed, or only mentioned? The last statement decides. Where nothing is stated, or several
+answers are, nothing is read: a wrong reading is worse than none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from scorer.reading import cues
+from scorer.reading.mentions import LABEL, TEXT, Mention
+
+LEAD, TAIL = 160, 120
+"""Code points looked at before and after something named, at most."""
+
+_JOIN = re.compile(
+    r"[\"')\]]*\s*(?:,\s*(?:and|or)\b|[,/&|+;]|and/or\b|and\b|or\b|nor\b|vs\.?|versus\b|y\b|o\b|et\b|ou\b|oder\b|und\b|和|或者?|と|か|와|또는|и\b|или\b)?"
+    r"\s*(?:(?:the|both|also|maybe|possibly|perhaps|even|either|probably|option|choice|letter|answer|number)s?\s+){0,2}[\"'(\[]*",
+    re.IGNORECASE,
+)
+_OWN_TEXT = re.compile(
+    r"[\"')\]]*\s?[.):,=-]*\s*(?:(?:which|it|that) (?:is|says|shows|reads)\s+|the |an? |[\"'(\[])*", re.IGNORECASE
+)
+_BLANK = re.compile(r"[\s\"'()\[\].,:;!*|✓<>=-]*")
+_FOLLOWED = re.compile(r"\s*(?:[.,:;)!-]+(?:\s|$)|(?:because|since|as|due|given|for the)\b|\n|$|因为|✓)", re.IGNORECASE)
+_AT_END = re.compile(
+    r"[\s\"')\].,!]*(?:(?:obviously|for sure|i think|i believe|i guess|i'd say|definitely|clearly|imo|imho|please|probably|here|then|though|of course|certainly|no doubt|thanks|i suppose|most likely|likely|is my (?:answer|choice|pick|guess)|wins|it is|to me)[\s.,!]*)*$",
+    re.IGNORECASE,
+)
+_CUES = (cues.BOXED, cues.ANSWER, cues.CHOOSE, cues.INSTEAD, cues.THEREFORE)
+_REASONS = ("boxed", "stated", "stated", "corrected", "stated")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read.
+
+    Attributes:
+        value: The value stated; "" where nothing was.
+        reason: How it was read, or why nothing was.
+        span: Where it stands in the folded text.
+    """
+
+    value: str
+    reason: str
+    span: tuple[int, int] = (0, 0)
+
+
+@dataclass(slots=True)
+class Group:
+    """Things named in one breath: one value, or several ("A and C")."""
+
+    mentions: list[Mention]
+    values: list[str] = field(default_factory=list)
+
+    @property
+    def first(self) -> int:
+        """Where it begins."""
+        return self.mentions[0].first
+
+    @property
+    def last(self) -> int:
+        """Where it ends."""
+        return self.mentions[-1].last
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where its first name stands."""
+        return self.mentions[0].start, self.mentions[0].end
+
+
+def groups(text: str, mentions: Sequence[Mention]) -> list[Group]:
+    """Returns the mentions, those that are named in one breath together."""
+    found: list[Group] = []
+    for mention in mentions:
+        if found:
+            group = found[-1]
+            between = text[group.last : mention.first] if mention.first >= group.last else ""
+            same_line = len(between) < 40 and "\n" not in between
+            own = group.mentions[-1].kind == LABEL and mention.kind == TEXT
+            if same_line and ((own and _OWN_TEXT.fullmatch(between)) or _JOIN.fullmatch(between)):
+                group.mentions.append(mention)
+                if mention.value not in group.values:
+                    group.values.append(mention.value)
+                continue
+        found.append(Group([mention], [mention.value]))
+    return found
+
+
+FIRM, WEAK, REJECTED, NAMED, SUPPOSED = "firm", "weak", "rejected", "named", "supposed"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The words around a group within its sentence."""
+
+    lead: str
+    clause: str
+    tail: str
+    line_before: str
+    line_after: str
+    question: bool
+
+
+def context(text: str, group: Group) -> Context:
+    """Returns the words around a group within its sentence."""
+    low = max(group.first - LEAD, 0)
+    before = text[low : group.first]
+    newline = before.rfind("\n")
+    line_before = before[newline + 1 :]
+    lead = _sentence(line_before)
+    if newline >= 0 and not line_before.strip(" \"'(["):
+        lead = _sentence(before[:newline][before[:newline].rfind("\n") + 1 :].rstrip()) + " "
+        if not lead.rstrip().endswith((":", "is", "=")) and not cues.ANSWER_NOUN.search(lead):
+            lead = ""
+    after = text[group.last : group.last + TAIL]
+    line_after = after.split("\n", 1)[0]
+    stop = _SENTENCE_STOP.search(line_after)
+    tail = line_after[: stop.start()] if stop else line_after
+    question = bool(stop and "?" in stop[0])
+    breaks = None
+    for breaks in cues.CLAUSE.finditer(lead):
+        pass
+    clause = lead[breaks.start() :].lstrip(",; ") if breaks else lead
+    return Context(lead, clause, tail, line_before, line_after, question)
+
+
+_SENTENCE_STOP = re.compile(r"[.!?]+[\"')\]]*(?=\s|$)|;")
+
+
+def _sentence(line: str) -> str:
+    start = 0
+    for match in cues.SENTENCE_END.finditer(line):
+        if match.end() < len(line.rstrip(" \"'([")):
+            start = match.end()
+    return line[start:]
+
+
+def classify(group: Group, here: Context) -> tuple[str, str]:
+    """Returns what a group's sentence does with it, and how that was said."""
+    lead, tail, clause = here.lead, here.tail, here.clause
+    plain = all(mention.plain for mention in group.mentions)
+    boxed = cues.BOXED.search(lead)
+    if boxed:
+        return FIRM, "boxed"
+    if cues.NOT.search(lead):
+        return REJECTED, ""
+    if cues.WRONG.match(tail):
+        return REJECTED, ""
+    cue, reason = _cue(lead)
+    if cue is not None:
+        if cues.NEGATED.search(lead, cue) or (cues.GOVERNS.search(clause) and reason != "corrected"):
+            return REJECTED, ""
+        if here.question or cues.IF.match(tail) or cues.supposes(clause):
+            return SUPPOSED, ""
+        return FIRM, reason
+    if here.question or cues.supposes(clause):
+        return SUPPOSED, ""
+    if not plain or not lead.strip():
+        if cues.RIGHT.match(tail) and not cues.IF.match(tail) and not cues.NEGATED.search(clause):
+            return FIRM, "stated"
+        fits = cues.FITS.match(tail)
+        if fits and not cues.HALF.search(fits["rest"]):
+            return WEAK, "stated"
+    if cues.MAYBE.search(lead) and not cues.GOVERNS.search(clause):
+        return WEAK, "stated"
+    return NAMED, ""
+
+
+def _cue(lead: str) -> tuple[int | None, str]:
+    for pattern, reason in zip(_CUES, _REASONS, strict=True):
+        match = pattern.search(lead)
+        if match:
+            return match.start(), reason
+    match = cues.ANSWER_NOUN.search(lead)
+    return (match.start(), "stated") if match else (None, "")
+
+
+def _bare(here: Context) -> bool:
+    return bool(_BLANK.fullmatch(here.line_before) and _BLANK.fullmatch(here.line_after))
+
+
+def read(
+    text: str,
+    mentions: Sequence[Mention],
+    order: Sequence[str],
+    lone: Callable[[str, list[tuple[Group, str]]], Reading | None] | None = None,
+) -> Reading:
+    """Returns the one value that the text states as its answer.
+
+    Args:
+        text: The folded text.
+        mentions: Everything it names, in order, without overlap.
+        order: The labels in their order, by which a list of the options is recognized.
+        lone: Reads a text that states nothing from the groups and what became of each.
+    """
+    judged: list[tuple[Group, str]] = []
+    statements: list[tuple[int, Group, str]] = []
+    lines: list[tuple[Group, Context, bool]] = []
+    seen: dict[tuple[str, str, str, bool, int], tuple[str, str]] = {}
+    all_groups = groups(text, mentions)
+    for group in all_groups:
+        here = context(text, group)
+        signature = (here.lead, here.tail, here.line_before, here.question, sum(m.plain for m in group.mentions))
+        status = seen.get(signature)
+        if status is None:
+            status = seen[signature] = classify(group, here)
+        what, reason = status
+        mixed = len(group.values) > 1
+        at_line_start = len(group.values) == 1 and bool(_BLANK.fullmatch(here.line_before))
+        if at_line_start and what != REJECTED and (_bare(here) or _FOLLOWED.match(here.line_after)):
+            if what == FIRM and not here.lead.strip():
+                what = NAMED if not cues.RIGHT.match(here.tail) else FIRM
+            lines.append((group, here, _bare(here)))
+        if what == FIRM and not (mixed and cues.LOOKING.search(here.clause)):
+            statements.append((group.first, group, reason))
+        judged.append((group, what))
+    statements += [(group.first, group, "bare") for group in _line_answers(text, lines, order)]
+    statements.sort(key=lambda item: item[0])
+    return _decide(text, statements, judged, mentions, lone)
+
+
+def _line_answers(text: str, lines: list[tuple[Group, Context, bool]], order: Sequence[str]) -> list[Group]:
+    """Returns the groups that are an answer by standing alone on the first or the last line."""
+    if not lines:
+        return []
+    index = {value: place for place, value in enumerate(order)}
+    several = len({group.values[0] for group, _, _ in lines}) > 1
+    answers = []
+    group, here, bare = lines[0]
+    first_line = not text[: group.first].strip(" \n\"'([-|")
+    follower = index[lines[1][0].values[0]] - index[group.values[0]] if len(lines) > 1 else 0
+    if first_line and (bare or not several) and follower != 1:
+        answers.append(group)
+    group, here, bare = lines[-1]
+    last_line = "\n" not in text[group.last :].strip()
+    step = index[group.values[0]] - index[lines[-2][0].values[0]] if len(lines) > 1 else 0
+    if last_line and (bare or not several) and step != 1 and group not in answers:
+        answers.append(group)
+    return answers
+
+
+def _decide(
+    text: str,
+    statements: list[tuple[int, Group, str]],
+    judged: list[tuple[Group, str]],
+    mentions: Sequence[Mention],
+    lone: Callable[[str, list[tuple[Group, str]]], Reading | None] | None,
+) -> Reading:
+    abstained = [
+        m
+        for m in cues.ABSTAIN.finditer(text)
+        if not any(n.start < m.end() and m.start() < n.end for n in mentions if n.kind == TEXT)
+    ]
+    if statements:
+        place, group, reason = statements[-1]
+        if cues.takes_back(text, group.last):
+            return Reading("", "retracted")
+        for match in abstained:
+            if match.start() > group.last and cues.RESOLVES.search(
+                text, max(group.last, match.start() - 60), match.start()
+            ):
+                return Reading("", "abstained")
+        if len(group.values) > 1:
+            return Reading("", "conflict")
+        return Reading(group.values[0], reason, group.span)
+    weak = {value for group, what in judged if what == WEAK for value in group.values}
+    if len(weak) > 1:
+        return Reading("", "conflict")
+    if abstained:
+        return Reading("", "abstained")
+    if weak:
+        named = {
+            value
+            for group, what in judged
+            if what == NAMED and group.mentions[0].kind == LABEL
+            for value in group.values
+        }
+        group = next(group for group, what in judged if what == WEAK)
+        if named <= weak or len(text) > 400:
+            return Reading(group.values[0], "likely", group.span)
+        return Reading("", "conflict")
+    found = lone(text, judged) if lone else None
+    return found or Reading("", "no_choice")
+
+
+def lone_label(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
+    """Reads a short sentence that names a single label at its end, and judges nothing."""
+    kept = [(group, what) for group, what in judged if what != REJECTED]
+    if len(kept) != 1 or len(text) > 120:
+        return None
+    group, what = kept[0]
+    here = context(text, group)
+    if what != NAMED or len(group.values) > 1 or group.mentions[0].plain or cues.LOOKING.search(here.lead):
+        return None
+    if "\n" in text.strip() or not _AT_END.fullmatch(text[group.last :]):
+        return None
+    return Reading(group.values[0], "lone_label", group.span)
+
+
+def lone_text(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
+    """Reads a short text that names a single option by its words."""
+    kept = [(group, what) for group, what in judged if what != REJECTED]
+    values = {value for group, _ in kept for value in group.values}
+    if len(values) > 1 and kept:
+        return Reading("", "conflict") if all(group.mentions[0].kind == TEXT for group, _ in kept) else None
+    if len(values) != 1 or len(text) > 400 or any(what == SUPPOSED for _, what in kept):
+        return None
+    group = kept[-1][0]
+    if group.mentions[0].kind != TEXT:
+        return None
+    return Reading(group.values[0], "option_text", group.span)

@@ -1,0 +1,197 @@
+"""Reading which properties an answer calls changed and which unchanged, and from what to what.
+
+An answer is read clause by clause. A property takes the state that is said of it there
+("number and subject type remain constant", "no change in the action"), else that of the heading
+it stands under ("Changed properties:"). A property called both is read as neither.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from scorer.reading.voila import PROPERTIES, mentions
+
+_PROPERTY = r"""
+  (?P<number>(?:numbers?|counts?|quantity|amount)(?:\s+of\s+(?:the\s+)?\w+(?:\s+types?\b)?)?|how\s+many|(?:subject|animal)[\s_]counts?)
+| (?P<action>actions?|activit(?:y|ies))
+| (?P<subject_type>(?:subjects?|animals?|characters?)(?:[\s_-]+types?)?|types?\s+of\s+(?:the\s+)?\w+|species)
+"""
+_STATE = r"""
+  (?P<both>(?:un)?changed\s*(?:and|or|&|/|,)\s*(?:the\s+)?(?:un)?changed)
+| (?P<changed>chang(?:e|es|ed|ing)|(?:\bnot|n't)\s+(?:(?:remain|stay)\s+)?(?:the\s+)?(?:same|constant|unchanged|identical)|increas\w+|decreas\w+|reduc(?:es|ed|tion)
+    |differ(?:s|ed|ent|ence|ences)?\b|shift(?:s|ed|ing)?|transition(?:s|ed|ing)?|switch(?:es|ed)|var(?:y|ies|ied)|becom(?:e|es|ing)|became|doubl(?:es|ed)
+    |tripl(?:es|ed)|halved|halves|drop(?:s|ped)|replaced|altered|modified)
+| (?P<unchanged>un-?changed|unchanging
+    |\bno\s+(?:\w+\s+){0,2}?(?:changes?|increase|decrease|difference|variation)(?:\s+(?:or|nor|and)\s+(?:increase|decrease))?
+    |(?:\bnot|n't|never|\bwithout)\s+(?:\w+\s+){0,2}?(?:chang\w+|differ\w*|increas\w+|decreas\w+|vary|varied)
+    |remain(?:s|ed|ing)?(?:\s+(?:the|at|as|a))*(?:\s+(?:constant|same|unchanged|identical|consistent|fixed|stable))?
+    |stay(?:s|ed|ing)?(?:\s+the)?(?:\s+(?:constant|same))?
+    |constant|(?<!not\ )(?<!not\ the\ )\bsame\b|identical|consistent|maintain(?:s|ed)?|stable|preserved|invariant)
+| (?P<moved>\bfrom\b(?=[^.;\n]{1,60}\bto\b)|→|->)
+"""
+_TOKEN = re.compile(rf"\b(?:{_PROPERTY})\b|(?:{_STATE})", re.IGNORECASE | re.VERBOSE)
+_LABELLED = re.compile(r"\s*(?:\([^()\n]*\)\s*)?[:=]")
+_CLAUSE = re.compile(r"[;\n]|\.(?=\s|$)|,?\s*\b(?:while|whereas|but|however|although|though)\b", re.IGNORECASE)
+_NAMED = re.compile(
+    r"\s*(?:propert(?:y|ies)|attributes?|elements?|aspects?|features?|characteristics?)\b", re.IGNORECASE
+)
+_COLON = re.compile(r"\s*:")
+_LINK = re.compile(
+    r"(?:[\s,()\"':&/-]|\b(?:is|are|was|were|in|of|to|for|the|their|its|both|and|or|nor|only|also|as|well|include[sd]?"
+    r"|property|properties|type)\b)*",
+    re.IGNORECASE,
+)
+_IN = re.compile(r"\s*(?:in|of|to|for)\s+(?:both\s+)?(?:the\s+|their\s+)?", re.IGNORECASE)
+_ARROW = re.compile(r"\bto\b|→|->", re.IGNORECASE)
+_UP = re.compile(r"increas|doubl|tripl|\bmore\b", re.IGNORECASE)
+_DOWN = re.compile(r"decreas|reduc|halv|\bdrop|\bfewer\b", re.IGNORECASE)
+
+
+class Change(NamedTuple):
+    """What an answer says of one property.
+
+    Attributes:
+        changed: Whether it changes; None where the answer contradicts itself.
+        first: Its value in image 1, None if not readable. Unchanged: every value named.
+        second: Its value in image 2, None if not readable.
+        direction: For the number, 1 up, -1 down, 0 not said.
+    """
+
+    changed: bool | None
+    first: frozenset[str]
+    second: frozenset[str]
+    direction: int
+
+
+class _Token(NamedTuple):
+    kind: str
+    start: int
+    end: int
+    heading: bool
+
+
+def changes(text: str) -> dict[str, Change]:
+    """Returns what an answer says of each property it speaks of."""
+    read: dict[str, Change] = {}
+    heading = ""
+    for clause in _clauses(text):
+        tokens = _tokens(clause)
+        for prop, change in _of_clause(clause, tokens, heading):
+            known = read.get(prop)
+            if known and known.changed is not None and change.changed is not None and known.changed != change.changed:
+                change = change._replace(changed=None)
+            elif known:
+                change = Change(
+                    None if known.changed is None else change.changed,
+                    known.first | change.first,
+                    known.second | change.second,
+                    known.direction or change.direction,
+                )
+            read[prop] = change
+        heading = next((token.kind for token in reversed(tokens) if token.heading), heading)
+    return read
+
+
+def _tokens(clause: str) -> list[_Token]:
+    """Returns the words that matter; a state is a heading in "Changed:" and "the changed properties"."""
+    found: list[_Token] = []
+    for match in _TOKEN.finditer(clause):
+        kind = match.lastgroup or ""
+        heading = kind == "both" or (
+            kind in ("changed", "unchanged")
+            and bool(_NAMED.match(clause, match.end()) or (not found and _COLON.match(clause, match.end())))
+        )
+        found.append(_Token(kind, *match.span(), heading))
+    return found
+
+
+def _clauses(text: str) -> Iterator[str]:
+    """Yields the parts in which a state reaches its property; "Action: ..." starts one of its own."""
+    for piece in _CLAUSE.split(text):
+        starts = [
+            match.start()
+            for match in _TOKEN.finditer(piece)
+            if match.lastgroup in PROPERTIES and _LABELLED.match(piece, match.end())
+        ]
+        cuts = [0, *(start for start in starts if start), len(piece)]
+        for start, end in pairwise(cuts):
+            yield piece[start:end]
+
+
+def _of_clause(clause: str, tokens: list[_Token], heading: str) -> Iterator[tuple[str, Change]]:
+    properties = [place for place, token in enumerate(tokens) if token.kind in PROPERTIES]
+    if not properties:
+        yield from _unnamed(clause, tokens)
+        return
+    inherited = ""
+    for place in reversed(properties):
+        token = tokens[place]
+        following = next((other.start for other in tokens[place + 1 :] if other.kind in PROPERTIES), len(clause))
+        scope = clause[token.end : following]
+        state = _state(clause, tokens, place, inherited)
+        inherited = state
+        above = next((other.kind for other in reversed(tokens[:place]) if other.heading), heading)
+        state = state or ("moved" if _LABELLED.match(scope) and _values(token.kind, scope, "moved")[1] else above)
+        if state in ("changed", "unchanged", "moved"):
+            yield token.kind, _change(token.kind, state, scope, clause)
+
+
+def _state(clause: str, tokens: list[_Token], place: int, inherited: str) -> str:
+    """Returns the state said of one property of a clause, "" where none is."""
+    token = tokens[place]
+    before = tokens[place - 1] if place else None
+    after = tokens[place + 1] if place + 1 < len(tokens) and not tokens[place + 1].heading else None
+    if before and before.kind in ("changed", "unchanged") and _IN.fullmatch(clause, before.end, token.start):
+        return before.kind
+    if after and after.kind in ("changed", "unchanged", "moved"):
+        # "from 2 to 2" is a form of words; a state named later in the clause says what is meant.
+        rest = [other.kind for other in tokens[place + 1 :] if other.kind != "moved"]
+        return rest[0] if after.kind == "moved" and rest and rest[0] in ("changed", "unchanged") else after.kind
+    if after and after.kind in PROPERTIES and inherited and _LINK.fullmatch(clause, token.end, after.start):
+        return inherited
+    for other in reversed(tokens[:place]):
+        if other.kind in ("changed", "unchanged", "both"):
+            between = _without_properties(clause, tokens, other.end, token.start)
+            return other.kind if not other.heading and _LINK.fullmatch(between) else ""
+    return ""
+
+
+def _without_properties(clause: str, tokens: list[_Token], start: int, end: int) -> str:
+    kept = list(clause[start:end])
+    for token in tokens:
+        if token.kind in PROPERTIES and start <= token.start and token.end <= end:
+            kept[token.start - start : token.end - start] = " " * (token.end - token.start)
+    return "".join(kept)
+
+
+def _unnamed(clause: str, tokens: list[_Token]) -> Iterator[tuple[str, Change]]:
+    """Reads "it changes from walking to running": the values say which property is meant."""
+    state = next((token.kind for token in tokens if token.kind in ("changed", "unchanged", "moved")), "")
+    meant = [prop for prop in PROPERTIES if any(found.value for found in mentions(prop, clause))]
+    if state and len(meant) == 1:
+        yield meant[0], _change(meant[0], state, clause, clause)
+
+
+def _change(prop: str, state: str, scope: str, clause: str) -> Change:
+    direction = 0
+    if prop == "number":
+        words = scope if _UP.search(scope) or _DOWN.search(scope) else clause
+        direction = bool(_UP.search(words)) - bool(_DOWN.search(words))
+    first, second = _values(prop, scope, state)
+    changed = state == "changed" or (state == "moved" and not (first and first == second))
+    return Change(changed, first, second, direction if changed else 0)
+
+
+def _values(prop: str, scope: str, state: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Returns the values of images 1 and 2 as stated; all that are named where nothing changes."""
+    arrow = _ARROW.search(scope)
+    if state == "unchanged":
+        return frozenset(found.value for found in mentions(prop, scope)), frozenset()
+    if not arrow:
+        return frozenset(), frozenset()
+    first = [found.value for found in mentions(prop, scope[: arrow.start()])][-1:]
+    second = [found.value for found in mentions(prop, scope[arrow.end() :])][:1]
+    return frozenset(first), frozenset(second)

@@ -1,0 +1,76 @@
+"""Takes a model's reasoning off its answer, once, before any rule reads it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_NAMES = r"think|thinking|thoughts?|analysis|reasoning|reflection|scratchpad|inner_monologue|seed:think"
+_TAG = re.compile(
+    rf"""
+      <\s*(?P<close>/?)\s*(?:\|\s*)?(?:{_NAMES})\b[^<>]{{0,80}}>    # <think>, </think>, <|thinking|>, <think type="...">
+    | \[(?P<square>/?)(?:THINK|REASONING)\]                          # [THINK]...[/THINK]
+    | (?P<open>◁think▷)
+    | (?P<shut>◁/think▷)
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+# Channel markup names each message's channel; only the final one is the answer.
+_CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]{0,80}(?:<\|message\|>)?", re.IGNORECASE)
+_CHANNEL_END = re.compile(r"(?:<\|(?:end|return|start|call)\|>|<\|start\|>\w*)+\s*$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoned:
+    """An answer without the reasoning before it.
+
+    Attributes:
+        answer: What is left to read; "" where all was reasoning.
+        offset: Code points cut from the front: `answer` is `text[offset:offset + len(answer)]`.
+        removed: Whether anything was cut.
+    """
+
+    answer: str
+    offset: int
+    removed: bool
+
+
+def split(text: str) -> Reasoned:
+    """Returns the part of a text that is the answer.
+
+    The answer is the last stretch outside all reasoning that holds anything, so that it stays
+    one contiguous piece of the text and spans map back by adding `offset`. Tags are matched
+    in any case, with or without their opening half (chat templates put that in the prompt),
+    and may nest. Behind an opening tag that is never closed all is reasoning.
+    """
+    if "<" not in text and "[" not in text and "◁" not in text:
+        return Reasoned(text, 0, False)
+    pieces: list[tuple[int, int]] = []
+    start, depth = 0, 0
+    for match in _TAG.finditer(text):
+        if match["close"] or match["square"] or match["shut"]:
+            if depth == 0:
+                pieces.clear()
+            depth = max(depth - 1, 0)
+            start = match.end()
+        else:
+            if depth == 0:
+                pieces.append((start, match.start()))
+            depth += 1
+    if depth == 0:
+        pieces.append((start, len(text)))
+    filled = [piece for piece in pieces if text[slice(*piece)].strip()]
+    start, end = _channel(text, *(filled or pieces or [(len(text), len(text))])[-1])
+    return Reasoned(text[start:end], start, (start, end) != (0, len(text)))
+
+
+def _channel(text: str, start: int, end: int) -> tuple[int, int]:
+    last = None
+    for last in _CHANNEL.finditer(text, start, end):
+        pass
+    if last is None:
+        return start, end
+    if last[1].lower() not in ("final", "answer", "response"):
+        return end, end
+    stop = _CHANNEL_END.search(text, max(last.end(), end - 200), end)
+    return last.end(), stop.start() if stop else end

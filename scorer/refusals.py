@@ -1,0 +1,45 @@
+"""Tells a model that declines to answer from one that merely fails to."""
+
+from __future__ import annotations
+
+import re
+
+_CANNOT = r"(?:can(?:no|')?t|can not|could(?: not|n't)|won't|will not|(?:am|m|are|re|is)(?: not|n't) (?:able|allowed|permitted|comfortable)(?: to| with)?|(?:am |'m )?unable to|do not feel comfortable|don't feel comfortable|must (?:decline|refuse)(?: to)?|(?:have to|need to|will) (?:decline|refuse)(?: to)?|decline to|refuse to)"
+_HELP = r"(?:assist|help|comply|fulfil+|provide|answer(?:ing)?|respond|engage|continue|participate|complete|support|discuss|identify|process|proceed|do (?:that|this)|view(?:ing)?|see|analy[sz]e|access|open|interpret|look at)"
+# Failing for want of evidence is not declining.
+_EVIDENCE = r"(?:clear|determin|tell |which |sure|certain|enough|small|blurr|resolution|any image|the image (?:you|attach)|attached|the answer from)"
+
+_DECLINES = re.compile(
+    rf"""
+      \b(?:sorry|apologi[sz]e|apologies|regret|afraid)\b[^.!?\n]{{0,60}}?\b{_CANNOT}\W+(?:\w+\W+){{0,3}}?{_HELP}\b
+    | \bI(?:\ am|'m|’m)?\s*{_CANNOT}\W+(?:\w+\W+){{0,2}}?(?:assist|help|comply|fulfil+|engage|participate|continue|support|discuss)\b
+    | \bI\ (?:must|have\ to|need\ to|will)\ (?:respectfully\ |politely\ )?(?:decline|refuse)\b
+    | \bI\ (?:decline|refuse)\ to\b
+    | \bas\ an?\ (?:AI|artificial|language|large|text)\b[^.!?\n]{{0,80}}?\b(?:{_CANNOT}|don't|do\ not)\b
+    | \bI(?:\ am|'m)?\s*{_CANNOT}\W+(?:\w+\W+){{0,2}}?(?:answer|respond\ to)\ (?:that|this|your|the|such)\ (?:question|request|query|prompt)
+    | \b(?:against|violates?)\ (?:my|the|our|content|safety|usage)\ (?:\w+\ )?(?:guidelines|polic(?:y|ies)|programming|rules|terms)
+    | \bI(?:\ am|'m)?\s*{_CANNOT}\W+(?:view|see|process|analy[sz]e|interpret|access|open)\ (?:or\ \w+\ )?(?:images|pictures|photos|visual\ content|image\ files|attachments)
+    | (?:抱歉|对不起|對不起|很遗憾)[^。！\n]{{0,20}}(?:无法|無法|不能|没办法)(?:协助|帮助|提供|回答|满足|处理|查看)
+    | (?:申し訳|すみません|ごめんなさい)[^。\n]{{0,30}}(?:お答え|お手伝い|対応)[^。\n]{{0,8}}(?:できません|できかねます|ません)
+    | (?:죄송)[^.\n]{{0,30}}(?:도와|답변|도움)[^.\n]{{0,12}}(?:없|못)
+    | \b(?:lo\ siento|lo\ lamento|desculpe|sinto\ muito)\b[^.!?\n]{{0,40}}(?:no\ puedo|não\ posso)\b[^.!?\n]{{0,20}}(?:ayudar|asistir|responder|ajudar|cumplir)
+    | \b(?:d[ée]sol[ée]e?|je\ regrette)\b[^.!?\n]{{0,40}}ne\ (?:peux|puis)\ pas\b[^.!?\n]{{0,30}}(?:aider|assister|r[ée]pondre)
+    | \b(?:es\ tut\ mir\ leid|tut\ mir\ leid|entschuldigung)\b[^.!?\n]{{0,40}}(?:kann|darf)\b[^.!?\n]{{0,40}}nicht\b[^.!?\n]{{0,30}}(?:helfen|beantworten|weiterhelfen|unterst)
+    | (?:извините|простите|к\ сожалению)[^.!?\n]{{0,40}}не\ (?:могу|можем)[^.!?\n]{{0,30}}(?:помочь|ответить|выполнить)
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_WANTING = re.compile(_EVIDENCE, re.IGNORECASE)
+
+
+def declines(text: str) -> bool:
+    """Returns whether the words decline to answer, whatever else they say.
+
+    "I cannot tell from the image" is no refusal: it is an answer without content.
+    """
+    for match in _DECLINES.finditer(text[:4000].replace("’", "'")):
+        stop = text.find("\n", match.end())
+        around = text[match.start() : match.end() + 60 if stop < 0 else min(stop, match.end() + 60)]
+        if not _WANTING.search(around):
+            return True
+    return False

@@ -1,0 +1,74 @@
+"""choice_number: which of the numbered choices an answer states."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.reading import request as asked
+from scorer.reading.answer import read_choice
+from scorer.reading.numbers import ORDINALS, WORDS
+from scorer.rules.base import RequestError, Rule
+
+LIMIT = 9
+_NOUNS = (
+    "",
+    " one",
+    " option",
+    " choice",
+    " answer",
+    " panel",
+    " image",
+    " figure",
+    " picture",
+    " grid",
+    " candidate",
+    " alternative",
+    " shape",
+    " choice panel",
+    " answer choice",
+)
+
+
+@lru_cache(maxsize=32)
+def _forms(count: int, letters: bool) -> dict[str, str]:
+    """Every way to write the numbers up to `count`: digits, words, ordinals, and letters where they are meant."""
+    forms: dict[str, str] = {}
+    cardinals = {value: word for word, value in WORDS.items()}
+    for number in range(1, count + 1):
+        value = str(number)
+        ordinals = (ORDINALS[number - 1], value + ("st", "nd", "rd")[number - 1] if number < 4 else value + "th")
+        names = [value, cardinals[number]]
+        names += [article + ordinal + noun for article in ("", "the ") for ordinal in ordinals for noun in _NOUNS]
+        if letters:
+            names += [chr(ord("A") + number - 1)]
+        for name in names:
+            forms |= {name: value, name.capitalize(): value, name.upper(): value, name.title(): value}
+    return forms
+
+
+def _read(request: pb.ScoreRequest) -> pb.Verdict:
+    options = tuple(request.options)
+    count = asked.whole(request, "count", len(options) or 4)
+    if not 1 < count <= LIMIT or (options and len(options) != count):
+        raise RequestError(
+            f"choice_number: {count} choices and {len(options)} options: give 2 to {LIMIT}, or none and params.count"
+        )
+    labels = tuple(str(number) for number in range(1, count + 1))
+    targets = asked.label_targets(request, labels, options)
+    answer = read_choice(request.text, labels, options, forms=_forms(count, asked.flag(request, "letters")))
+    return asked.verdict(request, answer, targets)
+
+
+RULE = Rule(
+    name="choice_number",
+    description=(
+        "Reads which of the choices numbered from 1 an answer states: as a digit, a word or an ordinal. Target: the"
+        " right digit. Options: the choices as the model saw them, if they are words; none where they are drawn."
+    ),
+    read=_read,
+    params={
+        "count": "How many choices there are, where `options` is empty; default 4.",
+        "letters": "Whether A, B, C... stand for 1, 2, 3...; default false.",
+    },
+)

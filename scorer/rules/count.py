@@ -1,0 +1,29 @@
+"""count: which number of things an answer states."""
+
+from __future__ import annotations
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.reading import request as asked
+from scorer.reading.answer import read_answer
+from scorer.reading.counting import read_count
+from scorer.rules.base import RequestError, Rule
+
+
+def _read(request: pb.ScoreRequest) -> pb.Verdict:
+    if not request.targets:
+        raise RequestError("count needs a target: the right number")
+    for target in request.targets:
+        if not (target.isascii() and target.isdigit()):
+            raise RequestError(f"count: target {target!r} is no whole number in digits")
+    targets = {str(int(target)) for target in request.targets}
+    return asked.verdict(request, read_answer(request.text, read_count), targets)
+
+
+RULE = Rule(
+    name="count",
+    description=(
+        "Reads the whole number an answer states, in digits or words, the last conclusion where several are reckoned"
+        " with. Target: the number in digits. Different numbers without a conclusion are unparsed."
+    ),
+    read=_read,
+)

@@ -1,0 +1,106 @@
+"""lmms_visualpuzzles: how lmms-eval reads a VisualPuzzles answer, bugs included."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Sequence
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.reading.parity import STRIP_REASONING, response_of
+from scorer.rules.base import RequestError, Rule, scored, unparsed
+
+LABELS = "ABCD"
+
+# Of each pattern's non-overlapping hits the last whose upper case is a label counts, and the
+# first pattern that yields one ends the search. "Answer:" is case-sensitive throughout. Where
+# the reference allows leading blanks they change no hit, and are left out to stay linear.
+_ON_RESPONSE = (
+    # 1: a bracketed letter beats any later "Answer:" without brackets.
+    re.compile(r"Answer:\s*\(([A-Za-z])\)"),
+    # 2: "Final Answer:" is passed over while another "Answer:" stands anywhere; no boundary
+    # behind the letter, so "Answer: Because" is B.
+    re.compile(r"(?<!Final )Answer:\s*([A-Za-z])"),
+    # 3: now with "Final ".
+    re.compile(r"Answer:\s*([A-Za-z])"),
+    # 4
+    re.compile(r"\(([A-Za-z])\)"),
+)
+# From the fifth on the response has a blank put in front of it.
+_ON_PADDED = (
+    # 5: no boundary before the letter: "(abridged)" is d.
+    re.compile(r"([A-Za-z])\)"),
+    # 6
+    re.compile(r"\{([A-Za-z])\}"),
+    # 7
+    re.compile(r"\$([A-Za-z])\$"),
+    # 8
+    re.compile(r" ([A-Da-d])\."),
+)
+# 9: anything may follow the letter, so "Blue" is B; tried on responses of at most four characters.
+_SHORT = re.compile(r" ([A-Da-d])")
+_SHORT_LIMIT = 5
+
+
+def extract(response: str, options: Sequence[str]) -> tuple[str, str] | None:
+    """Returns the letter, in the case it was written, and the reference's rule that found it."""
+    response = response.strip()
+    padded = " " + response
+    tries = [(pattern, response) for pattern in _ON_RESPONSE] + [(pattern, padded) for pattern in _ON_PADDED]
+    if len(padded) <= _SHORT_LIMIT:
+        tries.append((_SHORT, padded))
+    for number, (pattern, text) in enumerate(tries, start=1):
+        hits = [letter for letter in pattern.findall(text) if letter.upper() in LABELS]
+        if hits:
+            return hits[-1], f"rule_{number}"
+    return _by_option(padded, options)
+
+
+def _by_option(padded: str, options: Sequence[str]) -> tuple[str, str] | None:
+    # 10: the response is lower-cased and the option is not, so "answer: bob" misses "Bob" and
+    # "Answer: Bob" does, too.
+    lowered = padded.lower()
+    for label, option in zip(LABELS, options, strict=False):
+        if f"answer: {option}" in lowered or f"answer:{option}" in lowered:
+            return label, "rule_10"
+    # 11: the option found latest, as a substring of any word; the earlier label on a tie, and
+    # an empty option is found at the very end.
+    places = [padded.rfind(option) for option in options[: len(LABELS)]]
+    latest = max(places, default=-1)
+    return (LABELS[places.index(latest)], "rule_11") if latest >= 0 else None
+
+
+def _read(request: pb.ScoreRequest) -> pb.Verdict:
+    if not request.targets:
+        raise RequestError("lmms_visualpuzzles needs a target: the right letter")
+    params = request.params.fields
+    variant = params["variant"].string_value if "variant" in params else "main"
+    if variant not in ("main", "unig2u"):
+        raise RequestError(f"lmms_visualpuzzles: params.variant is {variant!r}: use 'main' or 'unig2u'")
+    found = extract(response_of(request), list(request.options))
+    if found is None:
+        if variant == "unig2u":
+            return unparsed("no_choice")
+        # 12: the reference draws from a global generator; here the draw is the sample's own.
+        seed = hashlib.sha256(request.key.encode()).digest()
+        found = random.Random(seed).choice(LABELS), "random_draw"
+    letter, reason = found
+    right = any(letter.lower() == target.lower() for target in request.targets)
+    return scored(letter, float(right), reason=reason)
+
+
+RULE = Rule(
+    name="lmms_visualpuzzles",
+    description=(
+        "Reads a letter A to D exactly as lmms-eval's VisualPuzzles does. Where the reference draws a letter at"
+        " random, the draw is seeded by the sample's key and the reason is random_draw. For comparing with published"
+        " figures only; target: a letter; options: their texts, none where they are drawn in the image."
+    ),
+    read=_read,
+    parity=True,
+    params={
+        "variant": "main (default) draws at random where nothing is found, unig2u leaves it unparsed.",
+        "strip_reasoning": STRIP_REASONING,
+    },
+)

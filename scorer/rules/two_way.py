@@ -1,0 +1,115 @@
+"""two_way: which of two options an answer states in its own words."""
+
+from __future__ import annotations
+
+import re
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.reading import mentions
+from scorer.reading import request as asked
+from scorer.reading.answer import read_answer
+from scorer.reading.cues import ABSTAIN
+from scorer.reading.mentions import Mention
+from scorer.reading.statements import NAMED, REJECTED, SUPPOSED, WEAK, Group, Reading, context, read
+from scorer.reading.variants import names_of
+from scorer.rules.base import RequestError, Rule
+
+_OPPOSITES = (
+    {"yes", "no"},
+    {"inside", "outside"},
+    {"open", "closed"},
+    {"same", "different"},
+    {"filled", "empty"},
+    {"solid", "hollow"},
+    {"intersected", "separated"},
+    {"intersect", "seperate"},
+)
+# As a determiner "no" answers nothing: "there is no circle".
+_YES_NO = re.compile(
+    r"(?P<yes>\b(?:yes|yeah|yep|yup)\b)|(?P<no>\b(?:nope|nah)\b|\bno\b(?=\s*(?:[.,;:!)\"'\n-]|$)|\s+(?:it|they|there|the|this|that|these|those|he|we|i)\b))|"
+    r"(?P<si>\A(?:sí|oui|ja|sim|да|はい|네|예|是的?|对|true|correct)(?=[\s.,;:!。，]|\Z))|(?P<non>\A(?:non|nein|não|нет|いいえ|아니[요오]?|不是?|否|false|incorrect)(?=[\s.,;:!。，]|\Z))",
+    re.IGNORECASE,
+)
+_NEGATED = re.compile(r"\b(?:is|are|was|were|does|do|has|have|can|did) not\b|n't\b", re.IGNORECASE)
+_ELLIPSIS = re.compile(
+    r"(?:(?:it|they|there|that|this|these|he|she) )(?:is|are|does|do|has|have|can)[.! ]*", re.IGNORECASE
+)
+
+
+def _yes_no(text: str, yes: str, no: str) -> list[Mention]:
+    found = []
+    for match in _YES_NO.finditer(text):
+        value = yes if match["yes"] or match["si"] else no
+        found.append(Mention(match.start(), match.end(), value, mentions.TEXT, match.start(), match.end()))
+    return found
+
+
+def _by_negation(text: str, options: tuple[str, str], judged: list[tuple[Group, str]]) -> Reading:
+    """Reads "it is not inside" as outside, and an answer to a yes/no question without either word."""
+    rejected = {value for group, what in judged if what == REJECTED for value in group.values}
+    if len(text) > 200 or ABSTAIN.search(text):
+        return Reading("", "no_choice")
+    lower = {option.lower() for option in options}
+    if lower == {"yes", "no"} and not judged:
+        match = _NEGATED.search(text)
+        word = "no" if match else "yes" if _ELLIPSIS.fullmatch(text) else ""
+        if word and "\n" not in text and "?" not in text:
+            value = next(option for option in options if option.lower() == word)
+            return Reading(value, "negation", match.span() if match else (0, len(text)))
+    if lower in _OPPOSITES and len(rejected) == 1 and all(what == REJECTED for _, what in judged):
+        value = next(option for option in options if option not in rejected)
+        return Reading(value, "negation", judged[0][0].span)
+    return Reading("", "no_choice")
+
+
+def _lone(text: str, judged: list[tuple[Group, str]], options: tuple[str, str]) -> Reading:
+    kept = [(group, what) for group, what in judged if what in (NAMED, WEAK)]
+    values = {value for group, _ in kept for value in group.values}
+    if not kept:
+        return _by_negation(text, options, judged)
+    if len(values) > 1:
+        lead = kept[0][0]
+        first = not text[: lead.first].strip(" \"'(") and len(lead.values) == 1
+        if first and text[lead.last : lead.last + 1] in ",.:;\n" and {o.lower() for o in options} == {"yes", "no"}:
+            return Reading(lead.values[0], "leading", lead.span)
+        return Reading("", "conflict")
+    if any(what == SUPPOSED for _, what in judged) or len(text) > 600:
+        return Reading("", "no_choice")
+    group = kept[0][0]
+    return Reading(group.values[0], "option_text", group.span)
+
+
+def _read(request: pb.ScoreRequest) -> pb.Verdict:
+    if len(request.options) != 2 or request.options[0].lower() == request.options[1].lower():
+        raise RequestError("two_way needs two different options")
+    options = (request.options[0], request.options[1])
+    targets = set(request.targets)
+    if not targets or not targets <= set(options):
+        raise RequestError(f"two_way: the targets {sorted(targets)} are not among the options {list(options)}")
+    labels = asked.strings(request, "labels")
+    if labels and len(labels) != 2:
+        raise RequestError("two_way: params.labels must be two labels")
+    forms = {form: options[labels.index(name)] for form, name in mentions.forms_of(labels).items()} if labels else {}
+    lower = {option.lower(): option for option in options}
+    words = tuple(pair for pair in names_of(options) if pair[0] not in ("yes", "no"))
+
+    def reader(text: str) -> Reading:
+        found = mentions.texts(text, words) if words else []
+        if set(lower) == {"yes", "no"}:
+            found = _yes_no(text, lower["yes"], lower["no"])
+        if forms:
+            found = mentions.without_overlap(found, mentions.labels(text, forms, shy=labels[0].isdigit()))
+        return read(text, found, options, lambda folded, judged: _lone(folded, judged, options))
+
+    return asked.verdict(request, read_answer(request.text, reader), targets)
+
+
+RULE = Rule(
+    name="two_way",
+    description=(
+        "Reads which of two options an answer states, by the option's words, their usual variants, or the negation of"
+        " its opposite. Options: the two texts. Target: the right one's text. Both, or neither, is unparsed."
+    ),
+    read=_read,
+    params={"labels": "The two labels, where the prompt gave the options labels."},
+)
