@@ -15,14 +15,17 @@ from typing import NamedTuple
 from scorer.reading.voila import PROPERTIES, mentions
 
 _PROPERTY = r"""
-  (?P<number>(?:numbers?|counts?|quantity|amount)(?:\s+of\s+(?:the\s+)?\w+(?:\s+types?\b)?)?|how\s+many|(?:subject|animal)[\s_]counts?)
+  (?P<number>(?:numbers?|counts?|quantity|amount)(?:\s+of\s+(?:the\s+)?\w+(?:\s+types?\b)?)?|how\s+many
+    |(?:subject|animal)[\s_]counts?)
 | (?P<action>actions?|activit(?:y|ies))
 | (?P<subject_type>(?:subjects?|animals?|characters?)(?:[\s_-]+types?)?|types?\s+of\s+(?:the\s+)?\w+|species)
 """
 _STATE = r"""
   (?P<both>(?:un)?changed\s*(?:and|or|&|/|,)\s*(?:the\s+)?(?:un)?changed)
-| (?P<changed>chang(?:e|es|ed|ing)|(?:\bnot|n't)\s+(?:(?:remain|stay)\s+)?(?:the\s+)?(?:same|constant|unchanged|identical)|increas\w+|decreas\w+|reduc(?:es|ed|tion)
-    |differ(?:s|ed|ent|ence|ences)?\b|shift(?:s|ed|ing)?|transition(?:s|ed|ing)?|switch(?:es|ed)|var(?:y|ies|ied)|becom(?:e|es|ing)|became|doubl(?:es|ed)
+| (?P<changed>chang(?:es?|ed|ing)\b
+    |(?:\bnot|n't)\s+(?:(?:remain|stay)\s+)?(?:the\s+)?(?:same|constant|unchanged|identical)
+    |increas\w+|decreas\w+|reduc(?:es|ed|tion)|differ(?:s|ed|ent|ence|ences)?\b|shift(?:s|ed|ing)?\b
+    |transition(?:s|ed|ing)?\b|switch(?:es|ed)|var(?:y|ies|ied)\b|becom(?:es?|ing)\b|became|doubl(?:es|ed)
     |tripl(?:es|ed)|halved|halves|drop(?:s|ped)|replaced|altered|modified)
 | (?P<unchanged>un-?changed|unchanging
     |\bno\s+(?:\w+\s+){0,2}?(?:changes?|increase|decrease|difference|variation)(?:\s+(?:or|nor|and)\s+(?:increase|decrease))?
@@ -55,8 +58,8 @@ class Change(NamedTuple):
 
     Attributes:
         changed: Whether it changes; None where the answer contradicts itself.
-        first: Its value in image 1, None if not readable. Unchanged: every value named.
-        second: Its value in image 2, None if not readable.
+        first: The values stated for image 1, for both images where nothing changes.
+        second: The values stated for image 2.
         direction: For the number, 1 up, -1 down, 0 not said.
     """
 
