@@ -84,8 +84,10 @@ async def evaluate(
             engine = Engine(plan.samples(), log, servers.pools, servers.scorer, accounting, options, budget)
             async with Progress(console, accounting), _signals(engine, console):
                 await raced(engine.run(), *(guard() for guard in servers.guards))
-            results = await run_results.summarize(path, manifest, servers.scorer, accounting.planned)
-            run_manifest.write(path / run_results.RESULTS, results)
+            planned = {task: count.planned for task, count in accounting.tasks.items()}
+            manifest = {**manifest, "planned": planned}
+            run_manifest.write(path / run_manifest.MANIFEST, manifest)
+            results = await run_results.write(path, manifest, servers.scorer)
         finally:
             log.close()
     failed = sum(task["counts"]["failed"] for task in results["tasks"].values())

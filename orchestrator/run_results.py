@@ -23,40 +23,39 @@ from orchestrator.runlog import VERDICTS, scan
 RESULTS = "results.json"
 
 
-async def summarize(
-    run: Path, manifest: Mapping[str, Any], client: ScorerClient, planned: int | None
-) -> dict[str, Any]:
-    """Returns what `results.json` holds: the same bytes for the same verdicts, in whatever order they came.
+async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) -> dict[str, Any]:
+    """Writes `results.json` and returns it: the same bytes for the same verdicts, in whatever order they came.
 
     Args:
         run: The run folder, every item settled.
-        manifest: Its manifest.
+        manifest: Its manifest, `planned` among it.
         client: The scorer.
-        planned: Items that should be there; None leaves that unchecked.
 
     Raises:
         EngineError: If an item is missing, or the scorer finds one at fault.
         IncompleteError: If the scorer goes away.
+        RunWriteError: If the file cannot be written.
     """
     verdicts = run / VERDICTS
-    offsets = _last_lines(verdicts)
-    count = sum(len(found) for found in offsets.values())
-    if planned is not None and count != planned:
-        raise EngineError(
-            f"{verdicts} settles {count:,} items and {planned:,} were planned: a defect, please report it"
-        )
+    offsets = last_lines(verdicts)
+    for task, planned in manifest["planned"].items():
+        settled = len(offsets.get(task, ()))
+        if settled != planned:
+            raise EngineError(f"{verdicts} settles {settled:,} items of {task}, {planned:,} were planned: a defect")
     rules: set[str] = set()
     tasks = {}
     for task, specs in sorted(run_manifest.specs_of(manifest).items()):
         items = _items(verdicts, offsets.get(task, np.zeros(0, np.int64)), rules)
         tasks[task] = summary_json(await client.summarize(items, specs))
     listed = (await client.list_rules()).rules
-    return {
+    results = {
         "tasks": tasks,
         "model": {name: manifest["identity"]["model"][name] for name in ("model_name", "model_revision")},
         "rules": {rule.name: rule.sha256 for rule in listed if rule.name in rules},
         "manifest_sha256": manifest["identity_sha256"],
     }
+    run_manifest.write(run / RESULTS, results)
+    return results
 
 
 def summary_json(summary: scorer.Summary) -> dict[str, Any]:
@@ -64,7 +63,7 @@ def summary_json(summary: scorer.Summary) -> dict[str, Any]:
     return {"counts": _counts(summary.counts), "figures": [_figure(figure) for figure in summary.figures]}
 
 
-def _last_lines(path: Path) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+def last_lines(path: Path) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
     """Returns, by task, where the last line of each key begins, sorted by the keys' hashes."""
     table = np.empty(1024, dtype=[("low", "<u8"), ("high", "<u8"), ("offset", "<i8"), ("task", "<i4")])
     names: dict[bytes, int] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import Any
 import click
 from rich.console import Console
 
-from lynceus.rpc import Credentials, SecurityError
+from lynceus.rpc import Credentials
 from lynceus.rpc.options import client_options
+from orchestrator.cli.outcome import guarded
 
 _POSITIVE = click.FloatRange(0, min_open=True)
 
@@ -56,27 +56,11 @@ def command(credentials: Credentials, **given: Any) -> None:
 
 
 def _run(credentials: Credentials, given: dict[str, Any]) -> int:
-    from orchestrator.data.rows import DataError
-    from orchestrator.engine import EngineError
-    from orchestrator.run_manifest import ManifestError
-    from orchestrator.runlog import RunBusyError, RunLogError, RunWriteError
-
     console = Console(stderr=given["as_json"], quiet=given["quiet"])
-    try:
-        run = asyncio.run(_evaluate(credentials, given, console))
-    except EngineError as error:
-        return fail(str(error), error.exit_code)
-    except (DataError, ManifestError, SecurityError) as error:
-        return fail(str(error), 2)
-    except (RunWriteError, RunBusyError) as error:
-        return fail(str(error), 3)
-    except RunLogError as error:
-        return fail(str(error), 2)
-    except KeyboardInterrupt:
-        return fail("stopped; run the same command again to resume", 3)
-    if given["as_json"]:
+    run, code = guarded(lambda: _evaluate(credentials, given, console))
+    if run is not None and given["as_json"]:
         click.echo((run / "results.json").read_text(), nl=False)
-    return 0
+    return code
 
 
 async def _evaluate(credentials: Credentials, given: dict[str, Any], console: Console) -> Path:
@@ -161,9 +145,3 @@ def parse_shard(word: str | None) -> tuple[int, int] | None:
     if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
         raise ConfigError(f"--shard {word}: give I/N with I from 0 to N-1, or N where $JOB_COMPLETION_INDEX is set")
     return int(index), int(count)
-
-
-def fail(message: str, code: int) -> int:
-    """Prints a one-line error and returns the exit code."""
-    click.echo(f"Error: {' '.join(message.split())}", err=True)
-    return code

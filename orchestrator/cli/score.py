@@ -1,0 +1,35 @@
+"""`orchestrator score`: reads a run's answers anew, with no model in sight."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from lynceus.rpc import Credentials
+from lynceus.rpc.options import client_options
+from orchestrator.cli.eval import one_endpoint
+from orchestrator.cli.outcome import guarded
+
+
+@click.command("score")
+@click.argument("run", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--scorer", "scorer_at", help="Scorer H:P; without it one is started.")
+@click.option("--parity", is_flag=True, help="Read as the reference does; the figures go to RUN/parity.")
+@click.option("--patience", type=click.FloatRange(0), default=600.0, show_default=True, help="Seconds to retry for.")
+@client_options
+def command(credentials: Credentials, run: Path, scorer_at: str | None, parity: bool, patience: float) -> None:
+    """Score a complete run again from its folder alone."""
+
+    async def work() -> Path:
+        from orchestrator import run_eval, run_score
+
+        endpoint = one_endpoint(scorer_at)
+        async with run_eval.connect_scorer(endpoint, credentials, patience) as (client, rules):
+            scored = await run_score.rescore(run, client, rules, parity=parity)
+        run_eval.finish(scored, Console())
+        return scored
+
+    sys.exit(guarded(work)[1])

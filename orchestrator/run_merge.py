@@ -1,0 +1,112 @@
+"""Shards put together: the same folder that one run would have made."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from orchestrator import run_manifest
+from orchestrator.keytable import KeyTable, shard_of
+from orchestrator.run_manifest import ManifestError
+from orchestrator.run_results import last_lines
+from orchestrator.runlog import RESPONSES, VERDICTS, RunLog, scan, write_error
+
+
+def merge(shards: Sequence[Path], run: Path) -> dict[str, Any]:
+    """Puts complete shards together in a new folder and returns its manifest; figures come after.
+
+    Raises:
+        ManifestError: If they do not fit: other commands, a shard that is missing, twice or not
+            complete, a key that is missing, in two shards, or in the wrong one.
+        RunLogError: If a log is damaged or the folder cannot be written.
+    """
+    manifests = [run_manifest.read(shard) for shard in shards]
+    _check_fit(shards, manifests)
+    if (run / run_manifest.MANIFEST).exists():
+        raise ManifestError(f"{run} is there already: give --run a new folder")
+    seen = KeyTable()
+    for shard, manifest in zip(shards, manifests, strict=True):
+        _check_keys(shard, manifest, seen)
+    merged = {**manifests[0], "shard": None, "planned": _sum(manifest["planned"] for manifest in manifests)}
+    merged["replicas"] = sorted({replica for manifest in manifests for replica in manifest["replicas"]})
+    merged["merged"] = [manifest["created"] for manifest in manifests]
+    log = RunLog(run)
+    try:
+        for shard in shards:
+            for name in (RESPONSES, VERDICTS):
+                with (shard / name).open("rb") as source, (run / name).open("ab") as target:
+                    shutil.copyfileobj(source, target, 1 << 20)
+            _take_images(shard / "images", run / "images")
+    except OSError as error:
+        raise write_error(run, error) from error
+    finally:
+        log.close()
+    run_manifest.write(run / run_manifest.MANIFEST, merged)
+    return merged
+
+
+def _check_fit(shards: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -> None:
+    first = manifests[0]
+    places: dict[int, Path] = {}
+    for shard, manifest in zip(shards, manifests, strict=True):
+        if manifest["shard"] is None:
+            raise ManifestError(f"{shard} is no shard: it was run without --shard")
+        index, of = manifest["shard"]["index"], manifest["shard"]["of"]
+        run_manifest.check_same(shard, {**manifest, "shard": None}, first["identity"], None)
+        if of != first["shard"]["of"]:
+            raise ManifestError(f"{shard} is one of {of} shards, {shards[0]} one of {first['shard']['of']}")
+        if index in places:
+            raise ManifestError(f"shard {index}/{of} is there twice: {places[index]} and {shard}")
+        if "planned" not in manifest:
+            raise ManifestError(f"{shard} is not complete: run its command again first ({manifest['command']})")
+        places[index] = shard
+    missing = [index for index in range(first["shard"]["of"]) if index not in places]
+    if missing:
+        names = ", ".join(f"{index}/{first['shard']['of']}" for index in missing)
+        raise ManifestError(f"a gap: shard {names} is missing")
+
+
+def _check_keys(shard: Path, manifest: Mapping[str, Any], seen: KeyTable) -> None:
+    index, of = manifest["shard"]["index"], manifest["shard"]["of"]
+    with (shard / RESPONSES).open("rb") as file:
+        for key, _, offset in scan(shard / RESPONSES):
+            found = seen.get(key)
+            if found is None:
+                file.seek(offset)
+                sample = orjson.loads(file.readline())["sample"]
+                if shard_of(sample, of) != index:
+                    raise ManifestError(f"{shard} holds {sample!r}, which belongs to shard {shard_of(sample, of)}/{of}")
+                seen.put(key, number=index, flags=1)
+            elif found[0] != index:
+                raise ManifestError(f"an overlap: {key.decode()!r} is in shard {found[0]}/{of} and in {shard}")
+    settled = last_lines(shard / VERDICTS)
+    for task, planned in manifest["planned"].items():
+        if len(settled.get(task, ())) != planned:
+            raise ManifestError(f"a gap: {shard} settles {len(settled.get(task, ())):,} of {planned:,} items of {task}")
+
+
+def _sum(counts: Any) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for one in counts:
+        for task, count in one.items():
+            total[task] = total.get(task, 0) + count
+    return total
+
+
+def _take_images(source: Path, target: Path) -> None:
+    if not source.is_dir():
+        return
+    target.mkdir(exist_ok=True)
+    for image in source.iterdir():
+        copy = target / image.name
+        if copy.exists() or image.name.startswith("."):
+            continue
+        try:
+            os.link(image, copy)
+        except OSError:
+            shutil.copyfile(image, copy)

@@ -1,0 +1,122 @@
+"""Scoring again, from a run folder alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lynceus.outcomes import Outcome
+from lynceus.scorer.v1 import scorer_pb2 as scorer
+from orchestrator import run_manifest, run_results
+from orchestrator.engine import IncompleteError, ScorerClient
+from orchestrator.run_records import answer_of_line, outcome_line, put_answer, score_request, verdict_line
+from orchestrator.runlog import RESPONSES, VERDICTS, Appender, RunLog
+
+PARITY = {
+    "vstar_bench": {"choice": "lmms_vstar"},
+    "VisualPuzzles": {"choice": "lmms_visualpuzzles"},
+}
+"""What a task's name begins with -> our rule -> the reference's own rule for the same answers."""
+
+
+async def rescore(run: Path, client: ScorerClient, rules: scorer.ListRulesResponse, *, parity: bool) -> Path:
+    """Reads every answer of a complete run anew and returns the folder that holds the figures.
+
+    That is the run folder itself, or with `parity` a folder `parity` in it, which shares the
+    answers: two readings of the same answers can then be compared.
+
+    Raises:
+        IncompleteError: If the run is not complete, or the scorer goes away.
+        EngineError: If the scorer finds an item at fault.
+        ManifestError: If there is no run, or no reference rule for a task.
+    """
+    manifest = run_manifest.read(run)
+    if "planned" not in manifest:
+        raise IncompleteError(f"{run} is not complete: run its command again first ({manifest['command']})")
+    log = RunLog(run)
+    try:
+        target = _parity_folder(run, manifest) if parity else run
+        partial = target / f".{VERDICTS}.partial"
+        partial.unlink(missing_ok=True)
+        verdicts = Appender(partial)
+        try:
+            await _score_all(log, verdicts, client, parity)
+        finally:
+            verdicts.close()
+        partial.replace(target / VERDICTS)
+        manifest |= {"rules": {rule.name: rule.sha256 for rule in rules.rules}, "scorer": rules.scorer_version}
+        run_manifest.write(target / run_manifest.MANIFEST, manifest)
+        await run_results.write(target, manifest, client)
+    finally:
+        log.close()
+    return target
+
+
+async def _score_all(log: RunLog, verdicts: Appender, client: ScorerClient, parity: bool) -> None:
+    def judged(verdict: scorer.Verdict, scoring: Mapping[str, Any]) -> None:
+        verdicts.add(verdict_line(verdict, verdict.key.split("/", 1)[0], scoring))
+
+    client.on_verdict = judged
+    running = asyncio.create_task(client.run())
+    try:
+        for task, offsets in sorted(run_results.last_lines(log.path / RESPONSES).items()):
+            for offset in offsets:
+                line = log.responses.read(int(offset))
+                scoring = line["scoring"]
+                if scoring is None:
+                    continue
+                if "outcome" in line:
+                    error, outcome = line["error"], Outcome(line["outcome"])
+                    text = outcome_line(line["key"], outcome, error["reason"], error["message"], task, scoring)
+                    verdicts.add(text)
+                    continue
+                if parity:
+                    scoring = {**scoring, "rule": parity_rule(task, scoring["rule"]), "params": {}}
+                await _room(client, running)
+                answer = answer_of_line(line, log.images.get)
+                client.put(put_answer(score_request(line["key"], scoring), answer), scoring)
+                if verdicts.pending:
+                    verdicts.flush()
+        finishing = asyncio.create_task(client.finish())
+        await asyncio.wait({finishing, running}, return_when=asyncio.FIRST_COMPLETED)
+        finishing.cancel()
+        await running
+    finally:
+        running.cancel()
+
+
+async def _room(client: ScorerClient, running: asyncio.Task[None]) -> None:
+    """Waits until the scorer takes more; raises what ended it if it has ended."""
+    waiting = asyncio.create_task(client.wait_for_room())
+    await asyncio.wait({waiting, running}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if running.done():
+        await running
+
+
+def parity_rule(task: str, rule: str) -> str:
+    """Returns the reference's rule for answers that `rule` reads by default.
+
+    Raises:
+        ManifestError: If the task has none.
+    """
+    for prefix, pairs in PARITY.items():
+        if task.startswith(prefix):
+            if rule in pairs.values():
+                return rule
+            if rule in pairs:
+                return pairs[rule]
+    raise run_manifest.ManifestError(f"there is no reference rule for {task} with rule {rule}: leave --parity out")
+
+
+def _parity_folder(run: Path, manifest: dict[str, Any]) -> Path:
+    folder = run / "parity"
+    folder.mkdir(exist_ok=True)
+    for name in (RESPONSES, "images"):
+        link = folder / name
+        if not link.is_symlink():
+            link.symlink_to(Path("..") / name)
+    manifest["scored_by"] = "parity"
+    return folder
