@@ -5,17 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from orchestrator.report.page import render
-from orchestrator.report.run import open_run
+from orchestrator.report.run import Run, open_run
 
 __all__ = ["write_report"]
 
 
-def write_report(run: Path, *, embed: bool = False) -> Path:
+def write_report(run: Path, *, embed: bool = False, published: bool = False, blind: Run | None = None) -> Path:
     """Writes report.html into a run folder and returns its path.
 
     Args:
         run: The run folder, complete or not.
         embed: Whether images are put into the file itself, so that it can be sent alone.
+        published: Whether published figures stand beside the run's own.
+        blind: The same run without images, whose figures stand beside the run's own.
 
     Raises:
         click.UsageError: There is no run at `run`.
@@ -23,6 +25,6 @@ def write_report(run: Path, *, embed: bool = False) -> Path:
     """
     path = run / "report.html"
     partial = path.with_suffix(".partial")
-    partial.write_text(render(open_run(run), embed=embed), encoding="utf-8")
+    partial.write_text(render(open_run(run), embed=embed, published=published, blind=blind), encoding="utf-8")
     partial.replace(path)
     return path

@@ -55,13 +55,13 @@ class Chart:
         title: What it shows.
         note: How to read it, one sentence.
         svg: The drawing.
-        wide: Whether it wants the whole width.
+        topic: What it belongs to: a figure's name, "" for the run as a whole.
     """
 
     title: str
     note: str
     svg: Markup
-    wide: bool = False
+    topic: str = ""
 
 
 def draw(spec: Spec) -> Markup:
@@ -82,21 +82,53 @@ def percent(figure: Figure, value: float | None) -> float | None:
     return None if value is None else (100 * value if figure.unit == "fraction" else value)
 
 
-def by_label(rows: Sequence[Figure], overall: Figure | None) -> Chart:
-    """Accuracy by one label, each with its interval, and the overall figure as a line."""
+def by_label(rows: Sequence[Figure], overall: Figure | None, where: Mapping[str, str]) -> Chart:
+    """Accuracy by one label, each with its interval, and the overall figure as a line.
+
+    Args:
+        rows: The figures of the slices.
+        overall: The figure that they are slices of.
+        where: Labels that all items behind it have; part of the links to them.
+    """
     label = next(iter(rows[0].labels))
+    dots = [(row.slice or "–", row, samples_link(row.task, {**where, **row.labels})) for row in rows]
+    line = percent(overall, overall.value) if overall is not None else None
+    note = f"Dots with {rows[0].level:.0%} intervals. " if rows[0].level else ""
+    return Chart(
+        f"{rows[0].name} by {label}",
+        note + ("The dashed line is the overall figure." if line is not None else ""),
+        dot_plot(dots, line),
+        rows[0].name,
+    )
+
+
+def by_task(name: str, rows: Sequence[Figure]) -> Chart:
+    """One figure over many tasks."""
+    dots = [(row.task, row, samples_link(row.task, {})) for row in rows]
+    note = f"Dots with {rows[0].level:.0%} intervals." if rows[0].level else ""
+    return Chart(f"{name} by task", note, dot_plot(dots, None))
+
+
+def dot_plot(dots: Sequence[tuple[str, Figure, str]], line: float | None) -> Markup:
+    """Draws figures as dots with intervals, one under the other.
+
+    Args:
+        dots: Name, figure and link of each.
+        line: Where to draw a dashed line, None for none.
+    """
+    plot = WIDTH - 120
     data = [
         {
-            "slice": row.slice or "–", "value": percent(row, row.value), "low": percent(row, row.low),
-            "high": percent(row, row.high), "text": row.text(row.value), "n": f"n={row.denominator:,}",
-            "href": samples_link(row.task, row.labels),
+            "slice": name, "value": percent(row, row.value), "low": percent(row, row.low),
+            "high": percent(row, row.high), "text": row.text(row.value), "n": f"n={row.denominator:,}", "href": href,
         }
-        for row in rows
+        for name, row, href in dots
         if row.value is not None
     ]  # fmt: skip
+    tops = [percent(row, row.value if row.high is None else row.high) or 0.0 for _, row, _ in dots]
+    scale = {**axis_scale(tops, dots[0][1]), "range": [0, plot]}
     y: Spec = {"field": "slice", "type": "nominal", "sort": None, "title": None}
-    scale = _scale([d["high"] if d["high"] is not None else d["value"] for d in data], rows[0])
-    x: Spec = {"type": "quantitative", "scale": scale, "title": rows[0].suffix or None, "axis": {"tickCount": 5}}
+    x: Spec = {"type": "quantitative", "scale": scale, "title": None, "axis": {"tickCount": 5, "labelFlush": False}}
     layers: list[Spec] = [
         {
             "mark": {"type": "rule", "strokeWidth": 5, "opacity": 0.28, "color": ACCENT, "strokeCap": "round"},
@@ -107,45 +139,30 @@ def by_label(rows: Sequence[Figure], overall: Figure | None) -> Chart:
             "encoding": {"y": y, "x": {**x, "field": "value"}, "href": {"field": "href"}},
         },
         {
-            "mark": {"type": "text", "align": "left", "fontWeight": 600},
-            "encoding": {"y": y, "x": {"value": WIDTH - 150}, "text": {"field": "text"}},
+            "mark": {"type": "text", "align": "right", "fontWeight": 600},
+            "encoding": {"y": y, "x": {"value": plot + 46}, "text": {"field": "text"}},
         },
         {
-            "mark": {"type": "text", "align": "right", "color": MUTED, "fill": MUTED},
-            "encoding": {"y": y, "x": {"value": WIDTH - 60}, "text": {"field": "n"}},
+            "mark": {"type": "text", "align": "right", "fill": MUTED},
+            "encoding": {"y": y, "x": {"value": plot + 112}, "text": {"field": "n"}},
         },
     ]
-    if overall is not None and overall.value is not None:
-        layers.insert(
-            0,
-            {
-                "data": {"values": [{"value": percent(overall, overall.value)}]},
-                "mark": {"type": "rule", "color": MUTED, "strokeDash": [3, 3]},
-                "encoding": {"x": {**x, "field": "value"}},
-            },
-        )
-    x["scale"] = {**scale, "range": [0, WIDTH - 170]}
-    for layer in layers:
-        if "scale" in layer["encoding"]["x"]:
-            layer["encoding"]["x"]["scale"] = x["scale"]
-    spec = {"data": {"values": data}, "width": WIDTH - 60, "height": {"step": 24}, "layer": layers}
-    return Chart(
-        f"{rows[0].name} by {label}",
-        f"Dots with {rows[0].level:.0%} intervals; the dashed line is the overall figure."
-        if rows[0].level
-        else "The dashed line is the overall figure.",
-        draw(spec),
-    )
+    if line is not None:
+        rule = {"type": "rule", "color": MUTED, "strokeDash": [3, 3]}
+        layers.insert(0, {"data": {"values": [{"v": line}]}, "mark": rule, "encoding": {"x": {**x, "field": "v"}}})
+    return draw({"data": {"values": data}, "width": WIDTH, "height": {"step": 24}, "layer": layers})
 
 
-def crossed(rows: Sequence[Figure]) -> Chart:
+def crossed(rows: Sequence[Figure], where: Mapping[str, str]) -> Chart:
     """Two labels crossed, as a heat map with the value and the number of items in each cell."""
-    down, across = rows[0].labels
-    values = [percent(row, row.value) for row in rows if row.value is not None]
+    # The label of fewer values goes across, where names need room.
+    sizes = {label: len({row.labels[label] for row in rows}) for label in rows[0].labels}
+    across, down = sorted(sizes, key=lambda label: (sizes[label], label))
+    values = [percent(row, row.value) or 0.0 for row in rows]
     data = [
         {
             "down": row.labels[down], "across": row.labels[across], "value": percent(row, row.value),
-            "text": row.text(row.value), "n": f"n={row.denominator:,}", "href": samples_link(row.task, row.labels),
+            "text": row.text(row.value), "n": f"n={row.denominator:,}", "href": samples_link(row.task, {**where, **row.labels}),
         }
         for row in rows
     ]  # fmt: skip
@@ -153,7 +170,7 @@ def crossed(rows: Sequence[Figure]) -> Chart:
         "y": {"field": "down", "type": "nominal", "sort": None, "title": None},
         "x": {
             "field": "across", "type": "nominal", "sort": None, "title": None,
-            "axis": {"orient": "top", "labelAngle": 0, "labelLimit": 90},
+            "axis": {"orient": "top", "labelAngle": 0, "labelLimit": 110},
         },
     }  # fmt: skip
     top = max(values, default=1.0) or 1.0
@@ -164,7 +181,7 @@ def crossed(rows: Sequence[Figure]) -> Chart:
                 **place,
                 "fillOpacity": {
                     "field": "value", "type": "quantitative", "legend": None,
-                    "scale": {"domain": [min(0.0, *values) if values else 0.0, top], "range": [0.04, 0.62]},
+                    "scale": {"domain": [min(0.0, *values), top], "range": [0.04, 0.62]},
                 },
                 "href": {"field": "href"},
             },
@@ -177,14 +194,20 @@ def crossed(rows: Sequence[Figure]) -> Chart:
     ]  # fmt: skip
     columns = len({d["across"] for d in data})
     spec = {
-        "data": {"values": data}, "width": {"step": max(56, min(92, 460 // columns))}, "height": {"step": 36},
+        "data": {"values": data}, "width": {"step": max(64, min(104, 520 // columns))}, "height": {"step": 36},
         "layer": layers, "config": {**_CONFIG, "scale": {"rectBandPaddingInner": 0.06}},
     }  # fmt: skip
-    return Chart(f"{rows[0].name}: {down} × {across}", "Darker is higher; follow a cell to its samples.", draw(spec))
+    return Chart(
+        f"{rows[0].name}: {down} × {across}",
+        "Darker is higher; follow a cell to its samples.",
+        draw(spec),
+        rows[0].name,
+    )
 
 
-def _scale(highs: Sequence[float | None], figure: Figure) -> Spec:
-    top = max((value for value in highs if value is not None), default=1.0)
+def axis_scale(tops: Sequence[float], figure: Figure) -> Spec:
+    """Returns the scale of an axis that starts at zero and ends above the highest value."""
+    top = max(tops, default=1.0)
     if figure.unit in ("fraction", "percent"):
         return {"domain": [0, min(100, 10 * math.ceil(top / 10 + 0.01))], "nice": False}
     return {"zero": True}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,19 +13,26 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from orchestrator.report.charts import Chart, by_label, crossed
+from orchestrator.report.charts import Chart, by_label, by_task, crossed
 from orchestrator.report.figures import Figure, accounting, counts, figures, overall, slices
+from orchestrator.report.published import tables
 from orchestrator.report.run import OUTCOMES, Run
 from orchestrator.report.samples import Packed, outcomes, pack
 
 _TEMPLATES = Path(__file__).with_name("templates")
+_SHOWN_ELSEWHERE = ("model", "model_name", "model_revision", "rules")
 _MOST_ROWS = 48
+_MOST_TASKS = 80
 
 
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["commas"] = lambda number: f"{number:,}"
     return environment
@@ -72,12 +79,14 @@ class Problem:
     message: str
 
 
-def render(run: Run, *, embed: bool = False) -> str:
+def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run | None = None) -> str:
     """Returns a run's page.
 
     Args:
         run: The run, complete or not.
         embed: Whether images are put into the page.
+        published: Whether published figures stand beside the run's own.
+        blind: The same run without images, whose figures stand beside the run's own.
     """
     found, packed = list(figures(run.tasks)), pack(run)
     total = counts(run.tasks) if run.tasks else _so_far(run, packed)
@@ -92,8 +101,10 @@ def render(run: Run, *, embed: bool = False) -> str:
         bar=_bar(total),
         problems=_problems(packed),
         model=_model(run),
-        asked=_asked(run),
-        charts=_charts(found),
+        asked=_asked(run, packed.rules),
+        topics=_topics(_charts(run, found) + packed.diagnostics.charts(found)),
+        published=tables(list(run.tasks), found) if published else [],
+        blind={(f.task, f.name): f for f in overall(figures(blind.tasks))} if blind else {},
         packed=packed,
         images=_embedded(run, packed) if embed else {},
     )
@@ -128,7 +139,10 @@ def _model(run: Run) -> list[tuple[str, str]]:
         ("Served by", model.get("server_version", "")),
         ("Number format", model.get("compute_dtype", "")),
         ("Context", f"{int(model['max_context_tokens']):,} tokens" if model.get("max_context_tokens") else ""),
-        ("Can", ", ".join(c.removeprefix("CAPABILITY_").replace("_", " ").lower() for c in model.get("capabilities", ()))),
+        (
+            "Can",
+            ", ".join(c.removeprefix("CAPABILITY_").replace("_", " ").lower() for c in model.get("capabilities", ())),
+        ),
         ("Chat template", str(model.get("chat_template_sha256", ""))[:12]),
         *((name.replace("_", " ").capitalize(), str(value)) for name, value in (model.get("properties") or {}).items()),
         ("Replicas", ", ".join(map(str, run.manifest.get("replicas", ())))),
@@ -136,17 +150,22 @@ def _model(run: Run) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in known if value]
 
 
-def _asked(run: Run) -> list[tuple[str, str]]:
+def _capability(name: str) -> str:
+    return name.removeprefix("CAPABILITY_").replace("_", " ").lower()
+
+
+def _asked(run: Run, used: Iterable[str]) -> list[tuple[str, str]]:
     identity = dict(run.identity)
     command = run.manifest.get("command", "")
     rows = [("Command", command if isinstance(command, str) else " ".join(map(str, command)))]
     for name in ("tasks", "method", "data"):
         if name in identity:
             rows.append((name.capitalize(), _words(identity.pop(name))))
-    skip = {"model_name", "model_revision", "rules"}
-    rows += [(n.replace("_", " ").capitalize(), _words(v)) for n, v in identity.items() if n not in skip and v not in (None, False, "", [], {})]
+    for name, value in identity.items():
+        if name not in _SHOWN_ELSEWHERE and value not in (None, False, "", [], {}):
+            rows.append((name.replace("_", " ").capitalize(), _words(value)))
     rules = run.manifest.get("rules") or {}
-    rows.append(("Rules", ", ".join(f"{name} {str(digest)[:8]}" for name, digest in rules.items())))
+    rows.append(("Rules", ", ".join(f"{name} {str(rules.get(name, ''))[:8]}".strip() for name in sorted(used))))
     rows.append(("Versions", _words(run.manifest.get("versions", {}))))
     rows.append(("Begun", str(run.manifest.get("created", ""))))
     return [(name, value) for name, value in rows if value]
@@ -154,29 +173,54 @@ def _asked(run: Run) -> list[tuple[str, str]]:
 
 def _words(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}: {_words(inner)}" if isinstance(inner, Mapping) else f"{name} {_words(inner)}" for name, inner in value.items())
+        return ", ".join(
+            f"{name}: {_words(inner)}" if isinstance(inner, Mapping) else f"{name} {_words(inner)}"
+            for name, inner in value.items()
+        )
     if isinstance(value, list | tuple):
         return ", ".join(map(_words, value))
     text = str(value)
     return text[:12] if len(text) == 64 and all(c in "0123456789abcdef" for c in text) else text
 
 
-def _charts(found: list[Figure]) -> list[Chart]:
+def _charts(run: Run, found: list[Figure]) -> list[Chart]:
     totals = {(figure.task, figure.name): figure for figure in overall(found)}
     charts: list[Chart] = []
+    by_name: dict[str, list[Figure]] = {}
+    for figure in totals.values():
+        by_name.setdefault(figure.name, []).append(figure)
+    charts += [by_task(name, rows) for name, rows in by_name.items() if 2 < len(rows) <= _MOST_TASKS]
     for (task, name, labels), rows in slices(found).items():
         if len(labels) == 1 and 1 < len(rows) <= _MOST_ROWS:
-            charts.append(by_label(rows, totals.get((task, name))))
+            charts.append(by_label(rows, totals.get((task, name)), _where(run, task, name)))
         elif len(labels) == 2 and len(rows) > 1:
-            charts.append(crossed(rows))
+            charts.append(crossed(rows, _where(run, task, name)))
     return charts
+
+
+def _where(run: Run, task: str, name: str) -> dict[str, str]:
+    """Returns the labels that a figure's items all have, as far as one value each tells it."""
+    for spec in run.specs(task):
+        if spec.get("name") == name:
+            allowed = {label: found.get("values", ()) for label, found in (spec.get("where") or {}).items()}
+            return {label: values[0] for label, values in allowed.items() if len(values) == 1}
+    return {}
+
+
+def _topics(charts: list[Chart]) -> list[tuple[str, list[Chart]]]:
+    """Returns the charts by what they belong to: the run as a whole after the first figure."""
+    topics: dict[str, list[Chart]] = {}
+    for chart in charts:
+        topics.setdefault(chart.topic, []).append(chart)
+    whole = topics.pop("", [])
+    found = list(topics.items())
+    return found[:1] + ([("The run", whole)] if whole else []) + found[1:]
 
 
 def _embedded(run: Run, packed: Packed) -> dict[str, str]:
     images = {}
     for name, media_type in packed.images.items():
-        path = run.path / "images" / Path(name).name
-        if path.is_file():
+        if path := run.image(name):
             kind = media_type if media_type.startswith("image/") else "application/octet-stream"
             images[name] = f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
     return images

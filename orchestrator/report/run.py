@@ -7,7 +7,7 @@ in the order of its keys, one item at a time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,9 +15,12 @@ from typing import Any
 
 import click
 import orjson
+
 from lynceus.outcomes import Outcome
 
 OUTCOMES = tuple(str(outcome) for outcome in Outcome)
+
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 STEP = "step"
 """What stands in place of an outcome where a turn only prepared another and is not scored."""
@@ -113,24 +116,40 @@ class Run:
         return sorted(self.offsets.keys() | self.verdicts.keys(), key=natural)
 
     def __iter__(self) -> Iterator[Item]:
+        return self.read(self.keys)
+
+    def read(self, keys: Iterable[str]) -> Iterator[Item]:
+        """Yields the items of some keys, in the order given."""
         path = self.path / "responses.jsonl"
         if not path.exists():
-            for key in self.keys:
-                yield Item(key, {}, self.verdicts[key])
+            for key in keys:
+                yield Item(key, {}, self.verdicts.get(key, {}))
             return
         with path.open("rb") as file:
-            for key in self.keys:
+            for key in keys:
                 response: dict[str, Any] = {}
                 if key in self.offsets:
                     file.seek(self.offsets[key])
                     response = orjson.loads(file.readline())
                 yield Item(key, response, self.verdicts.get(key, {}))
 
+    def image(self, name: str) -> Path | None:
+        """Returns the file of an image of the run, None where there is none of that name."""
+        if not _SHA256.fullmatch(name):
+            return None
+        path = self.path / "images" / name
+        return path if path.is_file() else None
+
     @property
     def identity(self) -> Mapping[str, Any]:
         """What makes two runs the same run."""
         identity: Mapping[str, Any] = self.manifest.get("identity", {})
         return identity
+
+    def specs(self, task: str) -> Sequence[Mapping[str, Any]]:
+        """Returns the metrics asked for of a task (lynceus.scorer.v1.MetricSpec), where the manifest has them."""
+        found: Sequence[Mapping[str, Any]] = (self.manifest.get("metrics") or {}).get(task, ())
+        return found
 
     @property
     def model(self) -> Mapping[str, Any]:

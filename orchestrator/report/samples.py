@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from orchestrator.report.diagnostics import Diagnostics
 from orchestrator.report.run import OUTCOMES, STEP, Item, Run
 
 CHUNK = 100
@@ -28,15 +29,6 @@ _SHOWN = (*OUTCOMES, STEP, PENDING)
 _SNIPPET = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """One answered call: seconds since the epoch when it began, seconds it took, who answered."""
-
-    started: str
-    seconds: float
-    replica: str
-
-
 @dataclass(slots=True)
 class Packed:
     """A run's items as a page holds them, and what was learnt on the way.
@@ -46,7 +38,8 @@ class Packed:
         chunks: The packed chunks.
         images: Names of the images shown, with their media types.
         problems: How often each (outcome, reason) other than scored occurs, with one message.
-        timings: The answered calls.
+        rules: The rules that read the answers.
+        diagnostics: What the charts need that no figure has.
         items: How many there are.
     """
 
@@ -54,7 +47,8 @@ class Packed:
     chunks: list[str] = field(default_factory=list)
     images: dict[str, str] = field(default_factory=dict)
     problems: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
-    timings: list[Timing] = field(default_factory=list)
+    rules: set[str] = field(default_factory=set)
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
     items: int = 0
 
 
@@ -128,14 +122,9 @@ def _learn(packed: Packed, item: Item, outcome: str, reason: str) -> None:
     if outcome in OUTCOMES and outcome != "scored":
         message = (item.response.get("error") or {}).get("message") or item.verdict.get("detail") or ""
         packed.problems.setdefault((outcome, reason), [0, message])[0] += 1
-    if "response" in item.response and "seconds" in item.response:
-        packed.timings.append(
-            Timing(
-                str(item.response.get("started", "")),
-                float(item.response["seconds"]),
-                str(item.response.get("replica", "")),
-            )
-        )
+    packed.diagnostics.add(item)
+    if rule := item.verdict.get("rule") or item.scoring.get("rule"):
+        packed.rules.add(str(rule))
     for message in (item.response.get("request") or {}).get("messages", ()):
         _images(packed, message.get("parts", ()))
     _images(packed, (item.response.get("response") or {}).get("parts", ()))

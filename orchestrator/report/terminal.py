@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich import box
@@ -11,6 +12,8 @@ from rich.text import Text
 
 from orchestrator.report.figures import Figure, accounting, counts, figures, overall, slices
 from orchestrator.report.run import open_run
+
+_MOST_VALUES = 24
 
 NARROW = 76
 """Below this width the table keeps the value, its interval and what it was divided by."""
@@ -35,9 +38,11 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text.assemble((task, "bold"), ("  " + opened.model_name, "dim")))
         mine = [figure for figure in overall(found) if figure.task == task]
         console.print(_table(mine, console.width < NARROW))
-        for (owner, name, labels), rows in tables.items():
-            if owner == task and len(labels) == 1 and len(rows) <= 12 and console.width >= NARROW:
-                console.print(_slices(name, labels[0], rows, console.width))
+        if console.width >= NARROW:
+            for label, rows in _by_label(task, tables).items():
+                if len(rows) <= _MOST_VALUES:
+                    console.print(_slices(label, rows, console.width))
+                    console.print()
         console.print(_accounting(counts({task: result})))
     console.print()
 
@@ -68,15 +73,39 @@ def _value(row: Figure) -> Text:
     return Text.assemble((row.text(row.value), "bold"), " ", (f"{row.interval:>12}", "dim"))
 
 
-def _slices(name: str, label: str, rows: list[Figure], width: int) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(width=min(34, width // 3), no_wrap=True, overflow="ellipsis")
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(justify="right", no_wrap=True, style="dim")
-    table.add_row(Text(f"{name} by {label}", "dim"), "", "")
-    for row in rows:
-        table.add_row(Text("  " + row.slice), _value(row), f"{row.denominator:,}")
+def _by_label(
+    task: str, tables: Mapping[tuple[str, str, tuple[str, ...]], list[Figure]]
+) -> dict[str, dict[str, dict[str, Figure]]]:
+    """Returns a task's figures by label, by the label's value and by name."""
+    found: dict[str, dict[str, dict[str, Figure]]] = {}
+    for (owner, name, labels), rows in tables.items():
+        if owner == task and len(labels) == 1:
+            for row in rows:
+                found.setdefault(labels[0], {}).setdefault(row.slice, {})[name] = row
+    return found
+
+
+def _slices(label: str, rows: Mapping[str, Mapping[str, Figure]], width: int) -> Table:
+    names = list(dict.fromkeys(name for row in rows.values() for name in row))
+    # A single figure leaves room for its interval, and so do two on a wide terminal.
+    intervals = len(names) <= max(1, (width - 40) // 34)
+    shown = names[: max(1, (width - 40) // 12)]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", show_edge=False)
+    table.add_column(f"by {label}", min_width=24, overflow="fold")
+    table.add_column("n", justify="right", no_wrap=True, style="dim")
+    for name in shown:
+        table.add_column(name, justify="right", no_wrap=True)
+    for value, row in rows.items():
+        sizes = sorted({figure.denominator for figure in row.values()})
+        cells = [_cell(row.get(name), intervals) for name in shown]
+        table.add_row(Text(value or "–"), "–".join(f"{size:,}" for size in sizes), *cells)
     return table
+
+
+def _cell(figure: Figure | None, interval: bool) -> Text:
+    if figure is None:
+        return Text("")
+    return _value(figure) if interval else Text(figure.text(figure.value))
 
 
 _COLOURS = {"failed": "red", "rejected": "yellow", "unjudged": "yellow", "unparsed": "yellow"}

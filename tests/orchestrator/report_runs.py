@@ -29,6 +29,9 @@ ANSWERS = (
 )
 
 
+QUESTION = "You are given a puzzle.\nPlease choose the panel that completes it (1-4).\nChoose from 1, 2, 3, 4."
+
+
 class Writer:
     """Writes one run folder, item by item."""
 
@@ -38,7 +41,8 @@ class Writer:
         self.verdicts: list[dict[str, Any]] = []
         self.identity = {
             "tasks": ["marvel"], "method": "generate", "seed": seed, "model_name": model, "model_revision": "4b825dc6",
-            "data": {"marvel": {"origin": "marvel.parquet", "digest": "9f2c" * 16}}, "rules": {"choice_number": "ab" * 32},
+            "data": {"marvel": {"origin": "marvel.parquet", "digest": "9f2c" * 16}},
+            "rules": {"choice_number": "ab" * 32},
             "parity": False, "limit": None, **identity,
         }  # fmt: skip
         (path / "images").mkdir(parents=True, exist_ok=True)
@@ -116,12 +120,15 @@ class Writer:
         }  # fmt: skip
         (self.path / "manifest.json").write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
         if complete:
-            tasks = {
-                task: {"counts": tally(v for v in self.verdicts if v["task"] == task),
-                       "figures": (figures or {}).get(task) or [accuracy("accuracy", [v for v in self.verdicts if v["task"] == task])]}
-                for task in dict.fromkeys(v["task"] for v in self.verdicts)
-            }  # fmt: skip
-            results = {"tasks": tasks, "model": {"model_name": self.model, "model_revision": "4b825dc6"}, "manifest_sha256": digest}
+            tasks = {}
+            for task in dict.fromkeys(v["task"] for v in self.verdicts):
+                mine = [v for v in self.verdicts if v["task"] == task]
+                tasks[task] = {
+                    "counts": tally(mine),
+                    "figures": (figures or {}).get(task) or [accuracy("accuracy", mine)],
+                }
+            model = {"model_name": self.model, "model_revision": "4b825dc6"}
+            results = {"tasks": tasks, "model": model, "manifest_sha256": digest}
             (self.path / "results.json").write_bytes(orjson.dumps(results))
         return self.path
 
@@ -134,7 +141,10 @@ def tally(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 def accuracy(name: str, verdicts: list[dict[str, Any]], labels: Mapping[str, str] | None = None) -> dict[str, Any]:
     """One figure over verdicts."""
-    right, answered = sum(v.get("score", 0) for v in verdicts), [v for v in verdicts if v["outcome"] in ("scored", "unparsed")]
+    right, answered = (
+        sum(v.get("score", 0) for v in verdicts),
+        [v for v in verdicts if v["outcome"] in ("scored", "unparsed")],
+    )
     interval = binomtest(int(right), len(verdicts)).proportion_ci(method="wilson")
     return {
         "name": name, "metric": "accuracy", "labels": dict(labels or {}), "value": right / len(verdicts),
@@ -184,16 +194,22 @@ def marvel_run(
         pattern, configuration = cells[number % len(cells)]
         target, key = str(fixed.randint(1, 4)), f"marvel/{number}:avr"
         common: dict[str, Any] = {
-            "parts": [writer.image(puzzle(number)), {"text": "You are given a puzzle.\nPlease choose the panel that completes it (1-4).\nChoose from 1, 2, 3, 4."}],
+            "parts": [writer.image(puzzle(number)), {"text": QUESTION}],
             "targets": [target], "labels": {"pattern": pattern, "configuration": configuration, "question": "avr"},
-            "group": str(number), "replica": f"10.0.0.{7 + number % 2}:50051", "seconds": 0.1 + luck.expovariate(6) * (1 + number % 2),
+            "group": str(number), "replica": f"10.0.0.{7 + number % 2}:50051",
+            "seconds": 0.1 + luck.expovariate(6) * (1 + number % 2),
             "started": f"2026-01-31T09:{number // 60 % 60:02d}:{number % 60:02d}.000Z",
         }  # fmt: skip
         if number % 37 == 0:
-            writer.item(key, outcome="rejected", error={"code": "OUT_OF_RANGE", "reason": "context_overflow",
-                        "message": "4,211 tokens, 4,096 fit"}, verdict={"reason": "context_overflow"}, **common)  # fmt: skip
+            error = {"code": "OUT_OF_RANGE", "reason": "context_overflow", "message": "4,211 tokens, 4,096 fit"}
+            writer.item(key, outcome="rejected", error=error, verdict={"reason": "context_overflow"}, **common)
         elif number % 41 == 0:
-            writer.item(key, outcome="failed", error={"code": "UNAVAILABLE", "reason": "", "message": "connection lost"}, **common)
+            writer.item(
+                key,
+                outcome="failed",
+                error={"code": "UNAVAILABLE", "reason": "", "message": "connection lost"},
+                **common,
+            )
         elif number % 13 == 0:
             writer.item(key, outcome="unparsed", score=0.0, answer="It cannot be determined from the image.",
                         verdict={"reason": "no_choice"}, **common)  # fmt: skip
@@ -204,7 +220,8 @@ def marvel_run(
             said = target if luck.random() < skill else luck.choice("1234")
             template = ANSWERS[number % len(ANSWERS)]
             start = template.index("{0}")
-            writer.item(key, answer=template.format(said), score=float(said == target),
-                        verdict={"extracted": said, "span": {"start": start, "end": start + 1} if start else {"end": 1}}, **common)  # fmt: skip
+            span = {"start": start, "end": start + 1} if start else {"end": 1}
+            verdict = {"extracted": said, "span": span}
+            writer.item(key, answer=template.format(said), score=float(said == target), verdict=verdict, **common)
     figures = {"marvel": sliced("AVR", writer.verdicts, ("pattern",), ("configuration",), ("pattern", "configuration"))}
     return writer.close(figures)

@@ -350,12 +350,15 @@
 
   function likelihoods(continuations, scores, options, targets, extracted) {
     const body = el("tbody");
+    // Targets name options by their texts, their letters or their places from 0: see the rule `likelihood`.
+    const letters = options.map((_, at) => String.fromCharCode(65 + at)), places = options.map((_, at) => String(at));
+    const names = [options, letters, places].find((names) => targets.every((target) => names.includes(target))) || options;
     const best = Math.max(...scores.map((score) => Number(score.logprob || 0)));
     scores.forEach((score, at) => {
       const option = options[at] || "", sum = Number(score.logprob || 0), count = Number(score.token_count || 1);
-      const right = targets.includes(option) || targets.includes(String(at + 1)) || targets.includes(continuations[at]);
+      const right = targets.includes(names[at]);
       body.append(el("tr", {}, el("td", {}, el("code", {}, continuations[at] || option)), el("td", { class: "number" }, sum.toFixed(3)), el("td", { class: "number" }, (sum / count).toFixed(3)), el("td", { class: "number" }, String(count)),
-        el("td", {}, [sum === best ? "highest sum" : "", score.is_greedy ? "greedy" : "", right ? "target" : "", extracted !== undefined && (extracted === option || extracted === String(at + 1)) ? "chosen" : ""].filter(Boolean).join(", "))));
+        el("td", {}, [sum === best ? "highest sum" : "", score.is_greedy ? "greedy" : "", right ? "target" : "", extracted !== undefined && extracted === names[at] ? "chosen" : ""].filter(Boolean).join(", "))));
     });
     const head = el("tr", {}, ...["Continuation", "log p, sum", "per token", "tokens", ""].map((name, at) => el("th", { scope: "col", class: at && at < 4 ? "number" : "" }, name)));
     return el("table", { class: "likelihoods" }, el("thead", {}, head), body);

@@ -1,0 +1,62 @@
+"""`orchestrator compare`: runs beside each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import orjson
+from rich.console import Console
+
+GATE_FAILED = 4
+"""Exit code where a condition of the gate is not met."""
+
+_RUN = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=_RUN)
+@click.option(
+    "--gate",
+    "gate_text",
+    metavar="CONDITIONS",
+    help="Conditions to meet, for example 'acc>=0.6,no_regression'; exit code 4 where one is not.",
+)
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the comparison, flips included, as a page.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@click.option(
+    "--flips",
+    default=3,
+    show_default=True,
+    type=click.IntRange(0),
+    help="How many items to print that became worse, and as many that became better.",
+)
+@click.option("--html-flips", default=200, show_default=True, type=click.IntRange(0), help="The same for the page.")
+def command(
+    runs: tuple[Path, ...], gate_text: str | None, html: Path | None, as_json: bool, flips: int, html_flips: int
+) -> None:
+    """Compare RUNS, the first being what the others are held against.
+
+    Items are paired by key. One run alone can be held against a --gate.
+    """
+    from orchestrator.compare import gate, page, result, terminal
+
+    if len(runs) < 2 and not gate_text:
+        raise click.UsageError("give two runs or more, or one run and a --gate")
+    conditions = gate.parse(gate_text) if gate_text else []
+    found = result.compare(runs, conditions, max(flips, html_flips if html else 0))
+    if as_json:
+        click.echo(orjson.dumps(found.as_json(), option=orjson.OPT_INDENT_2))
+    else:
+        terminal.show(found, Console(), flips)
+    if html:
+        try:
+            html.write_text(page.render(found, html.parent), encoding="utf-8")
+        except OSError as error:
+            raise click.UsageError(f"--html: {html} cannot be written: {error.strerror}") from error
+    if not found.passed:
+        raise SystemExit(GATE_FAILED)

@@ -1,0 +1,141 @@
+"""`orchestrator report`: runs as pages, tables and files for other tools."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+import orjson
+
+if TYPE_CHECKING:
+    from orchestrator.report.run import Run
+
+FORMATS = {
+    "html": "a page for people, report.html in each run (the default)",
+    "terminal": "the results table",
+    "md": "the figures as Markdown tables",
+    "latex": "the figures as LaTeX tables (booktabs)",
+    "json": "the results of all runs",
+    "csv": "every item, one row each",
+    "parquet": "every item, one row each; needs --output",
+    "lmms-eval": "the layout that lmms-eval writes; --output is a folder",
+    "inspect": "Inspect AI logs for `inspect view`; --output is a folder",
+}
+
+_RUN = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.command(
+    help="Report RUNS.\n\n\b\nFormats:\n" + "\n".join(f"  {name:10} {what}" for name, what in FORMATS.items())
+)
+@click.argument("runs", nargs=-1, required=True, type=_RUN)
+@click.option(
+    "--format", "form", type=click.Choice(list(FORMATS)), default="html", show_default=True, help="See above."
+)
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="File or folder to write; by default the run or standard output."
+)
+@click.option("--embed", is_flag=True, help="Put the images into the page or log, so that it can be sent alone.")
+@click.option(
+    "--compare-published", is_flag=True, help="Show published figures beside these, where the benchmark has them."
+)
+@click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
+def command(
+    runs: tuple[Path, ...], form: str, output: Path | None, embed: bool, compare_published: bool, as_json: bool
+) -> None:
+    """Report runs; the help is above."""
+    from orchestrator.report.run import open_run
+
+    form = "json" if as_json else form
+    opened = [open_run(run) for run in runs]
+    try:
+        if form == "html":
+            _html(opened, output, embed, compare_published)
+        else:
+            _other(form, opened, output, embed)
+    except BrokenPipeError:
+        # The reader, `head` for example, has what it wanted.
+        sys.stderr.close()
+    except OSError as error:
+        raise click.UsageError(f"{error.filename or output} cannot be written: {error.strerror}") from error
+
+
+def _html(runs: Sequence[Run], output: Path | None, embed: bool, published: bool) -> None:
+    from orchestrator.report import page, write_report
+    from orchestrator.report.blind import twin
+
+    if output and len(runs) > 1:
+        raise click.UsageError("--output takes one run: without it each run gets its own report.html")
+    for run in runs:
+        other = twin(run, runs)
+        if output:
+            if not embed and output.resolve().parent != run.path.resolve():
+                click.echo(f"{output} will not find its images, which are in {run.path}: add --embed", err=True)
+            output.write_text(page.render(run, embed=embed, published=published, blind=other), encoding="utf-8")
+            click.echo(output)
+        else:
+            click.echo(write_report(run.path, embed=embed, published=published, blind=other))
+
+
+def _other(form: str, runs: Sequence[Run], output: Path | None, embed: bool) -> None:
+    if form in ("parquet", "inspect", "lmms-eval") and output is None:
+        raise click.UsageError(f"--format {form} needs --output")
+    if form == "terminal":
+        from rich.console import Console
+
+        from orchestrator.report.terminal import print_results
+
+        for run in runs:
+            print_results(run.path, Console())
+    elif form in ("md", "latex"):
+        from orchestrator.report.formats import tables
+
+        with _text(output) as file:
+            file.write(tables.markdown(runs) if form == "md" else tables.latex(runs))
+    elif form == "json":
+        found = [
+            {"run": run.name, "path": str(run.path), "manifest": run.manifest, "results": run.results} for run in runs
+        ]
+        with _text(output) as file:
+            file.write(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode() + "\n")
+    elif form == "csv":
+        from orchestrator.report.formats import items
+
+        with _text(output) as file:
+            items.write_csv(runs, file)
+    elif output:
+        _files(form, runs, output, embed)
+
+
+def _files(form: str, runs: Sequence[Run], output: Path, embed: bool) -> None:
+    if form == "parquet":
+        from orchestrator.report.formats import items
+
+        items.write_parquet(runs, output)
+        click.echo(output)
+    elif form == "inspect":
+        from orchestrator.report.formats import inspect
+
+        for run in runs:
+            for path in inspect.write(run, output, embed=embed):
+                click.echo(path)
+    else:
+        from orchestrator.report.formats import lmms_eval
+
+        for run in runs:
+            for path in lmms_eval.write(run, output):
+                click.echo(path)
+
+
+@contextmanager
+def _text(output: Path | None) -> Iterator[TextIO]:
+    if output is None:
+        yield sys.stdout
+    else:
+        # newline="" as the csv module asks; everything else writes its own line ends anyway.
+        with output.open("w", encoding="utf-8", newline="") as file:
+            yield file

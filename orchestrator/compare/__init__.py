@@ -1,0 +1,1 @@
+"""Two or more runs beside each other: paired tests, flips, ranks and gates."""

@@ -1,0 +1,167 @@
+"""Quality gates: `acc>=0.6,no_regression`, conditions that a run has to meet.
+
+    gate      := condition ("," condition)*
+    condition := "no_regression" | figure operator number ["%"]
+    figure    := [task "/"] name ["[" label "=" value ("," label "=" value)* "]"] ["." part]
+    part      := "low" | "high" | "answered"
+    operator  := ">=" | "<=" | ">" | "<"
+
+`name` is a figure's name in any case, a metric's name or the start of one (`acc`), or an outcome
+(`failed`, `unparsed`...: its share of what was planned). Where it fits several figures, all of
+them have to meet the condition.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import click
+
+from orchestrator.compare.statistics import Paired
+from orchestrator.report.figures import Figure, counts, figures
+from orchestrator.report.run import OUTCOMES, Run
+
+NO_REGRESSION = "no_regression"
+
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
+}  # fmt: skip
+_CONDITION = re.compile(
+    r"""\s*(?:(?P<task>[\w.-]+)/)?
+        (?P<name>[^\[\]<>=/]+?)
+        (?:\[(?P<labels>[^\[\]]+)\])?
+        (?:\.(?P<part>low|high|answered))?
+        \s*(?P<operator>>=|<=|>|<)\s*
+        (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?P<percent>\s*%)?\s*""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of a gate; `text` is as the user wrote it, `name` is `NO_REGRESSION` for that one."""
+
+    text: str
+    name: str
+    task: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    part: str = ""
+    operator: str = ">="
+    number: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a condition came to for one figure."""
+
+    condition: str
+    run: str
+    what: str
+    passed: bool
+
+
+def parse(text: str) -> list[Condition]:
+    """Reads a gate.
+
+    Raises:
+        click.UsageError: It is none; the message names the condition.
+    """
+    # Commas inside brackets separate labels, not conditions.
+    return [_condition(part.strip()) for part in re.split(r",(?![^\[]*\])", text)]
+
+
+def _condition(text: str) -> Condition:
+    if text == NO_REGRESSION:
+        return Condition(text, NO_REGRESSION)
+    found = _CONDITION.fullmatch(text)
+    if not found:
+        raise click.UsageError(
+            f"--gate: {text!r} is no condition: write NAME>=NUMBER, for example acc>=0.6 or failed<=1%, "
+            f"or {NO_REGRESSION}"
+        )
+    labels = []
+    for pair in (found["labels"] or "").split(",") if found["labels"] else ():
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(f"--gate: {pair!r} in {text!r} is no label: write [LABEL=VALUE]")
+        labels.append((name.strip(), value.strip()))
+    number = float(found["number"]) / (100 if found["percent"] else 1)
+    return Condition(
+        text, found["name"].strip(), found["task"] or "", tuple(labels), found["part"] or "", found["operator"], number
+    )
+
+
+def judge(conditions: Sequence[Condition], run: Run, pairs: Sequence[Paired] | None) -> list[Finding]:
+    """Holds a run against conditions.
+
+    Args:
+        conditions: What `parse` returned.
+        run: The run that has to meet them.
+        pairs: How it compares with the first run given; None where it is the only one.
+
+    Raises:
+        click.UsageError: A condition names nothing that the run has.
+    """
+    findings: list[Finding] = []
+    for condition in conditions:
+        if condition.name == NO_REGRESSION:
+            findings += _no_regression(run, pairs)
+        elif condition.name in OUTCOMES:
+            findings.append(_share(condition, run))
+        else:
+            findings += [_figure(condition, run, figure) for figure in _resolve(condition, run)]
+    return findings
+
+
+def _no_regression(run: Run, pairs: Sequence[Paired] | None) -> list[Finding]:
+    if not pairs:
+        raise click.UsageError(
+            f"--gate: {NO_REGRESSION} needs two runs with items in common: the one before, then {run.name}"
+        )
+    return [
+        Finding(
+            NO_REGRESSION, run.name, f"{pair.step}: {100 * pair.difference:+.1f} points, p {pair.adjusted:.2g} (Holm)",
+            not pair.regression,
+        )
+        for pair in pairs
+    ]  # fmt: skip
+
+
+def _share(condition: Condition, run: Run) -> Finding:
+    tasks = {name: found for name, found in run.tasks.items() if condition.task in ("", name)}
+    total = counts(tasks)
+    if not total["planned"]:
+        raise click.UsageError(f"--gate: {run.name} has no results{f' of {condition.task}' if condition.task else ''}")
+    share = total[condition.name] / total["planned"]
+    what = f"{total[condition.name]:,} of {total['planned']:,} {condition.name}"
+    return Finding(condition.text, run.name, what, _OPERATORS[condition.operator](share, condition.number))
+
+
+def _resolve(condition: Condition, run: Run) -> list[Figure]:
+    wanted, labels = condition.name.casefold(), dict(condition.labels)
+    found = [f for f in figures(run.tasks) if condition.task in ("", f.task) and f.labels == labels]
+    names = {id(figure): figure.name.casefold() for figure in found}
+    metrics = {id(figure): figure.metric.casefold() for figure in found}
+    for chosen in (
+        [figure for figure in found if names[id(figure)] == wanted],
+        [figure for figure in found if metrics[id(figure)] == wanted],
+        [figure for figure in found if metrics[id(figure)].startswith(wanted)],
+    ):
+        if chosen:
+            return chosen
+    known = ", ".join(dict.fromkeys(figure.name for figure in found)) or "none with these labels"
+    raise click.UsageError(f"--gate: {run.name} has no figure {condition.text!r} speaks of; it has {known}")
+
+
+def _figure(condition: Condition, run: Run, figure: Figure) -> Finding:
+    value = {"": figure.value, "low": figure.low, "high": figure.high, "answered": figure.answered}[condition.part]
+    # A gate speaks in fractions, whatever unit the figure is kept in.
+    comparable = None if value is None else value / (100 if figure.unit == "percent" else 1)
+    passed = comparable is not None and _OPERATORS[condition.operator](comparable, condition.number)
+    name = (
+        figure.name + (f" [{figure.slice}]" if figure.labels else "") + (f".{condition.part}" if condition.part else "")
+    )
+    return Finding(condition.text, run.name, f"{figure.task}: {name} is {figure.text(value)}{figure.suffix}", passed)

@@ -1,0 +1,138 @@
+"""A comparison as a whole: computed once, shown on a terminal, as a page or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orchestrator.compare import flips, gate, scores, statistics
+from orchestrator.report.run import Run, open_run
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """The first run against one of the others.
+
+    Attributes:
+        second: The other run.
+        warnings: Why the two are not comparable; empty where nothing speaks against it.
+        pairs: The paired tests, step by step.
+        gained: How many items the other run has better.
+        lost: How many it has worse.
+        flips: The items lost and gained, as many as were asked for.
+    """
+
+    second: Run
+    warnings: Sequence[str]
+    pairs: Sequence[statistics.Paired]
+    gained: int
+    lost: int
+    flips: Sequence[flips.Flip]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The places of all runs in one step, over the items that all have."""
+
+    step: scores.Step
+    items: int
+    places: Sequence[statistics.Place]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Several runs beside each other.
+
+    Attributes:
+        runs: The runs, the baseline first.
+        pairings: The baseline against each other run.
+        rankings: The leaderboard, step by step.
+        findings: What the gate came to, empty without one.
+    """
+
+    runs: Sequence[Run]
+    pairings: Sequence[Pairing]
+    rankings: Sequence[Ranking]
+    findings: Sequence[gate.Finding]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every condition of the gate is met."""
+        return all(finding.passed for finding in self.findings)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the comparison for machines."""
+        return {
+            "runs": [{"name": run.name, "path": str(run.path), "model": run.model_name} for run in self.runs],
+            "comparisons": [
+                {
+                    "first": self.runs[0].name,
+                    "second": pairing.second.name,
+                    "warnings": list(pairing.warnings),
+                    "pairs": [
+                        asdict(pair)
+                        | {"step": str(pair.step), "difference": pair.difference, "regression": pair.regression}
+                        for pair in pairing.pairs
+                    ],
+                    "flips": {"gained": pairing.gained, "lost": pairing.lost},
+                }
+                for pairing in self.pairings
+            ],
+            "leaderboard": [
+                {"step": str(found.step), "items": found.items, "places": [asdict(place) for place in found.places]}
+                for found in self.rankings
+            ],
+            "gate": {"passed": self.passed, "findings": [asdict(finding) for finding in self.findings]},
+        }  # fmt: skip
+
+
+def compare(paths: Sequence[Path], conditions: Sequence[gate.Condition] = (), most_flips: int = 100) -> Comparison:
+    """Compares runs: the first with each other, and all of them in a leaderboard.
+
+    With a single run only the gate is judged.
+
+    Raises:
+        click.UsageError: A folder is no run, the runs have nothing in common, or a condition
+            names nothing that a run has.
+    """
+    runs = _named([open_run(path) for path in paths])
+    read = [scores.read(run) for run in runs]
+    pairings = [_pairing(read[0], other, most_flips) for other in read[1:]]
+    rankings = []
+    if len(read) > 1:
+        rankings = [Ranking(step, *statistics.leaderboard(read, step)) for step in read[0].steps]
+    findings: list[gate.Finding] = []
+    if conditions:
+        if not pairings:
+            findings += gate.judge(conditions, runs[0], None)
+        for pairing in pairings:
+            findings += gate.judge(conditions, pairing.second, pairing.pairs)
+    return Comparison(runs, pairings, [ranking for ranking in rankings if ranking.items], findings)
+
+
+def _pairing(first: scores.Scores, second: scores.Scores, most_flips: int) -> Pairing:
+    pairs = statistics.compare(first, second)
+    if not pairs:
+        raise click.UsageError(
+            f"{first.run.name} and {second.run.name} have no scored item in common: "
+            f"{_tasks(first)} and {_tasks(second)}; compare runs of the same tasks"
+        )
+    found = flips.flips(first, second, most_flips)
+    return Pairing(second.run, scores.warnings(first, second), pairs, *flips.count(first, second), found)
+
+
+def _tasks(found: scores.Scores) -> str:
+    return ", ".join(sorted({step.task for step in found.steps})) or "nothing scored"
+
+
+def _named(runs: Sequence[Run]) -> list[Run]:
+    """Gives runs of the same folder name, say a/run and b/run, names that tell them apart."""
+    names = [run.name for run in runs]
+    return [
+        Run(run.path, run.manifest, run.results, str(run.path) if names.count(run.name) > 1 else run.name)
+        for run in runs
+    ]

@@ -1,0 +1,194 @@
+"""Paired tests and intervals. Everything is deterministic: the draws come from a fixed seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from orchestrator.compare.scores import Scores, Step, common
+
+Floats = NDArray[np.float64]
+DRAWS = 2000
+LEVEL = 0.95
+_SEED = 20260101
+_BATCH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """One step of two runs, over the items that both have.
+
+    Attributes:
+        step: What is compared.
+        items: How many items both have.
+        first: Mean score of the first run over them.
+        second: Mean score of the second.
+        low: Lower end of the interval of second - first (bootstrap over groups).
+        high: Upper end.
+        gained: Items that the second run has better.
+        lost: Items that the first run has better.
+        p: Two-sided p-value that neither is better.
+        test: How it was computed.
+        adjusted: `p` after Holm's correction over all steps compared.
+    """
+
+    step: Step
+    items: int
+    first: float
+    second: float
+    low: float
+    high: float
+    gained: int
+    lost: int
+    p: float
+    test: str
+    adjusted: float = 1.0
+
+    @property
+    def difference(self) -> float:
+        """Second minus first."""
+        return self.second - self.first
+
+    @property
+    def regression(self) -> bool:
+        """Whether the second run is worse beyond chance, at 5 % over all steps."""
+        return self.difference < 0 and self.adjusted < 0.05
+
+
+def compare(first: Scores, second: Scores) -> list[Paired]:
+    """Compares two runs step by step, in the first run's order."""
+    found = [_paired(first, second, step) for step in first.steps if common([first, second], step)]
+    adjusted = holm([pair.p for pair in found])
+    return [replace(pair, adjusted=p) for pair, p in zip(found, adjusted, strict=True)]
+
+
+def _paired(first: Scores, second: Scores, step: Step) -> Paired:
+    keys = common([first, second], step)
+    one = np.array([first.steps[step][key].score for key in keys])
+    other = np.array([second.steps[step][key].score for key in keys])
+    groups = [first.steps[step][key].group for key in keys]
+    sums, sizes = clusters(np.stack([one, other]), groups)
+    low, high = np.quantile(_differences(sums, sizes), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    gained, lost = int((other > one).sum()), int((other < one).sum())
+    binary = bool(np.isin(one, (0.0, 1.0)).all() and np.isin(other, (0.0, 1.0)).all())
+    p = mcnemar(gained, lost) if binary else sign_flip(sums[1] - sums[0])
+    test = "McNemar exact" if binary else f"sign-flip permutation, {DRAWS} draws"
+    return Paired(
+        step, len(keys), float(one.mean()), float(other.mean()), float(low), float(high), gained, lost, p, test
+    )
+
+
+def mcnemar(gained: int, lost: int) -> float:
+    """Returns the exact two-sided p-value of McNemar's test: a fair coin over the discordant pairs."""
+    if gained + lost == 0:
+        return 1.0
+    return float(stats.binomtest(gained, gained + lost, 0.5).pvalue)
+
+
+def sign_flip(differences: Floats) -> float:
+    """Returns the two-sided p-value of a permutation test: each cluster's difference may have either sign."""
+    seen = abs(differences.sum())
+    if seen == 0:
+        return 1.0
+    rng = np.random.default_rng(_SEED)
+    as_large = 0
+    for _ in range(DRAWS // _BATCH):
+        signs = rng.choice((-1.0, 1.0), size=(_BATCH, len(differences)))
+        as_large += int((np.abs(signs @ differences) >= seen - 1e-12).sum())
+    return (as_large + 1) / (DRAWS + 1)
+
+
+def clusters(scores: Floats, groups: Sequence[str]) -> tuple[Floats, Floats]:
+    """Sums scores by group.
+
+    Args:
+        scores: Runs x items.
+        groups: The group of each item.
+
+    Returns:
+        Runs x groups sums, and the number of items of each group.
+    """
+    _, codes = np.unique(groups, return_inverse=True)
+    sums: Floats = np.stack([np.bincount(codes, weights=row) for row in scores]).astype(np.float64)
+    return sums, np.bincount(codes).astype(np.float64)
+
+
+def resample(sums: Floats, sizes: Floats) -> Floats:
+    """Returns draws x runs means, each draw over as many groups taken with replacement."""
+    rng = np.random.default_rng(_SEED)
+    count = len(sizes)
+    means = []
+    for _ in range(DRAWS // _BATCH):
+        weights = rng.multinomial(count, np.full(count, 1 / count), size=_BATCH).astype(np.float64)
+        means.append((weights @ sums.T) / (weights @ sizes)[:, None])
+    return np.concatenate(means)
+
+
+def _differences(sums: Floats, sizes: Floats) -> Floats:
+    means = resample(sums, sizes)
+    difference: Floats = means[:, 1] - means[:, 0]
+    return difference
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """Returns p-values adjusted by Holm's step-down procedure."""
+    adjusted, largest = [1.0] * len(values), 0.0
+    for rank, at in enumerate(sorted(range(len(values)), key=values.__getitem__)):
+        largest = max(largest, min(1.0, (len(values) - rank) * values[at]))
+        adjusted[at] = largest
+    return adjusted
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One run's place in one step.
+
+    Attributes:
+        name: The run.
+        score: Mean score over the items that all runs have.
+        low: Lower end of its interval.
+        high: Upper end.
+        rank: 1 is best; runs of the same score share a rank.
+        best: The best rank within the interval.
+        worst: The worst.
+    """
+
+    name: str
+    score: float
+    low: float
+    high: float
+    rank: int
+    best: int
+    worst: int
+
+
+def leaderboard(runs: Sequence[Scores], step: Step) -> tuple[int, list[Place]]:
+    """Ranks runs by their mean score over the items that all of them have.
+
+    Returns:
+        How many items that is, and the places, best first.
+    """
+    keys = common(runs, step)
+    if not keys:
+        return 0, []
+    scores = np.array([[run.steps[step][key].score for key in keys] for run in runs])
+    sums, sizes = clusters(scores, [runs[0].steps[step][key].group for key in keys])
+    means = resample(sums, sizes)
+    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    low, high = np.quantile(means, tails, axis=0)
+    # In each draw, a run's rank is one more than the number of runs that beat it.
+    ranks = np.stack([(means > means[:, [at]] + 1e-12).sum(axis=1) + 1 for at in range(len(runs))], axis=1)
+    best, worst = np.quantile(ranks, tails, axis=0, method="nearest")
+    score = scores.mean(axis=1)
+    places = [
+        Place(
+            run.run.name, float(score[at]), float(low[at]), float(high[at]),
+            int((score > score[at] + 1e-12).sum()) + 1, int(best[at]), int(worst[at]),
+        )
+        for at, run in enumerate(runs)
+    ]  # fmt: skip
+    return len(keys), sorted(places, key=lambda place: (place.rank, place.name))

@@ -1,0 +1,100 @@
+"""A comparison on a terminal."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.compare.flips import Flip, words
+from orchestrator.compare.result import Comparison, Pairing, Ranking
+from orchestrator.compare.statistics import Paired
+
+_WIDE = 90
+
+
+def show(comparison: Comparison, console: Console, most_flips: int) -> None:
+    """Prints a comparison; fits the console's width."""
+    for pairing in comparison.pairings:
+        first = comparison.runs[0]
+        console.print()
+        console.print(Text.assemble((first.name, "bold"), "  →  ", (pairing.second.name, "bold")))
+        for warning in pairing.warnings:
+            console.print(Text(f"caution: {warning}", "yellow"))
+        console.print(_pairs(pairing, console.width >= _WIDE))
+        console.print(f"{pairing.gained:,} items better, {pairing.lost:,} worse")
+        _flips(pairing, console, most_flips)
+    if len(comparison.runs) > 2:
+        for ranking in comparison.rankings:
+            console.print(_ranking(ranking))
+    for finding in comparison.findings:
+        mark = Text("pass", "green") if finding.passed else Text("FAIL", "bold red")
+        console.print(Text.assemble("gate  ", mark, f"  {finding.condition}  {finding.run}  ", (finding.what, "dim")))
+
+
+def _pairs(pairing: Pairing, wide: bool) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table.add_column("task", overflow="fold")
+    for name in ("first", "second", "difference", "n", "better", "worse", "p")[0 if wide else 2 :]:
+        table.add_column(name, justify="right", no_wrap=True)
+    if wide:
+        table.add_column("test", style="dim")
+    for pair in pairing.pairs:
+        table.add_row(*_cells(pair, wide))
+    return table
+
+
+def _cells(pair: Paired, wide: bool) -> list[str | Text]:
+    colour = ("green" if pair.difference > 0 else "red") if pair.adjusted < 0.05 else ""
+    difference = Text(f"{100 * pair.difference:+.1f} [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]", colour)
+    cells: list[str | Text] = [str(pair.step)]
+    if wide:
+        cells += [f"{100 * pair.first:.1f}", f"{100 * pair.second:.1f}"]
+    cells += [difference, f"{pair.items:,}", f"{pair.gained:,}", f"{pair.lost:,}", p_value(pair.adjusted)]
+    return [*cells, pair.test] if wide else cells
+
+
+def p_value(p: float) -> str:
+    """Returns a p-value as papers write it."""
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _flips(pairing: Pairing, console: Console, most: int) -> None:
+    for gained in (False, True):
+        for flip in [found for found in pairing.flips if found.gained is gained][:most]:
+            console.print()
+            console.print(
+                Text.assemble(("better " if gained else "worse  ", "green" if gained else "red"), flip.first.key)
+            )
+            for item in (flip.first, flip.second):
+                console.print(Text(f"  {_one_line(flip, item == flip.second)}"), overflow="ellipsis", no_wrap=True)
+
+
+def _one_line(flip: Flip, second: bool) -> str:
+    item = flip.second if second else flip.first
+    read = item.verdict.get("extracted") or item.outcome
+    return f"{'second' if second else 'first ':6}  {read}  «{' '.join(words(item).split())[:400]}»"
+
+
+def _ranking(ranking: Ranking) -> Table:
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        header_style="dim",
+        title=f"{ranking.step}, {ranking.items:,} items of all runs",
+    )
+    table.title_justify = "left"
+    table.add_column("rank", justify="right")
+    table.add_column("run", overflow="fold")
+    table.add_column("score", justify="right", no_wrap=True)
+    table.add_column("rank within 95%", justify="right", no_wrap=True)
+    for place in ranking.places:
+        score = f"{100 * place.score:.1f} [{100 * place.low:.1f}, {100 * place.high:.1f}]"
+        table.add_row(
+            str(place.rank),
+            place.name,
+            score,
+            str(place.best) if place.best == place.worst else f"{place.best}–{place.worst}",
+        )
+    return table

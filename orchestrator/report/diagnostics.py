@@ -1,0 +1,74 @@
+"""What a run's items show beside its figures: option bias, calibration, latency and throughput."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+
+from orchestrator.report import plots
+from orchestrator.report.charts import Chart
+from orchestrator.report.figures import Figure
+from orchestrator.report.run import Item
+
+_MOST_BIAS_CHARTS = 6
+
+
+class Diagnostics:
+    """Collects from items what no figure has, and draws it."""
+
+    def __init__(self) -> None:
+        self._chosen: dict[tuple[str, str], Counter[str]] = {}
+        self._right: dict[tuple[str, str], Counter[str]] = {}
+        self._confidence: list[tuple[float, float]] = []
+        self._calls: dict[str, list[tuple[float, float]]] = {}
+        self._dimensions: dict[str, str] = {}
+
+    def add(self, item: Item) -> None:
+        """Takes one item into account."""
+        if "response" in item.response and "seconds" in item.response:
+            call = (_epoch(str(item.response.get("started", ""))), float(item.response["seconds"]))
+            self._calls.setdefault(str(item.response.get("replica", "")), []).append(call)
+        if "dimension" in item.labels:
+            self._dimensions.setdefault(item.task, item.labels["dimension"])
+        if item.outcome != "scored" or not item.verdict.get("extracted"):
+            return
+        targets, options = item.scoring.get("targets", ()), item.scoring.get("options", ())
+        if options and len(targets) == 1:
+            where = (item.task, str(item.response.get("turn", "")))
+            self._chosen.setdefault(where, Counter())[str(item.verdict["extracted"])] += 1
+            self._right.setdefault(where, Counter())[str(targets[0])] += 1
+        probability = (item.verdict.get("scores") or {}).get("probability")
+        if probability is not None and item.score is not None:
+            self._confidence.append((float(probability), item.score))
+
+    def charts(self, totals: Sequence[Figure]) -> list[Chart]:
+        """Draws whatever there is something to draw of.
+
+        Args:
+            totals: The overall figures of the run.
+        """
+        found: list[Chart] = []
+        found += plots.dimensions(totals, self._dimensions)
+        found += plots.instability(totals)
+        biases = [figure for figure in totals if figure.metric == "choice_bias" and figure.details.get("chosen")]
+        found += [plots.choice_bias(figure) for figure in biases][:_MOST_BIAS_CHARTS]
+        covered = {figure.task for figure in biases}
+        pairs = [(where, chosen) for where, chosen in self._chosen.items() if where[0] not in covered]
+        bias = [plots.option_bias(where, chosen, self._right[where]) for where, chosen in pairs]
+        found += [chart for chart in bias if chart][:_MOST_BIAS_CHARTS]
+        if self._confidence:
+            found.append(plots.calibration(self._confidence))
+        if self._calls:
+            found.append(plots.latency(self._calls))
+        known = {replica: [call for call in calls if call[0]] for replica, calls in self._calls.items()}
+        if sum(map(len, known.values())) > 1:
+            found.append(plots.throughput(known))
+        return found
+
+
+def _epoch(started: str) -> float:
+    try:
+        return datetime.fromisoformat(started).timestamp()
+    except ValueError:
+        return 0.0

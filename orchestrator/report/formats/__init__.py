@@ -1,0 +1,1 @@
+"""Runs in the forms that other tools and papers take, one file per form."""

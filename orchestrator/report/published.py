@@ -1,0 +1,90 @@
+"""Published figures beside our own.
+
+A benchmark offers them as `orchestrator/published/TASK.json`:
+
+    {"source": "where the rows come from, and what is known to be wrong with them",
+     "rows": [{"model": "BLIP-2", "figure": "AVR", "labels": {"pattern": "Quantities"}, "value": 24.17}]}
+
+`figure` and `labels` are a figure's of results.json, `value` is in percent where that figure is a
+fraction, else in its own unit. A task without a file has nothing published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import orjson
+
+from orchestrator.report.figures import Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One model's line; `own` is the run's."""
+
+    model: str
+    cells: Sequence[str]
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """One table: the published rows and, first, the run's own."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Row]
+    source: str = ""
+
+
+def tables(tasks: Sequence[str], found: Sequence[Figure]) -> list[Beside]:
+    """Returns the tables of some tasks: the overall figures, then each figure by each label."""
+    made: list[Beside] = []
+    for task in tasks:
+        data = _read(task)
+        if data:
+            mine = {(figure.name, _labels(figure.labels)): figure for figure in found if figure.task == task}
+            made += _tables(task, data, mine)
+    return made
+
+
+def _read(task: str) -> dict[str, Any]:
+    folder = resources.files("orchestrator") / "published"
+    file = folder / f"{task}.json"
+    return dict(orjson.loads(file.read_bytes())) if file.is_file() else {}
+
+
+Key = tuple[str, tuple[tuple[str, str], ...]]
+
+
+def _labels(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(labels.items()))
+
+
+def _tables(task: str, data: Mapping[str, Any], mine: Mapping[Key, Figure]) -> list[Beside]:
+    # One table for the overall figures; one for each figure and label it is sliced by.
+    grouped: dict[tuple[str, ...], dict[Key, dict[str, float]]] = {}
+    for row in data["rows"]:
+        key = (row["figure"], _labels(row.get("labels") or {}))
+        table = (row["figure"], *(name for name, _ in key[1])) if key[1] else ()
+        grouped.setdefault(table, {}).setdefault(key, {})[row["model"]] = float(row["value"])
+    made = []
+    for table, columns in grouped.items():
+        title = f"{task}: {table[0]} by {' × '.join(table[1:])}" if table else task
+        names = [", ".join(value for _, value in labels) if labels else name for name, labels in columns]
+        own = Row("", [_own(mine.get(key)) for key in columns], own=True)
+        models = dict.fromkeys(model for column in columns.values() for model in column)
+        rows = [Row(model, [_cell(column.get(model)) for column in columns.values()]) for model in models]
+        made.append(Beside(title, names, [own, *rows], str(data.get("source", "")) if not table else ""))
+    return made
+
+
+def _own(figure: Figure | None) -> str:
+    return "–" if figure is None else figure.text(figure.value, 2)
+
+
+def _cell(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"

@@ -1,0 +1,85 @@
+"use strict";
+(() => {
+  const EVERY = 2000;
+  const body = document.getElementById("runs"), status = document.getElementById("status"), none = document.getElementById("none");
+  const rows = new Map(), before = new Map();
+  const SVG = "http://www.w3.org/2000/svg";
+
+  function el(tag, attributes, ...children) {
+    const node = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) node.setAttribute(name, value);
+    node.append(...children);
+    return node;
+  }
+
+  function bar(counts) {
+    const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
+    const svg = document.createElementNS(SVG, "svg");
+    svg.setAttribute("class", "bar");
+    svg.setAttribute("viewBox", "0 0 1000 12");
+    svg.setAttribute("preserveAspectRatio", "none");
+    svg.setAttribute("role", "img");
+    svg.setAttribute("aria-label", Object.entries(counts).map(([name, count]) => `${name} ${count}`).join(", "));
+    let at = 0;
+    for (const [name, count] of Object.entries(counts)) {
+      if (!count) continue;
+      const width = (1000 * count) / total, piece = document.createElementNS(SVG, "rect");
+      for (const [attribute, value] of Object.entries({ class: name, x: at, y: 0, width, height: 12 })) piece.setAttribute(attribute, value);
+      svg.append(piece);
+      at += width;
+    }
+    return svg;
+  }
+
+  function rate(run, now) {
+    const last = before.get(run.name);
+    before.set(run.name, { answered: run.answered, at: now, rate: last && last.rate });
+    if (!last || run.state !== "running" || now <= last.at) return "";
+    const current = ((run.answered - last.answered) * 1000) / (now - last.at);
+    const smooth = last.rate === undefined ? current : 0.7 * last.rate + 0.3 * current;
+    before.get(run.name).rate = smooth;
+    return ` · ${smooth.toFixed(1)}/s`;
+  }
+
+  function figures(run) {
+    if (run.figures.length) {
+      return run.figures.slice(0, 6).map((figure) => el("div", {}, el("span", { class: "muted" }, figure.name + " "), el("b", {}, figure.shown), el("span", { class: "muted" }, ` of ${figure.n.toLocaleString("en")}`)));
+    }
+    return run.mean === null ? [] : [el("span", { class: "muted" }, "mean score so far "), el("b", {}, (100 * run.mean).toFixed(1))];
+  }
+
+  function fill(row, run, now) {
+    const words = Object.entries(run.counts).filter((pair) => pair[1]).map(([name, count]) => `${count.toLocaleString("en")} ${name}`).join(" · ");
+    const about = [run.tasks.join(", "), run.method, run.blind ? "blind" : "", run.created.slice(0, 16).replace("T", " ")].filter(Boolean).join(" · ");
+    row.replaceChildren(
+      el("td", {}, el("a", { href: run.address }, run.name), el("div", { class: "note" }, `${run.model} · ${about}`)),
+      el("td", {}, el("span", { class: "chip state-" + run.state }, run.state)),
+      el("td", {}, ...figures(run)),
+      el("td", { class: "number" }, run.answered.toLocaleString("en") + rate(run, now)),
+      el("td", { class: "outcomes" }, bar(run.counts), el("span", { class: "note" }, words)));
+  }
+
+  async function look() {
+    try {
+      const answer = await fetch("api/runs", { cache: "no-store" });
+      const found = await answer.json(), now = Date.now();
+      found.sort((a, b) => (a.created < b.created ? 1 : a.created > b.created ? -1 : 0));
+      for (const [name, row] of rows) if (!found.some((run) => run.name === name)) { row.remove(); rows.delete(name); }
+      found.forEach((run, place) => {
+        const shown = JSON.stringify(run);
+        let row = rows.get(run.name);
+        if (!row) { row = el("tr", {}); rows.set(run.name, row); }
+        if (body.children[place] !== row) body.insertBefore(row, body.children[place] || null);
+        if (row.dataset.shown !== shown || run.state === "running") fill(row, run, now);
+        row.dataset.shown = shown;
+      });
+      none.hidden = found.length > 0;
+      const running = found.filter((run) => run.state === "running").length;
+      status.textContent = `${found.length} runs${running ? `, ${running} running` : ""}`;
+    } catch (error) {
+      status.textContent = "the server does not answer";
+    }
+    setTimeout(look, EVERY);
+  }
+  look();
+})();
