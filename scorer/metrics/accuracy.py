@@ -8,8 +8,8 @@ from scorer.metrics.base import Metric
 METRIC = Metric(
     name="accuracy",
     description="Mean of the score over all planned items, where an item without a score counts 0; value_answered is "
-    "the same over scored and unparsed items. Interval: Wilson where every score is 0 or 1 and items are "
-    "independent, else a bootstrap over groups.",
+    "the same over scored and unparsed items. Interval: Wilson's where every score is 0 or 1, else a bootstrap; both "
+    "over groups where groups have several items.",
     plan=mean.plan,
     params={"cluster": mean.CLUSTER},
 )

@@ -40,6 +40,6 @@ METRIC = Metric(
     name="group_all",
     description="Share of groups whose every item (of those that pass `where`) has score 1; an item without a group is "
     "a group of its own, and each repeat of a group is another. value_answered is over the groups of which every item "
-    "is scored or unparsed. Wilson's interval, or a bootstrap over groups where there are repeats.",
+    "is scored or unparsed. Wilson's interval, over groups where there are repeats.",
     plan=plan,
 )

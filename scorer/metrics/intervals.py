@@ -5,34 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from lynceus.scorer.v1 import scorer_pb2 as pb
-from scorer.metrics.table import Floats, Ints
+from scorer.metrics.table import Bools, Floats, Ints
 
 DRAWS = 2000
 """Bootstrap samples an interval is made of."""
 
-MOST_CELLS = 4_000_000
-"""Numbers drawn at once: bounds the memory of a bootstrap at 32 MB."""
+FEW = 30
+"""Clusters below which a bootstrap is known to be too narrow."""
 
 MANY = 10_000
 """Distinct clusters from which on the central limit is as good as any resampling."""
 
+_MOST_CELLS = 4_000_000  # numbers drawn at once: bounds the memory of a bootstrap at 32 MB
 
-def of_share(right: int, of: int, level: float) -> pb.Interval | None:
-    """Returns Wilson's interval of a proportion, after scipy.stats; None for none of none."""
-    from scipy import stats
-
-    if of == 0:
-        return None
-    ends = stats.binomtest(right, of).proportion_ci(level, method="wilson")
-    return _interval(ends.low, ends.high, level, "wilson")
+_NO_SPREAD = 1e-12  # a standard error that is rounding and nothing else
 
 
 def of_mean(values: Floats, clusters: Ints | None, level: float) -> pb.Interval | None:
     """Returns an interval around the mean of values.
 
-    Values that are all 0 or 1 and independent get Wilson's. Otherwise whole clusters (single
-    values where there are none) are drawn with replacement, and the interval holds the middle
-    of the means of such draws. The draws are seeded and do not depend on the order of values.
+    Scores that are all 0 or 1 get Wilson's, at the effective sample size where items come in
+    clusters. Partial credit gets a bootstrap over clusters (single items where there are
+    none), Student's t below FEW of them and the normal interval from MANY on. Draws are
+    seeded, and nothing depends on the order of items.
 
     Args:
         values: One number an item.
@@ -40,8 +35,8 @@ def of_mean(values: Floats, clusters: Ints | None, level: float) -> pb.Interval 
         level: Coverage.
 
     Returns:
-        None where there is no spread to learn from: fewer than two clusters, or values that
-        are neither 0 nor 1 and all alike.
+        None where there is no spread to learn from: no items, one cluster of several items,
+        or partial credit that is the same in every cluster.
     """
     sums: Floats = values
     sizes: Floats = np.ones(len(values))
@@ -51,25 +46,67 @@ def of_mean(values: Floats, clusters: Ints | None, level: float) -> pb.Interval 
         sizes = np.bincount(numbers).astype(np.float64)
     clustered = bool(sizes.max(initial=1.0) > 1)
     binary = bool(np.isin(values, (0.0, 1.0)).all())
-    if binary and not clustered:
-        return of_share(int(values.sum()), len(values), level)
-    if len(sums) < 2:
+    if len(values) == 0 or (clustered and len(sums) < 2):
         return None
-    if values.min() == values.max():
-        if not binary:
-            return None
-        # Draws of one value have no spread, yet so many clusters are no proof of 0 or 1.
-        right = len(sums) if values[0] else 0
-        found = of_share(right, len(sums), level)
-        assert found is not None
-        found.method = "wilson over clusters"
-        return found
-    noun = "cluster bootstrap" if clustered else "bootstrap"
+    if binary:
+        return _wilson(sums, sizes, level) if clustered else of_share(values == 1.0, level)
+    if len(sums) < 2 or standard_error(sums, sizes) < _NO_SPREAD:
+        return None
+    over = "clusters" if clustered else "items"
     kinds, copies = np.unique(np.stack([sums, sizes]), axis=1, return_counts=True)
-    if len(copies) > MANY:
-        return _normal(sums, sizes, level, clustered)
+    if len(sums) < FEW or len(copies) > MANY:
+        return _student(sums, sizes, level, over)
     low, high = np.quantile(_draws(kinds, copies), [(1 - level) / 2, (1 + level) / 2])
-    return _interval(low, high, level, f"{noun}, {DRAWS} draws")
+    return _interval(low, high, level, f"bootstrap over {over}, {DRAWS} draws")
+
+
+def of_share(right: Bools, level: float) -> pb.Interval:
+    """Returns Wilson's interval of the share of independent items that are right; at least one item."""
+    from statsmodels.stats.proportion import proportion_confint
+
+    low, high = proportion_confint(int(right.sum()), len(right), 1 - level, method="wilson")
+    return _interval(low, high, level, "wilson")
+
+
+def standard_error(sums: Floats, sizes: Floats) -> float:
+    """Returns the standard error of sum(sums) / sum(sizes) over clusters, linearized.
+
+    Source: Cochran, Sampling Techniques, 3rd ed. 1977, section 6.4.
+    """
+    from scipy import stats
+
+    return float(stats.sem(sums - sums.sum() / sizes.sum() * sizes) / sizes.mean())
+
+
+def _wilson(sums: Floats, sizes: Floats, level: float) -> pb.Interval:
+    """Returns Wilson's interval at the effective sample size.
+
+    That is the number of independent items that would know the share as well as the clusters
+    do, corrected for the degrees of freedom. Source: Korn and Graubard, Survey Methodology 24
+    (1998), 193-201. Where all are right, or none is, as many as there are clusters.
+    """
+    from scipy import stats
+    from statsmodels.stats.proportion import proportion_confint
+
+    share, number, error = sums.sum() / sizes.sum(), sizes.sum(), standard_error(sums, sizes)
+    if share in (0.0, 1.0):
+        effective = float(len(sums))
+    elif error < _NO_SPREAD:
+        effective = number
+    else:
+        effective = min(share * (1 - share) / error**2, number)
+    tail = (1 + level) / 2
+    effective *= (stats.norm.ppf(tail) / stats.t.ppf(tail, len(sums) - 1)) ** 2
+    low, high = proportion_confint(share * effective, effective, 1 - level, method="wilson")
+    return _interval(low, high, level, "wilson over clusters")
+
+
+def _student(sums: Floats, sizes: Floats, level: float, over: str) -> pb.Interval:
+    from scipy import stats
+
+    mean = sums.sum() / sizes.sum()
+    low, high = stats.t.interval(level, len(sums) - 1, loc=mean, scale=standard_error(sums, sizes))
+    return _interval(low, high, level, f"t over {over}")
 
 
 def _draws(kinds: Floats, copies: Ints) -> Floats:
@@ -80,7 +117,7 @@ def _draws(kinds: Floats, copies: Ints) -> Floats:
     """
     random = np.random.default_rng(0)
     total = int(copies.sum())
-    step = max(1, MOST_CELLS // len(copies))
+    step = max(1, _MOST_CELLS // len(copies))
     means = []
     for start in range(0, DRAWS, step):
         drawn = random.multinomial(total, copies / total, size=min(step, DRAWS - start))
@@ -88,16 +125,6 @@ def _draws(kinds: Floats, copies: Ints) -> Floats:
     return np.concatenate(means)
 
 
-def _normal(sums: Floats, sizes: Floats, level: float, clustered: bool) -> pb.Interval:
-    """Returns the large-sample interval of a ratio of means (Cochran, Sampling Techniques, 1977, 6.4)."""
-    from scipy import stats
-
-    mean = sums.sum() / sizes.sum()
-    error = stats.sem(sums - mean * sizes) / sizes.mean()
-    low, high = stats.norm.interval(level, loc=mean, scale=error)
-    return _interval(low, high, level, "cluster-robust normal" if clustered else "normal")
-
-
 def _interval(low: float, high: float, level: float, method: str) -> pb.Interval:
     # Sums in another order of instructions differ in the last digit; the figures must not.
-    return pb.Interval(low=round(float(low), 10), high=round(float(high), 10), level=level, method=method)
+    return pb.Interval(low=round(float(low), 10) + 0.0, high=round(float(high), 10) + 0.0, level=level, method=method)

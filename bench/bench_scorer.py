@@ -1,0 +1,186 @@
+"""Throughput and memory of a real scorer process, asked over gRPC on loopback.
+
+    python bench/bench_scorer.py [--items 1000000] [--batch 64] [--json]
+
+Three loads: verdicts known before that are only summed up (what re-reading a run is), answers
+that a rule reads, and log-likelihoods. The server is a process of its own; its memory is
+what the operating system counts for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+import psutil
+
+from lynceus.rpc import dial, is_serving
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from lynceus.scorer.v1 import scorer_pb2_grpc
+
+ANSWERS = (
+    "B",
+    "The answer is (C).",
+    "**Answer:** D",
+    "Looking at the panels, the number of dots grows by one from left to right. Option A breaks this, and so does "
+    "option B, since their dots are white. The pattern continues with four black dots, so the answer is C.",
+    "I cannot tell from this image.",
+)
+_SLICES = (pb.Slice(labels=["kind"]), pb.Slice(labels=["kind", "shape"]))
+METRICS = (
+    pb.MetricSpec(name="accuracy", metric="accuracy", by=_SLICES),
+    pb.MetricSpec(name="all", metric="group_all"),
+    pb.MetricSpec(name="bias", metric="choice_bias"),
+)
+
+
+@dataclass
+class Row:
+    """One measured load."""
+
+    load: str
+    items: int
+    seconds: float
+    items_per_second: float
+    server_cpu_seconds: float
+    rss_start_mib: float
+    rss_half_mib: float
+    rss_end_mib: float
+    rss_peak_mib: float
+
+
+def known(number: int) -> pb.ScoreRequest:
+    """Returns an item with a verdict."""
+    item = _item(number)
+    item.verdict.outcome, item.verdict.score = "scored", float(number % 4 == 0)
+    item.verdict.extracted = "ABCD"[number % 4]
+    return item
+
+
+def answer(number: int) -> pb.ScoreRequest:
+    """Returns an item whose text is to be read."""
+    item = _item(number)
+    item.rule, item.text = "choice", ANSWERS[number % len(ANSWERS)]
+    return item
+
+
+def likelihoods(number: int) -> pb.ScoreRequest:
+    """Returns an item with log-likelihoods."""
+    item = _item(number)
+    item.rule = "likelihood"
+    for place in range(4):
+        item.scores.add(logprob=-1.0 - (place + number) % 4, token_count=3)
+    return item
+
+
+def _item(number: int) -> pb.ScoreRequest:
+    return pb.ScoreRequest(
+        key=f"bench/{number}",
+        targets=["A"],
+        options=["one thing", "another", "a third", "the last"],
+        labels={"kind": f"kind {number % 6}", "shape": f"shape {number % 5}"},
+        group=str(number // 5),
+    )
+
+
+async def measure(load: str, make: Callable[[int], pb.ScoreRequest], items: int, batch: int) -> Row:
+    """Starts a server, sends it all items, and looks at its memory on the way."""
+    with tempfile.TemporaryDirectory() as folder:
+        port_file = Path(folder) / "port"
+        command = [sys.executable, "-m", "scorer", "serve", "--port", "0", "--port-file", str(port_file)]
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        try:
+            while not port_file.exists():
+                await asyncio.sleep(0.05)
+            async with dial(f"127.0.0.1:{port_file.read_text().strip()}") as channel:
+                while not await is_serving(channel, "lynceus.scorer.v1.ScorerService"):
+                    await asyncio.sleep(0.05)
+                return await _drive(channel, psutil.Process(process.pid), load, make, items, batch)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+async def _drive(
+    channel: object, server: psutil.Process, load: str, make: Callable[[int], pb.ScoreRequest], items: int, batch: int
+) -> Row:
+    stub = scorer_pb2_grpc.ScorerServiceStub(channel)
+    await _send(stub, known, 100, batch)  # what is imported at first use is not part of the load
+    memory: list[float] = []
+    peak = 0.0
+
+    def sample() -> float:
+        nonlocal peak
+        rss = server.memory_info().rss / 2**20
+        peak = max(peak, rss)
+        return rss
+
+    memory.append(sample())
+    cpu, start = server.cpu_times(), time.perf_counter()
+    await _send(stub, make, items, batch, lambda number: sample() if number % 8192 < batch else None, memory, sample)
+    seconds = time.perf_counter() - start
+    spent = server.cpu_times()
+    return Row(
+        load,
+        items,
+        round(seconds, 2),
+        round(items / seconds),
+        round(spent.user + spent.system - cpu.user - cpu.system, 2),
+        *(round(value, 1) for value in (memory[0], memory[1], memory[2], peak)),
+    )
+
+
+async def _send(
+    stub: scorer_pb2_grpc.ScorerServiceStub,
+    make: Callable[[int], pb.ScoreRequest],
+    items: int,
+    batch: int,
+    watch: Callable[[int], object] = lambda _: None,
+    memory: list[float] | None = None,
+    sample: Callable[[], float] = float,
+) -> None:
+    async def messages() -> AsyncIterator[pb.ScorerServiceScoreRequest]:
+        for start in range(0, items, batch):
+            watch(start)
+            if memory is not None and len(memory) == 1 and start >= items // 2:
+                memory.append(sample())
+            numbers = range(start, min(start + batch, items))
+            yield pb.ScorerServiceScoreRequest(items=[make(n) for n in numbers], metrics=METRICS if start == 0 else ())
+        if memory is not None:
+            memory.append(sample())
+
+    summary = None
+    async for response in stub.Score(messages()):
+        summary = response.summary if response.HasField("summary") else summary
+    assert summary is not None
+    assert summary.counts.planned == items
+
+
+@click.command()
+@click.option("--items", default=1_000_000, show_default=True, help="Verdicts to sum up; a tenth as many are read.")
+@click.option("--batch", default=64, show_default=True, help="Items a message.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def main(items: int, batch: int, as_json: bool) -> None:
+    """Measure a scorer on this machine."""
+    if not as_json:
+        click.echo(f"{os.cpu_count()} CPUs, {batch} items a message; client and server share them")
+    for load, make, number in (
+        ("known verdicts", known, items),
+        ("rule choice", answer, items // 10),
+        ("rule likelihood", likelihoods, items // 10),
+    ):
+        row = asyncio.run(measure(load, make, number, batch))
+        click.echo(json.dumps(asdict(row)) if as_json else "  ".join(f"{k}={v}" for k, v in asdict(row).items()))
+
+
+if __name__ == "__main__":
+    main()
