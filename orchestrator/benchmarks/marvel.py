@@ -142,7 +142,7 @@ def avr_scoring(row: Row, variant: Variant, order: Sequence[int] = (0, 1, 2, 3),
         rule="likelihood" if variant.method == "likelihood" else "choice" if settings.letters else "choice_number",
         targets=(names[list(order).index(row["answer"] - 1)],),
         options=() if settings.letters and variant.method == "generate" else names,
-        params={} if variant.method == "likelihood" else {"count": 4},
+        params={"count": 4} if settings.letters and variant.method == "generate" else {},
         labels=_labels(row, "avr", "avr") | labels,
         group=str(row["id"]),
     )

@@ -1,0 +1,128 @@
+"""`orchestrator prompts`: what a task sends, without sending it."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from orchestrator.run_plan import Plan
+    from orchestrator.samples import Answer, Call, Sample
+
+
+@click.command("prompts")
+@click.option("--task", "-t", "tasks", multiple=True, required=True, help="Task or group; may be repeated.")
+@click.option("--data", multiple=True, help="Path or hub id of the data, or TASK=PATH; default each task's hub id.")
+@click.option("--synthetic", is_flag=True, help="Draw rows from the seed instead of reading data.")
+@click.option("--limit", type=click.IntRange(1), help="Only the first N rows of each task.")
+@click.option("--method", type=click.Choice(["generate", "likelihood"]), default="generate", show_default=True)
+@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--shuffle-options", is_flag=True, help="Permute options as eval does.")
+@click.option("--blind", is_flag=True, help="Grey images in place of the real ones.")
+@click.option("--parity", is_flag=True, help="Ask as the reference implementation does.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the benchmark's own.")
+@click.option("--images", type=click.Path(file_okay=False, path_type=Path), help="Write images here, named by sha256.")
+def command(images: Path | None, **given: Any) -> None:
+    """Print each request exactly as eval would send it, one JSON object a line.
+
+    Images stand as {"media_type", "sha256", "bytes_length"}. A turn that needs the answers to
+    earlier ones is shown with stand-ins: the text "{answer 1}" for the first, a small grey image
+    where an image was asked for, and likelihoods of 0.
+    """
+    import orjson
+
+    from orchestrator import run_plan
+    from orchestrator.data.rows import DataError
+    from orchestrator.engine.errors import EngineError
+    from orchestrator.images import ImageStore
+
+    store = ImageStore(images).put if images else _sha256
+    try:
+        plan = run_plan.make(given.pop("tasks"), **given)
+        # Looked at for what it refuses: contradictions between options.
+        _ = plan.needs
+        for line in _lines(plan, store):
+            sys.stdout.buffer.write(orjson.dumps(line) + b"\n")
+    except EngineError as error:
+        raise _usage(str(error), error.exit_code) from error
+    except DataError as error:
+        raise _usage(str(error), 2) from error
+
+
+def _usage(message: str, code: int) -> click.ClickException:
+    error = click.ClickException(message)
+    error.exit_code = code
+    return error
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _lines(plan: Plan, store: Callable[[bytes], str]) -> Iterator[dict[str, Any]]:
+    for task in plan.tasks:
+        for row in itertools.islice(task.source, plan.limit):
+            for repeat in range(plan.repeats):
+                variant = replace(task.variant, repeat=repeat)
+                for sample in task.benchmark.samples(row, variant):
+                    yield from _sample(variant.task, sample, plan.blind, store)
+
+
+def _sample(task: str, sample: Sample, blind: bool, store: Callable[[bytes], str]) -> Iterator[dict[str, Any]]:
+    from orchestrator.engine.episode import request_of
+    from orchestrator.run_records import request_json, scoring_json
+    from orchestrator.samples import BadRowError, NoAnswerError
+
+    answers: list[Answer] = []
+    for turn in sample.turns:
+        scoring = scoring_json(turn.scoring) or {}
+        targets = scoring.get("targets", [])
+        line = {
+            "key": sample.item_key(turn),
+            "task": task,
+            "step": turn.name,
+            "rule": scoring.get("rule"),
+            "params": scoring.get("params", {}),
+            "target": targets[0] if len(targets) == 1 else targets or None,
+            "options": scoring.get("options", []),
+            "labels": scoring.get("labels", {}),
+            "group": scoring.get("group", ""),
+        }
+        try:
+            call = turn.ask(answers)
+            request = request_of(call, blind=blind)
+        except (BadRowError, NoAnswerError) as error:
+            yield line | {"request": None, "error": {"reason": error.reason, "message": str(error)}}
+            return
+        yield line | {"stage": call.stage, "request": request_json(request, store)}
+        answers.append(_stand_in(call, len(answers) + 1))
+
+
+def _stand_in(call: Call, number: int) -> Answer:
+    """Returns what later turns are shown with in the place of an answer."""
+    from lynceus.model.v1 import model_pb2 as model
+    from orchestrator.samples import Answer
+
+    if call.continuations:
+        return Answer(scores=tuple(model.ContinuationScore(token_count=1) for _ in call.continuations))
+    if call.modality == model.MODALITY_IMAGE:
+        return Answer(images=(model.Image(data=_grey(), media_type="image/png"),))
+    return Answer(text=f"{{answer {number}}}")
+
+
+def _grey() -> bytes:
+    import io
+
+    from PIL import Image
+
+    out = io.BytesIO()
+    Image.new("L", (64, 64), 128).save(out, "PNG")
+    return out.getvalue()
