@@ -6,6 +6,7 @@ import random
 import re
 from pathlib import Path
 
+from orchestrator.data.digest import digest_files
 from orchestrator.data.rows import DataError
 from orchestrator.voila.rules import Spec
 from orchestrator.voila.texts import SPECS, describe, file_prefix
@@ -54,6 +55,10 @@ class ImageFolder:
                 f"(it has images of {len(self._files)} of the {len(SPECS)} things that VOILA shows)"
             )
         return found
+
+    def digest(self) -> str:
+        """Returns a digest of the images that testing shows: the first of each spec."""
+        return digest_files((files[0], self.path / files[0]) for files in self._files.values())
 
 
 class TestingDraw:
