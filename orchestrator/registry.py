@@ -14,6 +14,7 @@ OURS = {
     "marvel": "orchestrator.benchmarks.marvel",
     "vstar_bench": "orchestrator.benchmarks.vstar",
     "VisualPuzzles": "orchestrator.benchmarks.visualpuzzles",
+    "voila": "orchestrator.benchmarks.voila",
 }
 """What a task's name begins with -> the module whose `BENCHMARK` has it."""
 

@@ -153,7 +153,8 @@ def _open_names(table: Path, images: str) -> RowSource:
     found = {name: path for name in wanted if (path := find(name))}
     if not found:
         raise DataError(
-            f"no image that {table} names, such as {wanted[0]}, is in {root} or a folder in it; name theirs as TABLE,images=DIR"
+            f"no image that {table} names, such as {wanted[0]}, is in {root} or a folder in it; "
+            "name their folder as TABLE,images=DIR"
         )
     if len(found) < len(wanted):
         missing = next(name for name in wanted if name not in found)
