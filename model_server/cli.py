@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -130,11 +131,15 @@ def serve_command(
         if not model_id:
             raise click.UsageError(f"--backend {backend} needs --model")
         if backend == "openai":
-            from model_server.openai_backend import OpenAIBackend, OpenAISettings
-
-            return OpenAIBackend(
-                OpenAISettings(model_id, name, base_url, api_key_file, timeout, max_concurrency, default_max_tokens),
+            return _openai(
                 metrics,
+                model=model_id,
+                name=name,
+                base_url=base_url,
+                key_file=api_key_file,
+                timeout=timeout,
+                max_concurrency=max_concurrency,
+                max_queue=max_queue,
             )
         try:
             from model_server.hf.backend import HfBackend
@@ -160,3 +165,12 @@ def serve_command(
         return HfBackend(settings, metrics)
 
     run(make, config, metrics_port)
+
+
+def _openai(metrics: Metrics, **fields: Any) -> Backend:
+    try:
+        from model_server.openai_api.backend import OpenAIBackend
+        from model_server.openai_api.client import Settings
+    except ModuleNotFoundError as error:
+        raise LoadError(f"{error.name} is not installed: pip install 'lynceus[openai]'") from error
+    return OpenAIBackend(Settings(**fields), metrics)

@@ -58,6 +58,21 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS, where: str = "the image
         raise InvalidRequest("bad_image", f"{where} cannot be decoded: {error}") from error
 
 
+def media_type(data: bytes) -> str:
+    """Returns the media type by the bytes, without decoding the image.
+
+    Raises:
+        InvalidRequest: With reason "bad_image".
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            image = Image.open(io.BytesIO(data))
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise InvalidRequest("bad_image", "the image is in no image format that can be read") from error
+    return image.get_format_mimetype() or "application/octet-stream"
+
+
 def _rgb(image: Image.Image) -> Image.Image:
     if image.mode in _DEEP:
         return Image.fromarray((np.asarray(image) / _DEEP[image.mode]).round().astype(np.uint8)).convert("RGB")

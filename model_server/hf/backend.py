@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib.metadata
 import logging
 import os
@@ -12,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -22,12 +23,15 @@ from model_server.adapter import seconds
 from model_server.backend import Backend, Call
 from model_server.batching import Batcher, Job, OutOfMemory
 from model_server.hf import checkpoint as checkpoints
+from model_server.hf import selfcheck
 from model_server.hf.families import family_of
 from model_server.hf.generate import end_tokens, generate
 from model_server.hf.prompt import Joined, Prompt, Prompter
 from model_server.hf.sampling import Row, token_bytes
 from model_server.hf.scoring import Scored, plain
 from model_server.hf.settings import Settings
+from model_server.hf.shared import Question, expanded, packed
+from model_server.hf.vision import VisionCache
 from model_server.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -73,19 +77,22 @@ class HfBackend(Backend):
         self._family = family_of(self._checkpoint.kind)
         self._prompter = Prompter(self._checkpoint, self._family, self._settings.max_image_pixels)
         self._ends = end_tokens(self._checkpoint)
+        self._vision = VisionCache(self._checkpoint, self._settings.image_cache_bytes, self._metrics)
+        self._verdict = selfcheck.check(self._checkpoint, self._family, self._prompter, self._vision)
+        log.info("likelihood: %s%s", self._verdict.method, f" ({self._verdict.reason})" if self._verdict.reason else "")
 
     def info(self) -> model.GetModelInfoResponse:
         """Describes it."""
         loaded = self._checkpoint
         claims = {
             model.CAPABILITY_GENERATE: True,
-            model.CAPABILITY_LIKELIHOOD: self._prompter.can_join,
+            model.CAPABILITY_LIKELIHOOD: self._scores,
             model.CAPABILITY_IMAGE_INPUT: loaded.has_vision,
             model.CAPABILITY_MULTI_IMAGE: loaded.has_vision and self._family.multi_image,
             model.CAPABILITY_OUTPUT_LOGPROBS: True,
             model.CAPABILITY_SEED: True,
         }
-        path = Path(self._settings.model)
+        path, verdict = Path(self._settings.model), self._verdict
         properties = {
             "device": str(loaded.device),
             "model_type": loaded.kind,
@@ -94,6 +101,13 @@ class HfBackend(Backend):
             "torch": torch.__version__,
             "max_batch": str(self._settings.max_batch),
             "chat_template": "model" if loaded.template else "none",
+            "likelihood_method": verdict.method,
+            "likelihood_self_check": f"difference {verdict.difference:.2g}, sensitivity {verdict.sensitivity:.2g}",
+            "likelihood_fallback": verdict.reason,
+            "batches": " ".join(
+                name for name, on in (("generate", verdict.generates), ("likelihood", verdict.batches)) if on
+            ),
+            "vision_cache": "on" if verdict.vision else "off",
         }
         return model.GetModelInfoResponse(
             model_name=self._settings.name or (path.resolve().name if path.is_dir() else self._settings.model),
@@ -104,7 +118,7 @@ class HfBackend(Backend):
             max_context_tokens=loaded.context,
             chat_template_sha256=checkpoints.text_hash(loaded.template),
             compute_dtype=str(loaded.model.dtype).removeprefix("torch."),
-            properties=properties,
+            properties={name: value for name, value in properties.items() if value},
         )
 
     async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
@@ -113,8 +127,7 @@ class HfBackend(Backend):
         config = self._effective(request.config, len(prompt.ids))
         # Outputs of like length end alike, so that little is decoded for rows that have ended.
         key = ("generate", prompt.signature, config.max_output_tokens.bit_length())
-        job = await self._submit(Work(prompt, config), key, call)
-        row, usage = job
+        row, usage = await self._submit(Work(prompt, config), self._key(key, self._verdict.generates), call)
         assert isinstance(row, Row)
         response = model.GenerateResponse(
             finish_reason=row.finish, effective_config=config, logprobs=row.logprobs, usage=usage
@@ -128,7 +141,8 @@ class HfBackend(Backend):
         """Scores continuations."""
         prompt, joined = await self._in_thread(self._join, request)
         self._check_context(len(prompt.ids), max(len(each.ids) for each in joined) - len(prompt.ids))
-        scores, usage = await self._submit(Work(prompt, joined=joined), ("likelihood", prompt.signature), call)
+        key = self._key(("likelihood", prompt.signature), self._verdict.batches)
+        scores, usage = await self._submit(Work(prompt, joined=joined), key, call)
         assert isinstance(scores, list)
         response = model.LikelihoodResponse(usage=usage)
         for score in scores:
@@ -152,6 +166,15 @@ class HfBackend(Backend):
         usage.queue_time.CopyFrom(seconds(started[0] - queued))
         usage.model_time.CopyFrom(seconds(time.monotonic() - started[0]))
         return answer, usage
+
+    @property
+    def _scores(self) -> bool:
+        return self._prompter.can_join and self._verdict.method != "none"
+
+    @staticmethod
+    def _key(key: tuple[object, ...], batches: bool) -> tuple[object, ...]:
+        """What may not share a batch gets a key of its own."""
+        return key if batches else (*key, object())
 
     def _join(self, request: model.LikelihoodRequest) -> tuple[Prompt, list[Joined]]:
         prompt = self._prompter.prepare(request.messages)
@@ -198,11 +221,24 @@ class HfBackend(Backend):
 
     def _run_generate(self, jobs: Sequence[Job[Work, Answer]]) -> None:
         rows = [Row(_config(job), job.call, _settle(job)) for job in jobs]
-        generate(self._checkpoint, self._family, [job.work.prompt for job in jobs], rows, self._ends, {})
+        prompts = [job.work.prompt for job in jobs]
+        generate(self._checkpoint, self._family, prompts, rows, self._ends, self._features(prompts))
 
     def _run_likelihood(self, jobs: Sequence[Job[Work, Answer]]) -> None:
-        for job in jobs:
-            job.resolve(plain(self._checkpoint, self._family, job.work.prompt, job.work.joined))
+        questions = [Question(job.work.prompt, job.work.joined) for job in jobs]
+        if self._verdict.method == "packed":
+            features = self._features([question.prompt for question in questions])
+            for job, scores in zip(jobs, packed(self._checkpoint, self._family, questions, features), strict=True):
+                job.resolve(scores)
+            return
+        for job, question in zip(jobs, questions, strict=True):
+            if self._verdict.method == "expanded":
+                job.resolve(expanded(self._checkpoint, self._family, question))
+            else:
+                job.resolve(plain(self._checkpoint, self._family, question.prompt, question.joined))
+
+    def _features(self, prompts: Sequence[Prompt]) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
+        return functools.partial(self._vision.apply, prompts) if self._verdict.vision else None
 
 
 def _config(job: Job[Work, Answer]) -> model.GenerationConfig:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from model_server.hf.prompt import is_sequence
+from model_server.hf.families import SEQUENCES
 
 Inputs = dict[str, torch.Tensor]
 
@@ -23,7 +23,7 @@ def collate(prompts: Sequence[Inputs], pad: int) -> Inputs:
     length = max(p["input_ids"].shape[1] for p in prompts)
     made: Inputs = {}
     for name in prompts[0]:
-        if is_sequence(name):
+        if name in SEQUENCES:
             fill = pad if name == "input_ids" else -1 if name == "image_patches_indices" else 0
             made[name] = torch.cat([_left(p[name], length, fill) for p in prompts])
         elif name.startswith("qformer_"):

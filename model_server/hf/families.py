@@ -2,13 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from transformers import DynamicCache
 
 from lynceus.model.v1 import model_pb2 as model
 from model_server.hf.checkpoint import Checkpoint
+
+
+@dataclass
+class Prefill:
+    """Prompts that the model has read.
+
+    Attributes:
+        last: Logits behind the last prompt token: [batch, vocabulary].
+        cache: The key-value cache.
+        mask: Which prompt tokens are real: [batch, prompt].
+        next_position: Position of the token that comes next: [batch].
+        inputs: What the prompts were.
+    """
+
+    last: torch.Tensor
+    cache: Any
+    mask: torch.Tensor
+    next_position: torch.Tensor
+    inputs: dict[str, Any]
+
+    def narrow(self, added: int) -> None:
+        """Forgets the last `added` tokens."""
+        if added:
+            self.cache.crop(-added)
+
+
+def attention(model: Any, visible: torch.Tensor, positions: torch.Tensor, state: Prefill) -> Any:
+    """Returns what a model takes for an explicit attention mask.
+
+    Additive and floating: the eager implementation misreads a bool mask without a word. Models that
+    mix full and sliding attention take one mask for each.
+    """
+    text = model.config.get_text_config()
+    window = getattr(text, "sliding_window", None)
+    kinds = set(getattr(text, "layer_types", None) or ())
+    full = _additive(visible, model.dtype)
+    if not window or not getattr(text, "use_sliding_window", True):
+        return full
+    prompt = (state.mask.cumsum(-1) - 1).clamp(min=0)
+    before = torch.cat([prompt, positions - state.next_position[:, None] + state.mask.sum(-1, keepdim=True)], dim=1)
+    here = before[:, state.mask.shape[1] :]
+    sliding = _additive(visible & (here[:, :, None] - before[:, None, :] < window), model.dtype)
+    if kinds >= {"full_attention", "sliding_attention"}:
+        return {"full_attention": full, "sliding_attention": sliding}
+    return sliding if "sliding_attention" in kinds or not kinds else full
+
+
+def _additive(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    mask = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
+    return mask.masked_fill_(~visible, torch.finfo(dtype).min)[:, None]
+
+
+def _takes(function: Callable[..., Any], name: str) -> bool:
+    return name in inspect.signature(function).parameters
+
+
+SEQUENCES = {
+    "input_ids",
+    "attention_mask",
+    "token_type_ids",
+    "mm_token_type_ids",
+    "image_embeds_position_mask",
+    "cross_attention_mask",
+    "image_patches_indices",
+}
+"""Inputs that run along the prompt's tokens; all others belong to the images."""
 
 
 class Family:
@@ -48,20 +117,24 @@ class Family:
     def extend(self, inputs: dict[str, torch.Tensor], kept: int, more: Sequence[int]) -> dict[str, torch.Tensor]:
         """The inputs of the prompt's first `kept` tokens followed by `more` text tokens."""
         made = dict(inputs)
+        if kept == inputs["input_ids"].shape[1] and not more:
+            return made
         for name, value in inputs.items():
+            if name not in SEQUENCES:
+                continue
+            tail = value[:, -1:].repeat_interleave(len(more), dim=1)
             if name == "input_ids":
                 tail = torch.tensor([list(more)], dtype=value.dtype)
-            elif name == "attention_mask":
-                tail = torch.ones((1, len(more)), dtype=value.dtype)
-            elif name in ("token_type_ids", "mm_token_type_ids"):
-                tail = torch.full((1, len(more)), self.text_type, dtype=value.dtype)
-            else:
-                continue
+            elif name != "cross_attention_mask":  # text sees the images that the prompt's last token sees
+                tail = torch.full_like(tail, self.text_fill.get(name, 0))
             made[name] = torch.cat([value[:, :kept], tail], dim=1)
         return made
 
-    text_type = 0
-    """The token type of generated text."""
+    text_fill: Mapping[str, int] = {"attention_mask": 1, "image_patches_indices": -1}
+    """What inputs that run along the tokens hold where the token is generated text; 0 where not said."""
+
+    def reset(self, model: Any) -> None:
+        """Clears what a model keeps between calls and should not."""
 
     def generate_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """The inputs of the library's `generate`."""
@@ -72,10 +145,113 @@ class Family:
         logits: torch.Tensor = model(**inputs, use_cache=False).logits
         return logits
 
+    first_position = 0
+    """The position of the first token."""
+
+    def prefill(self, model: Any, inputs: dict[str, Any]) -> Prefill:
+        """Runs a left-padded batch of prompts once and keeps its cache."""
+        mask = inputs["attention_mask"]
+        cache = DynamicCache()
+        out = model(
+            **inputs,
+            **self.prefill_positions(mask),
+            **({"logits_to_keep": 1} if _takes(model.forward, "logits_to_keep") else {}),
+            past_key_values=cache,
+            use_cache=True,
+        )
+        return Prefill(out.logits[:, -1], cache, mask, mask.sum(-1) + self.first_position, inputs)
+
+    def prefill_positions(self, mask: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Explicit positions of left-padded prompts; empty where the model finds them itself."""
+        return {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0) + self.first_position}
+
+    def step(
+        self, model: Any, state: Prefill, ids: torch.Tensor, positions: torch.Tensor, visible: torch.Tensor
+    ) -> torch.Tensor:
+        """Runs text tokens behind the prompts.
+
+        Args:
+            model: The model.
+            state: The prompts.
+            ids: [batch, tokens].
+            positions: [batch, tokens].
+            visible: [batch, tokens, prompt + tokens], bool: what each token sees.
+
+        Returns:
+            Logits: [batch, tokens, vocabulary].
+        """
+        logits: torch.Tensor = model(
+            input_ids=ids,
+            attention_mask=attention(model, visible, positions, state),
+            position_ids=positions,
+            past_key_values=state.cache,
+            use_cache=True,
+        ).logits
+        return logits
+
+    def step_rows(self, model: Any, cache: Any, state: Prefill, ids: torch.Tensor) -> torch.Tensor:
+        """Runs right-padded rows behind a prompt whose cache was repeated for each: [rows, tokens, vocabulary].
+
+        Padding stands behind what counts, where a causal model cannot see it.
+        """
+        mask = torch.ones((ids.shape[0], state.mask.shape[1] + ids.shape[1]), dtype=torch.long, device=ids.device)
+        logits: torch.Tensor = model(
+            input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, **self.row_positions(state, ids)
+        ).logits
+        return logits
+
+    def row_positions(self, state: Prefill, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Explicit positions of such rows; empty where the model finds them itself."""
+        places = state.next_position[:, None] + torch.arange(ids.shape[1], device=ids.device)
+        return {"position_ids": places.expand(ids.shape[0], -1)}
+
 
 def family_of(kind: str) -> Family:
     """Returns the family of a config's `model_type`."""
     return FAMILIES.get(kind, Family())
 
 
-FAMILIES: dict[str, Family] = {}
+class Qwen(Family):
+    """Qwen2-VL and its successors: positions in three dimensions, found by the model from the images."""
+
+    def reset(self, model: Any) -> None:
+        """The shift of the last image prompt would otherwise reach the next text-only one."""
+        model.model.rope_deltas = None
+
+    def prefill_positions(self, mask: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The model finds them."""
+        return {}
+
+    def prefill(self, model: Any, inputs: dict[str, Any]) -> Prefill:
+        """Adds the shift that images cause to the position that comes next."""
+        self.reset(model)
+        state = super().prefill(model, inputs)
+        shift = model.model.rope_deltas
+        if shift is not None:
+            state.next_position = state.next_position + shift.view(-1)
+        return state
+
+    def row_positions(self, state: Prefill, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The same in all three dimensions."""
+        return {"position_ids": super().row_positions(state, ids)["position_ids"][None].expand(3, -1, -1)}
+
+    def step(
+        self, model: Any, state: Prefill, ids: torch.Tensor, positions: torch.Tensor, visible: torch.Tensor
+    ) -> torch.Tensor:
+        """Text has the same position in all three dimensions."""
+        logits: torch.Tensor = model(
+            input_ids=ids,
+            attention_mask=attention(model, visible, positions, state),
+            position_ids=positions[None].expand(3, -1, -1),
+            past_key_values=state.cache,
+            use_cache=True,
+        ).logits
+        return logits
+
+
+FAMILIES: dict[str, Family] = {
+    "qwen2_vl": Qwen(),
+    "qwen2_5_vl": Qwen(),
+    "qwen3_vl": Qwen(),
+    "qwen3_vl_moe": Qwen(),
+}

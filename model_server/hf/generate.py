@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -32,7 +32,7 @@ def generate(
     prompts: Sequence[Prompt],
     rows: Sequence[Row],
     ends: frozenset[int],
-    extra: dict[str, Any],
+    extra: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> None:
     """Runs a batch; each row is told when it has ended.
 
@@ -45,11 +45,14 @@ def generate(
         prompts: Prompts of one signature.
         rows: The requests, in the prompts' order.
         ends: Tokens that end an output.
-        extra: Further arguments of the model, for example kept vision features.
+        extra: Replaces the prompts' image inputs, where vision features are kept.
     """
     model = checkpoint.model
     pad = checkpoint.tokenizer.pad_token_id or 0
-    inputs = to_device(collate([p.inputs for p in prompts], pad), checkpoint.device, model.dtype)
+    inputs: dict[str, Any] = collate([p.inputs for p in prompts], pad)
+    inputs = to_device(inputs, checkpoint.device, model.dtype)
+    if extra is not None:
+        inputs = extra(inputs)
     settings = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=False,
         max_new_tokens=max(row.config.max_output_tokens for row in rows),
@@ -59,8 +62,9 @@ def generate(
         decoder_start_token_id=getattr(model.generation_config, "decoder_start_token_id", None),
         use_cache=True,
     )
+    family.reset(model)
     model.generate(
-        **family.generate_inputs({**inputs, **extra}),
+        **family.generate_inputs(inputs),
         generation_config=settings,
         logits_processor=LogitsProcessorList([RowSampler(rows, checkpoint.tokenizer)]),
         stopping_criteria=StoppingCriteriaList([RowStop(rows, checkpoint.tokenizer, ends)]),

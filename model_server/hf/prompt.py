@@ -19,7 +19,7 @@ from lynceus.model.v1 import model_pb2 as model
 from lynceus.rpc import InternalFailure, InvalidRequest
 from model_server import images
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.families import Family
+from model_server.hf.families import SEQUENCES, Family
 
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
 
@@ -45,7 +45,7 @@ class Prompt:
     @property
     def signature(self) -> tuple[Any, ...]:
         """Prompts that can share a batch have the same."""
-        return tuple((name, tuple(value.shape[1:])) for name, value in self.inputs.items() if not is_sequence(name))
+        return tuple((name, tuple(value.shape[1:])) for name, value in self.inputs.items() if name not in SEQUENCES)
 
 
 @dataclass(frozen=True)
@@ -59,22 +59,6 @@ class Joined:
 
     ids: list[int]
     start: int
-
-
-def is_sequence(name: str) -> bool:
-    """Whether an input runs along the prompt's tokens."""
-    return name in _SEQUENCES
-
-
-_SEQUENCES = {
-    "input_ids",
-    "attention_mask",
-    "token_type_ids",
-    "mm_token_type_ids",
-    "image_embeds_position_mask",
-    "cross_attention_mask",
-    "image_patches_indices",
-}
 
 
 class Prompter:

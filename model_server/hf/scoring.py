@@ -55,6 +55,7 @@ def plain(checkpoint: Checkpoint, family: Family, prompt: Prompt, joined: Sequen
 def _one(checkpoint: Checkpoint, family: Family, prompt: Prompt, joined: Joined) -> Scored:
     kept = common(prompt.ids, joined.ids[:-1])
     inputs = family.extend(prompt.inputs, kept, joined.ids[kept:-1])
+    family.reset(checkpoint.model)
     logits = family.logits(checkpoint.model, to_device(inputs, checkpoint.device, checkpoint.model.dtype))
     return scored(logits[0, joined.start - 1 :], joined.ids[joined.start :])
 

@@ -1,0 +1,236 @@
+"""Which way of scoring may be used is decided at load, by comparison with the plain way.
+
+A way is taken when it agrees with one forward pass per continuation, and when the comparison
+could have failed: the same continuations scored behind another image, at shifted positions
+and with a leaking mask must come out visibly different, else agreement proves nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import io
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from PIL import Image
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import StatusError
+from model_server.backend import Call
+from model_server.hf.checkpoint import Checkpoint
+from model_server.hf.families import Family
+from model_server.hf.generate import generate
+from model_server.hf.prompt import Prompt, Prompter
+from model_server.hf.sampling import Row
+from model_server.hf.scoring import Scored, plain
+from model_server.hf.shared import NONE, Faults, Question, expanded, packed
+from model_server.hf.vision import VisionCache
+
+log = logging.getLogger(__name__)
+
+TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.1, torch.float16: 0.05}
+"""Largest difference of one token's log-probability, by number format."""
+
+_TEXTS = (" yes", "no", "The answer is (B), because of its shape.", "The answer is (C), and not", "7")
+_FAILURES = (
+    RuntimeError,
+    ValueError,
+    TypeError,
+    IndexError,
+    KeyError,
+    AttributeError,
+    NotImplementedError,
+    StatusError,
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the check found.
+
+    Attributes:
+        method: "packed", "expanded" or "plain"; "none" where not even the plain way works.
+        difference: Largest difference from the plain way, per token.
+        sensitivity: Smallest difference that a mistake made on purpose caused.
+        batches: Whether questions of different lengths score alike side by side and alone.
+        generates: Whether prompts of different lengths are continued alike side by side and alone.
+        vision: Whether kept vision features score like fresh ones.
+        reason: Why the faster ways were not taken; "" where the fastest was.
+    """
+
+    method: str
+    difference: float = 0.0
+    sensitivity: float = 0.0
+    batches: bool = False
+    generates: bool = False
+    vision: bool = False
+    reason: str = ""
+
+
+def check(checkpoint: Checkpoint, family: Family, prompter: Prompter, vision: VisionCache) -> Verdict:
+    """Compares the ways of scoring on a made-up question."""
+    if not prompter.can_join:
+        return Verdict("none", reason="this tokenizer does not tell where its tokens end")
+    try:
+        sample = _Sample.make(checkpoint, family, prompter)
+    except _FAILURES as error:
+        return Verdict("none", reason=f"{type(error).__name__}: {_short(error)}")
+    generates = _tried("requests are continued", lambda: _generates(checkpoint, family, sample))
+    verdict = _packed(checkpoint, family, sample)
+    if verdict.method != "packed":
+        verdict = _expanded(checkpoint, family, sample, verdict.reason)
+    kept = vision.usable and verdict.method == "packed" and _vision(checkpoint, family, sample, vision)
+    return dataclasses.replace(verdict, generates=generates, vision=kept)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """A made-up question, the same behind another image, a shorter one, and their plain scores."""
+
+    first: Question
+    short: Question
+    wanted: list[Scored]
+    wanted_short: list[Scored]
+    wrong_image: float
+    limit: float
+
+    @classmethod
+    def make(cls, checkpoint: Checkpoint, family: Family, prompter: Prompter) -> _Sample:
+        first = _question(prompter, checkpoint, 1, "Which of these is right? (A) red (B) blue (C) green")
+        other = _question(prompter, checkpoint, 2, "Which of these is right? (A) red (B) blue (C) green")
+        short = _question(prompter, checkpoint, 3, "What is it?")
+        wanted = plain(checkpoint, family, first.prompt, first.joined)
+        wrong = _distance(wanted, plain(checkpoint, family, other.prompt, other.joined))
+        return cls(
+            first,
+            short,
+            wanted,
+            plain(checkpoint, family, short.prompt, short.joined),
+            wrong if checkpoint.has_vision else float("inf"),
+            TOLERANCE.get(checkpoint.model.dtype, 0.1),
+        )
+
+
+def _packed(checkpoint: Checkpoint, family: Family, sample: _Sample) -> Verdict:
+    def run(*questions: Question, faults: Faults = NONE) -> list[list[Scored]]:
+        return packed(checkpoint, family, questions, None, faults)
+
+    try:
+        difference = _distance(sample.wanted, run(sample.first)[0])
+        faults = [run(sample.first, faults=fault)[0] for fault in (Faults(shift=3), Faults(leak=True))]
+        seen = min(sample.wrong_image, *(_distance(sample.wanted, scores) for scores in faults))
+        reason = _judge(difference, seen, sample.limit)
+    except _FAILURES as error:
+        return Verdict("plain", reason=f"packed: {type(error).__name__}: {_short(error)}")
+    if reason:
+        return Verdict("plain", reason=f"packed: {reason}")
+
+    def together() -> float:
+        got = run(sample.first, sample.short)
+        return max(_distance(sample.wanted, got[0]), _distance(sample.wanted_short, got[1]))
+
+    meet = sample.first.prompt.signature == sample.short.prompt.signature
+    batches = not meet or _tried("questions are scored", lambda: together() <= sample.limit)
+    return Verdict("packed", difference, seen, batches)
+
+
+def _expanded(checkpoint: Checkpoint, family: Family, sample: _Sample, reasons: str) -> Verdict:
+    try:
+        difference = _distance(sample.wanted, expanded(checkpoint, family, sample.first))
+        reason = _judge(difference, sample.wrong_image, sample.limit)
+    except _FAILURES as error:
+        reason = f"{type(error).__name__}: {_short(error)}"
+    if reason:
+        return Verdict("plain", reason=f"{reasons}; expanded: {reason}")
+    return Verdict("expanded", difference, sample.wrong_image, reason=reasons)
+
+
+def _generates(checkpoint: Checkpoint, family: Family, sample: _Sample) -> bool:
+    prompts = [sample.first.prompt, sample.short.prompt]
+    if prompts[0].signature != prompts[1].signature:
+        return True  # such prompts never meet in a batch
+    config = model.GenerationConfig(max_output_tokens=4, temperature=0, top_logprobs=1)
+
+    def run(*chosen: Prompt) -> list[Row]:
+        rows = [Row(config, Call(), lambda _: None) for _ in chosen]
+        generate(checkpoint, family, chosen, rows, frozenset())
+        return rows
+
+    for alone, company in zip([run(prompt)[0] for prompt in prompts], run(*prompts), strict=True):
+        for one, other in zip(alone.logprobs, company.logprobs, strict=True):
+            if one.token != other.token and checkpoint.model.dtype != torch.float32:
+                break  # a near tie in a coarse number format
+            if one.token != other.token or abs(one.logprob - other.logprob) > sample.limit:
+                return False
+    return True
+
+
+def _vision(checkpoint: Checkpoint, family: Family, sample: _Sample, vision: VisionCache) -> bool:
+    def agree() -> bool:
+        questions = [sample.first, sample.short]
+        for asked in (questions[:1], questions[:1], questions):  # fresh, kept, side by side
+            prompts = [question.prompt for question in asked]
+            if len({prompt.signature for prompt in prompts}) > 1:
+                continue
+            got = packed(checkpoint, family, asked, functools.partial(vision.apply, prompts))
+            if _distance(sample.wanted, got[0]) > sample.limit:
+                return False
+        return True
+
+    return _tried("vision features are kept", agree, otherwise="not at all")
+
+
+def _tried(what: str, test: Callable[[], bool], otherwise: str = "one by one") -> bool:
+    try:
+        good = test()
+        cause = "they differ"
+    except _FAILURES as error:
+        good, cause = False, f"{type(error).__name__}: {_short(error)}"
+    if not good:
+        log.warning("%s %s: %s", what, otherwise, cause)
+    return good
+
+
+def _judge(difference: float, seen: float, limit: float) -> str:
+    if not difference <= limit:
+        return f"differs from the plain way by {difference:.2g} per token, the limit is {limit:.2g}"
+    if not seen > 2 * difference or (limit < 1e-3 and seen <= limit):
+        return f"a mistake made on purpose changes so little ({seen:.2g}) that agreement proves nothing"
+    return ""
+
+
+def _distance(wanted: Sequence[Scored], got: Sequence[Scored]) -> float:
+    worst = 0.0
+    for one, other in zip(wanted, got, strict=True):
+        for a, b in zip(one.logprobs, other.logprobs, strict=True):
+            difference = abs(a - b)
+            worst = difference if difference != difference else max(worst, difference)
+            if worst != worst:
+                return float("inf")
+    return worst
+
+
+def _question(prompter: Prompter, checkpoint: Checkpoint, seed: int, text: str) -> Question:
+    message = model.Message(role=model.ROLE_USER)
+    if checkpoint.has_vision:
+        message.parts.add(image=model.Image(data=_picture(seed)))
+    message.parts.add(text=text)
+    prompt = prompter.prepare([message])
+    return Question(prompt, prompter.join(prompt, _TEXTS))
+
+
+def _picture(seed: int) -> bytes:
+    """A coarse coloured pattern: noise would be gone after resizing."""
+    generator = torch.Generator().manual_seed(seed)
+    blocks = (torch.rand((6, 6, 3), generator=generator) * 255).byte().numpy()
+    buffer = io.BytesIO()
+    Image.fromarray(blocks).resize((224, 224), Image.Resampling.NEAREST).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _short(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 160 else f"{text[:160]}..."

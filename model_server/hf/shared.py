@@ -1,0 +1,233 @@
+"""Likelihood with a shared prefix: the image is encoded once, the prompt is read once.
+
+Two ways. `packed`: all continuations of a question stand in one row behind the prompt, as a
+tree (continuations that begin alike share their first tokens), and a mask lets each token see
+the prompt and its own ancestors; questions batch together. `expanded`: the prompt's cache is
+repeated, one row per continuation; for models that take no such mask. Neither is used before
+`model_server.hf.selfcheck` has compared it with the plain way.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from model_server.hf.batch import collate, to_device
+from model_server.hf.checkpoint import Checkpoint
+from model_server.hf.families import Family, Prefill
+from model_server.hf.prompt import Joined, Prompt
+from model_server.hf.scoring import Scored, common
+
+MAX_NODES = 512
+"""Tokens of continuations in one pass: bounds the logits, [questions, tokens, vocabulary]."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A prompt and its continuations.
+
+    Attributes:
+        prompt: The prompt.
+        joined: Its continuations, each tokenized together with it.
+    """
+
+    prompt: Prompt
+    joined: Sequence[Joined]
+
+    @property
+    def shared(self) -> int:
+        """How many of the prompt's tokens all continuations share, as tokens that predict something."""
+        ids = self.prompt.ids
+        return min(min(common(ids, each.ids), each.start) for each in self.joined)
+
+
+@dataclass
+class Tree:
+    """Continuations behind one prompt.
+
+    Attributes:
+        ids: A token per node.
+        parents: The node before it; -1 is the prompt's last token.
+        depths: How many nodes stand before it.
+        paths: Per continuation, the nodes that predict its owned tokens; -1 is the prompt's last token.
+        owned: Per continuation, the owned tokens.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    depths: list[int] = field(default_factory=list)
+    paths: list[list[int]] = field(default_factory=list)
+    owned: list[list[int]] = field(default_factory=list)
+    _children: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def add(self, tail: Sequence[int], start: int) -> None:
+        """Adds a continuation.
+
+        Args:
+            tail: Its tokens behind the shared prefix.
+            start: How many of them still belong to the prompt.
+        """
+        node, path = -1, [-1]
+        for token in tail[:-1]:  # nothing is predicted behind the last token
+            key = (node, token)
+            if key not in self._children:
+                self._children[key] = len(self.ids)
+                self.ids.append(token)
+                self.parents.append(node)
+                self.depths.append(0 if node < 0 else self.depths[node] + 1)
+            node = self._children[key]
+            path.append(node)
+        self.paths.append(path[start:])
+        self.owned.append(list(tail[start:]))
+
+    def ancestry(self) -> torch.Tensor:
+        """Returns which nodes each node sees: [nodes, nodes], bool."""
+        seen = torch.eye(len(self.ids), dtype=torch.bool)
+        for node, parent in enumerate(self.parents):
+            if parent >= 0:
+                seen[node] |= seen[parent]
+        return seen
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Mistakes made on purpose, by which the self-check proves that it would see them.
+
+    Attributes:
+        shift: Added to the continuations' positions.
+        leak: Let continuations see each other.
+    """
+
+    shift: int = 0
+    leak: bool = False
+
+
+NONE = Faults()
+
+
+@torch.inference_mode()
+def packed(
+    checkpoint: Checkpoint,
+    family: Family,
+    questions: Sequence[Question],
+    extra: Any = None,
+    faults: Faults = NONE,
+) -> list[list[Scored]]:
+    """Scores all continuations of several questions.
+
+    Args:
+        checkpoint: The model.
+        family: What is special about it.
+        questions: Questions whose prompts have one signature.
+        extra: Replaces the prompts' image inputs, where vision features are kept.
+        faults: Mistakes to make.
+    """
+    state = _prefill(checkpoint, family, questions, extra)
+    results: list[list[Scored]] = [[] for _ in questions]
+    for trees in _passes(questions):
+        nodes = max(len(tree.ids) for tree in trees)
+        logits = state.last[:, None]
+        if nodes:
+            logits = torch.cat([logits, _step(checkpoint, family, state, trees, nodes, faults)], dim=1)
+            state.narrow(nodes)
+        for row, tree in enumerate(trees):
+            results[row] += _read(logits[row], tree)
+    return results
+
+
+@torch.inference_mode()
+def expanded(checkpoint: Checkpoint, family: Family, question: Question, rows: int = 64) -> list[Scored]:
+    """Scores the continuations of one question in rows of a repeated cache."""
+    state = _prefill(checkpoint, family, [question], None)
+    shared, device = question.shared, checkpoint.device
+    results: list[Scored] = []
+    for first in range(0, len(question.joined), rows):
+        part = question.joined[first : first + rows]
+        tails = [each.ids[shared:] for each in part]
+        longest = max(len(tail) for tail in tails) - 1
+        logits = state.last[:, None].expand(len(part), -1, -1)
+        if longest:
+            ids = torch.zeros((len(part), longest), dtype=torch.long, device=device)
+            for row, tail in enumerate(tails):
+                ids[row, : len(tail) - 1] = torch.tensor(tail[:-1], device=device)
+            cache = copy.deepcopy(state.cache)
+            cache.batch_repeat_interleave(len(part))
+            logits = torch.cat([logits, family.step_rows(checkpoint.model, cache, state, ids)], dim=1)
+        for row, (each, tail) in enumerate(zip(part, tails, strict=True)):
+            tree = Tree(
+                paths=[list(range(each.start - shared - 1, len(tail) - 1))], owned=[tail[each.start - shared :]]
+            )
+            results += _read(logits[row], tree)
+    return results
+
+
+def _prefill(checkpoint: Checkpoint, family: Family, questions: Sequence[Question], extra: Any) -> Prefill:
+    prompts = [family.extend(q.prompt.inputs, q.shared, ()) for q in questions]
+    inputs: dict[str, Any] = collate(prompts, checkpoint.tokenizer.pad_token_id or 0)
+    inputs = to_device(inputs, checkpoint.device, checkpoint.model.dtype)
+    if extra is not None:
+        inputs = extra(inputs)
+    family.reset(checkpoint.model)
+    return family.prefill(checkpoint.model, inputs)
+
+
+def _passes(questions: Sequence[Question]) -> Iterator[list[Tree]]:
+    """Divides the continuations so that no pass has too many tokens; every question is in each pass."""
+    waiting = [list(q.joined) for q in questions]
+    shared = [q.shared for q in questions]
+    while any(waiting):
+        trees = []
+        for row, queue in enumerate(waiting):
+            tree = Tree()
+            while queue and (not tree.paths or len(tree.ids) + len(queue[0].ids) - shared[row] <= MAX_NODES):
+                each = queue.pop(0)
+                tree.add(each.ids[shared[row] :], each.start - shared[row])
+            trees.append(tree)
+        yield trees
+
+
+def _step(
+    checkpoint: Checkpoint, family: Family, state: Prefill, trees: Sequence[Tree], nodes: int, faults: Faults
+) -> torch.Tensor:
+    device, prompt = checkpoint.device, state.mask.shape[1]
+    ids = torch.zeros((len(trees), nodes), dtype=torch.long)
+    depths = torch.zeros((len(trees), nodes), dtype=torch.long)
+    visible = torch.zeros((len(trees), nodes, prompt + nodes), dtype=torch.bool)
+    visible[:, :, :prompt] = state.mask.bool().cpu()[:, None]
+    for row, tree in enumerate(trees):
+        count = len(tree.ids)
+        ids[row, :count] = torch.tensor(tree.ids, dtype=torch.long)
+        depths[row, :count] = torch.tensor(tree.depths, dtype=torch.long)
+        seen = torch.ones((count, count), dtype=torch.bool).tril() if faults.leak else tree.ancestry()
+        visible[row, :count, prompt : prompt + count] = seen
+    positions = state.next_position[:, None] + depths.to(device) + faults.shift
+    return family.step(checkpoint.model, state, ids.to(device), positions, visible.to(device))
+
+
+def _read(logits: torch.Tensor, tree: Tree) -> list[Scored]:
+    """Reads every continuation's tokens at once.
+
+    Args:
+        logits: [1 + nodes, vocabulary]; the first row is the prompt's last token.
+        tree: Which node predicts what.
+    """
+    nodes = [node + 1 for path in tree.paths for node in path]
+    if not nodes:
+        return []
+    device = logits.device
+    place = torch.tensor(nodes, device=device)
+    token = torch.tensor([t for owned in tree.owned for t in owned], device=device)
+    used, where = torch.unique(place, return_inverse=True)
+    logprobs = logits[used].float().log_softmax(-1)
+    values = logprobs[where, token].tolist()
+    greedy = (logprobs.argmax(-1)[where] == token).tolist()
+    results, first = [], 0
+    for owned in tree.owned:
+        last = first + len(owned)
+        results.append(Scored(owned, values[first:last], all(greedy[first:last])))
+        first = last
+    return results

@@ -1,0 +1,130 @@
+"""Vision features, kept by image: benchmarks ask several questions of one image."""
+
+from __future__ import annotations
+
+import inspect
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from model_server.hf.batch import collate, to_device
+from model_server.hf.checkpoint import Checkpoint
+from model_server.hf.families import SEQUENCES
+from model_server.hf.prompt import Prompt
+from model_server.metrics import Metrics
+
+_PIXELS = ("pixel_values", "image_patches")
+_FIELDS = ("pooler_output", "deepstack_features")
+
+
+class _Features(dict[str, Any]):
+    """What models read of an encoder's output, by attribute."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self.get(name)
+
+
+class VisionCache:
+    """Encodes a prompt's images, or remembers having done so.
+
+    The key is the prompt's images together, in order, by SHA-256: what a processor makes of an
+    image may depend on how many there are.
+
+    Args:
+        checkpoint: The model.
+        limit: Bytes of features to keep; 0 keeps none.
+        metrics: What counts.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, limit: int, metrics: Metrics) -> None:
+        self._checkpoint = checkpoint
+        self._limit = limit
+        self._metrics = metrics
+        self._kept: OrderedDict[tuple[Any, ...], dict[str, Any]] = OrderedDict()
+        self._bytes = 0
+        self._encode = getattr(checkpoint.model.base_model, "get_image_features", None)
+        forward = inspect.signature(checkpoint.model.forward).parameters
+        self.usable = bool(limit and self._encode and "mm_encoder_outputs" in forward)
+
+    def apply(self, prompts: Sequence[Prompt], inputs: dict[str, Any]) -> dict[str, Any]:
+        """Puts features in the place of pixels.
+
+        Args:
+            prompts: The prompts of the batch.
+            inputs: Their inputs, collated, on the device.
+        """
+        pixels = [name for name in _PIXELS if name in inputs]
+        if not self.usable or not pixels or not all(prompt.image_keys for prompt in prompts):
+            return inputs
+        features = self._features(prompts)
+        made = {name: value for name, value in inputs.items() if name not in pixels}
+        output = _Features({name: _merge(name, [each[name] for each in features]) for name in features[0]})
+        made["mm_encoder_outputs"] = {"image": output}
+        return made
+
+    def _features(self, prompts: Sequence[Prompt]) -> list[dict[str, Any]]:
+        keys = [(prompt.image_keys, prompt.signature) for prompt in prompts]
+        missing = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in self._kept}
+        fresh = dict(zip(missing, self._encode_all(list(missing.values())), strict=True)) if missing else {}
+        found = []
+        for key, prompt in zip(keys, prompts, strict=True):
+            result = "miss" if key in fresh else "hit"
+            self._metrics.image_cache.labels(result).inc(len(prompt.image_keys))
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            found.append(fresh[key] if key in fresh else self._kept[key])
+        for key, value in fresh.items():
+            self._keep(key, value)
+        return found
+
+    def _encode_all(self, prompts: Sequence[Prompt]) -> list[dict[str, Any]]:
+        counts = [len(prompt.image_keys) for prompt in prompts]
+        if len(prompts) > 1:
+            together = self._run(collate([_images(p) for p in prompts], 0))
+            pooled = together["pooler_output"]
+            if set(together) == {"pooler_output"} and len(pooled) == sum(counts):
+                split, first = [], 0
+                for count in counts:
+                    split.append({"pooler_output": pooled[first : first + count]})
+                    first += count
+                return split
+        return [self._run(_images(prompt)) for prompt in prompts]
+
+    def _run(self, inputs: dict[str, torch.Tensor]) -> dict[str, Any]:
+        assert self._encode is not None
+        moved = to_device(inputs, self._checkpoint.device, self._checkpoint.model.dtype)
+        takes = inspect.signature(self._encode).parameters
+        output = self._encode(**{n: v for n, v in moved.items() if n in takes}, return_dict=True)
+        return {name: output[name] for name in _FIELDS if output.get(name) is not None}
+
+    def _keep(self, key: tuple[Any, ...], value: dict[str, Any]) -> None:
+        size = _size(value)
+        if size > self._limit:
+            return
+        self._kept[key] = value
+        self._bytes += size
+        while self._bytes > self._limit:
+            _, old = self._kept.popitem(last=False)
+            self._bytes -= _size(old)
+
+
+def _images(prompt: Prompt) -> dict[str, torch.Tensor]:
+    return {name: value for name, value in prompt.inputs.items() if name not in SEQUENCES}
+
+
+def _merge(name: str, values: Sequence[Any]) -> Any:
+    if name == "deepstack_features":  # per layer, then per image
+        return [_merge("", layer) for layer in zip(*values, strict=True)]
+    if isinstance(values[0], torch.Tensor):
+        return values[0] if len(values) == 1 else torch.cat(list(values))
+    return [item for value in values for item in value]
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, torch.Tensor):
+        return value.numel() * value.element_size()
+    if isinstance(value, dict):
+        value = list(value.values())
+    return sum(_size(item) for item in value)

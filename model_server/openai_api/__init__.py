@@ -1,0 +1,1 @@
+"""The `openai` backend: any OpenAI-compatible endpoint behind the contract."""

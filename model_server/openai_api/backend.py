@@ -1,0 +1,232 @@
+"""The `openai` backend: requests go to the endpoint, answers come back in the contract's words."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import importlib.metadata
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import openai
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import InternalFailure, InvalidRequest, Overloaded, Unsupported
+from model_server import images
+from model_server.adapter import seconds
+from model_server.backend import Backend, Call
+from model_server.metrics import Metrics
+from model_server.openai_api import likelihood as scoring
+from model_server.openai_api.client import Endpoint, Settings, ask, look, make_client
+
+_ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
+_FINISH = {
+    "stop": model.FINISH_REASON_END_OF_SEQUENCE,
+    "length": model.FINISH_REASON_MAX_TOKENS,
+    "content_filter": model.FINISH_REASON_CONTENT_FILTER,
+}
+_EXACT = ("vllm", "sglang")
+"""Engines known to obey top_k and per-request seeds."""
+
+
+class OpenAIBackend(Backend):
+    """Any OpenAI-compatible endpoint.
+
+    Args:
+        settings: Which one.
+        metrics: What counts.
+    """
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._endpoint = Endpoint("other", 0)
+        self._client: openai.AsyncOpenAI | None = None
+        self._waiting = 0
+        self._limit_field = "max_tokens"
+
+    def load(self) -> None:
+        """Looks whether the endpoint is there and serves the model."""
+        self._endpoint = look(self._settings)
+
+    def info(self) -> model.GetModelInfoResponse:
+        """Describes what is known of it; the weights are not."""
+        kind = self._endpoint.kind
+        claims = {
+            model.CAPABILITY_GENERATE: True,
+            model.CAPABILITY_LIKELIHOOD: kind == "vllm",
+            model.CAPABILITY_IMAGE_INPUT: True,
+            model.CAPABILITY_MULTI_IMAGE: True,
+            model.CAPABILITY_OUTPUT_LOGPROBS: kind in (*_EXACT, "openai"),
+            model.CAPABILITY_SEED: kind in _EXACT,
+        }
+        return model.GetModelInfoResponse(
+            model_name=self._settings.name or self._settings.model,
+            server_version=f"lynceus {importlib.metadata.version('lynceus')}",
+            capabilities=[capability for capability, claimed in claims.items() if claimed],
+            max_concurrency=self._settings.max_concurrency,
+            max_context_tokens=self._endpoint.context,
+            properties={"endpoint": kind, "endpoint_model": self._settings.model},
+        )
+
+    async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
+        """Continues one conversation."""
+        config = request.config
+        if config.top_k and self._endpoint.kind not in _EXACT:
+            raise Unsupported("no_top_k", f"the endpoint ({self._endpoint.kind}) knows no top_k: leave it unset")
+        fields = self._fields(config)
+        fields["messages"] = await asyncio.to_thread(chat, request.messages)
+        start = time.monotonic()
+        async with self._turn():
+            asked = time.monotonic()
+            reply = await self._ask_limited(call, fields, config)
+        response = read(reply, config)
+        response.usage.queue_time.CopyFrom(seconds(asked - start))
+        response.usage.model_time.CopyFrom(seconds(time.monotonic() - asked))
+        return response
+
+    async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
+        """Scores continuations by the endpoint's prompt log-probabilities."""
+        messages = await asyncio.to_thread(chat, request.messages)
+        start = time.monotonic()
+        fields = {"model": self._settings.model}
+
+        async def send(extra: dict[str, Any], text: str | None) -> Any:
+            more = [] if text is None else [{"role": "assistant", "content": text}]
+            async with self._turn():
+                return await ask(
+                    self._dial(), call, self._settings.timeout, messages=[*messages, *more], extra_body=extra, **fields
+                )
+
+        response = await scoring.score(send, request.continuations, request.return_tokens)
+        response.usage.model_time.CopyFrom(seconds(time.monotonic() - start))
+        return response
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        if self._client:
+            await self._client.close()
+
+    def _dial(self) -> openai.AsyncOpenAI:
+        if self._client is None:
+            self._client = make_client(self._settings)
+            self._slots = asyncio.Semaphore(self._settings.max_concurrency)
+        return self._client
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        self._dial()
+        limit = self._settings.max_queue
+        if self._waiting >= limit:
+            raise Overloaded(
+                "queue_full", f"{self._waiting} requests are waiting, the limit is {limit}: send again later"
+            )
+        self._waiting += 1
+        self._metrics.queued.set(self._waiting)
+        try:
+            await self._slots.acquire()
+        finally:
+            self._waiting -= 1
+            self._metrics.queued.set(self._waiting)
+        try:
+            yield
+        finally:
+            self._slots.release()
+
+    def _fields(self, config: model.GenerationConfig) -> dict[str, Any]:
+        fields: dict[str, Any] = {"model": self._settings.model}
+        for name in ("temperature", "top_p", "seed"):
+            if config.HasField(name):
+                fields[name] = getattr(config, name)
+        if config.HasField("seed") and not config.temperature:
+            del fields["seed"]  # greedy needs none, and some endpoints refuse the field
+        if config.HasField("temperature"):
+            fields["temperature"] = round(config.temperature, 6)  # float32 0.7 reads 0.699999988...
+        if config.HasField("top_p"):
+            fields["top_p"] = round(config.top_p, 6)
+        if config.stop:
+            fields["stop"] = list(config.stop)
+        if config.top_logprobs:
+            fields |= {"logprobs": True, "top_logprobs": config.top_logprobs}
+        if config.top_k:
+            fields["extra_body"] = {"top_k": config.top_k}
+        return fields
+
+    async def _ask_limited(self, call: Call, fields: dict[str, Any], config: model.GenerationConfig) -> Any:
+        """Asks with the name that this endpoint has for the output limit: most know the old, some only the new."""
+        if not config.HasField("max_output_tokens"):
+            return await ask(self._dial(), call, self._settings.timeout, **fields)
+        limit = {self._limit_field: config.max_output_tokens}
+        try:
+            return await ask(self._dial(), call, self._settings.timeout, **fields, **limit)
+        except InvalidRequest as error:
+            if self._limit_field != "max_tokens" or "max_completion_tokens" not in str(error):
+                raise
+        self._limit_field = "max_completion_tokens"
+        return await self._ask_limited(call, fields, config)
+
+
+def chat(messages: Sequence[model.Message]) -> list[dict[str, Any]]:
+    """Returns the conversation in the endpoint's form, images as data URLs of the files' own bytes.
+
+    Raises:
+        InvalidRequest: For bytes that are no image.
+    """
+    made: list[dict[str, Any]] = []
+    for message in messages:
+        if all(part.WhichOneof("kind") == "text" for part in message.parts) and len(message.parts) == 1:
+            made.append({"role": _ROLES[message.role], "content": message.parts[0].text})
+            continue
+        parts: list[dict[str, Any]] = []
+        for part in message.parts:
+            if part.WhichOneof("kind") == "text":
+                parts.append({"type": "text", "text": part.text})
+                continue
+            kind = images.media_type(part.image.data)
+            data = base64.b64encode(part.image.data).decode("ascii")
+            parts.append({"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}"}})
+        made.append({"role": _ROLES[message.role], "content": parts})
+    return made
+
+
+def read(reply: Any, config: model.GenerationConfig) -> model.GenerateResponse:
+    """Reads a chat completion.
+
+    Raises:
+        InternalFailure: If it is none.
+        Unsupported: If log-probabilities were asked for and not given.
+    """
+    if not getattr(reply, "choices", None):
+        raise InternalFailure("bad_reply", "the endpoint answered without a choice")
+    choice = reply.choices[0]
+    response = model.GenerateResponse(effective_config=config)
+    finish = _FINISH.get(choice.finish_reason)
+    if finish is None:
+        raise InternalFailure(
+            "bad_reply", f"the endpoint ended with {choice.finish_reason!r}, which means nothing here"
+        )
+    refusal = getattr(choice.message, "refusal", None)
+    if isinstance(getattr(choice, "stop_reason", None), str):  # vLLM and SGLang name the string that matched
+        finish = model.FINISH_REASON_STOP_STRING
+    response.finish_reason = model.FINISH_REASON_CONTENT_FILTER if refusal else finish
+    text = refusal or choice.message.content or ""
+    if text:
+        response.parts.add(text=text)
+    if reply.usage:
+        response.usage.input_tokens = reply.usage.prompt_tokens or 0
+        response.usage.output_tokens = reply.usage.completion_tokens or 0
+    if config.top_logprobs:
+        content = getattr(choice.logprobs, "content", None)
+        if content is None:
+            raise Unsupported("no_logprobs", "the endpoint gave no log-probabilities")
+        for token in content:
+            made = response.logprobs.add(token=_bytes(token), logprob=token.logprob)
+            for other in token.top_logprobs:
+                made.alternatives.add(token=_bytes(other), logprob=other.logprob)
+    return response
+
+
+def _bytes(token: Any) -> bytes:
+    return bytes(token.bytes) if token.bytes is not None else str(token.token).encode()

@@ -1,0 +1,133 @@
+"""Dials the endpoint: key, retries, deadlines, and what kind of server stands there."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import openai
+
+from lynceus.rpc import DeadlineExceeded
+from model_server.backend import Call, LoadError
+from model_server.openai_api.errors import status_of
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Which endpoint, and how to use it.
+
+    Attributes:
+        model: Model name at the endpoint.
+        name: Name to file results under; "" takes the model's.
+        base_url: The endpoint; None takes $OPENAI_BASE_URL, else the vendor's own.
+        key_file: File with the key; None takes $OPENAI_API_KEY. Never an argument's value.
+        timeout: Seconds for one request, retries not counted.
+        max_concurrency: Requests at a time.
+        max_queue: Requests waiting; one more is refused.
+        retries: Retries of the client itself, after 408, 409, 429 and 5xx, honouring Retry-After.
+        patience: Seconds to wait for an endpoint that is not up yet.
+    """
+
+    model: str
+    name: str = ""
+    base_url: str | None = None
+    key_file: Path | None = None
+    timeout: float = 300.0
+    max_concurrency: int = 32
+    max_queue: int = 256
+    retries: int = 5
+    patience: float = 60.0
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """What is known of the other side.
+
+    Attributes:
+        kind: "vllm", "sglang", "openai", or "other".
+        context: Tokens of prompt and output together; 0 where it does not say.
+    """
+
+    kind: str
+    context: int
+
+
+def key_of(settings: Settings) -> str:
+    """Reads the key.
+
+    Raises:
+        LoadError: If a file is named and empty, or the vendor's own endpoint is to be used without one.
+    """
+    if settings.key_file:
+        key = settings.key_file.read_text(encoding="utf-8").strip()
+        if not key:
+            raise LoadError(f"{settings.key_file} is empty: write the endpoint's key into it")
+        return key
+    key = os.environ.get("OPENAI_API_KEY", "").strip()
+    if not key and not (settings.base_url or os.environ.get("OPENAI_BASE_URL")):
+        raise LoadError("no key: set OPENAI_API_KEY or --api-key-file, or --base-url for an endpoint of your own")
+    return key or "none"
+
+
+def make_client(settings: Settings) -> openai.AsyncOpenAI:
+    """Returns a client; nothing is sent yet."""
+    return openai.AsyncOpenAI(
+        api_key=key_of(settings), base_url=settings.base_url, max_retries=settings.retries, timeout=settings.timeout
+    )
+
+
+def look(settings: Settings) -> Endpoint:
+    """Asks the endpoint for its models, waiting for one that is still starting.
+
+    Raises:
+        LoadError: If it cannot be reached, refuses the key, or does not serve the model.
+    """
+    until = time.monotonic() + settings.patience
+    with openai.OpenAI(api_key=key_of(settings), base_url=settings.base_url, max_retries=0, timeout=20.0) as client:
+        where = str(client.base_url)
+        while True:
+            try:
+                listed: list[Any] = list(client.models.list())
+                break
+            except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+                raise LoadError(f"{where} refuses the key: set OPENAI_API_KEY or --api-key-file") from error
+            except (openai.NotFoundError, openai.BadRequestError, openai.UnprocessableEntityError):
+                return Endpoint(_by_host(where), 0)  # an endpoint without a list of models may well serve one
+            except (openai.APIConnectionError, openai.InternalServerError, openai.RateLimitError) as error:
+                if time.monotonic() > until:
+                    raise LoadError(
+                        f"cannot reach {where}: {error.__cause__ or error}; is it running, and is --base-url right?"
+                    ) from error
+                time.sleep(0.5)
+            except openai.OpenAIError as error:
+                raise LoadError(f"{where} is no OpenAI-compatible endpoint: {error}") from error
+    cards = {str(card.id): card for card in listed}
+    if cards and settings.model not in cards:
+        some = ", ".join(sorted(cards)[:5])
+        raise LoadError(f"{where} does not serve {settings.model!r}; it has {some}{', ...' if len(cards) > 5 else ''}")
+    card = cards.get(settings.model)
+    owner = str(getattr(card, "owned_by", "") or "").lower()
+    kind = owner if owner in ("vllm", "sglang") else _by_host(where)
+    return Endpoint(kind, int(getattr(card, "max_model_len", 0) or 0))
+
+
+def _by_host(url: str) -> str:
+    return "openai" if "://api.openai.com" in url else "other"
+
+
+async def ask(client: openai.AsyncOpenAI, call: Call, timeout: float, **fields: Any) -> Any:
+    """Makes one chat completion within the caller's deadline.
+
+    Raises:
+        StatusError: Whatever went wrong, in the contract's words.
+    """
+    left = timeout if call.deadline is None else min(timeout, call.deadline - time.monotonic())
+    if left <= 0:
+        raise DeadlineExceeded("deadline_in_queue", "the deadline passed before the endpoint was asked")
+    try:
+        return await client.chat.completions.create(timeout=left, **fields)
+    except openai.OpenAIError as error:
+        raise status_of(error) from error

@@ -1,0 +1,82 @@
+"""What an endpoint's failure means in the contract's statuses."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import openai
+
+from lynceus.rpc import (
+    DeadlineExceeded,
+    Denied,
+    InternalFailure,
+    InvalidRequest,
+    OutOfRange,
+    Overloaded,
+    StatusError,
+    Unauthenticated,
+    Unavailable,
+    Unsupported,
+)
+
+_CONTEXT = re.compile(
+    r"context.?length|maximum context|context window|prompt is too long|too many tokens|max_model_len|"
+    r"longer than the maximum model length|input length",
+    re.IGNORECASE,
+)
+_POLICY = re.compile(r"content.?(policy|filter|management)|safety|moderation|responsible.?ai", re.IGNORECASE)
+_NUMBER = re.compile(r"\d[\d,]*\d|\d")
+
+
+def status_of(error: openai.OpenAIError) -> StatusError:
+    """Maps what the client raised, after its own retries, to a status.
+
+    401 and 403 stop the run, and so does an exhausted quota: every other call would fail
+    alike. 429 is a full queue. A context that is too long is OUT_OF_RANGE whatever its code.
+    """
+    if isinstance(error, openai.APITimeoutError):
+        return DeadlineExceeded("endpoint_timeout", "the endpoint did not answer in time")
+    if isinstance(error, openai.APIConnectionError):
+        return Unavailable("endpoint_unreachable", f"the endpoint cannot be reached: {error.__cause__ or error}")
+    if not isinstance(error, openai.APIStatusError):
+        return InternalFailure("bad_reply", f"the endpoint's reply cannot be read: {type(error).__name__}")
+    status, code, text = error.status_code, *_said(error)
+    said = f"the endpoint says {status}: {text}"
+    if status in (401, 403):
+        return Unauthenticated("endpoint_key", f"{said}; set the key with --api-key-file or OPENAI_API_KEY")
+    if status == 429:
+        if "quota" in code or "billing" in code:
+            return Unauthenticated("quota_exhausted", said)
+        return Overloaded("endpoint_busy", said)
+    if status in (408, 504):
+        return DeadlineExceeded("endpoint_timeout", said)
+    if status >= 500 or status == 409:
+        return Unavailable("endpoint_failed", said)
+    if "context_length" in code or _CONTEXT.search(text):
+        numbers = [found.replace(",", "") for found in _NUMBER.findall(text)]
+        facts = dict(zip(("limit", "value"), numbers, strict=False))
+        return OutOfRange("context_exceeded", said, **facts)
+    if _POLICY.search(code) or (status == 400 and _POLICY.search(text)):
+        return Denied("content_policy", said)
+    if status == 404:
+        return Unsupported("endpoint_not_found", f"{said}; is --model right, and does --base-url end in /v1?")
+    if status == 413:
+        return InvalidRequest("request_too_large", said)
+    return InvalidRequest("endpoint_refused", said)
+
+
+def _said(error: openai.APIStatusError) -> tuple[str, str]:
+    body: Any = error.body
+    if isinstance(body, dict):
+        inner = body.get("error", body)
+        if isinstance(inner, dict):
+            text = str(inner.get("message") or inner.get("detail") or error.message)
+            return f"{inner.get('code') or ''} {inner.get('type') or ''}".lower(), _short(text)
+        return "", _short(str(inner))
+    return "", _short(error.message)
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 300 else f"{text[:300]}..."

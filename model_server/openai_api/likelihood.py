@@ -1,0 +1,94 @@
+"""Likelihood by vLLM's prompt log-probabilities: the continuation is sent as the beginning of the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import InternalFailure, InvalidRequest
+
+Send = Callable[[dict[str, Any], str | None], Awaitable[Any]]
+Token = tuple[int, str, float, int]
+"""Number, text, log-probability, rank."""
+
+_PROMPT = {"prompt_logprobs": 0, "max_tokens": 1, "add_generation_prompt": True}
+_JOINED = {
+    "prompt_logprobs": 0,
+    "max_tokens": 1,
+    "add_generation_prompt": False,
+    "continue_final_message": True,
+}
+
+
+async def score(send: Send, continuations: Sequence[str], with_tokens: bool) -> model.LikelihoodResponse:
+    """Scores each continuation in a request of its own; the endpoint's prefix cache makes that cheap.
+
+    Args:
+        send: Sends the conversation, with an assistant's beginning where one is given.
+        continuations: What to score.
+        with_tokens: Whether the tokens are wanted.
+
+    Raises:
+        InternalFailure: If the endpoint does not give what it should.
+        InvalidRequest: If a continuation is no token, or the template changes it.
+    """
+    prompt_reply, *replies = await asyncio.gather(
+        send(_PROMPT, None), *(send(dict(_JOINED), text) for text in continuations)
+    )
+    prompt = _tokens(prompt_reply)
+    response = model.LikelihoodResponse()
+    for text, reply in zip(continuations, replies, strict=True):
+        owned = _owned(prompt, _tokens(reply), text)
+        made = response.scores.add(
+            logprob=sum(token[2] for token in owned),
+            token_count=len(owned),
+            is_greedy=all(token[3] == 1 for token in owned),
+        )
+        if with_tokens:
+            for _, piece, logprob, _ in owned:
+                made.tokens.add(token=piece.encode(), logprob=logprob)
+    response.usage.input_tokens = len(prompt) + 1
+    response.usage.output_tokens = sum(each.token_count for each in response.scores)
+    return response
+
+
+def _owned(prompt: Sequence[Token], joined: Sequence[Token], text: str) -> Sequence[Token]:
+    """The tokens that do not end inside the prompt.
+
+    Both lists agree up to where the join changed a token; behind that place the prompt's
+    remaining text says how far each joined token reaches.
+    """
+    same = 0
+    while same < min(len(prompt), len(joined)) and prompt[same][0] == joined[same][0]:
+        same += 1
+    left = len("".join(token[1] for token in prompt[same:]))
+    reach, start = 0, same
+    for token in joined[same:]:
+        reach += len(token[1])
+        if reach > left:
+            break
+        start += 1
+    owned = joined[start:]
+    said = "".join(token[1] for token in joined[same:])[left:]
+    if not owned or (said != text and "\ufffd" not in said):
+        raise InvalidRequest(
+            "continuation_changed",
+            f"the endpoint's chat template or tokenizer turns the continuation {text!r} into {said!r}",
+        )
+    return owned
+
+
+def _tokens(reply: Any) -> list[Token]:
+    """Reads the prompt's tokens; the first has no predecessor and is left out."""
+    places = getattr(reply, "prompt_logprobs", None)
+    if not isinstance(places, list) or len(places) < 2:
+        raise InternalFailure("no_prompt_logprobs", "the endpoint gave no prompt log-probabilities")
+    made: list[Token] = []
+    for place in places[1:]:
+        if not isinstance(place, dict) or len(place) != 1:
+            raise InternalFailure("bad_prompt_logprobs", "the endpoint's prompt log-probabilities cannot be read")
+        ((number, fact),) = place.items()
+        made.append((int(number), str(fact["decoded_token"]), float(fact["logprob"]), int(fact.get("rank") or 0)))
+    return made
