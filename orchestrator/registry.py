@@ -15,6 +15,7 @@ OURS = {
     "vstar_bench": "orchestrator.benchmarks.vstar",
     "VisualPuzzles": "orchestrator.benchmarks.visualpuzzles",
     "voila": "orchestrator.benchmarks.voila",
+    "reform": "orchestrator.benchmarks.reform",
 }
 """What a task's name begins with -> the module whose `BENCHMARK` has it."""
 

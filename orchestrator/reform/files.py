@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,12 @@ from orchestrator.reform.table import DATASETS, HUB, Dataset
 NUMBER = "row"
 """Field with a row's number from 0, in the reference's order: instructions cycle by it."""
 
+FIRST_ROUND = "first_round"
+"""Field with how many rounds the dialogues before this one have."""
+
+TWIN = "twin"
+"""Field of a row whose id stood in an earlier one: how many did."""
+
 FORMS = (
     f"the hub id {HUB}, a folder of its layout (the one that holds huggingface_data/, or that one itself), "
     "or the one JSON file of a dataset"
@@ -30,6 +37,7 @@ _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
 _ANNOTATIONS = "TDIUC/TDIUC_val_anns.json"
 _CHOICES = "TDIUC/choice_list/{kind}.json"
 _COUNTS = "MSCOCO/objectCounting_answer_list/answer_list.json"
+_IDENTITY = ("question_id", "id", "instance_id")
 _TABLES = ("questions", "answers")
 
 
@@ -73,8 +81,14 @@ def open_reform(task: str, data: str | None) -> RowSource:
         raise DataError(f"{main} has no rows{f' of question type {dataset.kind}' if dataset.kind else ''}")
 
     def iterate() -> Iterator[Row]:
+        seen: Counter[str] = Counter()
+        rounds = 0
         for number, record in records():
-            yield row_of(record, number, dataset, shared, main.name)
+            row = row_of(record, number, dataset, {**shared, FIRST_ROUND: rounds}, main.name)
+            rounds += len(row.fields.get("dialog", ()))
+            name = str(next((record[key] for key in _IDENTITY if isinstance(record.get(key), str | int)), number))
+            seen[name] += 1
+            yield Row({**row.fields, TWIN: seen[name] - 1}, row.load) if seen[name] > 1 else row
 
     return RowSource(origin=files.origin, digest=digest_files(files.read.items()), count=count, iterate=iterate)
 

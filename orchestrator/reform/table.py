@@ -265,14 +265,14 @@ def _datasets() -> list[Dataset]:
         ),
         *(
             Dataset(
-                label, "stp", name, config, (OCR,), "words", "dialogue", "",
+                label, "stp", name, config, (OCR,), "words", "reading", "",
                 f"{file}_core_open_ended.json", f"{source}_dataset.py", boxes=boxes,
             )
             for label, name, config, file, source, boxes in _WORDS
         ),
         *(
             Dataset(
-                label, "stp", label, f"KIE_{label.lower()}_val", formulations, "key_information", "dialogue", "",
+                label, "stp", label, f"KIE_{label.lower()}_val", formulations, "key_information", "reading", "",
                 f"{label}/{label.lower()}_core_open_ended.json", f"{label}/kie_dataset.py",
             )
             for label, formulations in (("FUNSD", (KIE,)), ("POIE", (OCR, KIE)), ("SROIE", (OCR, KIE)))

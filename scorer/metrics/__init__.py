@@ -17,6 +17,7 @@ MODULES = {
     "multi_round": "scorer.metrics.multi_round",
     "pass_at": "scorer.metrics.pass_at",
     "rate": "scorer.metrics.rate",
+    "reform_instability": "scorer.metrics.reform_instability",
 }
 """Metric -> module whose `METRIC` it is."""
 

@@ -43,6 +43,8 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
     if index is None:
         verdict = unparsed("no_mark", "no (A), (a) or (1) in the answer")
         verdict.scores["format_hit"] = 0.0
+        # The reference's instability counts different unreadable answers as different.
+        verdict.extracted = request.text
         return verdict
     in_range = -len(request.options) <= index < len(request.options)
     unnamed = request.text if request.options else str(index)

@@ -1,0 +1,42 @@
+"""ReForm-Eval's instability, as its own scripts compute it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics import answers
+from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.table import Table
+
+
+def plan(params: Params) -> Plan:
+    """Reads the parameters; it has none of its own."""
+
+    def compute(table: Table) -> pb.Figure:
+        from scipy.stats import entropy
+
+        kept = table.take(table.answered)
+        words = [str(word) for word in kept.word("extracted")]
+        values = []
+        for rows in answers.together(kept.group):
+            counts = Counter(words[row] for row in rows.tolist())
+            values.append(float(entropy(sorted(counts.values()))))
+        figure = pb.Figure(denominator=len(values))
+        if values:
+            figure.value = math.fsum(values) / len(values)
+            figure.details["tests"] = len(kept)
+        return figure
+
+    return Plan(compute, columns=frozenset({"extracted"}))
+
+
+METRIC = Metric(
+    name="reform_instability",
+    description="ReForm-Eval's instability: mean over groups of the entropy (natural logarithm) of what was extracted "
+    "from a group's tests. For rule reform_choice, which names the option's text and, where it reads none, the answer "
+    "itself: unlike instability, two different unreadable answers differ, and groups of one test count as stable.",
+    plan=plan,
+    unit="nats",
+)
