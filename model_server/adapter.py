@@ -75,6 +75,11 @@ class KitBackend(Backend):
         start = time.monotonic()
         await self._in_thread(self._decode, work)
         spent_in = self._count(work)
+        if not config.HasField("max_output_tokens"):
+            room = (
+                self.kit.max_context_tokens - spent_in if self.kit.max_context_tokens else self.kit.default_max_tokens
+            )
+            config.max_output_tokens = max(1, min(self.kit.default_max_tokens, room))
         self._check_context(spent_in, config.max_output_tokens)
         queued = time.monotonic()
         if self._batched:
@@ -164,8 +169,6 @@ class KitBackend(Backend):
     def _effective(self, config: model.GenerationConfig) -> model.GenerationConfig:
         full = model.GenerationConfig()
         full.CopyFrom(config)
-        if not full.HasField("max_output_tokens"):
-            full.max_output_tokens = self.kit.default_max_tokens
         full.temperature = config.temperature
         if full.temperature > 0 and not full.HasField("seed"):
             full.seed = random.getrandbits(64)

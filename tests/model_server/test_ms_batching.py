@@ -1,0 +1,165 @@
+"""The batcher: company without waiting long, bounded, cancellable, and undone by nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+import grpc
+import pytest
+
+from lynceus.rpc import InvalidRequest, Overloaded, StatusError
+from model_server.backend import Call
+from model_server.batching import Batcher, Job, OutOfMemory
+from model_server.metrics import Metrics
+
+
+class Runs:
+    """Answers with the work itself and keeps what ran together; holds the model while `gate` is shut."""
+
+    def __init__(self, fits: int = 99) -> None:
+        self.batches: list[list[str]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.fits = fits
+
+    def __call__(self, jobs: Sequence[Job[str, str]]) -> None:
+        self.gate.wait(10)
+        self.batches.append([job.work for job in jobs])
+        if len(jobs) > self.fits:
+            raise OutOfMemory("too much")
+        for job in jobs:
+            if job.work == "bad":
+                job.resolve(InvalidRequest("bad", "bad"))
+            elif job.work != "silent":
+                job.resolve(f"<{job.work}>")
+
+
+def batcher(run: Runs, metrics: Metrics | None = None, **kwargs: float) -> Batcher[str, str]:
+    settings = {"max_batch": 4, "wait": 0.05, "max_queue": 8} | kwargs
+    return Batcher(run, metrics=metrics or Metrics(), **settings)  # type: ignore[arg-type]
+
+
+async def test_what_arrives_together_runs_together() -> None:
+    run = Runs()
+    made = batcher(run)
+    answers = await asyncio.gather(*[made.submit(name, (), 10, Call()) for name in "abcd"])
+    assert answers == ["<a>", "<b>", "<c>", "<d>"]
+    assert run.batches == [["a", "b", "c", "d"]]
+    await made.close()
+
+
+async def test_a_lone_request_does_not_wait_for_ever() -> None:
+    made = batcher(Runs(), wait=0.01)
+    assert await asyncio.wait_for(made.submit("a", (), 10, Call()), 5) == "<a>"
+    await made.close()
+
+
+async def test_keys_and_lengths_are_kept_apart() -> None:
+    run = Runs()
+    made = batcher(run)
+    work = [("a", "k", 100), ("b", "other", 100), ("c", "k", 110), ("d", "k", 900)]
+    await asyncio.gather(*[made.submit(name, key, length, Call()) for name, key, length in work])
+    assert sorted(run.batches) == [["a", "c"], ["b"], ["d"]]
+    await made.close()
+
+
+async def test_a_full_queue_refuses_with_the_limit() -> None:
+    run = Runs()
+    run.gate.clear()
+    made = batcher(run, max_batch=1, wait=0.0, max_queue=2)
+    first = asyncio.create_task(made.submit("a", (), 1, Call()))
+    while made._queue or not made._task:
+        await asyncio.sleep(0.01)  # until the model has taken it
+    waiting = [asyncio.create_task(made.submit(name, (), 1, Call())) for name in "bc"]
+    await asyncio.sleep(0.01)
+    with pytest.raises(Overloaded) as caught:
+        await made.submit("d", (), 1, Call())
+    assert caught.value.metadata == {"limit": "2", "value": "2"}
+    run.gate.set()
+    assert await asyncio.gather(first, *waiting) == ["<a>", "<b>", "<c>"]
+    await made.close()
+
+
+async def test_a_cancelled_request_never_runs() -> None:
+    run = Runs()
+    run.gate.clear()
+    made = batcher(run, max_batch=1, wait=0.0)
+    first = asyncio.create_task(made.submit("a", (), 1, Call()))
+    call = Call()
+    second = asyncio.create_task(made.submit("b", (), 1, call))
+    await asyncio.sleep(0.05)
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    assert call.over
+    run.gate.set()
+    assert await first == "<a>"
+    assert await made.submit("c", (), 1, Call()) == "<c>"
+    assert run.batches == [["a"], ["c"]]
+    await made.close()
+
+
+async def test_a_deadline_in_the_queue_is_told() -> None:
+    run = Runs()
+    run.gate.clear()
+    made = batcher(run, max_batch=1, wait=0.0)
+    first = asyncio.create_task(made.submit("a", (), 1, Call()))
+    await asyncio.sleep(0.05)
+    late = asyncio.create_task(made.submit("b", (), 1, Call(timeout=0.01)))
+    await asyncio.sleep(0.05)
+    run.gate.set()
+    with pytest.raises(StatusError) as caught:
+        await late
+    assert caught.value.code == grpc.StatusCode.DEADLINE_EXCEEDED
+    assert await first == "<a>"
+    assert run.batches == [["a"]]
+    await made.close()
+
+
+async def test_out_of_memory_splits_and_goes_on() -> None:
+    run, metrics = Runs(fits=1), Metrics()
+    made = batcher(run, metrics)
+    assert await asyncio.gather(*[made.submit(name, (), 1, Call()) for name in "abcd"]) == ["<a>", "<b>", "<c>", "<d>"]
+    assert [len(batch) for batch in run.batches] == [4, 2, 1, 1, 2, 1, 1]
+    assert metrics.registry.get_sample_value("lynceus_batch_splits_total") == 3
+    await made.close()
+
+
+async def test_a_request_that_does_not_fit_alone_fails_alone() -> None:
+    made = batcher(Runs(fits=0))
+    with pytest.raises(StatusError) as caught:
+        await made.submit("a", (), 1, Call())
+    assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.INTERNAL, "out_of_memory")
+    await made.close()
+
+
+async def test_one_bad_row_leaves_its_neighbours_alone() -> None:
+    made = batcher(Runs())
+    results = await asyncio.gather(
+        *[made.submit(name, (), 1, Call()) for name in ("a", "bad", "silent")], return_exceptions=True
+    )
+    assert results[0] == "<a>"
+    assert isinstance(results[1], InvalidRequest)
+    assert isinstance(results[2], StatusError)
+    assert results[2].reason == "no_answer"
+    await made.close()
+
+
+async def test_a_defect_is_internal_and_the_next_batch_runs() -> None:
+    calls: list[int] = []
+
+    def run(jobs: Sequence[Job[str, str]]) -> None:
+        calls.append(len(jobs))
+        if len(calls) == 1:
+            raise ZeroDivisionError
+        jobs[0].resolve("fine")
+
+    made: Batcher[str, str] = Batcher(run, max_batch=1, wait=0.0, max_queue=4, metrics=Metrics())
+    with pytest.raises(StatusError) as caught:
+        await made.submit("a", (), 1, Call())
+    assert caught.value.code == grpc.StatusCode.INTERNAL
+    assert "ZeroDivisionError" in str(caught.value)
+    assert await made.submit("b", (), 1, Call()) == "fine"
+    await made.close()

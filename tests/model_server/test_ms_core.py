@@ -1,0 +1,162 @@
+"""Requests are refused before the model is touched, each for its own reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import StatusError
+from model_server.backend import Backend, Call
+from model_server.core import Core, Limits
+
+ALL = [value for value in model.Capability.values() if value]
+
+
+class Recorder(Backend):
+    """Counts what reaches it."""
+
+    def __init__(self, capabilities: list[Any] | None = None) -> None:
+        self.capabilities = ALL if capabilities is None else capabilities
+        self.reached = 0
+
+    def info(self) -> model.GetModelInfoResponse:
+        return model.GetModelInfoResponse(model_name="recorder", capabilities=self.capabilities)
+
+    async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
+        self.reached += 1
+        return model.GenerateResponse()
+
+    async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
+        self.reached += 1
+        return model.LikelihoodResponse()
+
+
+def user(*parts: model.Part) -> model.Message:
+    return model.Message(role=model.ROLE_USER, parts=parts or [model.Part(text="hello")])
+
+
+def image() -> model.Part:
+    return model.Part(image=model.Image(data=b"bytes"))
+
+
+def request(*messages: model.Message, **config: Any) -> model.GenerateRequest:
+    return model.GenerateRequest(messages=messages or [user()], config=model.GenerationConfig(**config))
+
+
+INVALID = {
+    "empty_prompt": model.GenerateRequest(),
+    "no_role": request(model.Message(parts=[model.Part(text="x")])),
+    "unknown_role": request(model.Message(role=99, parts=[model.Part(text="x")])),  # type: ignore[arg-type]
+    "system_not_first": request(user(), model.Message(role=model.ROLE_SYSTEM, parts=[model.Part(text="x")]), user()),
+    "empty_message": request(model.Message(role=model.ROLE_USER)),
+    "empty_part": request(user(model.Part())),
+    "bad_image": request(user(model.Part(image=model.Image()))),
+    "last_not_user": request(user(), model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="x")])),
+    "blank_prompt": request(user(model.Part(text=" \n"))),
+    "too_many_images": request(user(*[image() for _ in range(4)])),
+    "zero_tokens": request(max_output_tokens=0),
+    "bad_temperature": request(temperature=-0.5),
+    "nan_temperature": request(temperature=float("nan")),
+    "bad_top_p": request(top_p=0.0),
+    "high_top_p": request(top_p=1.5),
+    "empty_stop": request(stop=["a", ""]),
+    "too_many_stops": request(stop=["a", "b", "c"]),
+    "too_many_logprobs": request(top_logprobs=6),
+}
+REASONS = {"unknown_role": "no_role", "blank_prompt": "empty_prompt", "nan_temperature": "bad_temperature"}
+REASONS |= {"high_top_p": "bad_top_p"}
+LIMITS = Limits(max_images=3, max_continuations=2, max_stop=2, max_top_logprobs=5)
+
+
+@pytest.mark.parametrize("name", INVALID)
+async def test_invalid_requests_never_reach_the_model(name: str) -> None:
+    backend = Recorder()
+    core = Core(backend, LIMITS)
+    core.ready()
+    with pytest.raises(StatusError) as caught:
+        await core.generate(INVALID[name], Call())
+    assert caught.value.code == grpc.StatusCode.INVALID_ARGUMENT
+    assert caught.value.reason == REASONS.get(name, name)
+    assert "\n" not in str(caught.value)
+    assert backend.reached == 0
+
+
+@pytest.mark.parametrize("name", ["too_many_images", "too_many_stops", "too_many_logprobs"])
+async def test_a_limit_is_told_with_the_value(name: str) -> None:
+    core = Core(Recorder(), LIMITS)
+    core.ready()
+    with pytest.raises(StatusError) as caught:
+        await core.generate(INVALID[name], Call())
+    facts = caught.value.metadata
+    assert facts["limit"] in str(caught.value)
+    assert facts["value"] in str(caught.value)
+    assert int(facts["value"]) > int(facts["limit"])
+
+
+@pytest.mark.parametrize(
+    ("continuations", "reason"),
+    [([], "no_continuations"), (["a", ""], "empty_continuation"), (["a", "b", "c"], "too_many_continuations")],
+)
+async def test_continuations_are_checked(continuations: list[str], reason: str) -> None:
+    backend = Recorder()
+    core = Core(backend, LIMITS)
+    core.ready()
+    with pytest.raises(StatusError) as caught:
+        await core.likelihood(model.LikelihoodRequest(messages=[user()], continuations=continuations), Call())
+    assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.INVALID_ARGUMENT, reason)
+    assert backend.reached == 0
+
+
+OUTSIDE: dict[str, tuple[Any, Callable[[Core], Any]]] = {
+    "no_generate": (model.CAPABILITY_GENERATE, lambda c: c.generate(request(), Call())),
+    "no_likelihood": (
+        model.CAPABILITY_LIKELIHOOD,
+        lambda c: c.likelihood(model.LikelihoodRequest(messages=[user()], continuations=["a"]), Call()),
+    ),
+    "no_image_input": (model.CAPABILITY_IMAGE_INPUT, lambda c: c.generate(request(user(image())), Call())),
+    "no_multi_image": (model.CAPABILITY_MULTI_IMAGE, lambda c: c.generate(request(user(image(), image())), Call())),
+    "no_image_output": (
+        model.CAPABILITY_IMAGE_OUTPUT,
+        lambda c: c.generate(model.GenerateRequest(messages=[user()], modality=model.MODALITY_IMAGE), Call()),
+    ),
+    "no_logprobs": (model.CAPABILITY_OUTPUT_LOGPROBS, lambda c: c.generate(request(top_logprobs=2), Call())),
+    "no_seed": (model.CAPABILITY_SEED, lambda c: c.generate(request(seed=1, temperature=0.7), Call())),
+}
+
+
+@pytest.mark.parametrize("reason", OUTSIDE)
+async def test_what_is_not_claimed_is_unimplemented(reason: str) -> None:
+    capability, run = OUTSIDE[reason]
+    without, everything = Recorder([c for c in ALL if c != capability]), Recorder()
+    core = Core(without)
+    core.ready()
+    with pytest.raises(StatusError) as caught:
+        await run(core)
+    assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.UNIMPLEMENTED, reason)
+    assert without.reached == 0
+    able = Core(everything)
+    able.ready()
+    await run(able)
+    assert everything.reached == 1
+
+
+async def test_a_seed_beside_greedy_decoding_needs_no_capability() -> None:
+    backend = Recorder([model.CAPABILITY_GENERATE])
+    core = Core(backend)
+    core.ready()
+    await core.generate(request(seed=1, temperature=0.0), Call())
+    assert backend.reached == 1
+
+
+async def test_before_loading_everything_is_unavailable() -> None:
+    backend = Recorder()
+    core = Core(backend)
+    for run in (lambda: core.generate(request(), Call()), lambda: core.likelihood(model.LikelihoodRequest(), Call())):
+        with pytest.raises(StatusError) as caught:
+            await run()
+        assert caught.value.code == grpc.StatusCode.UNAVAILABLE
+    assert backend.reached == 0

@@ -1,0 +1,168 @@
+"""The command as users run it: a process, its port, its signals and its exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.model.v1 import model_pb2_grpc as model_grpc
+from lynceus.rpc import CallError, call, dial, is_serving
+from model_server.service import NAME
+
+ROOT = Path(__file__).resolve().parents[2]
+SLOW = """
+import pathlib, sys, time
+from model_server.kit import Model, main
+
+class Slow(Model):
+    name = "slow"
+    def load(self):
+        while not pathlib.Path(sys.argv[0]).with_suffix(".loaded").exists():
+            time.sleep(0.02)
+    def generate(self, request):
+        time.sleep(float(request.text))
+        return "done"
+
+main(Slow)
+"""
+
+
+@contextmanager
+def process(*command: str, port_file: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Starts a server and waits for its port."""
+    started = subprocess.Popen(
+        [sys.executable, *command, "--port", "0", "--port-file", str(port_file)],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    try:
+        until = time.monotonic() + 60
+        while not port_file.exists():
+            assert started.poll() is None, started.communicate()[1]
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        yield started, int(port_file.read_text())
+    finally:
+        started.kill()
+        started.communicate()
+
+
+def request(text: str) -> model.GenerateRequest:
+    message = model.Message(role=model.ROLE_USER, parts=[model.Part(text=text)])
+    return model.GenerateRequest(messages=[message])
+
+
+async def serving(channel: Any) -> None:
+    until = time.monotonic() + 60
+    while not await is_serving(channel, NAME):
+        assert time.monotonic() < until
+        await asyncio.sleep(0.02)
+
+
+async def test_binds_first_loads_then_drains(tmp_path: Path) -> None:
+    script = tmp_path / "slow.py"
+    script.write_text(SLOW)
+    with process(str(script), port_file=tmp_path / "port") as (started, port):
+        async with dial(f"127.0.0.1:{port}") as channel:
+            stub: Any = model_grpc.ModelServiceStub(channel)
+            assert await is_serving(channel)
+            assert not await is_serving(channel, NAME)
+            with pytest.raises(CallError, match="loading"):
+                await call(stub.GetModelInfo, model.GetModelInfoRequest(), timeout=5)
+            script.with_suffix(".loaded").touch()
+            await serving(channel)
+            running = asyncio.ensure_future(call(stub.Generate, request("1.0"), timeout=30))
+            await asyncio.sleep(0.3)
+            started.send_signal(signal.SIGTERM)
+            assert (await running).parts[0].text == "done"  # what was in flight is answered
+            assert await asyncio.to_thread(started.wait, 20) == 0
+
+
+async def test_a_signal_during_loading_ends_at_once(tmp_path: Path) -> None:
+    script = tmp_path / "slow.py"
+    script.write_text(SLOW)
+    with process(str(script), port_file=tmp_path / "port") as (started, _):
+        started.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(started.wait, 20) == 0
+
+
+async def test_the_demo_and_its_metrics(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        metrics_port = free.getsockname()[1]
+    command = ["-m", "model_server", "serve", "--backend", "demo", "--model", "constant:1"]
+    command += ["--metrics-port", str(metrics_port)]
+    with process(*command, port_file=tmp_path / "port") as (_, port):
+        async with dial(f"127.0.0.1:{port}") as channel:
+            await serving(channel)
+            stub: Any = model_grpc.ModelServiceStub(channel)
+            reply = await call(stub.Generate, request("what?"), timeout=10)
+            assert reply.parts[0].text == "1"
+            page = await asyncio.to_thread(
+                lambda: urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics").read().decode()
+            )
+            assert 'lynceus_calls_total{code="OK",method="Generate"} 1.0' in page
+
+
+async def test_the_example_server(tmp_path: Path) -> None:
+    script = ROOT / "examples/constant_server.py"
+    assert len(script.read_text().splitlines()) < 60
+    with process(str(script), port_file=tmp_path / "port") as (_, port):
+        async with dial(f"127.0.0.1:{port}") as channel:
+            await serving(channel)
+            stub: Any = model_grpc.ModelServiceStub(channel)
+            said = await call(stub.Generate, request("what?"), timeout=10)
+            assert said.parts[0].text == "The answer is A."
+            scores = await call(
+                stub.Likelihood,
+                model.LikelihoodRequest(
+                    messages=request("what?").messages, continuations=["The answer is A.", "The answer is B."]
+                ),
+                timeout=10,
+            )
+            assert [score.is_greedy for score in scores.scores] == [True, False]
+            assert scores.scores[0].logprob > scores.scores[1].logprob
+
+
+def fails(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "model_server", "serve", "--port", "0", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    line = done.stderr.strip().splitlines()[-1]
+    assert line.startswith("Error: ")
+    return line
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert port in fails("--backend", "demo", "--port", port)
+        assert port in fails("--backend", "demo", "--metrics-port", port)
+
+
+def test_mistakes_are_one_line(tmp_path: Path) -> None:
+    assert "constant:TEXT" in fails("--backend", "demo", "--model", "qwen")
+    assert "needs --model" in fails("--backend", "transformers")
+    assert "config.json" in fails("--backend", "transformers", "--model", str(tmp_path))
