@@ -16,7 +16,7 @@ class TaskCount:
 
     planned: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
-    judged: int = 0
+    resumed: int = 0
     score: float = 0.0
 
     @property
@@ -26,9 +26,12 @@ class TaskCount:
 
     @property
     def accuracy(self) -> tuple[float, float, float] | None:
-        """Mean score over the items that this process settled, with Wilson's 95% interval."""
-        n = self.judged
-        if not n:
+        """Mean score over settled items with Wilson's 95% interval; None where it is not known.
+
+        It is not known of a resumed run before its end: earlier scores stay in the log unread.
+        """
+        n = self.settled
+        if not n or self.resumed:
             return None
         return (self.score / n, *wilson(self.score, n))
 
@@ -40,7 +43,6 @@ class Accounting:
     Attributes:
         tasks: Counts by task.
         answered: Calls answered by this process.
-        resumed: Items that an earlier process had settled.
         tokens: Tokens, in and out, of this process's calls.
         expected: Items that all rows will come to, None while unknown.
         complete: Whether every row has been planned.
@@ -49,7 +51,6 @@ class Accounting:
 
     tasks: dict[str, TaskCount] = field(default_factory=dict)
     answered: int = 0
-    resumed: int = 0
     tokens: int = 0
     expected: int | None = None
     complete: bool = False
@@ -64,6 +65,11 @@ class Accounting:
     def settled(self) -> int:
         """Items with an outcome."""
         return sum(task.settled for task in self.tasks.values())
+
+    @property
+    def resumed(self) -> int:
+        """Items that an earlier process had settled."""
+        return sum(task.resumed for task in self.tasks.values())
 
     @property
     def outcomes(self) -> Counter[Outcome]:
@@ -81,13 +87,13 @@ class Accounting:
         """Counts an item's outcome."""
         count = self.tasks[task]
         count.outcomes[outcome] += 1
-        count.judged += 1
         count.score += score
 
     def resume(self, task: str, outcome: Outcome) -> None:
         """Counts an item that an earlier process has settled."""
-        self.tasks[task].outcomes[outcome] += 1
-        self.resumed += 1
+        count = self.tasks[task]
+        count.outcomes[outcome] += 1
+        count.resumed += 1
 
 
 def wilson(successes: float, n: int, z: float = 1.959963984540054) -> tuple[float, float]:

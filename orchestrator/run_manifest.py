@@ -121,7 +121,7 @@ def check_same(
     """
     given = {**identity, "shard": {"index": shard[0], "of": shard[1]} if shard else None}
     there = {**manifest["identity"], "shard": manifest["shard"]}
-    for field in sorted(given.keys() | there.keys()):
+    for field in dict.fromkeys((*given, *there)):
         if orjson.dumps(given.get(field), option=orjson.OPT_SORT_KEYS) != orjson.dumps(
             there.get(field), option=orjson.OPT_SORT_KEYS
         ):

@@ -140,8 +140,8 @@ class Engine:
                 task.cancel()
             await asyncio.gather(*rest, return_exceptions=True)
             self._thread.shutdown(wait=True, cancel_futures=True)
-            if not self._stopped.done():
-                self._stopped.cancel()
+            if not self._stopped.cancel():
+                self._stopped.exception()  # it may have come second to the error that is raised
             with contextlib.suppress(RunLogError):
                 self._log.flush()
         if self._draining:
@@ -264,6 +264,7 @@ class Engine:
         tokens = response.usage.input_tokens + response.usage.output_tokens
         self._accounting.tokens += tokens
         self._budget.used(tokens)
+        self._heed_budget()
         if getattr(response, "finish_reason", 0) == model.FINISH_REASON_CONTENT_FILTER:
             ended = Ended(Outcome.REFUSED, "content_filter", "the server withheld the output by policy")
             self._add_line(built, result, ended, "OK")
@@ -380,9 +381,12 @@ class Engine:
             for dispatcher in self._dispatchers.values():
                 if dispatcher.waiting or dispatcher.in_flight:
                     dispatcher.pool.check()
-            why = self._budget.exhausted()
-            if why and not self._draining and not (self._accounting.complete and not self._open):
-                self.drain(why)
+            self._heed_budget()
+
+    def _heed_budget(self) -> None:
+        why = self._budget.exhausted()
+        if why and not self._draining and not (self._accounting.complete and not self._open):
+            self.drain(why)
 
     async def _keep(self) -> None:
         """Makes the log survive a power cut, about once a second."""
