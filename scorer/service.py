@@ -82,7 +82,8 @@ class _Stream:
         self._room = asyncio.Semaphore(MOST_JUDGED)
 
     async def read(self, requests: AsyncIterator[pb.ScorerServiceScoreRequest]) -> None:
-        """Reads to the client's end of the stream or to the first failure."""
+        """Reads to the client's end of the stream or to the first failure, and says when it is done."""
+        failure: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as judged:
                 first = True
@@ -99,10 +100,11 @@ class _Stream:
             if self._summarizer is not None:
                 summary = await asyncio.to_thread(self._summarizer.finish)
                 await self.responses.put(pb.ScorerServiceScoreResponse(summary=summary))
-        except BaseExceptionGroup as group:
-            raise _first(group) from None
-        finally:
-            await self.responses.put(None)
+        except Exception as error:  # to be raised where the stream is answered, behind what was answered before
+            failure = _first(error)
+        await self.responses.put(None)
+        if failure is not None:
+            raise failure
 
     async def _message(self, message: pb.ScorerServiceScoreRequest, judged: asyncio.TaskGroup) -> None:
         clock = asyncio.get_running_loop().time
@@ -146,8 +148,7 @@ class _Stream:
                 raise RequestError(f"item {item.key!r}: {error}", error.reason) from None
 
 
-def _first(group: BaseExceptionGroup) -> BaseException:
-    error: BaseException = group
+def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
