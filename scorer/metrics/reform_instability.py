@@ -23,9 +23,9 @@ def plan(params: Params) -> Plan:
         for rows in answers.together(kept.group):
             counts = Counter(words[row] for row in rows.tolist())
             values.append(float(entropy(sorted(counts.values()))))
-        figure = pb.Figure(denominator=len(values))
+        figure = pb.Figure(denominator=len(values), denominator_answered=len(values))
         if values:
-            figure.value = math.fsum(values) / len(values)
+            figure.value = figure.value_answered = math.fsum(values) / len(values)
             figure.details["tests"] = len(kept)
         return figure
 

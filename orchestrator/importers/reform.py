@@ -1,0 +1,132 @@
+"""`orchestrator import reform`: scores predictions made with ReForm-Eval's data loader, as its own script does."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+from rich.console import Console
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import Credentials
+from lynceus.rpc.options import client_options
+from orchestrator.cli.eval import one_endpoint
+from orchestrator.cli.outcome import guarded
+from orchestrator.reform.predictions import FORMULATIONS, METHODS, Prediction, metrics, named_by, predictions, read_file
+from orchestrator.reform.table import SINGLE_CHOICE
+
+
+@click.command("reform")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="PREDICTIONS.json")
+@click.option("--formulation", type=click.Choice(FORMULATIONS), required=True)
+@click.option("--infer", type=click.Choice(METHODS), default="generation", show_default=True)
+@click.option("--stability", is_flag=True, help="Instability over the tests of each sample (SingleChoice).")
+@click.option("--multi-round", is_flag=True, help="Correlation and slope of the score over rounds (SingleChoice).")
+@click.option("--task", help="Task to file the run under; default as the file's name says.")
+@click.option("--model", help="Model to file the run under; default as the file's name says.")
+@click.option("--run", type=click.Path(file_okay=False, path_type=Path), help="Run folder; default runs/FILE.")
+@click.option("--scorer", "scorer_at", help="Scorer H:P; without it one is started.")
+@click.option("--patience", type=click.FloatRange(0), default=600.0, show_default=True, help="Seconds to retry for.")
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors.")
+@client_options
+def command(credentials: Credentials, **given: Any) -> None:
+    """Score a prediction file of ReForm-Eval with its own rules, bit for bit, and make a run of it."""
+    if given["formulation"] != SINGLE_CHOICE:
+        for name in ("stability", "multi_round"):
+            if given[name]:
+                raise click.UsageError(f"--{name.replace('_', '-')} needs --formulation {SINGLE_CHOICE}")
+        if given["infer"] == "likelihood":
+            raise click.UsageError(f"--infer likelihood needs --formulation {SINGLE_CHOICE}")
+
+    async def work() -> Path:
+        return await _imported(credentials, given)
+
+    sys.exit(guarded(work)[1])
+
+
+async def _imported(credentials: Credentials, given: dict[str, Any]) -> Path:
+    from orchestrator import run_eval, run_manifest, run_score
+
+    file: Path = given["file"]
+    task, name = named_by(file)
+    task, name = given["task"] or task, given["model"] or name
+    records = read_file(file)
+    made = list(predictions(records, given["formulation"], given["infer"], rounds=given["multi_round"]))
+    figures = metrics(given["formulation"], stability=given["stability"], rounds=given["multi_round"])
+    run: Path = given["run"] or Path("runs") / file.stem
+    identity = {
+        "tasks": [task],
+        "method": "likelihood" if given["infer"] == "likelihood" else "generate",
+        "predictions": {"origin": file.name, "sha256": sha256(file.read_bytes()).hexdigest()},
+        "formulation": given["formulation"],
+        "parity": True,
+        "model": {"model_name": name, "model_revision": "", "chat_template_sha256": ""},
+    }
+    async with run_eval.connect_scorer(one_endpoint(given["scorer_at"]), credentials, given["patience"]) as (
+        client,
+        rules,
+    ):
+        manifest = run_manifest.make(
+            identity,
+            info=model.GetModelInfoResponse(model_name=name),
+            stages={},
+            replicas=[],
+            rules=rules,
+            metrics={task: figures},
+            shard=None,
+            code={},
+        )
+        _write(run, manifest | {"planned": {task: len(made)}}, task, identity["method"], made)
+        await run_score.rescore(run, client, rules, parity=False)
+    run_eval.finish(run, Console(quiet=given["quiet"]))
+    return run
+
+
+def _write(run: Path, manifest: dict[str, Any], task: str, method: Any, made: list[Prediction]) -> None:
+    """Writes manifest and answers; a folder that holds the same predictions already keeps its answers."""
+    from orchestrator import run_manifest
+    from orchestrator.runlog import RunLog
+
+    file = run / run_manifest.MANIFEST
+    if file.exists():
+        run_manifest.check_same(run, run_manifest.read(run), manifest["identity"], None)
+    log = RunLog(run)
+    try:
+        if log.resumed and not file.exists():
+            raise run_manifest.ManifestError(f"{run} holds answers and no manifest.json: give --run another folder")
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        for item in made[log.resumed :]:
+            key = f"{task}/{item.key}"
+            log.add_response(key, None, _line(key, item, task, method, now))
+        log.flush()
+        log.sync()
+    finally:
+        log.close()
+    run_manifest.write(file, manifest)
+
+
+def _line(key: str, item: Prediction, task: str, method: str, now: str) -> bytes:
+    from orchestrator.run_records import scoring_json
+
+    asked = [{"role": "ROLE_USER", "parts": [{"text": item.prompt}]}] if item.prompt else []
+    return orjson.dumps(
+        {
+            "key": key,
+            "sample": key,
+            "turn": "",
+            "task": task,
+            "method": method,
+            "request": {"messages": asked},
+            "response": {"parts": [{"text": item.text}], "finish_reason": "FINISH_REASON_UNSPECIFIED"},
+            "scoring": scoring_json(item.scoring),
+            "replica": "",
+            "attempts": 0,
+            "seconds": 0.0,
+            "started": now,
+        }
+    )
