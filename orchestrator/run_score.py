@@ -14,11 +14,13 @@ from orchestrator.engine import IncompleteError, ScorerClient
 from orchestrator.run_records import answer_of_line, outcome_line, put_answer, score_request, verdict_line
 from orchestrator.runlog import RESPONSES, VERDICTS, Appender, RunLog
 
-PARITY = {
-    "vstar_bench": {"choice": "lmms_vstar"},
-    "VisualPuzzles": {"choice": "lmms_visualpuzzles"},
+PARITY: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
+    "vstar_bench": {"choice": ("lmms_vstar", {})},
+    "VisualPuzzles_cot": {"choice": ("lmms_visualpuzzles", {"variant": "main"})},
+    "VisualPuzzles_direct": {"choice": ("lmms_visualpuzzles", {"variant": "main"})},
+    "VisualPuzzles": {"choice": ("lmms_visualpuzzles", {"variant": "unig2u"})},
 }
-"""What a task's name begins with -> our rule -> the reference's own rule for the same answers."""
+"""What a task's name begins with, the first that fits -> our rule -> the reference's own rule and its parameters."""
 
 
 async def rescore(run: Path, client: ScorerClient, rules: scorer.ListRulesResponse, *, parity: bool) -> Path:
@@ -73,7 +75,7 @@ async def _score_all(log: RunLog, verdicts: Appender, client: ScorerClient, pari
                     verdicts.add(text)
                     continue
                 if parity:
-                    scoring = {**scoring, "rule": parity_rule(task, scoring["rule"]), "params": {}}
+                    scoring = parity_scoring(task, scoring)
                 await _room(client, running)
                 answer = answer_of_line(line, log.images.get)
                 client.put(put_answer(score_request(line["key"], scoring), answer), scoring)
@@ -96,19 +98,20 @@ async def _room(client: ScorerClient, running: asyncio.Task[None]) -> None:
         await running
 
 
-def parity_rule(task: str, rule: str) -> str:
-    """Returns the reference's rule for answers that `rule` reads by default.
+def parity_scoring(task: str, scoring: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns how the reference judges what `scoring` judges by default.
 
     Raises:
-        ManifestError: If the task has none.
+        ManifestError: If the task has no reference rule.
     """
-    for prefix, pairs in PARITY.items():
-        if task.startswith(prefix):
-            if rule in pairs.values():
-                return rule
-            if rule in pairs:
-                return pairs[rule]
-    raise run_manifest.ManifestError(f"there is no reference rule for {task} with rule {rule}: leave --parity out")
+    rule = scoring["rule"]
+    pairs = next((pairs for prefix, pairs in PARITY.items() if task.startswith(prefix)), {})
+    if any(rule == theirs for theirs, _ in pairs.values()):
+        return dict(scoring)
+    if rule not in pairs:
+        raise run_manifest.ManifestError(f"there is no reference rule for {task} with rule {rule}: leave --parity out")
+    theirs, params = pairs[rule]
+    return {**scoring, "rule": theirs, "params": params}
 
 
 def _parity_folder(run: Path, manifest: dict[str, Any]) -> Path:

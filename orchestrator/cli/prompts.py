@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -52,15 +52,14 @@ def command(images: Path | None, **given: Any) -> None:
         for line in _lines(plan, store):
             sys.stdout.buffer.write(orjson.dumps(line) + b"\n")
     except EngineError as error:
-        raise _usage(str(error), error.exit_code) from error
+        _fail(error, error.exit_code)
     except DataError as error:
-        raise _usage(str(error), 2) from error
+        _fail(error, 2)
 
 
-def _usage(message: str, code: int) -> click.ClickException:
-    error = click.ClickException(message)
-    error.exit_code = code
-    return error
+def _fail(error: Exception, code: int) -> NoReturn:
+    click.echo(f"Error: {' '.join(str(error).split())}", err=True)
+    sys.exit(code)
 
 
 def _sha256(data: bytes) -> str:

@@ -1,0 +1,200 @@
+"""`orchestrator import lmms-eval SAMPLES.jsonl`: an existing run of lmms-eval, in either reading."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from lynceus.rpc import Credentials
+from lynceus.rpc.options import client_options
+from orchestrator.cli.outcome import guarded
+
+if TYPE_CHECKING:
+    from orchestrator.benchmarks.base import Benchmark
+    from orchestrator.importers.lmms_eval_samples import Taken
+    from orchestrator.samples import Scoring, Variant
+
+_EXAMPLES = 5
+
+
+@click.command("lmms-eval")
+@click.argument("path", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--task", help="The task, where the file's name does not say it (DATE_samples_TASK.jsonl).")
+@click.option("--data", help="The benchmark's data: gives options and categories that the samples lack.")
+@click.option("--model", help="Name to file it under; default the name of the file's folder.")
+@click.option(
+    "--reading",
+    type=click.Choice(["careful", "parity", "both"]),
+    default="both",
+    show_default=True,
+    help="Read as a careful person would, as lmms-eval does, or both.",
+)
+@click.option("--run", type=click.Path(file_okay=False, path_type=Path), help="Run folder; default runs/FILE.")
+@click.option("--scorer", "scorer_at", help="Scorer H:P; without it one is started.")
+@client_options
+def command(credentials: Credentials, path: Path, reading: str, scorer_at: str | None, **given: Any) -> None:
+    """Score a samples file of lmms-eval (--log_samples) of V*-Bench or VisualPuzzles.
+
+    The careful reading's figures are the run folder's, the parity reading's those of its folder
+    `parity`. Requests that failed there count as failed in both, never as answers.
+    """
+
+    async def work() -> Path:
+        from orchestrator import run_eval, run_score
+        from orchestrator.cli.eval import one_endpoint
+
+        run = given["run"] or Path("runs") / path.stem
+        planned, theirs = take(path, run, task=given["task"], data=given["data"], model_name=given["model"])
+        endpoint = one_endpoint(scorer_at)
+        for name in ("careful", "parity") if reading == "both" else (reading,):
+            async with run_eval.connect_scorer(endpoint, credentials, 600.0) as (client, rules):
+                scored = await run_score.rescore(run, client, rules, parity=name == "parity")
+            click.echo(f"{name:<8} {_figures(scored)}")
+            run_eval.finish(scored, Console(quiet=True))
+        click.echo(f"theirs   {_theirs(theirs, planned)}")
+        if reading == "both":
+            _show_differences(run, planned)
+        click.echo(f"run: {run}")
+        return run
+
+    sys.exit(guarded(work)[1])
+
+
+def take(
+    path: Path, run: Path, *, task: str | None, data: str | None, model_name: str | None
+) -> tuple[int, list[float]]:
+    """Writes a run folder of a samples file's answers, not scored yet.
+
+    Returns:
+        How many samples there are, and what lmms-eval scored them, where it says.
+
+    Raises:
+        DataError: The file or the data cannot be used.
+        RunLogError: The run folder is in use.
+    """
+    import orjson
+
+    from lynceus.model.v1 import model_pb2 as model
+    from lynceus.scorer.v1 import scorer_pb2 as scorer
+    from orchestrator import run_manifest
+    from orchestrator.data.digest import digest_files
+    from orchestrator.importers import lmms_eval_samples as samples
+    from orchestrator.registry import find
+    from orchestrator.runlog import RESPONSES, Appender, RunLogError
+    from orchestrator.samples import Variant
+
+    name = samples.task_of(path, task)
+    (benchmark,) = find([name]).values()
+    variant = Variant(name, settings=benchmark.settings())
+    known = dict(enumerate(_scorings(benchmark, variant, data))) if data else {}
+    taken = list(samples.read(path, name))
+    if (run / RESPONSES).exists():
+        raise RunLogError(f"{run} holds a run already: give --run another folder")
+    run.mkdir(parents=True, exist_ok=True)
+    log = Appender(run / RESPONSES)
+    try:
+        for one in taken:
+            log.add(orjson.dumps(_line(name, one, known.get(one.number))))
+            log.flush()
+    finally:
+        log.close()
+    info = model.GetModelInfoResponse(model_name=model_name or path.resolve().parent.name, server_version="lmms-eval")
+    identity = {
+        "tasks": [name],
+        "method": "generate",
+        "imported": "lmms-eval",
+        "data": {name: {"origin": path.name, "sha256": digest_files([(path.name, path)])}},
+        "model": run_manifest.model_identity(info),
+        "stages": {},
+    }
+    manifest = run_manifest.make(
+        identity,
+        info=info,
+        stages={},
+        replicas=[],
+        rules=scorer.ListRulesResponse(),
+        metrics={name: list(benchmark.metrics(variant))},
+        shard=None,
+        code={},
+    )
+    run_manifest.write(run / run_manifest.MANIFEST, manifest | {"planned": {name: len(taken)}})
+    return len(taken), [one.score for one in taken if one.score is not None]
+
+
+def _scorings(benchmark: Benchmark, variant: Variant, data: str) -> list[Scoring]:
+    """Returns how each row's answer is judged, in the order of the rows, which doc_id counts."""
+    rows = benchmark.rows(variant.task, data)
+    made = itertools.chain.from_iterable(benchmark.samples(row, variant) for row in rows)
+    return [scoring for sample in made if (scoring := sample.turns[-1].scoring)]
+
+
+def _line(task: str, taken: Taken, known: Scoring | None) -> dict[str, Any]:
+    options = known.options if known else taken.options
+    # The reference drops options that hold parentheses; then the letters of the rest are not the data's.
+    if taken.target not in "ABCD"[: len(options)]:
+        options = ()
+    labels: Mapping[str, str] = known.labels if known else taken.labels
+    line: dict[str, Any] = {
+        "key": f"{task}/{taken.number}",
+        **({"outcome": "failed"} if taken.failed else {}),
+        "sample": f"{task}/{taken.number}",
+        "turn": "",
+        "task": task,
+        "method": "generate",
+        "request": {"messages": [{"role": "ROLE_USER", "parts": [{"text": taken.prompt}]}]},
+        "scoring": {
+            "rule": "choice",
+            "targets": [taken.target],
+            "options": list(options),
+            "params": {} if options else {"count": 4},
+            "labels": dict(labels),
+            "group": "",
+        },
+        "attempts": 1,
+    }
+    if taken.failed:
+        line["error"] = {"code": "", "reason": "request_failed", "message": taken.failed}
+    else:
+        line["response"] = {"parts": [{"text": taken.text}], "finish_reason": "FINISH_REASON_UNSPECIFIED"}
+    return line
+
+
+def _figures(scored: Path) -> str:
+    import orjson
+
+    from orchestrator.run_results import RESULTS
+
+    (task,) = orjson.loads((scored / RESULTS).read_bytes())["tasks"].values()
+    counts = ", ".join(f"{number} {name}" for name, number in task["counts"].items() if number and name != "planned")
+    values = [
+        f"{' '.join(figure['labels'].values()) or 'accuracy'} {figure['value']:.2f}"
+        for figure in task["figures"]
+        if figure["name"] == "accuracy" and figure["value"] is not None
+    ]
+    return f"{', '.join(values)} (percent of all; {counts})"
+
+
+def _theirs(scores: list[float], planned: int) -> str:
+    if not scores:
+        return "the file holds no scores"
+    mean = f"accuracy {100 * sum(scores) / len(scores):.2f}"
+    return mean if len(scores) == planned else f"{mean} over the {len(scores)} of {planned} samples that have a score"
+
+
+def _show_differences(run: Path, planned: int) -> None:
+    from orchestrator.readings import differences
+
+    found = differences(run)
+    click.echo(f"{len(found)} of {planned} samples are read differently{':' if found else ''}")
+    for one in found[:_EXAMPLES]:
+        text = " ".join(one.text.split())
+        short = text if len(text) <= 60 else text[:57] + "..."
+        click.echo(
+            f"  {one.key}  right {one.target}  careful {one.careful or '-'}  parity {one.parity or '-'}  {short!r}"
+        )

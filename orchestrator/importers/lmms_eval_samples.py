@@ -1,0 +1,148 @@
+"""The lines of a samples file of lmms-eval (`--log_samples`): what was asked, answered and scored there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from orchestrator.data.rows import DataError
+
+TASKS = re.compile(r"(unig2u_)?(VisualPuzzles\w*|vstar_bench(_direct_attributes|_relative_position)?)")
+"""Tasks whose samples are understood; the prefix of one family is dropped."""
+
+FAILED = "[LMMS_EVAL_REQUEST_FAILED"
+"""What lmms-eval writes in the place of an answer that it did not get."""
+
+_FILE_NAME = re.compile(r"samples_(\w+)\.jsonl")
+_OPTION = {
+    "vstar_bench": re.compile(r"^([A-D])\. (.*?)(?=\n[A-D]\. |\nAnswer with the option's letter|\Z)", re.M | re.S),
+    "VisualPuzzles": re.compile(r"^\(([A-D])\) (.*?)(?=\n\([A-D]\) |\n|\Z)", re.M | re.S),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One sample.
+
+    Attributes:
+        number: lmms-eval's doc_id: the row's number from 0.
+        prompt: The text it was asked.
+        text: The answer; "" where the request failed there.
+        failed: What lmms-eval wrote in the place of an answer, "" if it got one.
+        target: The right letter.
+        options: The options' texts as the prompt lists them.
+        labels: What it can be sliced by.
+        score: What lmms-eval scored it, None if the line does not say.
+    """
+
+    number: int
+    prompt: str
+    text: str
+    failed: str
+    target: str
+    options: tuple[str, ...]
+    labels: Mapping[str, str]
+    score: float | None
+
+
+def task_of(path: Path, task: str | None) -> str:
+    """Returns our name of a samples file's task.
+
+    Raises:
+        DataError: It cannot be told from the file's name, or its samples are not understood.
+    """
+    found = _FILE_NAME.search(path.name)
+    name = task or (found[1] if found else "")
+    if not name:
+        raise DataError(f"{path.name} does not say its task (DATE_samples_TASK.jsonl): give --task")
+    match = TASKS.fullmatch(name)
+    if match is None:
+        raise DataError(f"task {name} of lmms-eval is not understood: vstar_bench and VisualPuzzles and theirs are")
+    return match[2]
+
+
+def read(path: Path, task: str) -> Iterator[Taken]:
+    """Reads a samples file.
+
+    Raises:
+        DataError: It cannot be read, or is no such file.
+    """
+    seen: set[int] = set()
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                taken = _taken(f"{path}, line {number}", task, line)
+                if taken.number in seen:
+                    raise DataError(f"{path}, line {number}: doc_id {taken.number} stands twice")
+                seen.add(taken.number)
+                yield taken
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not seen:
+        raise DataError(f"{path} holds no samples")
+
+
+def _taken(where: str, task: str, line: bytes) -> Taken:
+    try:
+        fields = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise DataError(f"{where}, is not JSON: {error}") from error
+    missing = [name for name in ("doc_id", "target", "filtered_resps") if name not in fields]
+    if missing:
+        raise DataError(f"{where}, has no {', '.join(missing)}: is it a samples file of lmms-eval (--log_samples)?")
+    text = _first(fields["filtered_resps"])
+    prompt = _prompt(fields)
+    failed = text if text.startswith(FAILED) else ""
+    return Taken(
+        number=int(fields["doc_id"]),
+        prompt=prompt,
+        text="" if failed else text,
+        failed=failed,
+        target=str(fields["target"]).strip().upper(),
+        options=_options(task, prompt),
+        labels=_labels(task, fields),
+        score=_score(fields),
+    )
+
+
+def _first(value: Any) -> str:
+    """Returns the first response, however deep it is nested."""
+    while isinstance(value, list) and value:
+        value = value[0]
+    return value if isinstance(value, str) else ""
+
+
+def _prompt(fields: Mapping[str, Any]) -> str:
+    given = fields.get("input", fields.get("arguments", ""))
+    return _first(given) if isinstance(given, list) else str(given)
+
+
+def _options(task: str, prompt: str) -> tuple[str, ...]:
+    pattern = next(pattern for name, pattern in _OPTION.items() if task.startswith(name))
+    return tuple(found[2].strip() for found in pattern.finditer(prompt))
+
+
+def _metrics(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yields V*-Bench's per-sample metric, which lmms-eval writes once or twice."""
+    yield from (value for name, value in fields.items() if name.startswith("vstar_") and isinstance(value, dict))
+
+
+def _labels(task: str, fields: Mapping[str, Any]) -> dict[str, str]:
+    stated: Sequence[Any] = [value.get("category") for value in _metrics(fields)]
+    doc = fields.get("doc")
+    if isinstance(doc, dict):
+        stated = [*stated, doc.get("category")]
+    own = re.search(r"_(algorithmic|analogical|deductive|inductive|spatial|direct_attributes|relative_position)", task)
+    category = next((str(value) for value in stated if value), own[1] if own else "")
+    return {"category": category.lower()} if category else {}
+
+
+def _score(fields: Mapping[str, Any]) -> float | None:
+    given = [value.get("score") for value in _metrics(fields)]
+    given += [fields.get("exact_match"), fields.get("accuracy")]
+    return next((float(value) for value in given if isinstance(value, int | float)), None)
