@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +20,29 @@ from orchestrator.cli.eval import one_endpoint
 from orchestrator.cli.outcome import guarded
 from orchestrator.reform.predictions import FORMULATIONS, METHODS, Prediction, metrics, named_by, predictions, read_file
 from orchestrator.reform.table import SINGLE_CHOICE
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to score.
+
+    Attributes:
+        file: The prediction file.
+        formulation: One of `FORMULATIONS`.
+        method: "generation" or "likelihood".
+        stability: Whether instability is wanted.
+        rounds: Whether the course over rounds is wanted.
+        task: Task to file it under; None as the file's name says.
+        model: Model to file it under; likewise.
+    """
+
+    file: Path
+    formulation: str
+    method: str
+    stability: bool = False
+    rounds: bool = False
+    task: str | None = None
+    model: str | None = None
 
 
 @click.command("reform")
@@ -43,48 +67,76 @@ def command(credentials: Credentials, **given: Any) -> None:
         if given["infer"] == "likelihood":
             raise click.UsageError(f"--infer likelihood needs --formulation {SINGLE_CHOICE}")
 
+    wanted = Wanted(
+        given["file"],
+        given["formulation"],
+        given["infer"],
+        given["stability"],
+        given["multi_round"],
+        given["task"],
+        given["model"],
+    )
+    run: Path = given["run"] or Path("runs") / given["file"].stem
+
     async def work() -> Path:
-        return await _imported(credentials, given)
+        from orchestrator import run_eval
+
+        await imported(wanted, run, one_endpoint(given["scorer_at"]), credentials, given["patience"])
+        run_eval.finish(run, Console(quiet=given["quiet"]))
+        return run
 
     sys.exit(guarded(work)[1])
 
 
-async def _imported(credentials: Credentials, given: dict[str, Any]) -> Path:
-    from orchestrator import run_eval, run_manifest, run_score
+async def imported(
+    wanted: Wanted,
+    run: Path,
+    endpoint: Any = None,
+    credentials: Credentials | None = None,
+    patience: float = 600.0,
+) -> dict[str, Any]:
+    """Makes a run of a prediction file, scores it and returns its results.
 
-    file: Path = given["file"]
+    Args:
+        wanted: What to score.
+        run: The run folder.
+        endpoint: The scorer's; None starts one.
+        credentials: How to reach it; None for none.
+        patience: Seconds to retry for.
+
+    Raises:
+        DataError: The file cannot be used.
+        ManifestError: The folder holds another run.
+    """
+    from orchestrator import run_eval, run_manifest, run_results, run_score
+
+    file = wanted.file
     task, name = named_by(file)
-    task, name = given["task"] or task, given["model"] or name
-    records = read_file(file)
-    made = list(predictions(records, given["formulation"], given["infer"], rounds=given["multi_round"]))
-    figures = metrics(given["formulation"], stability=given["stability"], rounds=given["multi_round"])
-    run: Path = given["run"] or Path("runs") / file.stem
+    task, name = wanted.task or task, wanted.model or name
+    made = list(predictions(read_file(file), wanted.formulation, wanted.method, rounds=wanted.rounds))
     identity = {
         "tasks": [task],
-        "method": "likelihood" if given["infer"] == "likelihood" else "generate",
+        "method": "likelihood" if wanted.method == "likelihood" else "generate",
         "predictions": {"origin": file.name, "sha256": sha256(file.read_bytes()).hexdigest()},
-        "formulation": given["formulation"],
+        "formulation": wanted.formulation,
         "parity": True,
         "model": {"model_name": name, "model_revision": "", "chat_template_sha256": ""},
     }
-    async with run_eval.connect_scorer(one_endpoint(given["scorer_at"]), credentials, given["patience"]) as (
-        client,
-        rules,
-    ):
+    async with run_eval.connect_scorer(endpoint, credentials or Credentials(), patience) as (client, rules):
         manifest = run_manifest.make(
             identity,
             info=model.GetModelInfoResponse(model_name=name),
             stages={},
             replicas=[],
             rules=rules,
-            metrics={task: figures},
+            metrics={task: metrics(wanted.formulation, stability=wanted.stability, rounds=wanted.rounds)},
             shard=None,
             code={},
         )
         _write(run, manifest | {"planned": {task: len(made)}}, task, identity["method"], made)
         await run_score.rescore(run, client, rules, parity=False)
-    run_eval.finish(run, Console(quiet=given["quiet"]))
-    return run
+    results: dict[str, Any] = orjson.loads((run / run_results.RESULTS).read_bytes())
+    return results
 
 
 def _write(run: Path, manifest: dict[str, Any], task: str, method: Any, made: list[Prediction]) -> None:
