@@ -45,7 +45,8 @@ def digest(rule: AnyRule) -> str:
     directly or not, with its version, parameters and `depends`.
     """
     total = hashlib.sha256(json.dumps([rule.name, rule.version, dict(rule.params), rule.depends]).encode())
-    for module in sorted(_closure((rule.read.__module__, *BEFORE_EVERY_RULE))):
+    own = getattr(rule.read, "__module__", None) or type(rule.read).__module__
+    for module in sorted(_closure((own, *BEFORE_EVERY_RULE))):
         total.update(f"{module}\n".encode() + _source(module))
     return total.hexdigest()
 

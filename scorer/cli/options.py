@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from scorer.metrics import metrics
 from scorer.rules import rules
+from scorer.rules.pattern import load
+from scorer.rules.registry import PluginError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class UsageExit(click.ClickException):
@@ -22,8 +27,21 @@ class UsageExit(click.ClickException):
 def rule_options(command: Command) -> Command:
     """Adds the options that say which rules there are; the command gets `registry`."""
 
+    @click.option(
+        "--rules",
+        "files",
+        multiple=True,
+        type=_FILE,
+        help="Rules in YAML, see docs/write-a-rule.md; repeatable.",
+    )
     @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return command(*args, registry=rules(), **kwargs)
+    def wrapped(*args: Any, files: tuple[Path, ...], **kwargs: Any) -> Any:
+        try:
+            registry = rules(rule for file in files for rule in load(file))
+            registry.load_plugins()
+            metrics().load_plugins()
+        except PluginError as error:
+            raise UsageExit(str(error)) from error
+        return command(*args, registry=registry, **kwargs)
 
     return wrapped  # type: ignore[return-value]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -12,7 +11,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from scorer.rules.base import RequestError
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+"""What a rule or metric may be called."""
 
 
 class Named(Protocol):
@@ -66,9 +66,21 @@ class Registry(Generic[T]):
         return found
 
     def names(self) -> list[str]:
-        """Returns every name, sorted."""
-        present = {name for name, module in self._modules.items() if importlib.util.find_spec(module)}
-        return sorted({*present, *self._loaded, *self._plugins})
+        """Returns every name, sorted.
+
+        Raises:
+            PluginError: If two have the same name.
+        """
+        return sorted({*self._modules, *self._loaded, *self._plugins})
+
+    def load_plugins(self) -> None:
+        """Loads every entry point now, so that a broken one is found at start and not in a stream.
+
+        Raises:
+            PluginError: If one cannot be used.
+        """
+        for name in self._plugins:
+            self.get(name)
 
     def _load(self, name: str) -> T:
         if name in self._modules:
@@ -87,7 +99,7 @@ class Registry(Generic[T]):
                 raise PluginError(
                     f"{self.noun} {entry.name!r} of plugin {entry.value} is defined twice: give yours another name"
                 )
-            if not _NAME.fullmatch(entry.name):
+            if not NAME.fullmatch(entry.name):
                 raise PluginError(f"plugin {entry.value}: {entry.name!r} is no name for a {self.noun}")
             found[entry.name] = entry
         return found
