@@ -188,7 +188,7 @@ _NOUN = re.compile(
     re.IGNORECASE,
 )
 _ARTICLE = re.compile(r"\b(?:an?|the|lone)\s+(?:[\w-]+\s+){0,3}\Z", re.IGNORECASE)
-_SINGULAR = re.compile(r"(?:.*(?:child|man|boy|girl|lady|guy|kid|male|toddler|wolf|fox|mouse)|.*[^s])\Z", re.IGNORECASE)
+_PLURAL = re.compile(r".*(?:s|men|children|mice)\Z", re.IGNORECASE)
 _AFTER = re.compile(r"\s*(?:\(|:|x\s?)\s*(?:count:?\s*)?(?P<number>\w+)\b")
 _JOINED = re.compile(r"\s*(?:,\s*)?(?:and|or|&|/|,)\s+(?:an?\s+|the\s+|[\w-]+\s+){0,3}?\Z", re.IGNORECASE)
 _HEDGED = re.compile(r"\s*(?:,\s*)?(?:or|/)\s+(?:[\w-]+\s+){0,2}?\Z", re.IGNORECASE)
@@ -237,6 +237,6 @@ def _number(text: str, subject: Found | None) -> Found | None:
         found = next(mentions("number", after["number"]), None)
         if found:
             return Found(found.value, after.start("number"), after.end("number"))
-    if _ARTICLE.search(text, start, subject.start) and _SINGULAR.match(text[subject.start : subject.end]):
+    if _ARTICLE.search(text, start, subject.start) and not _PLURAL.match(text[subject.start : subject.end]):
         return Found("one", subject.start, subject.end)
     return None

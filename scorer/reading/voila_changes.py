@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from scorer.reading.voila import PROPERTIES, mentions
@@ -36,6 +36,9 @@ _STATE = r"""
 | (?P<moved>\bfrom\b(?=[^.;\n]{1,60}\bto\b)|→|->)
 """
 _TOKEN = re.compile(rf"\b(?:{_PROPERTY})\b|(?:{_STATE})", re.IGNORECASE | re.VERBOSE)
+_LONGEST = 200
+"""Words that matter in a clause at most: what has more is no sentence, and reading it takes their square."""
+
 _LABELLED = re.compile(r"\s*(?:\([^()\n]*\)\s*)?[:=]")
 _CLAUSE = re.compile(r"[;\n]|\.(?=\s|$)|,?\s*\b(?:while|whereas|but|however|although|though)\b", re.IGNORECASE)
 _NAMED = re.compile(
@@ -101,7 +104,7 @@ def changes(text: str) -> dict[str, Change]:
 def _tokens(clause: str) -> list[_Token]:
     """Returns the words that matter; a state is a heading in "Changed:" and "the changed properties"."""
     found: list[_Token] = []
-    for match in _TOKEN.finditer(clause):
+    for match in islice(_TOKEN.finditer(clause), _LONGEST):
         kind = match.lastgroup or ""
         heading = kind == "both" or (
             kind in ("changed", "unchanged")
