@@ -1,0 +1,52 @@
+"""Between a rule and a judge: the cache, one request for equal questions, the budget."""
+
+from __future__ import annotations
+
+import asyncio
+
+from scorer.judges.base import Judge, JudgePrompt, Reply
+from scorer.judges.cache import Cache
+
+
+class Cached:
+    """A judge that is asked once for each prompt, ever.
+
+    Equal prompts that arrive while the first is in flight wait for it. Only usable replies
+    are kept: what failed is asked again when the item is scored again.
+
+    Args:
+        judge: Who is asked.
+        cache: Where replies are kept.
+    """
+
+    def __init__(self, judge: Judge, cache: Cache) -> None:
+        self._judge = judge
+        self._cache = cache
+        self._waiting: dict[str, asyncio.Task[Reply]] = {}
+
+    @property
+    def identity(self) -> str:
+        """The judge's own."""
+        return self._judge.identity
+
+    async def ask(self, prompt: JudgePrompt) -> Reply:
+        """Returns the kept reply, or asks; raises as the judge does."""
+        kept = self._cache.get(self.identity, prompt)
+        if kept is not None:
+            return kept
+        task = self._waiting.get(prompt.sha256)
+        if task is None:
+            task = asyncio.create_task(self._ask(prompt))
+            self._waiting[prompt.sha256] = task
+            task.add_done_callback(lambda _: self._waiting.pop(prompt.sha256, None))
+        # Shielded: one caller that goes away must not take the others' reply, which is being paid for.
+        return await asyncio.shield(task)
+
+    async def _ask(self, prompt: JudgePrompt) -> Reply:
+        reply = await self._judge.ask(prompt)
+        self._cache.put(self.identity, prompt.sha256, reply)
+        return reply
+
+    async def close(self) -> None:
+        """Closes the judge; the cache belongs to whoever opened it."""
+        await self._judge.close()

@@ -1,0 +1,144 @@
+"""What a judge is asked and what it replies."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import jsonschema
+
+from lynceus.outcomes import Outcome
+from lynceus.scorer.v1 import scorer_pb2 as pb
+
+
+class JudgeError(Exception):
+    """The judge gave nothing usable: the item is `unjudged`, and nothing is guessed.
+
+    Attributes:
+        reason: Machine-readable cause: `judge_unreachable`, `judge_rate_limited`,
+            `judge_error`, `judge_timeout`, `judge_refused`, `judge_truncated`,
+            `judge_bad_json`, `judge_wrong_schema`, `judge_no_majority`, `judge_budget`,
+            `judge_batch_expired`, `judge_batch_failed`.
+        words: What the judge said, where it said something.
+    """
+
+    def __init__(self, reason: str, message: str, words: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.words = words
+
+
+@dataclass(frozen=True)
+class JudgePrompt:
+    """One question to a judge.
+
+    Attributes:
+        name: Name and version of the prompt's text, for example "open_answer/1".
+        system: Instructions.
+        user: The case.
+        schema: Strict JSON schema of the reply: an object, every property required,
+            `additionalProperties` false.
+        images: Encoded images that the case is about, in order.
+    """
+
+    name: str
+    system: str
+    user: str
+    schema: Mapping[str, Any]
+    images: tuple[bytes, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of everything that the judge sees."""
+        seen = {
+            "name": self.name,
+            "system": self.system,
+            "user": self.user,
+            "schema": self.schema,
+            "images": [hashlib.sha256(image).hexdigest() for image in self.images],
+        }
+        return hashlib.sha256(canonical(seen).encode()).hexdigest()
+
+    def read(self, words: str) -> Mapping[str, Any]:
+        """Returns the reply's object.
+
+        Raises:
+            JudgeError: If the words are no JSON, or not of the schema.
+        """
+        try:
+            data = json.loads(words)
+        except ValueError as error:
+            raise JudgeError("judge_bad_json", f"the judge's reply is no JSON: {error}", words) from None
+        try:
+            jsonschema.validate(data, self.schema)
+        except jsonschema.ValidationError as error:
+            raise JudgeError(
+                "judge_wrong_schema", f"the judge's reply does not fit the schema: {error.message}", words
+            ) from None
+        return data  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A judge's usable reply.
+
+    Attributes:
+        data: The object, checked against the prompt's schema.
+        words: The reply, unedited.
+        model: The judge as it reported itself.
+        input_tokens: Tokens of the prompt; 0 when cached.
+        output_tokens: Tokens of the reply; 0 when cached.
+        cached: Whether it came from the cache.
+        members: The replies of a panel's judges; empty for a single judge.
+    """
+
+    data: Mapping[str, Any]
+    words: str
+    model: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached: bool = False
+    members: tuple[Reply, ...] = ()
+
+
+class Judge(Protocol):
+    """Anything that can be asked."""
+
+    @property
+    def identity(self) -> str:
+        """Everything beside the prompt that a reply depends on: model, endpoint, decoding."""
+
+    async def ask(self, prompt: JudgePrompt) -> Reply:
+        """Asks once, retrying what can be retried.
+
+        Raises:
+            JudgeError: If there is no usable reply.
+        """
+
+    async def close(self) -> None:
+        """Lets go of connections and files."""
+
+
+def canonical(value: object) -> str:
+    """Returns JSON that is the same for equal values."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def judgement(prompt: JudgePrompt, reply: Reply) -> pb.Judgement:
+    """Returns what a verdict records of a reply."""
+    record = pb.Judgement(model=reply.model, prompt_sha256=prompt.sha256, words=reply.words, cached=reply.cached)
+    record.usage.input_tokens = reply.input_tokens
+    record.usage.output_tokens = reply.output_tokens
+    return record
+
+
+def unjudged(prompt: JudgePrompt, error: JudgeError) -> pb.Verdict:
+    """Returns the verdict of an item whose judge failed."""
+    verdict = pb.Verdict(outcome=Outcome.UNJUDGED, reason=error.reason, detail=str(error))
+    verdict.judge.prompt_sha256 = prompt.sha256
+    verdict.judge.words = error.words
+    return verdict
