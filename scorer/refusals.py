@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-_CANNOT = r"(?:can(?:no|')?t|can not|could(?: not|n't)|won't|will not|(?:am|m|are|re|is)(?: not|n't) (?:able|allowed|permitted|comfortable)(?: to| with)?|(?:am |'m )?unable to|do not feel comfortable|don't feel comfortable|must (?:decline|refuse)(?: to)?|(?:have to|need to|will) (?:decline|refuse)(?: to)?|decline to|refuse to)"
+_CANNOT = r"(?:can(?:no|')?t|can not|could(?: not|n't)|won't|will not|(?:will |wo|would )?(?:'m|am|are|'re|is|be)?(?: not|n't) (?:be )?(?:able|allowed|permitted|comfortable)(?: to| with)?|(?:am |'m )?unable to|do not feel comfortable|don't feel comfortable|must (?:decline|refuse)(?: to)?|(?:have to|need to|will) (?:decline|refuse)(?: to)?|decline to|refuse to)"
 _HELP = r"(?:assist|help|comply|fulfil+|provide|answer(?:ing)?|respond|engage|continue|participate|complete|support|discuss|identify|process|proceed|do (?:that|this)|view(?:ing)?|see|analy[sz]e|access|open|interpret|look at)"
+_CANNOT, _HELP = _CANNOT.replace(" ", r"\ "), _HELP.replace(" ", r"\ ")
 # Failing for want of evidence is not declining.
 _EVIDENCE = r"(?:clear|determin|tell |which |sure|certain|enough|small|blurr|resolution|any image|the image (?:you|attach)|attached|the answer from)"
 
@@ -14,6 +15,9 @@ _DECLINES = re.compile(
       \b(?:sorry|apologi[sz]e|apologies|regret|afraid)\b[^.!?\n]{{0,60}}?\b{_CANNOT}\W+(?:\w+\W+){{0,3}}?{_HELP}\b
     | \bI(?:\ am|'m|’m)?\s*{_CANNOT}\W+(?:\w+\W+){{0,2}}?(?:assist|help|comply|fulfil+|engage|participate|continue|support|discuss)\b
     | \bI\ (?:must|have\ to|need\ to|will)\ (?:respectfully\ |politely\ )?(?:decline|refuse)\b
+    | \b(?:don't|do\ not)\ have\ the\ (?:ability|capability|capacity)\ to\ (?:view|see|process|analy[sz]e|help|assist)
+    | \b(?:can't|cannot|won't|unable\ to)\ identify\ (?:people|persons?|individuals|real|who\b|the\ person|someone|anyone)
+    | \bI(?:\ am|'m)?\s*{_CANNOT}\W+provide\ (?:that|this|any|such|the\ requested)\ (?:information|answer|assistance|content|kind|type|details?)
     | \bI\ (?:decline|refuse)\ to\b
     | \bas\ an?\ (?:AI|artificial|language|large|text)\b[^.!?\n]{{0,80}}?\b(?:{_CANNOT}|don't|do\ not)\b
     | \bI(?:\ am|'m)?\s*{_CANNOT}\W+(?:\w+\W+){{0,2}}?(?:answer|respond\ to)\ (?:that|this|your|the|such)\ (?:question|request|query|prompt)

@@ -10,7 +10,7 @@ from scorer import refusals
 from scorer.reading import mentions
 from scorer.reading.fold import Folded
 from scorer.reading.mentions import option_text
-from scorer.reading.statements import Group, Reading, lone_label, lone_text, read
+from scorer.reading.statements import Group, Reading, agreed, lone_label, lone_text, read
 
 _TAG = re.compile(r"<(answer|final_answer|ans|conclusion)>", re.IGNORECASE)
 
@@ -93,4 +93,4 @@ def read_choice(
 
 
 def _lone(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
-    return lone_label(text, judged) or lone_text(text, judged)
+    return agreed(text, judged) or lone_label(text, judged) or lone_text(text, judged)

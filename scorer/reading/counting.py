@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from dataclasses import dataclass
 
 from scorer.reading import cues
@@ -21,6 +22,7 @@ _NAME = re.compile(
     r"(?:\b(?:choice|option|panel|grid|row|column|col|step|figure|fig\.?|image|question|part|number|no\.?|level|case|line|cell|item|section|position|piece|picture|puzzle|example|version|table|page|q)s?|#|第) ?#?\(?$",
     re.IGNORECASE,
 )
+_MARKS = re.compile(r"\b(?:marked|labell?ed|numbered|called|indices|index)\b[^.;!?\n]{0,40}$", re.IGNORECASE)
 _OPERAND_BEFORE = re.compile(
     r"(?:\d|\bone|two|three|four|five|six|seven|eight|nine|ten)\s*(?:x|by|times|[*/+-]|plus|minus|\+|and then)\s*$|\b(?:each|every) (?:with|containing|having|of|has|holds?|contains?)\s*$|\b(?:rows?|columns?|groups?|sets?|lines?|pairs?) (?:of|with|containing|each with)\s*$|\b(?:plus|minus|adding|times|multiplied by|more than|less than|fewer than|at least|at most|up to|over|under|from)\s*$",
     re.IGNORECASE,
@@ -38,7 +40,8 @@ _PRONOUN = re.compile(
     re.IGNORECASE,
 )
 _OR = re.compile(
-    r"\s*(?:or|to|-|/)\s*(?=\d|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)", re.IGNORECASE
+    r"(?:,\s?\w{1,12}){0,5},?\s*(?:or|to|-|/)\s*(?=\d|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)",
+    re.IGNORECASE,
 )
 _NUMBER_THEN = re.compile(
     r"[^,.;:()\n]{0,24}\bor\s+(?:maybe\s+|perhaps\s+|possibly\s+)?(?:\d|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen)",
@@ -46,21 +49,25 @@ _NUMBER_THEN = re.compile(
 )
 
 _TOTAL_BEFORE = re.compile(
-    r"(?:\b(?:in total|altogether|in all|total(?: (?:number|count|amount))?|sum(?:s)?(?: is| up)?|grand total|count|together)\b[^.;\n\d]{0,60}?(?:\b(?:is|are|of|equals|to|has|have|contains?|there are|we have|makes?|be|was)\b|[:=,])|"
-    r"[=]|\b(?:adds? up to|amounts? to|comes? (?:out )?to|totall?ing|totals?|making|giving|gives?(?: us)?|yields?|equals|which makes|i count(?:ed)?|so i count|we count)|一共有?|总共有?|共有?|合計は?|全部で|총|모두|en total hay|au total|insgesamt|no total)"
+    r"(?:\b(?:in total|altogether|in all|total(?: (?:number|count|amount))?|sum(?:s)?(?: is| up)?|grand total|count(?= (?:is|=|:))|together)\b[^.;\n\d]{0,60}?(?:\b(?:is|are|of|equals|to|has|have|contains?|there are|we have|makes?|be|was)\b|[:=,])|"
+    r"[=]|\b(?:adds? up to|amounts? to|comes? (?:out )?to|totall?ing|totals?|making|(?:that|this|it|which|and|grid|grids|panels?|one|blank) makes?|makes?|giving|gives?(?: us)?|yields?|equals|which makes|i count(?:ed)?|so i count|we count)|一共有?|总共有?|共有?|合計は?|全部で|총|모두|en total hay|au total|insgesamt|no total)"
     r"\s*(?:exactly|just|only|a total of|is|are|it|there are|us|about|approximately|around|[:=(\"'])*\s*$",
     re.IGNORECASE,
 )
 _TOTAL_AFTER = re.compile(
-    r"[^.;,:\n\d]{0,60}?\b(?:in total|altogether|in all|overall|total|all together|combined|en total|au total|insgesamt|no total|in the (?:whole|entire) \w+|counting)\b",
+    r"[^.;,:\n\d]{0,60}?\b(?:in total|altogether|in all|overall|total|all together|combined|en total|au total|insgesamt|no total|in the (?:whole|entire) \w+)\b",
     re.IGNORECASE,
 )
 _SO = re.compile(
-    r"(?:(?:^|[\s,(;:])(?:so|thus|therefore|hence|consequently|finally|in conclusion|overall|or)\b|→|所以|因此)[^.;:\n\d]{0,70}?$",
+    r"(?:(?:^|[\s,(;:])(?:so|thus|therefore|hence|consequently|finally|in conclusion|overall|or|i\.e\.|that is)(?=\W)|→|所以|因此)[^.;:\n\d]{0,70}?$",
+    re.IGNORECASE,
+)
+_INCOMPLETE = re.compile(
+    r"\b(?:exclud\w+|without|not (?:counting|including)|apart from|besides|ignoring)\b(?:(?!\bincluding\b|\bcounting\b|\bwith\b)[^.;\n]){0,60}$",
     re.IGNORECASE,
 )
 _APPROXIMATE = re.compile(
-    r"\b(?:at least|at most|more than|less than|fewer than|up to|over|under|no more than|no fewer than|between|from|either)\s*$",
+    r"\b(?:at least|at most|more than|less than|fewer than|up to|over|under|no more than|no fewer than|between|from|either|between [^.,;\n]{1,20} and|from [^.,;\n]{1,20} to)\s*$|(?:\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)) ?(?:or|to|-) ?(?:maybe |perhaps |even |possibly )?$",
     re.IGNORECASE,
 )
 _BREAKDOWN = re.compile(
@@ -85,6 +92,7 @@ def numbers(text: str) -> list[_Number]:
     sum or a product, -1 is rejected or vague.
     """
     found = []
+    ends = [match.start() for match in cues.SENTENCE_END.finditer(text)]
     for match in _NUMBER.finditer(text):
         word = match[0].lower().replace(",", "")
         value = _SPECIAL.get(word, value_of(word))
@@ -98,7 +106,12 @@ def numbers(text: str) -> list[_Number]:
         if header.endswith("\n") and not lead.strip(" (\"'"):
             lead = _lead(header.rstrip().rsplit("\n", 1)[-1]) + " " if header.rstrip().endswith(":") else ""
         tail = text[end : end + 120].split("\n", 1)[0]
-        if _NAME.search(lead) and not re.search(r"\bnumber of\b", lead[-12:]) and not cues.ANSWER.search(lead):
+        if (
+            _MARKS.search(lead)
+            or _NAME.search(lead)
+            and not re.search(r"\bnumber of\b", lead[-12:])
+            and not cues.ANSWER.search(lead)
+        ):
             continue
         if word in ("one", "once") and (_PRONOUN.search(lead) or _ONE.match(tail)):
             continue
@@ -110,7 +123,7 @@ def numbers(text: str) -> list[_Number]:
             and text.count("\n") > 0
         )
         rank = 0 if marker else _rank(lead, tail)
-        sentence = len(re.findall(r"[.!?;]\s|\n", text[:start])) if len(text) < 2000 else start // 200
+        sentence = bisect(ends, start)
         found.append(_Number(value, start, end, rank, sentence))
     return found
 
@@ -128,13 +141,15 @@ def _rank(lead: str, tail: str) -> int:
     question = bool(stop and stop[0] == "?")
     if cues.BOXED.search(lead):
         return 3
-    if cues.NOT.search(lead) or _APPROXIMATE.search(lead) or question or cues.GOVERNS.search(lead):
+    if cues.NOT.search(lead) or _APPROXIMATE.search(lead) or _OR.match(tail) or question or cues.GOVERNS.search(lead):
         return -1
     if _OPERAND_AFTER.match(tail):
         return 0
     if cues.INSTEAD.search(lead) or _TOTAL_BEFORE.search(lead):
         return -1 if cues.supposes(lead) else 3
     if _OPERAND_BEFORE.search(lead):
+        return 0
+    if _INCOMPLETE.search(lead):
         return 0
     match = cues.ANSWER.search(lead) or cues.ANSWER_NOUN.search(lead)
     if match or _TOTAL_AFTER.match(tail):
@@ -173,11 +188,21 @@ def read_count(text: str) -> Reading:
     return Reading(str(last.value), reason, (last.start, last.end))
 
 
+def _sum(usable: list[_Number]) -> _Number | None:
+    """Returns the number that is the sum of all others named with it in one sentence."""
+    if len({number.sentence for number in usable}) != 1 or len(usable) < 3:
+        return None
+    for candidate in (usable[0], usable[-1]):
+        if 2 * candidate.value == sum(number.value for number in usable):
+            return candidate
+    return None
+
+
 def _mentioned(text: str, usable: list[_Number]) -> Reading:
     first, last = usable[0], usable[-1]
     lines = text.rsplit("\n", 1)
     if not text[: first.start].strip(" (\"'") and (
-        not text[first.end :].strip(" .)!\"'") or re.match(r"\s*[.,:;(=\n-]", text[first.end :])
+        not text[first.end :].strip(" .)!\"'") or re.match(r"\s*[.,:;(=\n-](?!\s?\d)", text[first.end :])
     ):
         return Reading(str(first.value), "bare", (first.start, first.end))
     if len(lines) > 1 and not lines[1].strip(" .()\"'").replace(text[last.start : last.end], "", 1).strip():
@@ -186,6 +211,9 @@ def _mentioned(text: str, usable: list[_Number]) -> Reading:
         if cues.ABSTAIN.search(text):
             return Reading("", "abstained")
         return Reading(str(last.value), "only_number", (last.start, last.end))
+    total = _sum(usable)
+    if total:
+        return Reading(str(total.value), "stated", (total.start, total.end))
     if _BREAKDOWN.match(text[first.end : first.end + 120]) and first.sentence == usable[1].sentence:
         return Reading(str(first.value), "stated", (first.start, first.end))
     return Reading("", "conflict")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 _I = re.IGNORECASE
-_OPENING = r"[\s:=\"'(\[<→-]*"
+_OPENING = r"[\s:=\"'()\[\]<>→#.-]*"
 
 WORD = "0-9A-Za-z_À-ÖØ-öø-ɏͰ-ϿЀ-ӿ"
 """Characters that continue a word; Chinese, Japanese and Korean script is written without blanks."""
@@ -33,7 +33,7 @@ _IS = (
 _FILL = (
     r"(?:\s*\b(?:the|that|most|more|very|likely|probably|clearly|definitely|certainly|simply|just|therefore|thus|then|"
     r"indeed|actually|again|still|obviously|surely|going to be|to be|in fact|of course|i think|i believe|i'd say|la|el|le|les|die|der|"
-    r"das|a|o|lettre|letra|lettera|buchstabe|literal|label(?:l?ed)?|marked|called|named|given by|shown in|in|number|should be|must be|would be)(?!["
+    r"das|a|o|lettre|réponse|respuesta|resposta|risposta|antwort|opci[oó]n|option|letra|lettera|buchstabe|literal|label(?:l?ed)?|marked|called|named|given by|shown in|in|number|should be|must be|would be)(?!["
     + WORD
     + r"])\s*,?)*"
 )
@@ -42,7 +42,7 @@ ANSWER = re.compile(rf"(?<![{WORD}]){NOUN}(?![A-Za-z])(?P<mid>[^.;!?\n:]{{0,90}}
 """lead: "the best answer for this puzzle is", "答案是", "Final answer:"."""
 
 ANSWER_NOUN = re.compile(
-    rf"(?:^|[\s(\[\"'])(?:(?:final|correct|right|my|the|best) )*(?:answer|ans|ответ|resposta|respuesta|antwort|cevap|答案|answer option|answer choice){_OPENING}$",
+    rf"^\s*A:\s*$|(?:^|[\s(\[\"'])(?:(?:final|correct|right|my|the|best) )*(?:answer|ans|ответ|resposta|respuesta|antwort|cevap|yan[ıi]t|final(?=\s*:)|答案|उत्तर|answer option|answer choice){_OPENING}$",
     _I,
 )
 """lead: "final answer" with nothing between it and what it names."""
@@ -51,23 +51,37 @@ BOXED = re.compile(rf"(?:boxed:|</?(?:answer|final_answer|ans|conclusion)>){_OPE
 """lead: LaTeX boxes and their like."""
 
 CHOOSE = re.compile(
-    r"\b(?:choos(?:e|ing)|chose|pick(?:ed|ing)?|select(?:ed|ing)?|(?:go|going|went|gone|stick|sticking|stay|staying) (?:for|with)|"
-    r"opt(?:ing|ed)? for|vot(?:e|ing) for|settl(?:e|ed|ing) (?:on|for)|lean(?:ing|s)? (?:more )?(?:toward|towards|to)|prefer|"
+    r"(?:\b(?:choos(?:e|ing)|chose|pick(?:ed|ing)?|select(?:ed|ing)?|(?:go|going|went|gone|stick|sticking|stay|staying) (?:for|with)|"
+    r"opt(?:ing|ed)? for|vot(?:e|ing) for|settl(?:e|ed|ing) (?:on|for)|lean(?:ing|s)? (?:more )?(?:toward|towards|to)|prefer|have to (?:go with|say|choose|pick)|"
     r"conclud(?:e|ed|ing)(?: that)?(?: with)?|say|guess(?:ing)?|bet(?:ting)?(?: on)?|answer(?:ing)?|decid(?:e|ed|ing) on|submit|"
     r"i(?:'d| would)? (?:think|believe|suspect|reckon|suggest|propose|assume)|money(?:'s| is) on|gotta be|got to be|"
-    r"elijo|escojo|selecciono|elegir[íi]a|escolho|escolheria|je choisis|je choisirais|ich w[äa]hle|scelgo|выбираю|selecteer|"
-    r"选择?|選擇?|应选|應選|故选|故選|我选择?)"
+    r"elijo|escojo|selecciono|elegir[íi]a|escolho|escolheria|je choisis|je choisirais|ich w[äa]hle|scelgo|выбираю|selecteer)\b|选择?|選擇?|认为是?|觉得是?)"
     rf"\s*(?:it(?:'s| is)|it would be|option|the)?{_FILL}{_OPENING}$",
     _I,
 )
 """lead: "I would go with"."""
 
+ONLY = re.compile(
+    rf"(?:\b(?:none|nothing|no one|nobody)|(?:n't|not|cannot) (?:be )?anything) (?:else )?(?:other than|but|except)\s*{_OPENING}$",
+    _I,
+)
+"""lead: "it can't be anything other than"."""
+
+EXAMPLE = re.compile(r"\b(?:for example|for instance|e\.g|such as|example|in the format|of the form)\b", _I)
+"""Anywhere in a lead: what follows illustrates."""
+
+INVERTED = re.compile(
+    r"\W*(?:(?:so|but|or|and|hmm|wait)\W+)?(?:is|are|was|could|can|would|should|might|does|do|did|why|what|which|how|will|who|where)\b",
+    _I,
+)
+"""A lead that asks, rather than states with a question mark."""
+
 THEREFORE = re.compile(
     r"(?:(?:^|[\s,(;:.])(?:so|thus|therefore|hence|consequently|ergo|finally|accordingly|leav(?:es?|ing)(?: us| me)?(?: only| just)?(?: with)?|left with|"
     r"remaining|remains|making it|makes it|which makes|must be|has to be|have to be|should be|it'?s|that'?s|that is|this is|it is|it must|it was|"
     r"in conclusion|to conclude|in summary|overall|most likely|more likely|likely|probably|definitely|certainly|"
-    r"por lo tanto|por tanto|donc|also ist es|daher|portanto|logo|quindi|поэтому|значит|следовательно|dunque|somit|folglich)"
-    r"|∴|[→=]>?|所以|因此|故|综上|就是|したがって|よって|따라서)"
+    r"es|c'est|é|è|das ist|por lo tanto|por tanto|donc|also ist es|daher|portanto|logo|quindi|поэтому|значит|следовательно|dunque|somit|folglich)"
+    r"|∴|=>?|所以|因此|故|综上|就是|したがって|よって|따라서)"
     r"(?:[\s,:]*(?:the|it|it'?s|is|be|must be|has to be|would be|should be|we|we have|we get|i|i say|i'd say|that|this|here|only|just|clearly|definitely|to|是|选|选择|est|es|ist|é))*"
     rf"{_FILL}{_OPENING}$",
     _I,
@@ -76,26 +90,62 @@ THEREFORE = re.compile(
 
 INSTEAD = re.compile(
     r"(?:(?:^|[\s,(;:.!?-])(?:but|actually|wait|correction|no|sorry|i mean|i meant|rather|make that|instead|on second thought|scratch that|hmm+|oops|edit|update|"
-    r"(?:change|changing|switch|switching|revise|revising|correct|correcting|update|updating)(?: \w+){0,3} to|nope|sino|sondern|mais|mas|aber|а|но)|而是|应该是)"
+    r"let me (?:correct|fix) (?:that|this|it|myself)|hold on|(?:change|changing|switch|switching|revise|revising|correct|correcting|update|updating)(?: \w+){0,3} to|nope|sino|sondern|mais|mas|aber|а|но)|而是|应该是)"
     r"(?:[\s,:.!-]*(?:it'?s|it is|it should be|it must be|should be|must be|is|that'?s|the answer is|i(?:'d| would)? (?:say|choose|pick|go with)|actually|no|wait|rather|instead))*"
-    rf"[\s,.!]*{_OPENING}$",
+    rf"(?:[\s,.!]*(?:there (?:are|is)|the|on|in|at|an?)(?=\s))*[\s,.!]*{_OPENING}$",
     _I,
 )
 """lead: "wait, actually", "not A but"."""
 
+LED = re.compile(
+    rf"(?:→|->|\b(?:then|gives|gave|yields|produces|obtain|get|gets|results? in|leads? to|turns? into|becomes?))(?:\s+(?:us|the|figure|option|shape|choice))*{_OPENING}$",
+    _I,
+)
+"""lead: concludes, unless another thing named in the sentence is what leads there."""
+
+SOLE = re.compile(r"(?:^|[\s,])only (?:the )?(?:figure|option|shape|image|choice|panel|picture|number)?\s*[\"'(]*$", _I)
+"""lead: "only"; with a verb behind it, it singles out."""
+SOLELY = re.compile(
+    r"\s+(?:is|has|have|shows?|contains?|satisf\w+|fits?|match\w*|meets?|works?|follows?|can|could|makes?)\b|\s+alone\b"
+    r"|\s+is the (?:only|sole) (?:\w+ )?(?:one|option|figure|choice|shape|image|panel|picture|candidate|answer)\b",
+    _I,
+)
+"""tail: the verb behind "only", or the singling out itself."""
+SOLE_TAIL = re.compile(
+    r"\s+alone (?:has|is|shows|fits|satisf|match|meets|works|contains|follows)|\s+is the (?:only|sole) (?:\w+ )?(?:one|option|figure|choice|shape|image|panel|picture|candidate|answer)\b",
+    _I,
+)
+"""tail: singles out by itself."""
+
+ALSO = re.compile(
+    r"\s+(?:is|are|was|seems?|could be|might be|may be|would be|looks?|can be)\s+(?:also|equally|just as|as|another|still|likewise)\b[^.;!?\n]{0,20}?\b(?:possible|possibility|plausible|correct|right|likely|valid|good|answer|option|candidate)"
+    r"|\s+(?:also|too)\s+(?:works?|fits?|seems?|looks?|could|is|matches)|\s+(?:works?|fits?|matches|is (?:correct|right|possible)),? (?:too|as well|also)\b|\s+(?:is|seems|remains) (?:possible|plausible|a possibility)\b",
+    _I,
+)
+"""tail: says that there is another answer."""
+
+YES = re.compile(
+    r"[\s)\]\"'|]*(?:[?:=-]+\s*)?(?:✓|(?<=[?:=|-] )\(?(?:yes|true|correct|right)\b(?=\s*(?:[.,;!)|]|$|✓)))", _I
+)
+NO = re.compile(
+    r"[\s)\]\"'|]*(?:[?:=-]+\s*)?(?:✗|(?<=[?:=|-] )\(?(?:no|nope|false|incorrect|wrong|not \w+)\b(?=\s*(?:[.,;!)|]|$|✗)))",
+    _I,
+)
+"""Behind a label: a verdict as in a table."""
+
 MAYBE = re.compile(
-    rf"(?:(?<![{WORD}])(?:maybe|perhaps|possibly|could be|might be|may be|can be|seems? (?:to be|like)|looks? (?:to be|like)|appears? to be|match(?:es)?|fits?|suggests?|indicates?|means|implies|closest to|resembles?|shows?|quizás|tal vez|peut-être|vielleicht|talvez|forse|возможно)|可能是|也许是)"
+    rf"(?:(?<![{WORD}])(?:maybe|perhaps|possibly|corresponds to|corresponding to|which is|namely|i\.e\.,?|could be|might be|may be|can be|seems? (?:to be|like)|looks?(?: to be| like)?|appears? to be|match(?:es)?|fits?|suggests?|indicates?|means|implies|closest to|resembles?|shows?|quizás|tal vez|peut-être|vielleicht|talvez|forse|возможно)|可能是|也许是)"
     rf"(?:\s*(?:is|it'?s|it is|that|the))*{_FILL}{_OPENING}$",
     _I,
 )
 """lead: counts only while nothing firmer is said and nothing contradicts it."""
 
 NOT = re.compile(
-    rf"(?:(?<![{WORD}])(?:not|never|neither|nor|no longer|cannot be|can't be|rather than|instead of|(?<!none )(?<!nothing )other than|than|except(?: for)?|"
+    rf"(?:(?<![{WORD}])(?:not|never|neither|nor|no longer|cannot be|can't be|rather than|instead of|(?<!none )(?<!nothing )(?<!anything )other than|(?<!other )than|except(?: for)?|"
     r"exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing)|rul(?:e|es|ed|ing) out|unlike|reject(?:s|ed|ing)?|discard(?:s|ed|ing)?|cross(?:ed|ing)? out|dismiss(?:ed|es|ing)?|"
-    r"besides|avoid|against|versus|vs\.?|(?:in)?correctly chose|(?:wrong|incorrect|false|invalid)(?: \w+)?(?: is| are|:)|apart from|"
+    r"besides|anything but|avoid|against|versus|vs\.?|(?:in)?correctly chose|(?:wrong|incorrect|false|invalid)(?: \w+)?(?: is| are|:)|apart from|"
     r"no|kein|keine|nicht|pas|non|n'est pas|não|не|ليس(?:ت)?)|n't|不是|不选|不選|并非|排除|而非)"
-    rf"(?:\s*(?:it'?s|it is|be|is|the|to be|likely|necessarily|actually|simply|just|really|going to be|either|both|la|le|es|est|ist|é|to|in))*{_OPENING}$",
+    rf"(?:\s*(?:it'?s|it is|be|is|the|to be|likely|necessarily|actually|simply|just|really|going to be|either|both|la|le|es|est|ist|é|to|in|an?))*{_OPENING}$",
     _I,
 )
 """lead: "not", "rather than", "we can eliminate"."""
@@ -115,14 +165,14 @@ GOVERNS = re.compile(
 HYPOTHETICAL = re.compile(
     rf"(?<![{WORD}])(?:if|suppose|supposing|assum(?:e|ing|ed)|(?:might|may|could|would|will|can) (?:think|say|argue|assume|guess|choose|pick|select|believe|expect|be tempted)|"
     r"some(?:one)? (?:people |might |may |would |could )|people|many|others|tempt(?:ing|ed)|trap|mistake(?:nly)?|at first|initially|originally|first (?:glance|thought|guess|instinct|impression)|"
-    r"thought|unless|whether|wonder|let'?s|let (?:me|us)|were|had been|would have|as if|assumption|hypothesis|candidates?|previously|earlier|used to|example|e\.g\.?|"
+    r"thought|unless|whether|wonder|let'?s|let (?:me|us)|were|had been|would have(?! to)|as if|assumption|hypothesis|candidates?|previously|earlier (?:i|we)|example|e\.g\.?|"
     r"user|prompt|such as|instead of (?:saying|choosing)|format|imagine|maybe not|in case|should (?:i|we)|ob|wenn|falls|hvis)"
     rf"(?![{WORD}])|如果|假如|假设|もし|만약",
     _I,
 )
 """A clause that supposes rather than states."""
 _MINE = re.compile(
-    r"\b(?:i|we)(?:'d| would| will|'ll| can| could) (?:think|say|argue|guess|choose|pick|select|believe)\b|\blet(?:'s| us| me) (?:go|choose|pick|select|say|answer|conclude|settle)\b|\bi will\b",
+    r"\b(?:i|we)(?:'d| would| will|'ll| can| could) (?:think|say|argue|guess|choose|pick|select|believe)\b|\blet(?:'s| us| me) (?:go|choose|pick|select|say|answer|conclude|settle)\b|\blet (?:me|us) (?:correct|fix|revise|change|amend)\b|\bi will\b",
     _I,
 )
 
@@ -130,27 +180,33 @@ CLAUSE = re.compile(
     r"(?:,|;|\s-+\s|→|\b(?:but|so|because|since|while|whereas|although|though|therefore|thus|hence|then|however|and so|yet|which means|meaning|mais|pero|aber|mas|но|also|donc)\b|但是?|所以|因此|因为)(?=[^,]*$)",
     _I,
 )
-SENTENCE_END = re.compile(r"[.!?]+[\"')\]]*(?=\s|$)|(?<=[^\x00-\u2e7f])[.!?;]|;|\n")
+SENTENCE_END = re.compile(r"(?:(?<!\.)(?<!\.[a-z])\.|[!?]+)[\"')\]]*(?=\s|$)|(?<=[^\x00-\u2e7f])[.!?;]|;|\n")
 
-_SURELY = r"(?:(?:clearly|definitely|most likely|likely|probably|therefore|thus|indeed|obviously|also|still|in fact|actually|then|certainly|really|now|surely|the|my|our|an?|only|most|single|one|overall|by far|of these|of course|simply|just|here)\s+){0,4}"
+_SURELY = r"(?:(?:clearly|definitely|most likely|likely|probably|therefore|thus|indeed|obviously|also|still|in fact|actually|then|certainly|really|now|surely|the|my|our|an?|only|most|more|single|one|overall|by far|of these|of course|simply|just|here)\s+){0,4}"
 RIGHT = re.compile(
-    r"[\s,:;)\]\"'-]*(?:(?:(?:would|must|should|will|could|may|might|can|has to|have to|seems?|appears?|looks?|does|is|was|it|which|that|this|the)\s+){0,3}(?:to\s+)?(?:be\s+)?|'s\s+)?"
+    r"[\s,:;)\]\"'-]*(?:(?:(?:would|must|should|will|could|may|might|can|has to|have to|seems?|appears?|looks?|sounds?|does|is|was|it|which|that|this|the)\s+){0,3}(?:to\s+)?(?:be\s+)?|'s\s+)?"
     + _SURELY
-    + r"(?:(?:correct|right(?! of| side| hand| next|-| half| angle| corner| above| below| end)|best|true|valid|appropriate|suitable|logical|accurate|proper|matching|plausible|consistent|reasonable|likely|fitting)"
-    r"(?:\s+(?:answer|choice|option|one|fit|match|candidate|response|solution|conclusion|completion|pick|selection|figure|shape|panel|piece|image|here|overall))?|(?:answer|solution|winner|choice|pick|guess|odd one out|missing (?:piece|panel|figure|one|shape|image|part)))"
+    + r"(?:(?:correct|better|closer|closest|right(?! of| side| hand| next|-| half| angle| corner| above| below| end)|best|true|valid|appropriate|suitable|logical|accurate|proper|matching|plausible|consistent|reasonable|likely|fitting)"
+    r"(?:\s+(?:answer|choice|option|one|fit|match|candidate|response|solution|conclusion|completion|pick|selection|figure|shape|panel|piece|image|here|overall))?|(?:answer|solution|winner|choice|pick|guess|(?:must|has to|should) be it|is it|it|odd one out|missing (?:piece|panel|figure|one|shape|image|part)))"
     r"(?:\s+(?:to|for) (?:the|this) (?:question|puzzle|problem|sequence|pattern|missing \w+))?"
-    r"(?=\s*(?:[.,;!)\]\"'✓-]|\n|$|because|since|as\b|given|here|among|of (?:the|these|all)|that|which|and (?:the|all|not)|based|due|while|where|in (?:this|my)|for (?:the|this|these)|to (?:complete|fill)|from|with|considering))"
-    r"|[\s,:;)\]-]*(?:✓)|\s+it is(?=[.!\s]*$)"
+    r"(?=\s*(?:[.,;!)\]\"'✓-]|\n|$|because|since|as\b|given|here|among|of (?:the|these|all)|that|which|and (?:the|all|not)|based|due|while|where|in (?:this|my)|for (?:the|this|these)|to (?:complete|fill)|from|with|considering|to me|imo))"
+    r"|[\s,:;)\]|-]*✓|\s*\|\s*(?:yes|correct)\b|\s+it is(?=[.!\s]*$)"
     r"|[)\]\"'\s]*(?:选项|選項|项|項)?\s*(?:是|为|才是|最)*\s*(?:正确|正確|对的|正解|最合适|最佳|最符合|符合题意)|[)\]\"'\s]*(?:が|は)?(?:正解|正しい|です|となります|になります|だと思)|[)\]\"'\s]*(?:번|가|이)?\s*(?:입니다|이다|정답|맞)"
-    r"|\s+(?:es|est|ist|é|è) (?:la |le |die |der |das |a |o )?(?:respuesta |réponse |bonne |resposta |opção |opción |risposta |antwort )?(?:correct\w*|richtig\w*|bonne|juste|corret\w*|certa)"
+    r"|\s+(?:es|est|ist|é|è|está|scheint) (?:la |le |die |der |das |a |o )?(?:respuesta |réponse |bonne |resposta |opção |opción |risposta |antwort )?(?:correct\w*|richtig\w*|korrekt\w*|bonne|juste|corret\w*|certa)"
     r"|\s*-?\s*(?:правильный|верный|верно|правильно|सही)",
     _I,
 )
 """tail: "is the correct answer", "it is"."""
 
+SUBJECT = re.compile(
+    r"\s+(?!(?:because|since|as|due|given|for|based|over|rather|instead|and|which|here|in|from|considering|with|where|while|when|though|although|but|not|too|then|again|i|it|that|this|to|on|at|"
+    r"please|definitely|obviously|clearly|probably|likely|most|final|simply|seeing|by|per|unless|despite|even|also|instead|now|after|of|the|only|if|porque|parce|car|weil|pois|perché|потому|or|yet|than)\b)[a-zà-ÿ]",
+)
+"""tail: a verb follows, so that what stands before it is spoken of, not chosen: "so B lies"."""
+
 FITS = re.compile(
-    r"\s+(?:(?:clearly|definitely|best|also|seems? to|appears? to|would|perfectly|correctly|likely|does|is the (?:only )?(?:one|option|choice|figure|image|shape|panel) (?:that|which)|is what)\s+){0,3}"
-    r"(?:fits?|completes?|continues?|matches|match|works?|satisf(?:y|ies)|follows?|makes? (?:the most )?sense|remains?|is (?:left|the remaining (?:one|option|choice)))\b(?P<rest>[^.;!?\n]{0,80})",
+    r"\s+(?:(?:clearly|definitely|best|also|seems? to|appears? to|would|perfectly|correctly|likely|does|should|must|will|is the (?:only )?(?:one|option|choice|figure|image|shape|panel) (?:that|which)|is what)\s+){0,3}"
+    r"(?:fits?|fills?|belongs|goes|completes?|continues?|matches|match|works?|satisf(?:y|ies)|follows?|makes? (?:the most )?sense|remains?|is (?:left|the remaining (?:one|option|choice)))\b(?P<rest>[^.;!?\n]{0,80})",
     _I,
 )
 """tail: "fits the pattern best"."""
@@ -161,7 +217,7 @@ HALF = re.compile(
 """In the rest of a FITS: praise that is about to be taken back."""
 
 WRONG = re.compile(
-    r"[\s:)\]\"'(-]*(?:(?:is|are|was|were|does|do|did|can|could|seems?|appears?|looks?|would|should|has|have|had|must|might|may|which|all|both|also|clearly|therefore|definitely|obviously|likely|probably|simply|just|then|thus|be|to|get|gets|the)\s+){0,4}"
+    r"\s*\((?:incorrect|wrong|false|no)\b|[\s:)\]\"'|-]*(?:(?:is|are|was|were|does|do|did|can|could|seems?|appears?|looks?|would|should|has|have|had|must|might|may|which|all|both|also|clearly|therefore|definitely|obviously|likely|probably|simply|just|then|thus|be|to|get|gets|the)\s+){0,4}"
     r"(?:not\b|n't\b|never|cannot\b|can't\b|isn't|aren't|wasn't|doesn't|don't|didn't|won't|wouldn't|couldn't|wrong|incorrect|false|out\b|eliminated|excluded|ruled|rejected|discarded|inconsistent|invalid|impossible|unlikely|implausible|fails?\b|too\b|no\b(?!\.)|✗|breaks?|violates?|lacks?|misses|differs?|irrelevant|off\b|less\b)"
     r"|\s*(?:选项|選項|项|項)?\s*(?:不|错|錯|排除|并非|非)|(?:では(?:ない|ありません)|じゃない|が間違|は違|は不正解)|(?:은|는|이|가)?\s*(?:아니|아닙|틀)|\s+(?:no es|n'est|non è|não é|ist nicht|ist falsch|es incorrect|не |неверн)",
     _I,
@@ -172,7 +228,7 @@ IF = re.compile(r"[^.;!?\n]{0,40}\b(?:if|unless|only when|were)\b", _I)
 """tail: makes what stands before it conditional."""
 
 LOOKING = re.compile(
-    r"\b(?:look(?:ing)?|consider(?:ing)?|check(?:ing)?|examin(?:e|ing)|analy[sz](?:e|ing)|compar(?:e|ing)|evaluat(?:e|ing)|start(?:ing)?|test(?:ing)?|try(?:ing)?|zoom|focus|explore|describ(?:e|ing)|review|verify|between|among|from|what|which|why|how|about)\b",
+    r"\b(?:look(?:ing)?|consider(?:ing)?|check(?:ing)?|examin(?:e|ing)|analy[sz](?:e|ing)|compar(?:e|ing)|evaluat(?:e|ing)|start(?:ing)?|test(?:ing)?|try(?:ing)?|zoom|focus|explore|describ(?:e|ing)|review|verify|between|among|from|what|which|why|how|about|asks?|asked|question)\b",
     _I,
 )
 """lead: regards without judging."""
@@ -190,10 +246,17 @@ ABSTAIN = re.compile(
 RESOLVES = re.compile(r"\b(?:actually|so|therefore|thus|hence|conclusion|wait|answer is|but|however)\b|所以|因此", _I)
 
 TAKEN_BACK = re.compile(
-    r"\b(?:wait,? no|no,? wait|scratch that|(?:that|this)(?:'s| is| was| can'?t be| is not| isn't) (?:not )?(?:wrong|right|incorrect|correct|a mistake|an error)|(?:not|n't) right|i (?:was|am) (?:wrong|mistaken)|(?:made|making) (?:a|an) (?:mistake|error)|on second thought|let me (?:reconsider|re-?think|re-?evaluate|start over|redo|try again)|i take (?:that|it) back|(?:changed|changing) my mind)\b",
+    r"\b(?:wait,? no|no,? wait|scratch that|(?:that|this)(?:'s| is| was| can'?t be| is not| isn't) (?:not )?(?:wrong|right|incorrect|correct|a mistake|an error)|(?:that|this|it)(?:'s| is| does)?(?:n't| not)(?: seem| look)? right|i (?:was|am) (?:wrong|mistaken)|(?:made|making) (?:a|an) (?:mistake|error)|on second thought|let me (?:correct|fix|reconsider|re-?think|re-?evaluate|start over|redo|try again)|i take (?:that|it) back|(?:changed|changing) my mind)\b",
     _I,
 )
 """Anywhere behind a conclusion: it no longer stands."""
+PLANS = re.compile(
+    r"\b(?:first,|i need to|we need to|let me|let's|step \d|to (?:determine|answer|find|solve|identify)|okay,|alright|the question (?:asks|is))|\b(?:is|are|was|the|an?|of|and|to|in|on|with|that|which|has|have|its|but|or)\s*$",
+    _I,
+)
+"""In a text that states nothing: it was cut off, or only sets out."""
+RESUMED = re.compile(r"(?:^|[\s.])(?:wait|hold on|actually|hmm+|correction|oops|sorry)\b", _I)
+"""Anywhere behind a conclusion: the thought goes on."""
 _FINE = re.compile(r"\bnot (?:wrong|incorrect|a mistake)|(?:is|was|'s) (?:right|correct)$", _I)
 
 

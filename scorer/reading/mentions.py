@@ -18,6 +18,7 @@ _PREFIX = (
     + r"])(?:the )?(?:option|choice|letter|alternative|opción|opcion|option|lettre|letra|literal|opção|opcao|"
     r"buchstabe|lettera|вариант|pilihan|seçenek|opzione|optie)(?: (?:option|choice|letter|number|no\.?))?\s?[#№]?\s?|(?:选项|選項|选择肢|選択肢|선택지|보기)\s*)"
 )
+_THING = rf"(?<![{WORD}])(?:the )?(?:(?:number|no\.?|panel|image|figure|picture|shape|piece|tile|diagram|view|graph|one|option|choice) ?(?:marked|labell?ed|numbered|called)? ?(?:as |with )?(?:#|number )?) ?"
 _AFTER_LABEL = (
     r"is|was|are|were|and|or|nor|because|since|as|would|must|should|will|shall|seems?|looks?|appears?|fits?|matches|works|completes|continues|follows|has|have|had|"
     r"shows?|but|not|rather|instead|over|with|for|from|than|can|cannot|can't|could|does|doesn't|do|did|isn't|wasn't|won't|may|might|the|this|that|these|which|where|when|while|whereas|"
@@ -40,6 +41,7 @@ class Mention:
         last: Where its wrapping ends.
         plain: Whether it could as well be an ordinary word: no wrapping, and nothing around
             it says that a label is meant. Counts only where an answer is announced.
+        lower: Whether it is a label written in lower case.
     """
 
     start: int
@@ -49,14 +51,15 @@ class Mention:
     first: int
     last: int
     plain: bool = False
+    lower: bool = False
 
 
 @lru_cache(maxsize=256)
 def _label_pattern(forms: frozenset[str]) -> re.Pattern[str]:
     one = "|".join(re.escape(name) for name in sorted(forms, key=lambda form: (-len(form), form)))
     return re.compile(
-        rf"(?P<prefix>(?i:{_PREFIX}))?(?P<open>{_OPEN}{{0,3}})(?<![{WORD}.'/@\\])(?<![{WORD}]-)(?<!\d[,.])"
-        rf"(?P<label>{one})(?![{WORD}%°]|['’][A-Za-z]|-[A-Za-z]|[.,/:]\d|\.[A-Za-z]|/[A-Za-z]{{2}})(?P<close>\.?{_CLOSE}{{0,3}})"
+        rf"(?P<prefix>(?i:{_PREFIX}))?(?P<thing>(?i:{_THING}))?(?P<open>{_OPEN}{{0,3}})(?<![{WORD}/@\\])(?<![{WORD}][.'])(?<![{WORD}]-)(?<!\d,)"
+        rf"(?P<label>{one})(?![{WORD}%°]|['’][A-Za-z]|-[A-Za-z]|[.,/:]\d|\.[A-Za-z]|/[A-Za-z]{{2}})(?P<close>\.?{_CLOSE}{{0,3}}(?:\s?(?:选项|選項|项(?!目)|項(?!目)|番|번))?)"
         rf"(?=(?P<soft> (?!(?i:{_AFTER_LABEL})(?![{WORD}]))[{WORD}])|)"
     )
 
@@ -82,17 +85,36 @@ def labels(text: str, forms: Mapping[str, str], *, shy: bool) -> Iterator[Mentio
         closed = match["close"].lstrip(".")
         wrapped = bool(match["open"] and closed)
         prefix = match["prefix"] or ""
-        if wrapped or (prefix and not match["soft"]) or (prefix and word == value and word not in "AI"):
+        soft = match["soft"] and not match["close"]
+        if shy and text[match.start("label") - 1 : match.start("label")] == "-":
+            continue
+        if _PRONOUN_OR_ADVERB.match(word) and not prefix and _no_number(text, match):
+            continue
+        if wrapped or (prefix and not soft) or (prefix and word == value and word not in "AI"):
             plain = False
-        elif match["soft"] and (shy or word != value or word in ("A", "I", "a", "i")):
+        elif soft and (shy or word != value or word in ("A", "I", "a", "i")):
             if not _sentence_follows(text, match.end(), word):
                 continue
             plain = True
         else:
-            plain = shy or word != value or (word in "AI" and not _ends(text, match.end()))
+            plain = shy or word != value or (word == "I" and not _ends(text, match.end()))
         last = match.end() if closed or wrapped else match.end("label")
-        first = match.start("label") if plain and not match["open"] and not prefix else match.start()
-        yield Mention(match.start("label"), match.end("label"), value, LABEL, first, last, plain)
+        wrapping = match["open"] or prefix or match["thing"]
+        first = match.start() if wrapping else match.start("label")
+        yield Mention(match.start("label"), match.end("label"), value, LABEL, first, last, plain, word.islower())
+
+
+_PRONOUN_OR_ADVERB = re.compile(r"(?:one|first|second|third|fourth)$", re.IGNORECASE)
+_DETERMINED = re.compile(
+    r"\b(?:the|this|that|which|no|any|every|each|only|last|next|other|another|correct|right) $", re.IGNORECASE
+)
+
+
+def _no_number(text: str, match: re.Match[str]) -> bool:
+    """Whether "one" is a pronoun, or "first" begins an enumeration."""
+    if match["label"].lower() == "one":
+        return bool(_DETERMINED.search(text, max(match.start("label") - 12, 0), match.start("label")))
+    return text[match.end("label") : match.end("label") + 1] == ","
 
 
 def _sentence_follows(text: str, place: int, word: str) -> bool:

@@ -30,7 +30,9 @@ _FOREIGN = {
 }
 FOREIGN = {word: value for value, words in _FOREIGN.items() for word in words.split()}
 """Words of other European languages."""
-_HAN = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"两": 2, "兩": 2, "〇": 0}
+HAN_DIGITS = "零一二三四五六七八九"
+"""Chinese digits, by value."""
+_HAN = {char: value for value, char in enumerate(HAN_DIGITS)} | {"两": 2, "兩": 2, "〇": 0}
 HAN = "零〇一二两兩三四五六七八九十"
 """Chinese and Japanese digits."""
 

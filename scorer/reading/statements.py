@@ -18,21 +18,25 @@ LEAD, TAIL = 160, 120
 """Code points looked at before and after something named, at most."""
 
 _JOIN = re.compile(
-    r"[\"')\]]*\s*(?:,\s*(?:and|or)\b|[,/&|+;]|and/or\b|and\b|or\b|nor\b|vs\.?|versus\b|y\b|o\b|et\b|ou\b|oder\b|und\b|和|或者?|と|か|와|또는|и\b|или\b)?"
+    r"[\"')\]]*\s*(?:,\s*(?:and|or)\b|[,/&|+]|and/or|as well as\b|and also\b|along with\b|plus\b\b|and\b|or\b|nor\b|vs\.?|versus\b|y\b|o\b|et\b|ou\b|oder\b|und\b|和|或者?|と|か|와|또는|и\b|или\b)?"
     r"\s*(?:(?:the|both|also|maybe|possibly|perhaps|even|either|probably|option|choice|letter|answer|number)s?\s+){0,2}[\"'(\[]*",
     re.IGNORECASE,
 )
 _OWN_TEXT = re.compile(
-    r"[\"')\]]*\s?[.):,=-]*\s*(?:(?:which|it|that) (?:is|says|shows|reads)\s+|the |an? |[\"'(\[])*", re.IGNORECASE
+    r"[\"')\]]*\s?[.):,=|-]*\s*(?:(?:which|it|that) (?:is|says|shows|reads)\s+|the |an? |[\"'(\[])*", re.IGNORECASE
 )
-_BLANK = re.compile(r"[\s\"'()\[\].,:;!*|✓<>=-]*")
-_FOLLOWED = re.compile(r"\s*(?:[.,:;)!-]+(?:\s|$)|(?:because|since|as|due|given|for the)\b|\n|$|因为|✓)", re.IGNORECASE)
+_BLANK = re.compile(r"[\s\"'()\[\].,:;!?*|✓<>=→-]*")
+_FOLLOWED = re.compile(
+    r"\s*(?:\((?!not\b)|[.,:;)!-]+(?:\s|$)|(?:because|since|as(?! well)|due|given|for the|rather than|instead of|and not|over|, not|\(not)\b|\(not\b|\n|$|因为|✓|[.,:;](?=[^\x00-\u2e7f]))",
+    re.IGNORECASE,
+)
+_NEXT_ITEM = re.compile(r"\s\(?[A-Za-z0-9][)\]](?:\s|$)")
 _AT_END = re.compile(
     r"[\s\"')\].,!]*(?:(?:obviously|for sure|i think|i believe|i guess|i'd say|definitely|clearly|imo|imho|please|probably|here|then|though|of course|certainly|no doubt|thanks|i suppose|most likely|likely|is my (?:answer|choice|pick|guess)|wins|it is|to me)[\s.,!]*)*$",
     re.IGNORECASE,
 )
 _CUES = (cues.BOXED, cues.ANSWER, cues.CHOOSE, cues.INSTEAD, cues.THEREFORE)
-_REASONS = ("boxed", "stated", "stated", "corrected", "stated")
+_REASONS = ("boxed", "stated", "chosen", "corrected", "concluded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +76,18 @@ class Group:
         """Where its first name stands."""
         return self.mentions[0].start, self.mentions[0].end
 
+    @property
+    def article(self) -> bool:
+        """Whether it is a lower-case "a" and may be the article of something cut off."""
+        mention = self.mentions[0]
+        return mention.plain and mention.kind == LABEL and mention.lower and mention.value in "aA"
 
-def groups(text: str, mentions: Sequence[Mention]) -> list[Group]:
-    """Returns the mentions, those that are named in one breath together."""
+
+def groups(text: str, mentions: Sequence[Mention], *, two: bool = False) -> list[Group]:
+    """Returns the mentions, those that are named in one breath together.
+
+    With only `two` things to name, "not one, the other" is two breaths.
+    """
     found: list[Group] = []
     for mention in mentions:
         if found:
@@ -82,6 +95,10 @@ def groups(text: str, mentions: Sequence[Mention]) -> list[Group]:
             between = text[group.last : mention.first] if mention.first >= group.last else ""
             same_line = len(between) < 40 and "\n" not in between
             own = group.mentions[-1].kind == LABEL and mention.kind == TEXT
+            if mention.value in group.values and len(group.values) > 1:
+                same_line = False
+            if two and between.strip() == "," and cues.NOT.search(text, max(group.first - 20, 0), group.first):
+                same_line = False
             if same_line and ((own and _OWN_TEXT.fullmatch(between)) or _JOIN.fullmatch(between)):
                 group.mentions.append(mention)
                 if mention.value not in group.values:
@@ -91,7 +108,7 @@ def groups(text: str, mentions: Sequence[Mention]) -> list[Group]:
     return found
 
 
-FIRM, WEAK, REJECTED, NAMED, SUPPOSED = "firm", "weak", "rejected", "named", "supposed"
+FIRM, WEAK, REJECTED, NAMED, SUPPOSED, LED, ALSO = "firm", "weak", "rejected", "named", "supposed", "led", "also"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +152,7 @@ _SENTENCE_STOP = re.compile(r"[.!?]+[\"')\]]*(?=\s|$)|;")
 def _sentence(line: str) -> str:
     start = 0
     for match in cues.SENTENCE_END.finditer(line):
-        if match.end() < len(line.rstrip(" \"'([")):
-            start = match.end()
+        start = match.end()
     return line[start:]
 
 
@@ -144,28 +160,57 @@ def classify(group: Group, here: Context) -> tuple[str, str]:
     """Returns what a group's sentence does with it, and how that was said."""
     lead, tail, clause = here.lead, here.tail, here.clause
     plain = all(mention.plain for mention in group.mentions)
-    boxed = cues.BOXED.search(lead)
-    if boxed:
+    if cues.BOXED.search(lead):
         return FIRM, "boxed"
+    if cues.ONLY.search(lead):
+        return FIRM, "stated"
+    if cues.NO.match(here.line_after):
+        return REJECTED, ""
+    if cues.YES.match(here.line_after):
+        return FIRM, "marked"
     if cues.NOT.search(lead):
         return REJECTED, ""
     if cues.WRONG.match(tail):
         return REJECTED, ""
-    cue, reason = _cue(lead)
-    if cue is not None:
-        if cues.NEGATED.search(lead, cue) or (cues.GOVERNS.search(clause) and reason != "corrected"):
+    if cues.ALSO.match(tail):
+        return ALSO, ""
+    asks = here.question and bool(cues.INVERTED.match(lead))
+    cue, reason = _cue(clause)
+    if cue is None and clause != lead:
+        cue, reason = _cue(lead)
+        if cue is not None and cues.NEGATED.search(lead, cue):
             return REJECTED, ""
-        if here.question or cues.IF.match(tail) or cues.supposes(clause):
+    elif cue is not None and cues.NEGATED.search(clause, cue):
+        return REJECTED, ""
+    if cue is not None and reason == "concluded" and group.article:
+        return NAMED, ""
+    if (
+        cue is not None
+        and reason in ("chosen", "corrected", "concluded")
+        and group.mentions[-1].kind == LABEL
+        and cues.SUBJECT.match(tail)
+    ):
+        cue = None
+    if cue is not None:
+        if cues.GOVERNS.search(clause) and reason != "corrected":
+            return REJECTED, ""
+        if asks or cues.IF.match(tail) or cues.supposes(clause) or cues.EXAMPLE.search(lead):
             return SUPPOSED, ""
         return FIRM, reason
     if here.question or cues.supposes(clause):
         return SUPPOSED, ""
+    if cues.NEGATED.search(clause):
+        return REJECTED, ""
     if not plain or not lead.strip():
-        if cues.RIGHT.match(tail) and not cues.IF.match(tail) and not cues.NEGATED.search(clause):
+        if cues.RIGHT.match(tail) and not cues.IF.match(tail):
             return FIRM, "stated"
+        if cues.SOLE_TAIL.match(tail) or (cues.SOLE.search(lead) and cues.SOLELY.match(tail)):
+            return WEAK, "stated"
         fits = cues.FITS.match(tail)
         if fits and not cues.HALF.search(fits["rest"]):
             return WEAK, "stated"
+    if cues.LED.search(lead) and not cues.SUBJECT.match(tail):
+        return LED, "concluded"
     if cues.MAYBE.search(lead) and not cues.GOVERNS.search(clause):
         return WEAK, "stated"
     return NAMED, ""
@@ -178,6 +223,13 @@ def _cue(lead: str) -> tuple[int | None, str]:
             return match.start(), reason
     match = cues.ANSWER_NOUN.search(lead)
     return (match.start(), "stated") if match else (None, "")
+
+
+def _leads(text: str, group: Group, here: Context) -> bool:
+    if _FOLLOWED.match(here.line_after):
+        return True
+    # "(B) The glove is woven" answers; "A) shiny. B) soft" lists.
+    return text[group.last - 1] in ")]" and not _NEXT_ITEM.search(here.line_after)
 
 
 def _bare(here: Context) -> bool:
@@ -202,7 +254,7 @@ def read(
     statements: list[tuple[int, Group, str]] = []
     lines: list[tuple[Group, Context, bool]] = []
     seen: dict[tuple[str, str, str, bool, int], tuple[str, str]] = {}
-    all_groups = groups(text, mentions)
+    all_groups = groups(text, mentions, two=len(order) == 2)
     for group in all_groups:
         here = context(text, group)
         signature = (here.lead, here.tail, here.line_before, here.question, sum(m.plain for m in group.mentions))
@@ -210,9 +262,11 @@ def read(
         if status is None:
             status = seen[signature] = classify(group, here)
         what, reason = status
+        if what == LED:
+            what = FIRM if _nothing_leads(group, here, judged) else NAMED
         mixed = len(group.values) > 1
         at_line_start = len(group.values) == 1 and bool(_BLANK.fullmatch(here.line_before))
-        if at_line_start and what != REJECTED and (_bare(here) or _FOLLOWED.match(here.line_after)):
+        if at_line_start and what != REJECTED and (_bare(here) or _leads(text, group, here)):
             if what == FIRM and not here.lead.strip():
                 what = NAMED if not cues.RIGHT.match(here.tail) else FIRM
             lines.append((group, here, _bare(here)))
@@ -220,8 +274,37 @@ def read(
             statements.append((group.first, group, reason))
         judged.append((group, what))
     statements += [(group.first, group, "bare") for group in _line_answers(text, lines, order)]
+    if judged and _ends_alone(text, judged):
+        statements.append((judged[-1][0].first, judged[-1][0], "bare"))
     statements.sort(key=lambda item: item[0])
     return _decide(text, statements, judged, mentions, lone)
+
+
+def _ends_alone(text: str, judged: list[tuple[Group, str]]) -> bool:
+    """Whether the last sentence is a label and nothing else."""
+    group, what = judged[-1]
+    if what != NAMED or len(group.values) > 1 or group.mentions[0].kind != LABEL or group.mentions[0].plain:
+        return False
+    here = context(text, group)
+    if here.lead.strip() or not here.line_before.strip() or text[group.last :].strip(" .!)*"):
+        return False
+    cut_off = not text[group.last :].strip()
+    if cut_off and (group.values[0] == "A" or any(what == NAMED for _, what in judged[:-1])):
+        return False
+    before = judged[-2][0].last if len(judged) > 1 else 0
+    return bool(text[before : group.first].strip(" .,;:)(\n"))
+
+
+def _nothing_leads(group: Group, here: Context, judged: list[tuple[Group, str]]) -> bool:
+    """Whether nothing named before in the sentence is what leads to the group."""
+    start = group.first - len(here.lead)
+    for other, what in reversed(judged):
+        if other.first < start:
+            return True
+        number = other.mentions[0].plain and other.values[0].isdigit()
+        if what != REJECTED and other.values != group.values and not number:
+            return False
+    return True
 
 
 def _line_answers(text: str, lines: list[tuple[Group, Context, bool]], order: Sequence[str]) -> list[Group]:
@@ -234,12 +317,14 @@ def _line_answers(text: str, lines: list[tuple[Group, Context, bool]], order: Se
     group, here, bare = lines[0]
     first_line = not text[: group.first].strip(" \n\"'([-|")
     follower = index[lines[1][0].values[0]] - index[group.values[0]] if len(lines) > 1 else 0
-    if first_line and (bare or not several) and follower != 1:
+    enumerates = not bare and text[group.first : group.last + 2] == "1. "
+    if first_line and (bare or not several) and follower != 1 and not enumerates:
         answers.append(group)
     group, here, bare = lines[-1]
     last_line = "\n" not in text[group.last :].strip()
     step = index[group.values[0]] - index[lines[-2][0].values[0]] if len(lines) > 1 else 0
-    if last_line and (bare or not several) and step != 1 and group not in answers:
+    enumerates = not bare and text[group.first : group.last + 2] == "1. "
+    if last_line and (bare or not several) and step != 1 and group not in answers and not enumerates:
         answers.append(group)
     return answers
 
@@ -260,32 +345,40 @@ def _decide(
         place, group, reason = statements[-1]
         if cues.takes_back(text, group.last):
             return Reading("", "retracted")
+        if cues.RESUMED.search(text, group.last) and any(
+            other.first > group.last
+            and what not in (REJECTED, SUPPOSED)
+            and other.values != group.values
+            and other.mentions[0].kind == group.mentions[0].kind
+            for other, what in judged
+        ):
+            return Reading("", "conflict")
         for match in abstained:
             if match.start() > group.last and cues.RESOLVES.search(
                 text, max(group.last, match.start() - 60), match.start()
             ):
                 return Reading("", "abstained")
-        if len(group.values) > 1:
+        if len(group.values) > 1 or any(what == ALSO and other.values != group.values for other, what in judged):
             return Reading("", "conflict")
         return Reading(group.values[0], reason, group.span)
-    weak = {value for group, what in judged if what == WEAK for value in group.values}
-    if len(weak) > 1:
-        return Reading("", "conflict")
+    weak = [group for group, what in judged if what == WEAK]
+    if weak:
+        named = {g.values[0] for g, what in judged if what in (NAMED, WEAK) and len(g.values) == 1}
+        certain = {value for group in weak for value in group.values}
+        if len(certain) > 1 or (len(named) > 1 and len(text) <= 400):
+            return Reading("", "conflict")
+        if not abstained or abstained[-1].end() < weak[-1].first:
+            return Reading(weak[0].values[0], "likely", weak[0].span)
     if abstained:
         return Reading("", "abstained")
-    if weak:
-        named = {
-            value
-            for group, what in judged
-            if what == NAMED and group.mentions[0].kind == LABEL
-            for value in group.values
-        }
-        group = next(group for group, what in judged if what == WEAK)
-        if named <= weak or len(text) > 400:
-            return Reading(group.values[0], "likely", group.span)
-        return Reading("", "conflict")
     found = lone(text, judged) if lone else None
     return found or Reading("", "no_choice")
+
+
+_SAID = re.compile(
+    r"(?:[,:;.%→-]|^|\b(?:vote|get|la|le|el|die|der|réponse|respuesta|resposta|antwort|risposta|like|is|be|say|see|it|got|with|well|okay|ok|yes|sure|hmm|clearly|definitely|obviously|just|only|to|than|for|be option))\s*[\"'(]*$",
+    re.IGNORECASE,
+)
 
 
 def lone_label(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
@@ -295,11 +388,33 @@ def lone_label(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
         return None
     group, what = kept[0]
     here = context(text, group)
-    if what != NAMED or len(group.values) > 1 or group.mentions[0].plain or cues.LOOKING.search(here.lead):
+    mention = group.mentions[0]
+    if what != NAMED or len(group.values) > 1 or mention.plain:
         return None
+    if cues.LOOKING.search(here.lead) or cues.EXAMPLE.search(here.lead):
+        return None
+    if mention.first == mention.start and mention.last == mention.end and not _SAID.search(here.lead):
+        return None
+    if (
+        not here.lead.strip()
+        and text[: group.first].strip()
+        and mention.value == "A"
+        and not text[group.last :].strip()
+    ):
+        return None  # cut off behind an article
     if "\n" in text.strip() or not _AT_END.fullmatch(text[group.last :]):
         return None
     return Reading(group.values[0], "lone_label", group.span)
+
+
+def agreed(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
+    """Reads a text that names one option both by its label and by its words, and no other."""
+    kept = [group for group, what in judged if what != REJECTED]
+    kinds = {mention.kind for group in kept for mention in group.mentions if not mention.plain}
+    values = {value for group in kept for value in group.values}
+    if len(values) != 1 or len(kinds) != 2 or len(text) > 400 or any(what == SUPPOSED for _, what in judged):
+        return None
+    return Reading(kept[-1].values[0], "agreed", kept[-1].span)
 
 
 def lone_text(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
@@ -311,6 +426,6 @@ def lone_text(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
     if len(values) != 1 or len(text) > 400 or any(what == SUPPOSED for _, what in kept):
         return None
     group = kept[-1][0]
-    if group.mentions[0].kind != TEXT:
+    if group.mentions[0].kind != TEXT or cues.PLANS.search(text) or cues.LOOKING.search(context(text, group).lead):
         return None
     return Reading(group.values[0], "option_text", group.span)

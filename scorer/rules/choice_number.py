@@ -7,7 +7,7 @@ from functools import lru_cache
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.reading import request as asked
 from scorer.reading.answer import read_choice
-from scorer.reading.numbers import ORDINALS, WORDS
+from scorer.reading.numbers import HAN_DIGITS, ORDINALS, WORDS
 from scorer.rules.base import RequestError, Rule
 
 LIMIT = 9
@@ -40,6 +40,11 @@ def _forms(count: int, letters: bool) -> dict[str, str]:
         ordinals = (ORDINALS[number - 1], value + ("st", "nd", "rd")[number - 1] if number < 4 else value + "th")
         names = [value, cardinals[number]]
         names += [article + ordinal + noun for article in ("", "the ") for ordinal in ordinals for noun in _NOUNS]
+        names += [
+            f"第{digit}{noun}"
+            for digit in (HAN_DIGITS[number], value)
+            for noun in ("", "个", "個", "张", "張", "项", "項", "幅")
+        ]
         if letters:
             names += [chr(ord("A") + number - 1)]
         for name in names:

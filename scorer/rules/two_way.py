@@ -10,7 +10,8 @@ from scorer.reading import request as asked
 from scorer.reading.answer import read_answer
 from scorer.reading.cues import ABSTAIN
 from scorer.reading.mentions import Mention
-from scorer.reading.statements import NAMED, REJECTED, SUPPOSED, WEAK, Group, Reading, context, read
+from scorer.reading.numbers import value_of
+from scorer.reading.statements import NAMED, REJECTED, SUPPOSED, WEAK, Group, Reading, read
 from scorer.reading.variants import names_of
 from scorer.rules.base import RequestError, Rule
 
@@ -30,10 +31,20 @@ _YES_NO = re.compile(
     r"(?P<si>\A(?:sí|oui|ja|sim|да|はい|네|예|是的?|对|true|correct)(?=[\s.,;:!。，]|\Z))|(?P<non>\A(?:non|nein|não|нет|いいえ|아니[요오]?|不是?|否|false|incorrect)(?=[\s.,;:!。，]|\Z))",
     re.IGNORECASE,
 )
+_NAMED_THING = re.compile(
+    r"(?:\b(?:choice|option|panel|grid|row|column|step|figure|image|part|item)s? ?#?\(?|(?:twenty|thirty|forty|fifty)[ -])$",
+    re.IGNORECASE,
+)
 _NEGATED = re.compile(r"\b(?:is|are|was|were|does|do|has|have|can|did) not\b|n't\b", re.IGNORECASE)
 _ELLIPSIS = re.compile(
     r"(?:(?:it|they|there|that|this|these|he|she) )(?:is|are|does|do|has|have|can)[.! ]*", re.IGNORECASE
 )
+
+
+def _names_else(text: str, mention: Mention) -> bool:
+    """Whether a number is the name of a thing ("choice 2") or part of another ("forty-five")."""
+    before = text[max(mention.start - 20, 0) : mention.start]
+    return value_of(text[mention.start : mention.end]) is not None and bool(_NAMED_THING.search(before))
 
 
 def _yes_no(text: str, yes: str, no: str) -> list[Mention]:
@@ -94,7 +105,7 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
     words = tuple(pair for pair in names_of(options) if pair[0] not in ("yes", "no"))
 
     def reader(text: str) -> Reading:
-        found = mentions.texts(text, words) if words else []
+        found = [mention for mention in mentions.texts(text, words) if not _names_else(text, mention)] if words else []
         if set(lower) == {"yes", "no"}:
             found = _yes_no(text, lower["yes"], lower["no"])
         if forms:

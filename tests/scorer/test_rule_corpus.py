@@ -1,0 +1,64 @@
+"""The published corpus: hand-written answers and what a careful person reads in each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lynceus.scorer.v1 import scorer_pb2 as pb
+
+from scorer import reasoning
+from scorer.rules import rules
+
+CORPUS = Path(__file__).parent / "corpus"
+CASES = {
+    path.stem: [json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in CORPUS.glob("*.jsonl")
+}
+OUTCOMES = ("unparsed", "refused")
+
+
+def request_of(case: dict[str, Any]) -> pb.ScoreRequest:
+    target = case["expected"]
+    if target in OUTCOMES:
+        labels = case["params"].get("labels") if case["rule"] == "choice" else None
+        target = {"choice": (labels or ["A"])[0], "choice_number": "1", "count": "1"}.get(case["rule"]) or case[
+            "options"
+        ][0]
+    text = reasoning.split(case["text"]).answer
+    request = pb.ScoreRequest(key="k", rule=case["rule"], text=text, options=case["options"], targets=[target])
+    request.params.update(case["params"])
+    return request
+
+
+def test_corpus_is_large_and_covers_the_rules() -> None:
+    assert set(CASES) == {"choice", "choice_number", "count", "two_way"}
+    assert sum(map(len, CASES.values())) >= 800
+
+
+@pytest.mark.parametrize("rule", sorted(CASES))
+def test_reads_the_corpus_as_a_careful_person_would(rule: str) -> None:
+    read = rules().get(rule).read
+    disagreements = []
+    for case in CASES[rule]:
+        verdict = read(request_of(case))
+        got = verdict.extracted if verdict.outcome == "scored" else verdict.outcome
+        if got != case["expected"]:
+            disagreements.append((case["text"], case["expected"], got, verdict.reason))
+    assert not disagreements
+
+
+@pytest.mark.parametrize("rule", sorted(CASES))
+def test_span_names_a_place_in_the_answer(rule: str) -> None:
+    read = rules().get(rule).read
+    for case in CASES[rule]:
+        request = request_of(case)
+        verdict = read(request)
+        if verdict.outcome != "scored":
+            assert not verdict.HasField("span")
+            assert verdict.score == 0
+            continue
+        assert 0 <= verdict.span.start < verdict.span.end <= len(request.text)
+        assert verdict.score == 1
+        assert verdict.reason
