@@ -183,11 +183,13 @@ def metrics(variant: Variant) -> list[scorer.MetricSpec]:
         by: tuple[tuple[str, ...], ...] = (("rule",), ("distractions",))
         figures.append(metric(f"step {step}: all three", "mean", where=of_step, by=by, params={"unit": "percent"}))
         for prop in PROPERTIES:
+            # An image is not graded by a property that may be anything.
+            graded = {f"{prop}_rule": ("S", "C", "A", "A'")} if step == 4 else {}
             figures.append(
                 metric(
                     f"step {step}: {prop.replace('_', ' ')}",
                     "mean",
-                    where=of_step,
+                    where={**of_step, **graded},
                     by=(*by, (f"{prop}_rule",)),
                     params={"part": prop, "unit": "percent"},
                 )

@@ -17,6 +17,8 @@ MODULES = {
     "key_information": "scorer.rules.key_information",
     "caption": "scorer.rules.caption",
     "voila_properties": "scorer.rules.voila_properties",
+    "judge_voila": "scorer.rules.judge_voila",
+    "judge_voila_image": "scorer.rules.judge_voila_image",
     "lmms_vstar": "scorer.rules.lmms_vstar",
     "lmms_visualpuzzles": "scorer.rules.lmms_visualpuzzles",
     "reform_choice": "scorer.rules.reform_choice",

@@ -1,0 +1,1 @@
+"""What judges are asked, one file for each judged rule."""

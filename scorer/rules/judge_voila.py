@@ -1,0 +1,39 @@
+"""VOILA's steps 1 to 3, graded by a judge; see scorer.judges.prompts.voila."""
+
+from __future__ import annotations
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.judges.base import Judge, JudgeError, judgement, unjudged
+from scorer.judges.prompts.voila import SYSTEM, prompt, verdict
+from scorer.rules.base import JudgedRule, RequestError
+
+
+async def read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
+    """Asks the judge about one step; raises RequestError where step or target is missing."""
+    fields = request.params.fields
+    step = fields["step"].number_value if "step" in fields else 0
+    if step not in (1, 2, 3):
+        raise RequestError("parameter 'step' must be 1, 2 or 3", "invalid_param")
+    if len(request.targets) != 1:
+        raise RequestError("needs one target: the step's truth in the data's words")
+    asked = prompt(int(step), request.targets[0], request.text)
+    try:
+        reply = await judge.ask(asked)
+    except JudgeError as error:
+        return unjudged(asked, error)
+    read = verdict(reply.data)
+    read.judge.CopyFrom(judgement(asked, reply))
+    return read
+
+
+RULE = JudgedRule(
+    name="judge_voila",
+    description=(
+        "VOILA's steps by a judge, with wording of our own: number, subject type and action, each right or wrong, as "
+        "parts of the score, which is as voila_properties makes it. Needs the step's truth in the data's words as its "
+        "one target. A reply that is not of the schema is unjudged."
+    ),
+    read=read,
+    params={"step": "1, 2 or 3"},
+    depends=(SYSTEM, *(prompt(step, "", "").user for step in (1, 2, 3))),
+)
