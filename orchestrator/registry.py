@@ -12,6 +12,8 @@ from orchestrator.benchmarks.base import Benchmark
 
 OURS = {
     "marvel": "orchestrator.benchmarks.marvel",
+    "marvel_few_shot": "orchestrator.benchmarks.marvel_few_shot",
+    "marvel_described": "orchestrator.benchmarks.marvel_described",
     "vstar_bench": "orchestrator.benchmarks.vstar",
     "VisualPuzzles": "orchestrator.benchmarks.visualpuzzles",
     "voila": "orchestrator.benchmarks.voila",

@@ -121,17 +121,31 @@ def avr_instruction(settings: Settings) -> str:
     return AVR_INSTRUCTION.format(kind=kind, first=first, second=second, third=third, fourth=fourth)
 
 
-def puzzle(row: Row, settings: Settings, order: Sequence[int] = (0, 1, 2, 3)) -> list[model.Part]:
-    """Returns the puzzle as it is shown: the file's own bytes unless a setting redraws it."""
+def choice_order(row: Row, variant: Variant) -> list[int]:
+    """Returns which choice, from 0, is shown in each of the four places."""
+    order = [0, 1, 2, 3]
+    if variant.shuffle_options:
+        variant.rng(row["id"], "options").shuffle(order)
+    return order
+
+
+def whole(row: Row, settings: Settings, order: Sequence[int] = (0, 1, 2, 3)) -> bytes:
+    """Returns the puzzle's image: the file's own bytes unless it has to be redrawn."""
     data, configuration = row_image(row), row["task_configuration"]
     if tuple(order) != (0, 1, 2, 3):
         data = image.with_choices(data, configuration, order)
-    if settings.panels:
-        context, choices = image.cut(data, configuration, row["c_perception_answer_tuple"][0])
-        named = [(f"Context panel {number}:", panel) for number, panel in enumerate(context, 1)]
-        named += [(f"Choice {mark}:", panel) for mark, panel in zip(marks(settings), choices, strict=True)]
-        return [part for name, panel in named for part in (text_part(name), image_part(panel))]
-    return [image_part(image.with_letters(data, configuration) if settings.letters else data)]
+    return image.with_letters(data, configuration) if settings.letters else data
+
+
+def puzzle(row: Row, settings: Settings, order: Sequence[int] = (0, 1, 2, 3)) -> list[model.Part]:
+    """Returns the puzzle as it is shown, in one image or panel by panel."""
+    data = whole(row, settings, order)
+    if not settings.panels:
+        return [image_part(data)]
+    context, choices = image.cut(data, row["task_configuration"], row["c_perception_answer_tuple"][0])
+    named = [(f"Context panel {number}:", panel) for number, panel in enumerate(context, 1)]
+    named += [(f"Choice {mark}:", panel) for mark, panel in zip(marks(settings), choices, strict=True)]
+    return [part for name, panel in named for part in (text_part(name), image_part(panel))]
 
 
 def avr_scoring(row: Row, variant: Variant, order: Sequence[int] = (0, 1, 2, 3), **labels: str) -> Scoring:
@@ -156,9 +170,7 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
     """
     settings = variant.settings or Settings()
     likelihood = variant.method == "likelihood"
-    order = [0, 1, 2, 3]
-    if variant.shuffle_options:
-        variant.rng(row["id"], "options").shuffle(order)
+    order = choice_order(row, variant)
 
     def asked(
         name: str,

@@ -176,9 +176,27 @@ def _row(rng: random.Random, number: int, pattern: str, configuration: str) -> R
             ],
             "c_perception_answer_tuple": [count, 4, count + 4],
             "file": f"Marvel/{number}.png",
+            "description": [_described(panel) for panel in (*context, *choices)],
         },
         lambda: ink.png(_picture(configuration, (width, height), count, context, choices)),
     )
+
+
+def _described(panel: Panel) -> str:
+    """Returns in words what a panel shows."""
+    if len(panel.faces) == 6:
+        names = ("top", "left", "middle", "right", "far right", "bottom")
+        return "a net of a cube: " + ", ".join(f"{n} dots {where}" for n, where in zip(panel.faces, names, strict=True))
+    if panel.faces:
+        return "a cube with {} dots on its top, {} on its front and {} on its right".format(*panel.faces)
+    seen = [f"a {'black' if panel.filled else 'white'} {panel.shape}"] if panel.shape else []
+    if panel.corner >= 0:
+        seen.append(f"a dot in the {('top left', 'top right', 'bottom right', 'bottom left')[panel.corner]} corner")
+    if panel.ring:
+        seen.append(f"a ring {panel.ring} it")
+    if panel.dots:
+        seen.append("1 dot" if panel.dots == 1 else f"{panel.dots} dots")
+    return " and ".join(seen)
 
 
 def _fine(rng: random.Random, choices: Sequence[Panel]) -> tuple[str, str, str]:
