@@ -89,6 +89,11 @@ def load_reform_dataset(
             raise ValueError("give load_from_hf, offline_from_hf or data: single image files are not read")
     likelihood = inference_method == "likelihood"
     prefix = getattr(preprocessor, "response_prefix", None)
+    if dataset.family == "captions" and prefix is not None:
+        # The reference takes the caller's own processor its prefix for good; ours is a copy.
+        plain: Any = copy.copy(preprocessor)
+        plain.response_prefix = None
+        preprocessor, prefix = plain, None
     switches = Switches(
         option_mark=option_mark or "random",
         in_context=in_context_sample,
@@ -100,10 +105,6 @@ def load_reform_dataset(
         repeats=data_duplication,
         prefix=None if likelihood else prefix,
     )
-    if dataset.family == "captions" and hasattr(preprocessor, "response_prefix"):
-        # The reference takes the caller's own processor its prefix for good; ours is a copy.
-        preprocessor = copy.copy(preprocessor)
-        preprocessor.response_prefix = None
     set_mark = getattr(preprocessor, "set_mark", None)
     if set_mark is not None:
         set_mark(option_mark)

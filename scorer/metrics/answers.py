@@ -11,12 +11,14 @@ from scorer.metrics.table import Ints
 
 
 def place(word: str, options: Sequence[str]) -> int | None:
-    """Returns the position of the option that is meant: by its text, else by its letter; None for neither."""
+    """Returns the position of the option that is meant: by its text, else by its letter or number; None for none."""
     if word in options:
         return options.index(word)
     if len(word) == 1 and word.isascii() and word.isalpha():
         index = ord(word.upper()) - ord("A")
         return index if index < len(options) else None
+    if word.isascii() and word.isdecimal():
+        return int(word) - 1 if 0 < int(word) <= len(options) else None
     return None
 
 
