@@ -194,6 +194,9 @@ def metrics(variant: Variant) -> list[scorer.MetricSpec]:
                     params={"part": prop, "unit": "percent"},
                 )
             )
+        if settings.judge and step < 4:
+            params = {"part": "agrees_with_rules", "unit": "percent"}
+            figures.append(metric(f"step {step}: judge agrees with rules", "mean", where=of_step, params=params))
     return figures
 
 

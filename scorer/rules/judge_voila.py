@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from lynceus.scorer.v1 import scorer_pb2 as pb
-from scorer.judges.base import Judge, JudgeError, judgement, unjudged
-from scorer.judges.prompts.voila import SYSTEM, prompt, verdict
+from scorer.judges.base import Judge, JudgeError, record, unjudged
+from scorer.judges.prompts.voila import prompt, verdict
 from scorer.rules.base import JudgedRule, RequestError
+
+AGREES = "agrees_with_rules"
+"""Part of the score: whether voila_properties gives the same grades, every one."""
 
 
 async def read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
@@ -22,7 +25,9 @@ async def read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
     except JudgeError as error:
         return unjudged(asked, error)
     read = verdict(reply.data)
-    read.judge.CopyFrom(judgement(asked, reply))
+    plain = voila_properties.read(request)
+    read.scores[AGREES] = float(all(plain.scores[part] == grade for part, grade in read.scores.items()))
+    record(read, asked, reply)
     return read
 
 
@@ -30,10 +35,10 @@ RULE = JudgedRule(
     name="judge_voila",
     description=(
         "VOILA's steps by a judge, with wording of our own: number, subject type and action, each right or wrong, as "
-        "parts of the score, which is as voila_properties makes it. Needs the step's truth in the data's words as its "
-        "one target. A reply that is not of the schema is unjudged."
+        "parts of the score, which is as voila_properties makes it; the part agrees_with_rules says whether that rule "
+        "gives the same grades. Needs the step's truth in the data's words as its one target. A reply that is not of "
+        "the schema is unjudged."
     ),
     read=read,
     params={"step": "1, 2 or 3"},
-    depends=(SYSTEM, *(prompt(step, "", "").user for step in (1, 2, 3))),
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lynceus.scorer.v1 import scorer_pb2 as pb
-from scorer.judges.base import Judge, JudgeError, judgement, unjudged
-from scorer.judges.prompts.voila import SYSTEM, image_prompt, verdict
+from scorer.judges.base import Judge, JudgeError, record, unjudged
+from scorer.judges.prompts.voila import image_prompt, verdict
 from scorer.reading.voila import ANY, PROPERTIES
 from scorer.rules.base import JudgedRule, RequestError, unparsed
 from scorer.rules.voila_properties import truth_of
@@ -25,7 +25,7 @@ async def read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
     except JudgeError as error:
         return unjudged(asked, error)
     read = verdict(reply.data)
-    read.judge.CopyFrom(judgement(asked, reply))
+    record(read, asked, reply)
     return read
 
 
@@ -38,5 +38,4 @@ RULE = JudgedRule(
     ),
     read=read,
     reads=("images", "text"),
-    depends=(SYSTEM, image_prompt({"number": "two", "subject_type": "cats", "action": "walking"}, b"").user),
 )

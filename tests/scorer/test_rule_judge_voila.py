@@ -36,7 +36,7 @@ class Judge:
         pass
 
 
-def request(step: int = 3, text: str = "two any walking", target: str = TRUTH) -> pb.ScoreRequest:
+def request(step: float = 3, text: str = "two any walking", target: str = TRUTH) -> pb.ScoreRequest:
     made = pb.ScoreRequest(key="k", text=text, targets=[target])
     made.params["step"] = step
     return made
@@ -63,11 +63,15 @@ async def test_a_judged_step():
     judge = Judge(json.dumps({**ALL, "number": 0}))
     given = await judge_voila.RULE.read(request(), judge)
     assert (given.outcome, given.score) == ("scored", 0.0)
-    assert dict(given.scores) == {"number": 0.0, "subject_type": 1.0, "action": 1.0}
+    assert dict(given.scores) == {"number": 0.0, "subject_type": 1.0, "action": 1.0, "agrees_with_rules": 0.0}
     assert (given.judge.model, given.judge.words) == ("judge-1", judge.words)
     assert given.judge.prompt_sha256 == judge.asked[0].sha256
-    assert (await judge_voila.RULE.read(request(), Judge(json.dumps(ALL)))).score == 1
-    assert (await judge_voila.RULE.read(request(1), Judge(json.dumps(IMAGES)))).scores["image_3"] == 1
+    agreed = await judge_voila.RULE.read(request(), Judge(json.dumps(ALL)))
+    assert (agreed.score, agreed.scores["agrees_with_rules"]) == (1.0, 1.0)
+    described = "Image 1: two cats walking. Image 2: two cats reading. Image 3: one fox walking"
+    for text, agrees in ((described, 1.0), (described.replace("one fox", "a wolf"), 0.0)):
+        given = await judge_voila.RULE.read(request(1, text, described), Judge(json.dumps(IMAGES)))
+        assert (given.score, given.scores["image_3"], given.scores["agrees_with_rules"]) == (1.0, 1.0, agrees)
 
 
 @pytest.mark.parametrize(
