@@ -9,7 +9,7 @@ from google.protobuf import struct_pb2
 from google.protobuf.json_format import MessageToDict
 
 from lynceus.scorer.v1 import scorer_pb2 as pb
-from scorer.metrics.table import Table
+from scorer.metrics.table import Floats, Ints, Table
 from scorer.rules.base import RequestError
 
 COMMON_PARAMS = {
@@ -81,12 +81,15 @@ class Plan:
         columns: Word columns it reads: "extracted", "targets", "options" and "reason".
         labels: Labels it reads.
         parts: Parts of Verdict.scores it reads.
+        items: For a figure that is a mean over items: the value of each row, and its cluster or
+            None where all are independent. Slices are then compared with the rest.
     """
 
     compute: Callable[[Table], pb.Figure]
     columns: frozenset[str] = frozenset()
     labels: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
+    items: Callable[[Table], tuple[Floats, Ints | None]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,12 +38,7 @@ def of_mean(values: Floats, clusters: Ints | None, level: float) -> pb.Interval 
         None where there is no spread to learn from: no items, one cluster of several items,
         or partial credit that is the same in every cluster.
     """
-    sums: Floats = values
-    sizes: Floats = np.ones(len(values))
-    if clusters is not None:
-        numbers = np.unique(clusters, return_inverse=True)[1]
-        sums = np.bincount(numbers, values).astype(np.float64)
-        sizes = np.bincount(numbers).astype(np.float64)
+    sums, sizes = gathered(values, clusters)
     clustered = bool(sizes.max(initial=1.0) > 1)
     binary = bool(np.isin(values, (0.0, 1.0)).all())
     if len(values) == 0 or (clustered and len(sums) < 2):
@@ -58,6 +53,14 @@ def of_mean(values: Floats, clusters: Ints | None, level: float) -> pb.Interval 
         return _student(sums, sizes, level, over)
     low, high = np.quantile(_draws(kinds, copies), [(1 - level) / 2, (1 + level) / 2])
     return _interval(low, high, level, f"bootstrap over {over}, {DRAWS} draws")
+
+
+def gathered(values: Floats, clusters: Ints | None) -> tuple[Floats, Floats]:
+    """Returns the sum and the number of items of each cluster; of each item where there are none."""
+    if clusters is None:
+        return values, np.ones(len(values))
+    numbers = np.unique(clusters, return_inverse=True)[1]
+    return np.bincount(numbers, values).astype(np.float64), np.bincount(numbers).astype(np.float64)
 
 
 def of_share(right: Bools, level: float) -> pb.Interval:
@@ -78,25 +81,29 @@ def standard_error(sums: Floats, sizes: Floats) -> float:
     return float(stats.sem(sums - sums.sum() / sizes.sum() * sizes) / sizes.mean())
 
 
-def _wilson(sums: Floats, sizes: Floats, level: float) -> pb.Interval:
-    """Returns Wilson's interval at the effective sample size.
+def effective_size(sums: Floats, sizes: Floats) -> float:
+    """Returns how many independent items would know a share as well as these clusters do.
 
-    That is the number of independent items that would know the share as well as the clusters
-    do, corrected for the degrees of freedom. Source: Korn and Graubard, Survey Methodology 24
-    (1998), 193-201. Where all are right, or none is, as many as there are clusters.
+    Where all items are right, or none is, as many as there are clusters; never more than items.
+    """
+    share, number, error = sums.sum() / sizes.sum(), float(sizes.sum()), standard_error(sums, sizes)
+    if share in (0.0, 1.0):
+        return float(len(sums))
+    if error < _NO_SPREAD:
+        return number
+    return float(min(share * (1 - share) / error**2, number))
+
+
+def _wilson(sums: Floats, sizes: Floats, level: float) -> pb.Interval:
+    """Returns Wilson's interval at the effective sample size, corrected for degrees of freedom.
+
+    Source: Korn and Graubard, Survey Methodology 24 (1998), 193-201.
     """
     from scipy import stats
     from statsmodels.stats.proportion import proportion_confint
 
-    share, number, error = sums.sum() / sizes.sum(), sizes.sum(), standard_error(sums, sizes)
-    if share in (0.0, 1.0):
-        effective = float(len(sums))
-    elif error < _NO_SPREAD:
-        effective = number
-    else:
-        effective = min(share * (1 - share) / error**2, number)
-    tail = (1 + level) / 2
-    effective *= (stats.norm.ppf(tail) / stats.t.ppf(tail, len(sums) - 1)) ** 2
+    share, tail = sums.sum() / sizes.sum(), (1 + level) / 2
+    effective = effective_size(sums, sizes) * (stats.norm.ppf(tail) / stats.t.ppf(tail, len(sums) - 1)) ** 2
     low, high = proportion_confint(share * effective, effective, 1 - level, method="wilson")
     return _interval(low, high, level, "wilson over clusters")
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from lynceus.scorer.v1 import scorer_pb2 as pb
-from scorer.metrics import intervals
+from scorer.metrics import intervals, power
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.table import Table
+from scorer.metrics.table import Floats, Ints, Table
 
 CLUSTER = "whether items of one group (or repeats of one item) count as dependent in the interval, default true"
 
@@ -20,17 +20,23 @@ def plan(params: Params) -> Plan:
     cluster = params.flag("cluster", True)
     level = params.level
 
+    def items(table: Table) -> tuple[Floats, Ints | None]:
+        return table.values(part), table.group if cluster else None
+
     def compute(table: Table) -> pb.Figure:
-        values = table.values(part)
+        values, clusters = items(table)
         answered = values[table.answered]
         figure = pb.Figure(
             value=math.fsum(values) / len(values),
-            interval=intervals.of_mean(values, table.group if cluster else None, level),
+            interval=intervals.of_mean(values, clusters, level),
             denominator=len(values),
             denominator_answered=len(answered),
         )
         if len(answered):
             figure.value_answered = math.fsum(answered) / len(answered)
+        difference = power.detectable(values, clusters)
+        if difference is not None:
+            figure.details[power.DIFFERENCE] = round(difference, 6)
         if part:
             # A part that the rule did not report is not a zero of its own making: say so.
             missing = int(np.isnan(table.parts[part][table.scored]).sum())
@@ -38,7 +44,7 @@ def plan(params: Params) -> Plan:
                 figure.details["scored_without_part"] = missing
         return figure
 
-    return Plan(compute, parts=(part,) if part else ())
+    return Plan(compute, parts=(part,) if part else (), items=items)
 
 
 METRIC = Metric(

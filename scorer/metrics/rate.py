@@ -9,7 +9,7 @@ from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics import intervals
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.mean import CLUSTER
-from scorer.metrics.table import CODES, Table
+from scorer.metrics.table import CODES, Floats, Ints, Table
 from scorer.rules.base import RequestError
 
 
@@ -22,15 +22,19 @@ def plan(params: Params) -> Plan:
     if not outcome and not reason:
         raise RequestError("metric 'rate' needs params.outcome or params.reason", "invalid_param")
 
-    def compute(table: Table) -> pb.Figure:
+    def items(table: Table) -> tuple[Floats, Ints | None]:
         hits = np.ones(len(table), bool)
         if outcome:
             hits &= table.outcome == CODES[outcome]
         if reason:
             hits &= np.array([word == reason for word in table.word("reason")], bool)
+        return hits.astype(np.float64), table.group if cluster else None
+
+    def compute(table: Table) -> pb.Figure:
+        hits, clusters = items(table)
         figure = pb.Figure(
             value=float(hits.mean()),
-            interval=intervals.of_mean(hits.astype(np.float64), table.group if cluster else None, level),
+            interval=intervals.of_mean(hits, clusters, level),
             denominator=len(table),
         )
         answered = int(table.answered.sum())
@@ -39,7 +43,7 @@ def plan(params: Params) -> Plan:
             figure.denominator_answered = answered
         return figure
 
-    return Plan(compute, columns=frozenset({"reason"} if reason else ()))
+    return Plan(compute, columns=frozenset({"reason"} if reason else ()), items=items)
 
 
 METRIC = Metric(

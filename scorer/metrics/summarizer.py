@@ -13,7 +13,9 @@ import numpy as np
 
 from lynceus.outcomes import Outcome
 from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics import multiplicity
 from scorer.metrics.base import COMMON_PARAMS, Metric, Params, Plan
+from scorer.metrics.power import DIFFERENCE
 from scorer.metrics.table import CODES, Ints, Table
 from scorer.rules.base import RequestError
 from scorer.rules.registry import Registry
@@ -208,11 +210,14 @@ def _slices(wanted: _Wanted, table: Table, names: list[str]) -> list[pb.Figure]:
     slices = np.array([-1 if key is None else place[key] for key in keys], np.int64)[table.combination]
     order = np.argsort(slices, kind="stable")
     edges = np.searchsorted(slices[order], np.arange(len(values) + 1))
-    figures = []
+    figures, members = [], []
     for number, key in enumerate(values):
         rows = order[edges[number] : edges[number + 1]]
         if len(rows):
             figures.append(_figure(wanted, table.take(rows), dict(zip(names, key, strict=True))))
+            members.append(rows)
+    if wanted.plan.items is not None and len(figures) > 1:
+        multiplicity.note(figures, members, *wanted.plan.items(table))
     return figures
 
 
@@ -234,4 +239,6 @@ def _to_percent(figure: pb.Figure) -> None:
     if figure.HasField("interval"):
         figure.interval.low *= 100
         figure.interval.high *= 100
+    if DIFFERENCE in figure.details:
+        figure.details.fields[DIFFERENCE].number_value *= 100
     figure.unit = "percent"

@@ -1,0 +1,82 @@
+"""Which slices really differ, when many are looked at: each against the rest, adjusted for their number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics.table import Bools, Floats, Ints
+
+
+def note(figures: Sequence[pb.Figure], members: Sequence[Ints], values: Floats, clusters: Ints | None) -> None:
+    """Writes `details.against_rest` into the figures of one slicing.
+
+    p_value is of the hypothesis that the slice's items and all others have the same mean;
+    p_holm bounds the chance of any false finding among the slices (Holm 1979),
+    p_benjamini_hochberg the share of false ones among the findings (1995).
+
+    Args:
+        figures: The figures, one a slice.
+        members: The rows of each slice.
+        values: One number an item, over all slices and whatever is in none.
+        clusters: The cluster of each item; None where all are independent.
+    """
+    from statsmodels.stats.multitest import multipletests
+
+    found = {}
+    for number, rows in enumerate(members):
+        inside = np.zeros(len(values), bool)
+        inside[rows] = True
+        p_value = against_rest(inside, values, clusters)
+        if p_value is not None:
+            found[number] = p_value
+    if not found:
+        return
+    adjusted = {name: multipletests(list(found.values()), method=name)[1] for name in ("holm", "fdr_bh")}
+    for place, (number, p_value) in enumerate(found.items()):
+        figures[number].details.update(
+            {
+                "against_rest": {
+                    "p_value": _rounded(p_value),
+                    "p_holm": _rounded(adjusted["holm"][place]),
+                    "p_benjamini_hochberg": _rounded(adjusted["fdr_bh"][place]),
+                    "comparisons": len(found),
+                }
+            }
+        )
+
+
+def against_rest(inside: Bools, values: Floats, clusters: Ints | None) -> float | None:
+    """Returns the p-value of the difference between the items inside and the others, two-sided.
+
+    Fisher's exact test for independent scores of 0 and 1. Otherwise the regression of the
+    value on being inside, with the covariance of Liang and Zeger (Biometrika 73, 1986) over
+    clusters and t with one degree of freedom less than there are clusters.
+
+    Returns:
+        None where one side has fewer than two clusters or nothing varies.
+    """
+    from scipy import stats
+
+    others = ~inside
+    if not inside.any() or not others.any():
+        return None
+    numbers = np.arange(len(values)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    count = int(numbers.max()) + 1
+    if np.isin(values, (0.0, 1.0)).all() and count == len(values):
+        table = [[int(values[side].sum()), int(side.sum() - values[side].sum())] for side in (inside, others)]
+        return float(stats.fisher_exact(table).pvalue)
+    if min(len(np.unique(numbers[side])) for side in (inside, others)) < 2:
+        return None
+    means = values[inside].mean(), values[others].mean()
+    pull = np.where(inside, (values - means[0]) / inside.sum(), -(values - means[1]) / others.sum())
+    error = float(np.sqrt((np.bincount(numbers, pull) ** 2).sum() * count / (count - 1)))
+    if error < 1e-12:
+        return None
+    return float(2 * stats.t.sf(abs(means[0] - means[1]) / error, count - 1))
+
+
+def _rounded(p_value: float) -> float:
+    return float(f"{p_value:.6g}")
