@@ -73,7 +73,9 @@ async def evaluate(
         ManifestError: If it is another command's.
     """
     async with connect(where, options.patience, console) as servers:
-        run_plan.check_capabilities(plan, servers.info, ", ".join(map(str, servers.pools[""].endpoints)))
+        models = {name: pool.info for name, pool in servers.pools.items()}
+        places = {name: ", ".join(map(str, pool.endpoints)) for name, pool in servers.pools.items()}
+        run_plan.check_capabilities(plan, models, places)
         stages = {name: pool.info for name, pool in servers.pools.items() if name}
         identity = plan.identity(servers.info, stages)
         path = run or default_run(plan, identity, options.shard)

@@ -62,6 +62,15 @@ class Plan:
         return wanted | {self.method.upper()}
 
     @property
+    def stage_needs(self) -> dict[str, set[str]]:
+        """The same for each further stage of the tasks."""
+        wanted: dict[str, set[str]] = {}
+        for task in self.tasks:
+            for stage, needs in task.benchmark.stage_needs(task.variant).items():
+                wanted.setdefault(stage, set()).update(needs)
+        return wanted
+
+    @property
     def rows(self) -> int | None:
         """Rows in all, repeats counted; None where a source does not know."""
         counts = [self.rows_of(task) for task in self.tasks]
@@ -160,14 +169,31 @@ def make(
     return Plan(tuple(tasks), limit, repeats, blind)
 
 
-def check_capabilities(plan: Plan, info: model.GetModelInfoResponse, where: str) -> None:
-    """Makes sure that a model can be asked what the plan asks.
+def check_capabilities(plan: Plan, models: Mapping[str, model.GetModelInfoResponse], where: Mapping[str, str]) -> None:
+    """Makes sure that the models can be asked what the plan asks.
+
+    Args:
+        plan: The plan.
+        models: The model under evaluation, under "", and those of further stages by name.
+        where: Their addresses.
 
     Raises:
-        ConfigError: If it does not claim something needed.
+        ConfigError: If one does not claim something needed, or a stage is none of the plan's.
     """
+    stages = plan.stage_needs
+    for stage in models.keys() - stages.keys() - {""}:
+        known = f"known here: {', '.join(sorted(stages))}" if stages else "the tasks have no further stages"
+        raise ConfigError(f"--stage {stage}: {', '.join(plan.names)} has no such stage; {known}")
+    wanted = {"": plan.needs}
+    for stage, needs in stages.items():
+        wanted.setdefault(stage if stage in models else "", set()).update(needs)
+    for stage, needs in wanted.items():
+        _check_claims(plan, stage, needs, models[stage], where[stage])
+
+
+def _check_claims(plan: Plan, stage: str, needs: set[str], info: model.GetModelInfoResponse, where: str) -> None:
     claimed = {model.Capability.Name(c).removeprefix("CAPABILITY_") for c in info.capabilities}
-    missing = sorted(plan.needs - claimed)
+    missing = sorted(needs - claimed)
     if missing == ["LIKELIHOOD"]:
         raise ConfigError(
             f"{info.model_name} at {where} does not score continuations (no CAPABILITY_LIKELIHOOD): "
@@ -175,9 +201,12 @@ def check_capabilities(plan: Plan, info: model.GetModelInfoResponse, where: str)
         )
     if missing:
         tasks = ", ".join(plan.names)
+        help_ = f"give stage {stage} another model" if stage else "use another model or task"
+        elsewhere = [name for name, more in plan.stage_needs.items() if not stage and more & set(missing)]
+        if elsewhere:
+            help_ += f", or another model for that stage (--stage {elsewhere[0]}=H:P)"
         raise ConfigError(
-            f"{info.model_name} at {where} does not claim {', '.join(missing)}, which {tasks} needs: "
-            "use another model or task"
+            f"{info.model_name} at {where} does not claim {', '.join(missing)}, which {tasks} needs: {help_}"
         )
 
 

@@ -36,6 +36,8 @@ class Benchmark:
         methods: The inference methods that its tasks have.
         needs: Capabilities a model must claim, for example "IMAGE_OUTPUT", by task; looked
             at before the first sample is sent.
+        stage_needs: The same for further stages by name (`Call.stage`): looked at in the model
+            that `--stage NAME=H:P` gives, and without one in the model under evaluation.
         synthetic_rows: How many rows `--synthetic` means without `--limit`.
     """
 
@@ -50,6 +52,7 @@ class Benchmark:
     settings: type = NoSettings
     methods: Sequence[str] = ("generate", "likelihood")
     needs: Callable[[Variant], Sequence[str]] = lambda _: ("IMAGE_INPUT",)
+    stage_needs: Callable[[Variant], Mapping[str, Sequence[str]]] = lambda _: {}
     synthetic_rows: int = 100
 
 

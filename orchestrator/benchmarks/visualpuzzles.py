@@ -9,7 +9,7 @@ the words of the first stage, or nothing, in its place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType
@@ -169,9 +169,14 @@ def metrics(_: Variant) -> list[scorer.MetricSpec]:
 
 
 def needs(variant: Variant) -> Sequence[str]:
-    """Returns the capabilities a model needs; IMAGE_OUTPUT may be another endpoint's (`--stage generate=`)."""
+    """Returns the capabilities a model needs."""
     refuse_shuffle_with_parity(variant)
-    return ("IMAGE_INPUT", "MULTI_IMAGE", "IMAGE_OUTPUT") if variant.task.endswith(VISUAL_COT) else ("IMAGE_INPUT",)
+    return ("IMAGE_INPUT", "MULTI_IMAGE") if variant.task.endswith(VISUAL_COT) else ("IMAGE_INPUT",)
+
+
+def stage_needs(variant: Variant) -> Mapping[str, Sequence[str]]:
+    """Returns the capabilities that drawing a diagram needs; another model may do it (`--stage generate=H:P`)."""
+    return {"generate": ("GENERATE", "IMAGE_INPUT", "IMAGE_OUTPUT")} if variant.task.endswith(VISUAL_COT) else {}
 
 
 def synthetic(task: str, seed: int) -> Iterator[Row]:
@@ -201,4 +206,5 @@ BENCHMARK = Benchmark(
     synthetic=synthetic,
     settings=Settings,
     needs=needs,
+    stage_needs=stage_needs,
 )
