@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable
-from typing import Any
 
 from lynceus.rpc import InternalFailure
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer import reasoning
+from scorer.judges.base import Judge
+from scorer.judges.reread import reread, rereadable
 from scorer.reasoning import Reasoned
 from scorer.rules.base import AnyRule, JudgedRule, RequestError, Rule, unparsed
 from scorer.rules.registry import Registry
@@ -22,11 +23,13 @@ class Scorer:
     Args:
         registry: Where rules are found.
         judge: What judged rules ask; None where the scorer was started without one.
+        reread: Whether the judge also reads answers again in which a choice rule found nothing.
     """
 
-    def __init__(self, registry: Registry[AnyRule], judge: Any = None) -> None:
+    def __init__(self, registry: Registry[AnyRule], judge: Judge | None = None, reread: bool = False) -> None:
         self.registry = registry
         self._judge = judge
+        self._reread = reread and judge is not None
 
     async def verdict(self, request: pb.ScoreRequest) -> pb.Verdict:
         """Returns the verdict of one request; raises as `begin` does."""
@@ -59,9 +62,21 @@ class Scorer:
                     raise RequestError("it asks a judge, and the scorer was started without one", "no_judge")
                 return self._judged(rule, request, split)
             verdict = rule.read(request)
+            if self._reread and rereadable(rule, verdict):
+                return self._read_again(rule, request, verdict, split)
         except Exception as error:
             raise _explained(error, request) from error
         return _finished(verdict, key, split)
+
+    async def _read_again(
+        self, rule: Rule, request: pb.ScoreRequest, first: pb.Verdict, split: Reasoned | None
+    ) -> pb.Verdict:
+        assert self._judge is not None
+        try:
+            verdict = await reread(rule, request, first, self._judge)
+        except Exception as error:
+            raise _explained(error, request) from error
+        return _finished(verdict, request.key, split)
 
     async def _judged(self, rule: JudgedRule, request: pb.ScoreRequest, split: Reasoned | None) -> pb.Verdict:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import Any
 
 import grpc
@@ -15,7 +15,7 @@ from scorer.listing import listing
 from scorer.metrics import metrics
 from scorer.metrics.base import Metric
 from scorer.metrics.summarizer import Summarizer
-from scorer.rules.base import AnyRule, RequestError
+from scorer.rules.base import RequestError
 from scorer.rules.registry import Registry
 from scorer.scoring import Scorer
 
@@ -41,10 +41,12 @@ class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
     Args:
         scorer: What scores.
         registry: Where metrics are found.
+        judges: What ListRules says of the judges.
     """
 
-    def __init__(self, scorer: Scorer, registry: Registry[Metric]) -> None:
+    def __init__(self, scorer: Scorer, registry: Registry[Metric], judges: Sequence[str] = ()) -> None:
         self._scorer = scorer
+        self._judges = judges
         self._metrics = registry
         self._listing: pb.ListRulesResponse | None = None
 
@@ -52,6 +54,7 @@ class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
         """Says which rules and metrics there are."""
         if self._listing is None:
             self._listing = await asyncio.to_thread(listing, self._scorer.registry, self._metrics)
+            self._listing.judges.extend(self._judges)
         return self._listing
 
     async def Score(  # noqa: N802
@@ -166,9 +169,9 @@ def _sized(response: pb.ScorerServiceScoreResponse) -> list[pb.ScorerServiceScor
     return [small for part in parts for small in _sized(pb.ScorerServiceScoreResponse(verdicts=part))]
 
 
-def server(config: ServerConfig, registry: Registry[AnyRule], judge: Any = None) -> Server:
+def server(config: ServerConfig, scorer: Scorer, judges: Sequence[str] = ()) -> Server:
     """Returns the server of a scorer, not yet started."""
-    servicer = Servicer(Scorer(registry, judge), metrics())
+    servicer = Servicer(scorer, metrics(), judges)
 
     def add(to: grpc.aio.Server) -> None:
         scorer_pb2_grpc.add_ScorerServiceServicer_to_server(servicer, to)

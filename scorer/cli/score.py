@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from lynceus.rpc import InternalFailure
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.cli.options import UsageExit, rule_options
+from scorer.judges.options import Judging, judge_options, opened
 from scorer.metrics import metrics as all_metrics
 from scorer.metrics.summarizer import Summarizer
 from scorer.rules.base import AnyRule, RequestError
@@ -34,20 +35,24 @@ BATCH = 256
     help='JSON list of MetricSpec; the last line of the output is then {"summary": ...}.',
 )
 @rule_options
-def command(file: BinaryIO, specs: BinaryIO | None, registry: Registry[AnyRule]) -> None:
+@judge_options
+def command(file: BinaryIO, specs: BinaryIO | None, registry: Registry[AnyRule], judging: Judging) -> None:
     """Score FILE: one ScoreRequest a line in, one Verdict a line out, in the same order.
 
     Both in proto3 JSON with the proto's own field names; `-` is stdin. A line that holds a
     `verdict` is counted in the summary only.
     """
     try:
-        asyncio.run(_score(file, _specs(specs) if specs else None, registry))
+        asyncio.run(_score(file, _specs(specs) if specs else None, registry, judging))
     except PluginError as error:
         raise UsageExit(str(error)) from error
 
 
-async def _score(file: BinaryIO, specs: list[pb.MetricSpec] | None, registry: Registry[AnyRule]) -> None:
-    scorer = Scorer(registry)
+async def _score(
+    file: BinaryIO, specs: list[pb.MetricSpec] | None, registry: Registry[AnyRule], judging: Judging
+) -> None:
+    judge = opened(judging)
+    scorer = Scorer(registry, judge, judging.reread)
     try:
         summarizer = Summarizer(specs, all_metrics()) if specs is not None else None
     except RequestError as error:
@@ -64,6 +69,8 @@ async def _score(file: BinaryIO, specs: list[pb.MetricSpec] | None, registry: Re
     if summarizer:
         out.write(orjson.dumps({"summary": _fields(summarizer.finish())}) + b"\n")
     out.flush()
+    if judge is not None:
+        await judge.close()
 
 
 async def _verdicts(file: BinaryIO, scorer: Scorer) -> AsyncIterator[tuple[int, pb.ScoreRequest, pb.Verdict]]:

@@ -128,12 +128,18 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
-def judgement(prompt: JudgePrompt, reply: Reply) -> pb.Judgement:
-    """Returns what a verdict records of a reply."""
-    record = pb.Judgement(model=reply.model, prompt_sha256=prompt.sha256, words=reply.words, cached=reply.cached)
-    record.usage.input_tokens = reply.input_tokens
-    record.usage.output_tokens = reply.output_tokens
-    return record
+def record(verdict: pb.Verdict, prompt: JudgePrompt, reply: Reply) -> pb.Verdict:
+    """Writes into a verdict what the judge, or each judge of a panel, said; returns it."""
+    verdict.judge.CopyFrom(_judgement(prompt, reply))
+    verdict.panel.extend(_judgement(prompt, member) for member in reply.members)
+    return verdict
+
+
+def _judgement(prompt: JudgePrompt, reply: Reply) -> pb.Judgement:
+    judgement = pb.Judgement(model=reply.model, prompt_sha256=prompt.sha256, words=reply.words, cached=reply.cached)
+    judgement.usage.input_tokens = reply.input_tokens
+    judgement.usage.output_tokens = reply.output_tokens
+    return judgement
 
 
 def unjudged(prompt: JudgePrompt, error: JudgeError) -> pb.Verdict:

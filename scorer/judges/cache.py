@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping
@@ -68,12 +67,17 @@ class Cache:
         return done.fetchall() if done.description else []
 
     def get(self, judge: str, prompt: JudgePrompt) -> Reply | None:
-        """Returns the reply of this judge to this prompt, if it was ever given."""
+        """Returns the reply of this judge to this prompt, if it was ever given.
+
+        Raises:
+            JudgeError: If what is kept does not fit the prompt's schema (a batch's replies are
+                kept before anybody has asked for them).
+        """
         rows = self._run("SELECT words, model FROM replies WHERE judge = ? AND prompt = ?", (judge, prompt.sha256))
         if not rows:
             return None
         words, model = rows[0]
-        return Reply(data=json.loads(words), words=words, model=model, cached=True)
+        return Reply(data=prompt.read(words), words=words, model=model, cached=True)
 
     def put(self, judge: str, prompt: str, reply: Reply) -> None:
         """Keeps a usable reply; the first one stands."""
@@ -87,7 +91,8 @@ class Cache:
         now = time.time()
         for prompt in prompts:
             self._run(
-                "INSERT INTO batches VALUES (?, ?, ?, ?) ON CONFLICT (judge, prompt) DO UPDATE SET batch = excluded.batch",
+                "INSERT INTO batches VALUES (?, ?, ?, ?) "
+                "ON CONFLICT (judge, prompt) DO UPDATE SET batch = excluded.batch",
                 (judge, prompt, batch, now),
             )
 

@@ -24,6 +24,7 @@ MODULES = {
     "reform_choice": "scorer.rules.reform_choice",
     "reform_ocr": "scorer.rules.reform_ocr",
     "reform_kie": "scorer.rules.reform_kie",
+    "judge_answer": "scorer.rules.judge_answer",
 }
 """Rule -> module whose `RULE` it is."""
 

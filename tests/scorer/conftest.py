@@ -11,12 +11,13 @@ from lynceus.rpc import ServerConfig, dial
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from lynceus.scorer.v1 import scorer_pb2_grpc
 from scorer.rules import rules
+from scorer.scoring import Scorer
 from scorer.service import server
 
 
 @pytest.fixture
 async def stub() -> AsyncIterator[scorer_pb2_grpc.ScorerServiceAsyncStub]:
-    serving = server(ServerConfig(grace=1.0), rules())
+    serving = server(ServerConfig(grace=1.0), Scorer(rules()))
     port = await serving.start()
     await serving.set_serving()
     async with dial(f"127.0.0.1:{port}") as channel:

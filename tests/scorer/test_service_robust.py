@@ -21,6 +21,7 @@ from lynceus.scorer.v1 import scorer_pb2 as pb
 from lynceus.scorer.v1 import scorer_pb2_grpc
 from scorer.rules import rules
 from scorer.rules.base import JudgedRule, RequestError, Rule, scored, unparsed
+from scorer.scoring import Scorer
 from scorer.service import MOST_JUDGED, server
 
 Stub = scorer_pb2_grpc.ScorerServiceStub
@@ -71,7 +72,7 @@ RULES = [
 
 @asynccontextmanager
 async def running(judge: Gate | None, config: ServerConfig | None = None) -> AsyncIterator[tuple[Server, str]]:
-    serving = server(config or ServerConfig(grace=0.5), rules(RULES), judge)
+    serving = server(config or ServerConfig(grace=0.5), Scorer(rules(RULES), judge))
     port = await serving.start()
     await serving.set_serving()
     yield serving, f"localhost:{port}"

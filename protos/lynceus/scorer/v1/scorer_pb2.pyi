@@ -46,6 +46,7 @@ class ListRulesResponse(_message.Message):
     RULES_FIELD_NUMBER: _builtins.int
     METRICS_FIELD_NUMBER: _builtins.int
     SCORER_VERSION_FIELD_NUMBER: _builtins.int
+    JUDGES_FIELD_NUMBER: _builtins.int
     scorer_version: _builtins.str
     """Name and version of the scoring software."""
     @_builtins.property
@@ -56,16 +57,21 @@ class ListRulesResponse(_message.Message):
     def metrics(self) -> _containers.RepeatedCompositeFieldContainer[Global___MetricInfo]:
         """The metrics, by name."""
 
+    @_builtins.property
+    def judges(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The judges that it was started with, as it knows them; never a credential."""
+
     def __init__(
         self,
         *,
         rules: _abc.Iterable[Global___RuleInfo] | None = ...,
         metrics: _abc.Iterable[Global___MetricInfo] | None = ...,
         scorer_version: _builtins.str = ...,
+        judges: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["metrics", b"metrics", "rules", b"rules", "scorer_version", b"scorer_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["judges", b"judges", "metrics", b"metrics", "rules", b"rules", "scorer_version", b"scorer_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -417,6 +423,7 @@ class Verdict(_message.Message):
     SPAN_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
+    PANEL_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """The item."""
     outcome: _builtins.str
@@ -456,6 +463,10 @@ class Verdict(_message.Message):
     def span(self) -> Global___Span:
         """Where in the answer's text the extracted part stands; unset if nowhere."""
 
+    @_builtins.property
+    def panel(self) -> _containers.RepeatedCompositeFieldContainer[Global___Judgement]:
+        """Where several judges were asked, what each said; their majority is in judge."""
+
     def __init__(
         self,
         *,
@@ -468,10 +479,11 @@ class Verdict(_message.Message):
         span: Global___Span | None = ...,
         reason: _builtins.str = ...,
         detail: _builtins.str = ...,
+        panel: _abc.Iterable[Global___Judgement] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "judge", b"judge", "score", b"score", "span", b"span"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "detail", b"detail", "extracted", b"extracted", "judge", b"judge", "key", b"key", "outcome", b"outcome", "reason", b"reason", "score", b"score", "scores", b"scores", "span", b"span"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "detail", b"detail", "extracted", b"extracted", "judge", b"judge", "key", b"key", "outcome", b"outcome", "panel", b"panel", "reason", b"reason", "score", b"score", "scores", b"scores", "span", b"span"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__score: _TypeAlias = _typing.Literal["score"]  # noqa: Y015
     _WhichOneofArgType__score: _TypeAlias = _typing.Literal["_score", b"_score"]  # noqa: Y015

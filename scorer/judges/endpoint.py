@@ -1,0 +1,216 @@
+"""A judge behind an OpenAI-compatible endpoint, asked live."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from time import time
+from typing import Any
+
+import openai
+
+from scorer.judges.base import JudgeError, JudgePrompt, Reply, canonical
+from scorer.judges.budget import Budget
+from scorer.judges.throttle import Throttle
+
+SEED = 20_250_101
+MAX_OUTPUT_TOKENS = 1024
+_TRIES = 5
+"""Tries at a request that the endpoint did not answer; one that it answered is never sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointConfig:
+    """Where a judge is and what it is asked for.
+
+    Attributes:
+        model: The model's name at the endpoint.
+        base_url: The endpoint; None is the client library's default.
+        key: API key; never shown by repr.
+        timeout: Seconds for one request.
+        patience: Seconds that rate limits are waited out for, for one question.
+        concurrency: Requests in flight at most.
+    """
+
+    model: str
+    base_url: str | None = None
+    key: str = field(default="", repr=False)
+    timeout: float = 120.0
+    patience: float = 600.0
+    concurrency: int = 64
+
+    @property
+    def identity(self) -> str:
+        """What a reply depends on besides the prompt."""
+        return canonical({"model": self.model, "endpoint": self.base_url or "default", "temperature": 0, "seed": SEED})
+
+
+class Endpoint:
+    """Asks chat completions with a strict JSON schema, temperature 0 and a fixed seed.
+
+    429 is waited out as Retry-After says and lowers concurrency; 5xx, resets and timeouts are
+    tried again a few times. Whatever was answered with 200 was paid for and is not sent again,
+    usable or not.
+
+    Args:
+        config: Where and what.
+        budget: What it may cost.
+    """
+
+    def __init__(self, config: EndpointConfig, budget: Budget) -> None:
+        self.config = config
+        self._budget = budget
+        self._throttle = Throttle(config.concurrency)
+        self._client = client(config)
+
+    @property
+    def identity(self) -> str:
+        """The configuration's."""
+        return self.config.identity
+
+    async def ask(self, prompt: JudgePrompt) -> Reply:
+        """Asks one question; see the class."""
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + self.config.patience
+        tries = 0
+        while True:
+            try:
+                async with self._throttle.slot():
+                    self._budget.take()
+                    completion = await self._client.chat.completions.create(**body(self.config.model, prompt))
+                self._throttle.succeeded()
+                # Paid for, usable or not.
+                self._budget.add(_spent(completion))
+                return read(prompt, completion)
+            except openai.RateLimitError as error:
+                pause = retry_after(error.response.headers) or _backoff(tries)
+                self._throttle.refused(pause)
+                failure = JudgeError("judge_rate_limited", f"rate limits outlasted {self.config.patience:g} s")
+            except openai.APITimeoutError:
+                failure, pause = JudgeError("judge_timeout", f"no reply within {self.config.timeout:g} s"), 0.0
+            except openai.APIConnectionError as error:
+                cause = error.__cause__ or error
+                failure, pause = JudgeError("judge_unreachable", f"{type(cause).__name__}: {cause}"), _backoff(tries)
+            except openai.InternalServerError as error:
+                pause = retry_after(error.response.headers) or _backoff(tries)
+                failure = JudgeError("judge_error", f"the judge's endpoint answered {error.status_code}")
+            except openai.APIStatusError as error:
+                raise JudgeError(
+                    "judge_error", f"the judge's endpoint answered {error.status_code}: {_said(error)}"
+                ) from None
+            except openai.APIError as error:
+                raise JudgeError("judge_bad_json", f"the judge's endpoint sent no completion: {error}") from None
+            tries += 1
+            exhausted = failure.reason != "judge_rate_limited" and tries >= _TRIES
+            if exhausted or loop.time() + pause > give_up:
+                raise failure
+            await asyncio.sleep(pause)
+
+    async def close(self) -> None:
+        """Closes connections."""
+        await self._client.close()
+
+
+def client(config: EndpointConfig) -> openai.AsyncOpenAI:
+    """Returns the library's client; retrying is ours, since it must know what was paid for."""
+    return openai.AsyncOpenAI(
+        api_key=config.key or "none", base_url=config.base_url, timeout=config.timeout, max_retries=0
+    )
+
+
+def body(model: str, prompt: JudgePrompt) -> dict[str, Any]:
+    """Returns the request's body."""
+    user: list[dict[str, Any]] = [{"type": "text", "text": prompt.user}]
+    user += [{"type": "image_url", "image_url": {"url": _data_url(image)}} for image in prompt.images]
+    schema = {"name": prompt.name.replace("/", "_"), "strict": True, "schema": dict(prompt.schema)}
+    return {
+        "model": model,
+        "messages": [
+            {"role": "system", "content": prompt.system},
+            {"role": "user", "content": user if prompt.images else prompt.user},
+        ],
+        "temperature": 0,
+        "seed": SEED,
+        "max_completion_tokens": MAX_OUTPUT_TOKENS,
+        "response_format": {"type": "json_schema", "json_schema": schema},
+    }
+
+
+def read(prompt: JudgePrompt, completion: Any) -> Reply:
+    """Returns the reply of a chat completion.
+
+    Raises:
+        JudgeError: If it was refused, cut off, no JSON, or of another schema.
+    """
+    words, spent = content(completion), _spent(completion)
+    return Reply(
+        data=prompt.read(words),
+        words=words,
+        model=completion.model or "",
+        input_tokens=spent.input_tokens,
+        output_tokens=spent.output_tokens,
+    )
+
+
+def content(completion: Any) -> str:
+    """Returns the words of a completion that ended as it should.
+
+    Raises:
+        JudgeError: If it was refused or cut off, or holds no choice.
+    """
+    choices = getattr(completion, "choices", None)
+    if not choices:
+        raise JudgeError("judge_bad_json", "the judge's endpoint sent no choices")
+    message, finish = choices[0].message, choices[0].finish_reason
+    words: str = message.content or ""
+    refusal = getattr(message, "refusal", None)
+    if refusal or finish == "content_filter":
+        raise JudgeError("judge_refused", "the judge declined", refusal or words)
+    if finish == "length":
+        raise JudgeError("judge_truncated", f"the judge's reply was cut at {MAX_OUTPUT_TOKENS} tokens", words)
+    return words
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Returns the seconds that Retry-After asks for: a number, or a date."""
+    value = headers.get("retry-after-ms")
+    if value:
+        return float(value) / 1000 if value.isdigit() else None
+    value = headers.get("retry-after", "")
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time())
+    except (TypeError, ValueError):
+        return None
+
+
+def _backoff(tries: int) -> float:
+    return float(min(30.0, 0.5 * 2**tries) * random.uniform(0.5, 1.0))
+
+
+def _spent(completion: Any) -> Reply:
+    usage = getattr(completion, "usage", None)
+    return Reply(
+        data={},
+        words="",
+        model="",
+        input_tokens=getattr(usage, "prompt_tokens", 0) or 0,
+        output_tokens=getattr(usage, "completion_tokens", 0) or 0,
+    )
+
+
+def _said(error: openai.APIStatusError) -> str:
+    body = error.body if isinstance(error.body, dict) else {}
+    return str(body.get("message") or error.message)[:300]
+
+
+def _data_url(image: bytes) -> str:
+    kind = "png" if image.startswith(b"\x89PNG") else "webp" if image[8:12] == b"WEBP" else "jpeg"
+    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"

@@ -1,0 +1,144 @@
+"""A judge that is a ModelService: `grpc:H:P`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import grpc
+
+from lynceus.model.v1 import model_pb2, model_pb2_grpc
+from lynceus.rpc import CallError, Credentials, call, dial
+from scorer.judges.base import JudgeError, JudgePrompt, Reply, canonical
+from scorer.judges.budget import Budget
+from scorer.judges.throttle import Throttle
+
+MAX_OUTPUT_TOKENS = 1024
+_FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL)
+
+
+class ModelServiceJudge:
+    """Asks Generate greedily; the schema stands in the prompt, since the contract has none.
+
+    Args:
+        address: `host:port`.
+        credentials: How to reach it.
+        budget: What it may cost.
+        timeout: Seconds for one call.
+        patience: Seconds that a full queue or an absent server is waited for.
+        concurrency: Calls in flight at most.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        credentials: Credentials,
+        budget: Budget,
+        *,
+        timeout: float = 120.0,
+        patience: float = 600.0,
+        concurrency: int = 64,
+    ) -> None:
+        self._address = address
+        self._credentials = credentials
+        self._budget = budget
+        self._timeout = timeout
+        self._patience = patience
+        self._throttle = Throttle(concurrency)
+        self._channel: grpc.aio.Channel | None = None
+        self._stub: model_pb2_grpc.ModelServiceAsyncStub | None = None
+        self._info: model_pb2.GetModelInfoResponse | None = None
+
+    @property
+    def identity(self) -> str:
+        """The model and its weights where known already, else the address."""
+        info = self._info
+        if info is None:
+            return canonical({"grpc": self._address})
+        return canonical({"model": info.model_name, "revision": info.model_revision, "temperature": 0})
+
+    async def prepare(self) -> None:
+        """Asks the server who it is, so that replies are kept under the model's name.
+
+        Raises:
+            JudgeError: If it cannot be asked.
+        """
+        if self._info is not None:
+            return
+        self._channel = dial(self._address, self._credentials)
+        self._stub = model_pb2_grpc.ModelServiceStub(self._channel)
+        try:
+            self._info = await call(
+                self._stub.GetModelInfo,
+                model_pb2.GetModelInfoRequest(),
+                timeout=self._timeout,
+                metadata=self._credentials.metadata,
+            )
+        except CallError as error:
+            raise JudgeError("judge_unreachable", f"the judge at {self._address}: {error}") from None
+
+    async def ask(self, prompt: JudgePrompt) -> Reply:
+        """Asks one question."""
+        await self.prepare()
+        assert self._stub is not None
+        assert self._info is not None
+        loop = asyncio.get_running_loop()
+        give_up, tries = loop.time() + self._patience, 0
+        while True:
+            try:
+                async with self._throttle.slot():
+                    self._budget.take()
+                    response = await call(
+                        self._stub.Generate,
+                        request(prompt),
+                        timeout=self._timeout,
+                        metadata=self._credentials.metadata,
+                    )
+                self._throttle.succeeded()
+                reply = read(prompt, response, self._info.model_name)
+                self._budget.add(reply)
+                return reply
+            except CallError as error:
+                pause = min(30.0, 0.5 * 2**tries)
+                tries += 1
+                retries = error.consequence.retries
+                if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+                    self._throttle.refused(pause)
+                if (retries is not None and tries > retries) or loop.time() + pause > give_up:
+                    reason = "judge_timeout" if error.code is grpc.StatusCode.DEADLINE_EXCEEDED else "judge_error"
+                    raise JudgeError(reason, f"the judge at {self._address}: {error}") from None
+                await asyncio.sleep(pause)
+
+    async def close(self) -> None:
+        """Closes the channel."""
+        if self._channel is not None:
+            await self._channel.close()
+
+
+def request(prompt: JudgePrompt) -> model_pb2.GenerateRequest:
+    """Returns the request: one user message, images first, since not every template has a system role."""
+    text = (
+        f"{prompt.system}\n\n{prompt.user}\n\nReply with one JSON object and nothing else. "
+        f"It must fit this JSON schema:\n{canonical(prompt.schema)}"
+    )
+    parts = [model_pb2.Part(image=model_pb2.Image(data=image)) for image in prompt.images]
+    message = model_pb2.Message(role=model_pb2.ROLE_USER, parts=[*parts, model_pb2.Part(text=text)])
+    config = model_pb2.GenerationConfig(max_output_tokens=MAX_OUTPUT_TOKENS, temperature=0.0)
+    return model_pb2.GenerateRequest(messages=[message], config=config)
+
+
+def read(prompt: JudgePrompt, response: model_pb2.GenerateResponse, model: str) -> Reply:
+    """Returns the reply of a finished output; see `scorer.judges.endpoint.read`."""
+    words = "".join(part.text for part in response.parts).strip()
+    if response.finish_reason == model_pb2.FINISH_REASON_CONTENT_FILTER:
+        raise JudgeError("judge_refused", "the judge declined", words)
+    if response.finish_reason == model_pb2.FINISH_REASON_MAX_TOKENS:
+        raise JudgeError("judge_truncated", f"the judge's reply was cut at {MAX_OUTPUT_TOKENS} tokens", words)
+    fenced = _FENCED.search(words)
+    return Reply(
+        data=prompt.read(fenced.group(1) if fenced else words),
+        words=fenced.group(1) if fenced else words,
+        model=model,
+        input_tokens=response.usage.input_tokens,
+        output_tokens=response.usage.output_tokens,
+    )

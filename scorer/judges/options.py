@@ -1,0 +1,197 @@
+"""Command-line options of the judge, and the judge that they describe."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from lynceus.rpc import Credentials
+from lynceus.rpc.security import SecurityError, read_token
+from scorer.judges.asking import Cached
+from scorer.judges.base import Judge
+from scorer.judges.budget import Budget
+from scorer.judges.cache import Cache, CacheError
+from scorer.judges.panel import Panel
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+KEY_VARIABLES = ("LYNCEUS_JUDGE_KEY", "OPENAI_API_KEY")
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """Which judges there are and what they may cost.
+
+    Attributes:
+        specs: `openai:MODEL[@URL]`, `batch:MODEL[@URL]` or `grpc:HOST:PORT`.
+        key: API key; never shown by repr.
+        token: Bearer token of a ModelService; never shown by repr.
+        cache: Path or `postgresql://` address of the cache; may hold a password, so never shown.
+        reread: Whether answers in which a choice rule found nothing are read again.
+        concurrency: Requests in flight at most, for each judge.
+        timeout: Seconds for one request.
+        patience: Seconds that one question may be waited for through rate limits.
+        poll: Seconds between looks at a batch.
+        budget: Bounds, shared by all judges.
+    """
+
+    specs: tuple[str, ...] = ()
+    key: str = field(default="", repr=False)
+    token: str | None = field(default=None, repr=False)
+    cache: str = field(default=":memory:", repr=False)
+    reread: bool = True
+    concurrency: int = 64
+    timeout: float = 120.0
+    patience: float = 600.0
+    poll: float = 30.0
+    budget: Budget = field(default_factory=Budget)
+
+    def open(self) -> Judge | None:
+        """Returns the judge, or the panel of several; None where none was asked for.
+
+        Raises:
+            CacheError: If the cache cannot be opened.
+            click.UsageError: If a spec is none, or its package is not installed.
+        """
+        if not self.specs:
+            return None
+        cache = Cache(self.cache)
+        budget = replace(self.budget)
+        judges = [Cached(self._single(spec, budget, cache), cache) for spec in self.specs]
+        return judges[0] if len(judges) == 1 else Panel(judges)
+
+    def _single(self, spec: str, budget: Budget, cache: Cache) -> Judge:
+        kind, _, rest = spec.partition(":")
+        if kind == "grpc" and ":" in rest:
+            from scorer.judges.model_service import ModelServiceJudge
+
+            return ModelServiceJudge(
+                rest,
+                Credentials(token=self.token),
+                budget,
+                timeout=self.timeout,
+                patience=self.patience,
+                concurrency=self.concurrency,
+            )
+        if kind not in ("openai", "batch") or not rest:
+            raise click.UsageError(
+                f"--judge {spec!r} is no judge: give openai:MODEL[@URL], batch:MODEL[@URL] or grpc:HOST:PORT"
+            )
+        try:
+            from scorer.judges.batch import Batch
+            from scorer.judges.endpoint import Endpoint, EndpointConfig
+        except ImportError:
+            raise click.UsageError(f"--judge {spec} needs: pip install 'lynceus[openai]'") from None
+        model, _, url = rest.partition("@")
+        config = EndpointConfig(
+            model=model,
+            base_url=url or None,
+            key=self.key,
+            timeout=self.timeout,
+            patience=self.patience,
+            concurrency=self.concurrency,
+        )
+        if not url and not self.key:
+            raise click.UsageError(
+                f"--judge {spec} needs an API key: set LYNCEUS_JUDGE_KEY or OPENAI_API_KEY, or give --judge-key-file"
+            )
+        return Batch(config, budget, cache, poll=self.poll) if kind == "batch" else Endpoint(config, budget)
+
+
+def judge_options(command: Command) -> Command:
+    """Adds the options of the judge; the command gets them as one `judging: Judging`."""
+
+    @click.option(
+        "--judge", "specs", multiple=True, metavar="SPEC",
+        help="openai:MODEL[@URL], batch:MODEL[@URL] (Batch API) or grpc:HOST:PORT (any ModelService);"
+        " several make a panel whose majority decides.",
+    )  # fmt: skip
+    @click.option("--judge-key-file", type=_FILE, help="API key (else $LYNCEUS_JUDGE_KEY, $OPENAI_API_KEY).")
+    @click.option("--judge-token-file", type=_FILE, help="Bearer token for a grpc: judge.")
+    @click.option(
+        "--judge-cache", default=None, metavar="PATH|URL",
+        help="Replies are kept here and never paid for twice: a file, or postgresql://... for replicas.",
+    )  # fmt: skip
+    @click.option(
+        "--judge-reread/--no-judge-reread", default=True, show_default=True,
+        help="Let the judge read answers again in which a choice rule found nothing; each is marked.",
+    )  # fmt: skip
+    @click.option("--judge-concurrency", default=64, show_default=True, type=click.IntRange(1))
+    @click.option("--judge-timeout", default=120.0, show_default=True, help="Seconds for one request.")
+    @click.option("--judge-patience", default=600.0, show_default=True, help="Seconds to wait out rate limits.")
+    @click.option("--judge-poll", default=30.0, show_default=True, help="Seconds between looks at a batch.")
+    @click.option("--judge-max-requests", type=click.IntRange(1), help="Stop asking after so many.")
+    @click.option("--judge-max-tokens", type=click.IntRange(1), help="Stop asking after so many tokens.")
+    @click.option("--judge-max-cost", type=click.FloatRange(0, min_open=True), help="Stop at this cost; needs prices.")
+    @click.option("--judge-price", nargs=2, type=float, metavar="IN OUT", help="Price of a million tokens, in and out.")
+    @functools.wraps(command)
+    def wrapped(
+        *args: Any,
+        specs: tuple[str, ...],
+        judge_key_file: Path | None,
+        judge_token_file: Path | None,
+        judge_cache: str | None,
+        judge_reread: bool,
+        judge_concurrency: int,
+        judge_timeout: float,
+        judge_patience: float,
+        judge_poll: float,
+        judge_max_requests: int | None,
+        judge_max_tokens: int | None,
+        judge_max_cost: float | None,
+        judge_price: tuple[float, float] | None,
+        **kwargs: Any,
+    ) -> Any:
+        if judge_max_cost is not None and not judge_price:
+            raise click.UsageError("--judge-max-cost needs --judge-price IN OUT: what a million tokens cost")
+        budget = Budget(judge_max_requests, judge_max_tokens, judge_max_cost, *(judge_price or ()))
+        judging = Judging(
+            specs=specs,
+            key=_key(judge_key_file),
+            token=_token(judge_token_file),
+            cache=judge_cache or _default_cache(),
+            reread=judge_reread,
+            concurrency=judge_concurrency,
+            timeout=judge_timeout,
+            patience=judge_patience,
+            poll=judge_poll,
+            budget=budget,
+        )
+        return command(*args, judging=judging, **kwargs)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def opened(judging: Judging) -> Judge | None:
+    """Opens the judge; a cache that cannot be opened is a usage error."""
+    try:
+        return judging.open()
+    except CacheError as error:
+        raise click.UsageError(f"{error}; give --judge-cache a place that can be written") from error
+
+
+def _key(file: Path | None) -> str:
+    if file is not None:
+        key = file.read_text().strip()
+        if not key:
+            raise click.UsageError(f"--judge-key-file {file} is empty: write the key into it")
+        return key
+    return next((os.environ[name] for name in KEY_VARIABLES if os.environ.get(name)), "")
+
+
+def _token(file: Path | None) -> str | None:
+    try:
+        return read_token(file) if file else None
+    except SecurityError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _default_cache() -> str:
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    return str(Path(home) / "lynceus" / "judge.sqlite")

@@ -1,0 +1,74 @@
+"""Several judges, one decision."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scorer.judges.base import Judge, JudgeError, JudgePrompt, Reply, canonical
+
+EXPLANATION = "explanation"
+"""The property of a reply that is prose and not part of the decision."""
+
+
+def decision(data: Mapping[str, Any]) -> str:
+    """Returns what judges have to agree on."""
+    return canonical({name: value for name, value in data.items() if name != EXPLANATION})
+
+
+class Panel:
+    """Asks every judge; the decision that more than half of all give is the panel's.
+
+    A judge that fails is a voice that is missing, not a vote: with three judges, two that
+    agree carry it, one alone does not.
+
+    Args:
+        judges: At least two.
+    """
+
+    def __init__(self, judges: Sequence[Judge]) -> None:
+        self._judges = judges
+
+    @property
+    def identity(self) -> str:
+        """All of the judges'."""
+        return canonical([judge.identity for judge in self._judges])
+
+    async def ask(self, prompt: JudgePrompt) -> Reply:
+        """Returns the majority's reply, with every judge's beside it.
+
+        Raises:
+            JudgeError: `judge_no_majority`.
+        """
+        results = await asyncio.gather(*(judge.ask(prompt) for judge in self._judges), return_exceptions=True)
+        replies: list[Reply] = []
+        failures: list[JudgeError] = []
+        for result in results:
+            if isinstance(result, Reply):
+                replies.append(result)
+            elif isinstance(result, JudgeError):
+                failures.append(result)
+            else:
+                raise result
+        votes = Counter(decision(reply.data) for reply in replies)
+        best, count = votes.most_common(1)[0] if votes else ("", 0)
+        if count * 2 <= len(self._judges):
+            said = ", ".join([*(decision(reply.data) for reply in replies), *(error.reason for error in failures)])
+            raise JudgeError("judge_no_majority", f"no majority among {len(self._judges)} judges: {said}")
+        first = next(reply for reply in replies if decision(reply.data) == best)
+        return Reply(
+            data=first.data,
+            words=first.words,
+            model=f"{count} of {len(self._judges)}: " + ", ".join(reply.model for reply in replies),
+            input_tokens=sum(reply.input_tokens for reply in replies),
+            output_tokens=sum(reply.output_tokens for reply in replies),
+            cached=all(reply.cached for reply in replies),
+            members=tuple(replies),
+        )
+
+    async def close(self) -> None:
+        """Closes all."""
+        for judge in self._judges:
+            await judge.close()

@@ -1,0 +1,42 @@
+"""judge_answer: whether an open answer means the same as what is right, by a judge."""
+
+from __future__ import annotations
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.judges.base import Judge, JudgeError, JudgePrompt, record, unjudged
+from scorer.judges.prompts import open_answer
+from scorer.refusals import declines
+from scorer.rules.base import JudgedRule, RequestError, refused, scored
+
+
+async def _read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
+    if not request.targets:
+        raise RequestError("judge_answer needs targets: the right answers in words")
+    if declines(request.text):
+        return refused()
+    asked = request.params.fields["question"].string_value if "question" in request.params.fields else ""
+    prompt = JudgePrompt(
+        name=open_answer.NAME,
+        system=open_answer.SYSTEM,
+        user=open_answer.question(asked, request.targets, request.text),
+        schema=open_answer.SCHEMA,
+    )
+    try:
+        reply = await judge.ask(prompt)
+    except JudgeError as error:
+        return unjudged(prompt, error)
+    correct = bool(reply.data["correct"])
+    return record(scored("correct" if correct else "incorrect", float(correct)), prompt, reply)
+
+
+RULE = JudgedRule(
+    name="judge_answer",
+    description=(
+        "Asks the judge whether an open answer means the same as one of the targets. Needs a judge. Extracted is"
+        " 'correct' or 'incorrect'."
+    ),
+    read=_read,
+    params={"question": "What the model was asked, shown to the judge; optional."},
+    depends=(open_answer.NAME, open_answer.SYSTEM),
+)
+"""The rule."""
