@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import grpc
 import pytest
 from scorer_asking import Ask, likelihood, passed
@@ -107,14 +105,12 @@ async def test_too_many_items_in_a_message(ask: Ask) -> None:
     assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "too_many_items")
 
 
-async def test_verdicts_before_a_defect_arrive(stub: scorer_pb2_grpc.ScorerServiceAsyncStub) -> None:
-    async def messages() -> AsyncIterator[pb.ScorerServiceScoreRequest]:
-        yield pb.ScorerServiceScoreRequest(items=[likelihood("good", 0, 0)])
-        yield pb.ScorerServiceScoreRequest(items=[pb.ScoreRequest(key="bad", rule="nope", text="x")])
-
-    call = stub.Score(messages())
+async def test_a_defect_does_not_take_back_what_was_answered(stub: scorer_pb2_grpc.ScorerServiceAsyncStub) -> None:
+    call = stub.Score()
+    await call.write(pb.ScorerServiceScoreRequest(items=[likelihood("good", 0, 0)]))
     response = await call.read()
     assert [v.key for v in response.verdicts] == ["good"]
+    await call.write(pb.ScorerServiceScoreRequest(items=[pb.ScoreRequest(key="bad", rule="nope", text="x")]))
     with pytest.raises(grpc.aio.AioRpcError):
         await call.read()
 
