@@ -15,10 +15,10 @@ from orchestrator.samples import BadRowError, image_part
 
 
 class ImageStore:
-    """Content-addressed files. Safe from several threads; whole files only, by rename."""
+    """Content-addressed files. Safe from several threads."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._folder = f"{folder}/"
         self._known: set[bytes] = set()
 
     def put(self, data: bytes) -> str:
@@ -28,21 +28,13 @@ class ImageStore:
             OSError: If they cannot be written.
         """
         sha = hashlib.sha256(data)
+        name = sha.hexdigest()
         if sha.digest() not in self._known:
-            path = self._folder / sha.hexdigest()
-            if not path.exists():
-                self._folder.mkdir(parents=True, exist_ok=True)
-                partial = path.with_name(f".{path.name}.{os.getpid()}")
-                try:
-                    partial.write_bytes(data)
-                except OSError:
-                    partial.unlink(missing_ok=True)
-                    raise
-                partial.replace(path)
+            self._write(self._folder + name, data)
             if len(self._known) >= _KNOWN_LIMIT:
                 self._known.clear()
             self._known.add(sha.digest())
-        return sha.hexdigest()
+        return name
 
     def get(self, sha256: str) -> bytes:
         """Returns a stored file's bytes.
@@ -50,7 +42,26 @@ class ImageStore:
         Raises:
             OSError: If it is not there.
         """
-        return (self._folder / sha256).read_bytes()
+        return Path(self._folder + sha256).read_bytes()
+
+    def _write(self, path: str, data: bytes) -> None:
+        """Writes a file once. A length that is not the data's is what a killed process left."""
+        try:
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileExistsError:
+            if Path(path).stat().st_size == len(data):
+                return
+            file = os.open(path, os.O_WRONLY | os.O_TRUNC)
+        except FileNotFoundError:
+            Path(self._folder).mkdir(parents=True, exist_ok=True)
+            self._write(path, data)
+            return
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(file, view) :]
+        finally:
+            os.close(file)
 
 
 _KNOWN_LIMIT = 100_000

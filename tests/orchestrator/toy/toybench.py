@@ -111,6 +111,7 @@ BENCHMARK = Benchmark(
     metrics=metrics,
     synthetic=synthetic,
     settings=Settings,
+    stage_needs=lambda variant: {"second": ("IMAGE_INPUT",)} if variant.task == "toy_two" else {},
     groups={"toys": ("toy", "toy_two")},
     synthetic_rows=40,
 )

@@ -1,0 +1,195 @@
+"""The whole pipeline against its floor: `python bench/bench_pipeline.py [--rows N] [--runs N]`.
+
+Three real processes (orchestrator, null model server, scorer), everything logged, the report
+written; beside it, in the same run, the bare gRPC unary ceiling with the same requests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pipeline_data
+import psutil
+
+HERE = Path(__file__).parent
+IN_FLIGHT = 32
+
+
+def main() -> None:
+    """Measures and prints one JSON object a kind of image."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=2000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--kinds", default="tiny,big")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    flags = parser.parse_args()
+    if flags.child:
+        child(json.loads(flags.child))
+        return
+    for kind in flags.kinds.split(","):
+        with tempfile.TemporaryDirectory(prefix=".bench-", dir=".") as folder:
+            print(json.dumps(measure(kind, flags.rows, flags.runs, Path(folder).resolve())), flush=True)
+
+
+def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
+    """Returns the medians over `runs`, pipeline and ceiling in turn."""
+    data = folder / "data.parquet"
+    size = pipeline_data.make(data, kind, rows)
+    floors, pipelines = [], []
+    with server(folder, "ours") as model, server(folder, "bare") as bare, scorer(folder) as scoring:
+        for run in range(runs):
+            floors.append(in_child({"what": "floor", "data": str(data), "port": bare, "rows": rows}))
+            job = {
+                "what": "eval",
+                "data": str(data),
+                "model": model,
+                "scorer": scoring,
+                "run": str(folder / f"run{run}"),
+            }
+            pipelines.append(in_child(job))
+    floor = statistics.median(one["per_second"] for one in floors)
+    pipeline = statistics.median(rows / one["seconds"] for one in pipelines)
+    return {
+        "kind": kind,
+        "rows": rows,
+        "image_bytes": round(size),
+        "grpc_unary_per_second": round(floor),
+        "pipeline_per_second": round(pipeline),
+        "share_of_ceiling": round(pipeline / floor, 2),
+        "orchestrator_cpu_ms_per_sample": round(1000 * statistics.median(one["cpu"] for one in pipelines) / rows, 3),
+        "orchestrator_rss_mb": round(max(one["rss"] for one in pipelines) / 1e6),
+        "whole_process_seconds": round(statistics.median(one["wall"] for one in pipelines), 2),
+    }
+
+
+def in_child(job: dict[str, Any]) -> dict[str, Any]:
+    """Runs one measurement in a process of its own and returns what it printed."""
+    started = time.perf_counter()
+    process = psutil.Popen([sys.executable, __file__, "--child", json.dumps(job)], stdout=subprocess.PIPE, text=True)
+    out, _ = process.communicate()
+    if process.returncode:
+        raise SystemExit(f"{job['what']} failed")
+    result: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return result | {"wall": time.perf_counter() - started}
+
+
+def child(job: dict[str, Any]) -> None:
+    """One measurement: seconds of the work itself, without interpreter start and imports."""
+    import resource
+
+    seconds = asyncio.run(floor(job)) if job["what"] == "floor" else evaluate(job)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    result = {"seconds": seconds, "rss": usage.ru_maxrss * 1024, "cpu": usage.ru_utime + usage.ru_stime}
+    if job["what"] == "floor":
+        result["per_second"] = job["rows"] / seconds
+    else:
+        result["cpu"] -= job["cpu_before"]
+    print(json.dumps(result))
+
+
+def evaluate(job: dict[str, Any]) -> float:
+    """The product's own way from data to report."""
+    import resource
+
+    from rich.console import Console
+
+    from orchestrator import report, run_eval, run_plan
+    from orchestrator.benchmarks import vstar
+    from orchestrator.engine import Budget, Endpoint, Options
+    from orchestrator.report import terminal
+
+    for module in (report, vstar, terminal):
+        assert module, "imported before the clock starts"
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    job["cpu_before"] = usage.ru_utime + usage.ru_stime
+    started = time.perf_counter()
+    plan = run_plan.make(
+        ["vstar_bench"],
+        method="generate",
+        data=[job["data"]],
+        synthetic=False,
+        limit=None,
+        repeats=1,
+        seed=0,
+        shuffle_options=False,
+        parity=False,
+        blind=False,
+        settings=[],
+    )
+    where = run_eval.Where(endpoints=[Endpoint("127.0.0.1", job["model"])], scorer=Endpoint("127.0.0.1", job["scorer"]))
+    console = Console(file=sys.stderr, quiet=True)
+    work = run_eval.evaluate(plan, where, Options(), Budget(), run=Path(job["run"]), console=console)
+    run_eval.finish(asyncio.run(work), console)
+    return time.perf_counter() - started
+
+
+async def floor(job: dict[str, Any]) -> float:
+    """The same requests through grpc.aio and nothing else: built before, answers thrown away."""
+    import grpc
+    import pyarrow.parquet as pq
+
+    from lynceus.model.v1 import model_pb2 as model
+    from lynceus.model.v1 import model_pb2_grpc
+    from orchestrator.samples import image_part, text_part, user
+
+    rows = pq.read_table(job["data"], columns=["image", "text"])
+    requests = [
+        model.GenerateRequest(messages=[user(image_part(image["bytes"].as_py()), text_part(text.as_py()))])
+        for image, text in zip(rows["image"], rows["text"], strict=True)
+    ]
+    left = iter(requests)
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{job['port']}") as channel:
+        stub = model_pb2_grpc.ModelServiceStub(channel)
+        await stub.Generate(requests[0])
+
+        async def worker() -> None:
+            for request in left:
+                await stub.Generate(request)
+
+        started = time.perf_counter()
+        await asyncio.gather(*(worker() for _ in range(IN_FLIGHT)))
+        return time.perf_counter() - started
+
+
+@contextmanager
+def server(folder: Path, kind: str) -> Iterator[int]:
+    """Runs a null model server."""
+    file = folder / f"port-{kind}"
+    with running([sys.executable, str(HERE / "pipeline_null.py"), kind, str(file)], file) as port:
+        yield port
+
+
+@contextmanager
+def scorer(folder: Path) -> Iterator[int]:
+    """Runs our scorer."""
+    file = folder / "port-scorer"
+    with running([sys.executable, "-m", "scorer", "serve", "--port", "0", "--port-file", str(file)], file) as port:
+        yield port
+
+
+@contextmanager
+def running(command: list[str], port_file: Path) -> Iterator[int]:
+    """Runs a server until the block ends."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not port_file.exists() or not port_file.read_text():
+            time.sleep(0.02)
+        yield int(port_file.read_text())
+    finally:
+        process.terminate()
+        process.wait()
+
+
+if __name__ == "__main__":
+    main()

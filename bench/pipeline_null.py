@@ -1,0 +1,62 @@
+"""The null model: answers "B" at once. `ours` through lynceus.rpc, `bare` through grpc.aio and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.model.v1 import model_pb2_grpc
+from lynceus.rpc import MAX_MESSAGE_BYTES, Server, ServerConfig
+
+ANSWER = model.GenerateResponse(
+    parts=[model.Part(text="B")],
+    finish_reason=model.FINISH_REASON_END_OF_SEQUENCE,
+    usage=model.Usage(input_tokens=600, output_tokens=1),
+)
+INFO = model.GetModelInfoResponse(
+    model_name="null",
+    model_revision="1",
+    capabilities=[model.CAPABILITY_GENERATE, model.CAPABILITY_IMAGE_INPUT],
+    max_concurrency=32,
+)
+
+
+class Null(model_pb2_grpc.ModelServiceServicer):
+    """Answers at once."""
+
+    async def GetModelInfo(self, request: Any, context: Any) -> model.GetModelInfoResponse:  # noqa: N802
+        """Says what it is."""
+        return INFO
+
+    async def Generate(self, request: Any, context: Any) -> model.GenerateResponse:  # noqa: N802
+        """Answers "B"."""
+        return ANSWER
+
+
+async def main(kind: str, port_file: Path) -> None:
+    """Serves until it is killed."""
+    if kind == "ours":
+        server = Server(
+            ServerConfig(port_file=port_file),
+            "lynceus.model.v1.ModelService",
+            lambda s: model_pb2_grpc.add_ModelServiceServicer_to_server(Null(), s),
+        )
+        await server.start()
+        await server.set_serving()
+        await server.run_until_signal()
+        return
+    bare = grpc.aio.server(options=[("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)])
+    model_pb2_grpc.add_ModelServiceServicer_to_server(Null(), bare)
+    port = bare.add_insecure_port("127.0.0.1:0")
+    await bare.start()
+    port_file.write_text(str(port))
+    await bare.wait_for_termination()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
