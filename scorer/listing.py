@@ -15,8 +15,8 @@ from scorer.metrics.base import COMMON_PARAMS, Metric
 from scorer.rules.base import AnyRule, JudgedRule
 from scorer.rules.registry import Registry
 
-BEFORE_EVERY_RULE = ("scorer.scoring",)
-"""Modules that every verdict passes through."""
+BEFORE_EVERY_RULE = ("scorer.scoring", "scorer.reasoning")
+"""Modules that every verdict passes through; what they import for judges alone is not followed."""
 
 
 def listing(rules: Registry[AnyRule], metrics: Registry[Metric]) -> pb.ListRulesResponse:
@@ -41,19 +41,20 @@ def listing(rules: Registry[AnyRule], metrics: Registry[Metric]) -> pb.ListRules
 def digest(rule: AnyRule) -> str:
     """Returns the hash of all that a rule's verdicts depend on.
 
-    That is the source of its module and of every module of the same package that it imports,
-    directly or not, with its version, parameters and `depends`.
+    That is the source of its module, of every module of the same package that it imports,
+    directly or not, and of what every answer passes through, with its version, parameters and
+    `depends`.
     """
     total = hashlib.sha256(json.dumps([rule.name, rule.version, dict(rule.params), rule.depends]).encode())
     own = getattr(rule.read, "__module__", None) or type(rule.read).__module__
-    for module in sorted(_closure((own, *BEFORE_EVERY_RULE))):
+    for module in sorted({*_closure(own), *BEFORE_EVERY_RULE}):
         total.update(f"{module}\n".encode() + _source(module))
     return total.hexdigest()
 
 
-def _closure(modules: tuple[str, ...]) -> set[str]:
+def _closure(start: str) -> set[str]:
     found: set[str] = set()
-    waiting = list(modules)
+    waiting = [start]
     while waiting:
         module = waiting.pop()
         if module not in found:

@@ -225,3 +225,27 @@ def test_every_name_of_ours_leads_to_a_rule_or_metric_of_that_name() -> None:
         for name in registry.names():
             assert registry.get(name).name == name
             assert registry.get(name).description
+
+
+def test_the_hash_of_a_rule_covers_the_modules_that_it_imports(tmp_path: Path) -> None:
+    package = tmp_path / "my_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "unrelated.py").write_text("")
+    (package / "helper.py").write_text("WORD = 'x'\n")
+    (package / "rule.py").write_text(
+        "from my_package import helper\nfrom scorer.rules.base import Rule, scored\n"
+        "def read(request):\n    return scored(helper.WORD, 1.0)\n"
+        "RULE = Rule(name='helped', description='x', read=read)\n"
+    )
+    environment = install(tmp_path, "", "[lynceus.rules]\nhelped = my_package.rule:RULE\n")
+
+    def hashed() -> str:
+        listed = json.loads(scorer(environment, "rules", "--json").stdout)
+        return next(rule["sha256"] for rule in listed["rules"] if rule["name"] == "helped")
+
+    first = hashed()
+    (package / "unrelated.py").write_text("# changed\n")
+    assert hashed() == first
+    (package / "helper.py").write_text("WORD = 'y'\n")
+    assert hashed() != first
