@@ -55,7 +55,7 @@ def command(
         terminal.show(found, Console(), flips)
     if html:
         try:
-            html.write_text(page.render(found, html.parent), encoding="utf-8")
+            html.write_text(page.render(found, html.parent, html_flips), encoding="utf-8")
         except OSError as error:
             raise click.UsageError(f"--html: {html} cannot be written: {error.strerror}") from error
     if not found.passed:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orchestrator.compare.scores import Scores, Step, common
-from orchestrator.report.run import Item
+from orchestrator.compare.scores import Scores
+from orchestrator.report.run import Item, natural
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,12 +13,10 @@ class Flip:
     """One item that two runs score differently.
 
     Attributes:
-        step: Where it belongs.
         first: The item in the first run.
         second: The item in the second.
     """
 
-    step: Step
     first: Item
     second: Item
 
@@ -37,20 +35,19 @@ def count(first: Scores, second: Scores) -> tuple[int, int]:
 def flips(first: Scores, second: Scores, most: int) -> list[Flip]:
     """Returns up to `most` items lost and as many gained, lost first, in the order of their keys."""
     gained, lost = _keys(first, second)
-    chosen = lost[:most] + gained[:most]
-    keys = [key for _, key in chosen]
-    read = zip(chosen, first.run.read(keys), second.run.read(keys), strict=True)
-    return [Flip(step, one, other) for (step, _), one, other in read]
+    keys = lost[:most] + gained[:most]
+    return [Flip(one, other) for one, other in zip(first.run.read(keys), second.run.read(keys), strict=True)]
 
 
-def _keys(first: Scores, second: Scores) -> tuple[list[tuple[Step, str]], list[tuple[Step, str]]]:
-    gained: list[tuple[Step, str]] = []
-    lost: list[tuple[Step, str]] = []
-    for step in first.steps:
-        for key in common([first, second], step):
-            one, other = first.steps[step][key].score, second.steps[step][key].score
+def _keys(first: Scores, second: Scores) -> tuple[list[str], list[str]]:
+    gained: list[str] = []
+    lost: list[str] = []
+    for task in first.items:
+        mine, theirs = first.items[task], second.items.get(task, {})
+        for key in sorted(mine.keys() & theirs.keys(), key=natural):
+            one, other = mine[key].score, theirs[key].score
             if one != other:
-                (gained if other > one else lost).append((step, key))
+                (gained if other > one else lost).append(key)
     return gained, lost
 
 

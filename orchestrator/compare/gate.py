@@ -77,7 +77,7 @@ def _condition(text: str) -> Condition:
     if text == NO_REGRESSION:
         return Condition(text, NO_REGRESSION)
     found = _CONDITION.fullmatch(text)
-    if not found:
+    if not found or found["name"] == NO_REGRESSION:
         raise click.UsageError(
             f"--gate: {text!r} is no condition: write NAME>=NUMBER, for example acc>=0.6 or failed<=1%, "
             f"or {NO_REGRESSION}"

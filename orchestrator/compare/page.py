@@ -15,24 +15,21 @@ from orchestrator.report.page import document
 from orchestrator.report.run import Item, Run
 
 
-def render(comparison: Comparison, beside: Path) -> str:
+def render(comparison: Comparison, beside: Path, most_flips: int) -> str:
     """Returns the page.
 
     Args:
         comparison: What to show.
         beside: The folder that the page is to lie in; images are addressed from there.
+        most_flips: How many items that became worse to show, and as many that became better.
     """
     blocks = []
     for pairing in comparison.pairings:
         run = comparison.runs[0]
-        shown = [_flip(flip, run, beside) for flip in pairing.flips]
-        blocks.append(
-            {
-                "pairing": pairing,
-                "lost": [f for f in shown if not f["gained"]],
-                "gained": [f for f in shown if f["gained"]],
-            }
-        )
+        lost = [flip for flip in pairing.flips if not flip.gained][:most_flips]
+        gained = [flip for flip in pairing.flips if flip.gained][:most_flips]
+        shown = [[_flip(flip, run, beside) for flip in flips] for flips in (lost, gained)]
+        blocks.append({"pairing": pairing, "lost": shown[0], "gained": shown[1]})
     return document("compare.html", comparison=comparison, blocks=blocks, p_value=p_value)
 
 
@@ -41,7 +38,6 @@ def _flip(flip: Flip, run: Run, beside: Path) -> dict[str, Any]:
     parts = [part for message in messages for part in message.get("parts", ())]
     return {
         "key": flip.first.key,
-        "gained": flip.gained,
         "labels": flip.first.labels,
         "target": " | ".join(flip.first.scoring.get("targets", ())),
         "prompt": "\n".join(part["text"] for part in parts if "text" in part),

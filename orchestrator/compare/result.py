@@ -126,7 +126,7 @@ def _pairing(first: scores.Scores, second: scores.Scores, most_flips: int) -> Pa
 
 
 def _tasks(found: scores.Scores) -> str:
-    return ", ".join(sorted({step.task for step in found.steps})) or "nothing scored"
+    return ", ".join(sorted(found.items)) or "nothing scored"
 
 
 def _named(runs: Sequence[Run]) -> list[Run]:

@@ -24,7 +24,7 @@ class Paired:
 
     Attributes:
         step: What is compared.
-        items: How many items both have.
+        items: How many items both have; groups, for an all-or-nothing figure.
         first: Mean score of the first run over them.
         second: Mean score of the second.
         low: Lower end of the interval of second - first (bootstrap over groups).
@@ -70,16 +70,17 @@ def _paired(first: Scores, second: Scores, step: Step) -> Paired:
     keys = common([first, second], step)
     one = np.array([first.steps[step][key].score for key in keys])
     other = np.array([second.steps[step][key].score for key in keys])
-    groups = [first.steps[step][key].group for key in keys]
+    groups = [first.steps[step][key].cluster for key in keys]
     sums, sizes = clusters(np.stack([one, other]), groups)
     low, high = np.quantile(_differences(sums, sizes), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     gained, lost = int((other > one).sum()), int((other < one).sum())
     binary = bool(np.isin(one, (0.0, 1.0)).all() and np.isin(other, (0.0, 1.0)).all())
-    p = mcnemar(gained, lost) if binary else sign_flip(sums[1] - sums[0])
-    test = "McNemar exact" if binary else f"sign-flip permutation, {DRAWS} draws"
-    return Paired(
-        step, len(keys), float(one.mean()), float(other.mean()), float(low), float(high), gained, lost, p, test
-    )
+    # McNemar's test takes items to be independent: where some share a group, whole groups are flipped.
+    exact = binary and sizes.max() == 1
+    p = mcnemar(gained, lost) if exact else sign_flip(sums[1] - sums[0])
+    test = "McNemar exact" if exact else f"sign-flip permutation, {DRAWS} draws"
+    means = float(one.mean()), float(other.mean())
+    return Paired(step, len(keys), *means, float(low), float(high), gained, lost, p, test)
 
 
 def mcnemar(gained: int, lost: int) -> float:
@@ -176,7 +177,7 @@ def leaderboard(runs: Sequence[Scores], step: Step) -> tuple[int, list[Place]]:
     if not keys:
         return 0, []
     scores = np.array([[run.steps[step][key].score for key in keys] for run in runs])
-    sums, sizes = clusters(scores, [runs[0].steps[step][key].group for key in keys])
+    sums, sizes = clusters(scores, [runs[0].steps[step][key].cluster for key in keys])
     means = resample(sums, sizes)
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     low, high = np.quantile(means, tails, axis=0)

@@ -7,9 +7,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.compare.flips import Flip, words
+from orchestrator.compare.flips import words
 from orchestrator.compare.result import Comparison, Pairing, Ranking
 from orchestrator.compare.statistics import Paired
+from orchestrator.report.run import Item
 
 _WIDE = 90
 
@@ -24,7 +25,7 @@ def show(comparison: Comparison, console: Console, most_flips: int) -> None:
             console.print(Text(f"caution: {warning}", "yellow"))
         console.print(_pairs(pairing, console.width >= _WIDE))
         console.print(f"{pairing.gained:,} items better, {pairing.lost:,} worse")
-        _flips(pairing, console, most_flips)
+        _flips(pairing, first.name, console, most_flips)
     if len(comparison.runs) > 2:
         for ranking in comparison.rankings:
             console.print(_ranking(ranking))
@@ -60,21 +61,22 @@ def p_value(p: float) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _flips(pairing: Pairing, console: Console, most: int) -> None:
+def _flips(pairing: Pairing, first: str, console: Console, most: int) -> None:
+    width = max(len(first), len(pairing.second.name))
     for gained in (False, True):
         for flip in [found for found in pairing.flips if found.gained is gained][:most]:
+            mark = Text("better", "green") if gained else Text("worse", "red")
+            target = " | ".join(flip.first.scoring.get("targets", ()))
             console.print()
-            console.print(
-                Text.assemble(("better " if gained else "worse  ", "green" if gained else "red"), flip.first.key)
-            )
-            for item in (flip.first, flip.second):
-                console.print(Text(f"  {_one_line(flip, item == flip.second)}"), overflow="ellipsis", no_wrap=True)
+            console.print(Text.assemble(mark, f" {flip.first.key}", (f"  target {target}" if target else "", "dim")))
+            for name, item in ((first, flip.first), (pairing.second.name, flip.second)):
+                line = Text.assemble((f"  {name:{width}}  ", "dim"), _one_line(item))
+                console.print(line, overflow="ellipsis", no_wrap=True)
 
 
-def _one_line(flip: Flip, second: bool) -> str:
-    item = flip.second if second else flip.first
+def _one_line(item: Item) -> str:
     read = item.verdict.get("extracted") or item.outcome
-    return f"{'second' if second else 'first ':6}  {read}  «{' '.join(words(item).split())[:400]}»"
+    return f"{read}  «{' '.join(words(item).split())[:400]}»"
 
 
 def _ranking(ranking: Ranking) -> Table:

@@ -44,6 +44,9 @@ _CONFIG: Spec = {
     "line": {"strokeWidth": 1.5},
 }  # fmt: skip
 
+# Vega resolves a bare anchor against its own address; a name that cannot exist is taken out again.
+_HERE = "https://page.invalid/"
+
 WIDTH = 420
 
 
@@ -66,15 +69,16 @@ class Chart:
 
 def draw(spec: Spec) -> Markup:
     """Renders a Vega-Lite specification to SVG whose colours follow the page."""
-    svg = vl_convert.vegalite_to_svg({"config": _CONFIG, **spec})
+    svg = vl_convert.vegalite_to_svg({"config": _CONFIG, **spec}, allowed_base_urls=[])
+    svg = svg.replace(f'"{_HERE}#', '"#')
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(f'"{colour}"', f'"var({variable})"')
     return Markup(svg)  # noqa: S704 - Vega escapes the texts it draws
 
 
 def samples_link(task: str, labels: Mapping[str, str]) -> str:
-    """Returns the anchor that shows a slice's samples."""
-    return "#" + urlencode({"task": task, **{f"label.{name}": value for name, value in labels.items()}})
+    """Returns a link to a slice's samples, for `draw` to make an anchor of."""
+    return f"{_HERE}#" + urlencode({"task": task, **{f"label.{name}": value for name, value in labels.items()}})
 
 
 def percent(figure: Figure, value: float | None) -> float | None:
@@ -162,7 +166,8 @@ def crossed(rows: Sequence[Figure], where: Mapping[str, str]) -> Chart:
     data = [
         {
             "down": row.labels[down], "across": row.labels[across], "value": percent(row, row.value),
-            "text": row.text(row.value), "n": f"n={row.denominator:,}", "href": samples_link(row.task, {**where, **row.labels}),
+            "text": row.text(row.value), "n": f"n={row.denominator:,}",
+            "href": samples_link(row.task, {**where, **row.labels}),
         }
         for row in rows
     ]  # fmt: skip

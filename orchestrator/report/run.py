@@ -138,7 +138,8 @@ class Run:
         if not _SHA256.fullmatch(name):
             return None
         path = self.path / "images" / name
-        return path if path.is_file() else None
+        # A link may lead to a store of images, never to a file that is called something else.
+        return path if path.is_file() and path.resolve().name == name else None
 
     @property
     def identity(self) -> Mapping[str, Any]:

@@ -184,17 +184,25 @@ def puzzle(number: int) -> bytes:
 
 
 def marvel_run(
-    path: Path, *, puzzles: int = 154, model: str = "llava-tiny", skill: float = 0.35, seed: int = 0, **identity: Any
+    path: Path,
+    *,
+    puzzles: int = 154,
+    pictures: int = 40,
+    model: str = "llava-tiny",
+    skill: float = 0.35,
+    seed: int = 0,
+    **identity: Any,
 ) -> Path:
     """A run of MARVEL's AVR question in which all six outcomes occur."""
     luck, writer = random.Random(seed), Writer(path, model, seed, **identity)
+    images = [writer.image(puzzle(number)) for number in range(pictures)]
     cells = [(p, c) for p, found in PATTERNS.items() for c in found]
     for number in range(1, puzzles + 1):
         fixed = random.Random(number)
         pattern, configuration = cells[number % len(cells)]
         target, key = str(fixed.randint(1, 4)), f"marvel/{number}:avr"
         common: dict[str, Any] = {
-            "parts": [writer.image(puzzle(number)), {"text": QUESTION}],
+            "parts": [images[number % pictures], {"text": QUESTION}],
             "targets": [target], "labels": {"pattern": pattern, "configuration": configuration, "question": "avr"},
             "group": str(number), "replica": f"10.0.0.{7 + number % 2}:50051",
             "seconds": 0.1 + luck.expovariate(6) * (1 + number % 2),

@@ -1,0 +1,284 @@
+"""The report in a real browser, opened as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_runs import Writer, marvel_run, puzzle, sliced
+
+from orchestrator.report import write_report
+
+NASTY = '</script><script>window.pwned=1</script><img src=x onerror="window.pwned=1"><svg onload="window.pwned=1">'
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_report(marvel_run(tmp_path_factory.mktemp("runs") / "run")).as_uri()
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_report(marvel_run(tmp_path_factory.mktemp("runs") / "large", puzzles=10_000)).as_uri()
+
+
+def select(tab: Any, name: str, value: str) -> None:
+    tab.page.locator(f"#controls [name='{name}']").select_option(value)
+    tab.settle()
+
+
+def search(tab: Any, text: str) -> None:
+    tab.page.locator("#controls [name=q]").fill(text)
+    tab.until("text => new URLSearchParams(location.hash.slice(1)).get('q') === (text || null)", text)
+    tab.settle()
+
+
+def status(tab: Any) -> str:
+    return str(tab.page.locator("#status").inner_text())
+
+
+def test_it_opens_quietly_and_asks_nobody(tab: Any, report: str) -> None:
+    page = tab.open(report)
+    assert status(tab) == "154 of 154 items"
+    page.locator("#detail img").first.scroll_into_view_if_needed()
+    tab.until("document.querySelector('#detail img')?.naturalWidth > 0")
+    assert tab.complaints == []
+    assert all(url.startswith(("file:", "data:")) for url in tab.requests)
+    assert any("/images/" in url for url in tab.requests)
+
+
+def test_it_cannot_ask_even_if_it_wanted(tab: Any, report: str) -> None:
+    page = tab.open(report)
+    for attempt in ("fetch('https://example.com/')", "fetch('http://127.0.0.1:1/')"):
+        assert page.evaluate(f"{attempt}.then(() => 'went out', () => 'stopped')") == "stopped"
+    image = """new Promise(done => {
+        const image = new Image();
+        image.onload = () => done('went out');
+        image.onerror = () => done('stopped');
+        image.src = 'https://example.com/a.png';
+    })"""
+    assert page.evaluate(image) == "stopped"
+    blocked = [line for line in tab.complaints if "Content Security Policy" in line]
+    assert len(blocked) >= 3
+
+
+def test_filters_narrow_and_combine(tab: Any, report: str) -> None:
+    page = tab.open(report)
+    select(tab, "outcome", "unparsed")
+    assert status(tab) == "11 of 154 items"
+    assert set(page.locator(".row .sign").all_inner_texts()) == {"?"}
+    select(tab, "outcome", "")
+    select(tab, "label.pattern", "Quantities")
+    assert status(tab) == "32 of 154 items"
+    select(tab, "verdict", "right")
+    assert status(tab) == "13 of 154 items"
+    page.get_by_role("button", name="Clear").click()
+    tab.settle()
+    assert status(tab) == "154 of 154 items"
+
+
+def test_text_is_searched_in_prompts_answers_and_errors(tab: Any, report: str) -> None:
+    page = tab.open(report)
+    search(tab, "cannot be determined")
+    assert status(tab) == "11 of 154 items"
+    assert page.locator("#detail mark.found").first.inner_text() == "cannot be determined"
+    search(tab, "connection lost")
+    assert status(tab) == "3 of 154 items"
+    search(tab, "COMPLETES IT (1-4)")
+    assert status(tab) == "154 of 154 items"
+    search(tab, "nowhere to be found")
+    assert status(tab) == "0 of 154 items"
+
+
+def test_anchors_bring_back_the_view(tab: Any, report: str) -> None:
+    page = tab.open(f"{report}#outcome=unparsed&sample=marvel%2F26%3Aavr")
+    assert status(tab) == "11 of 154 items"
+    assert page.locator("#detail h2").inner_text() == "marvel/26:avr"
+    assert page.locator("#controls [name=outcome]").input_value() == "unparsed"
+    page.locator(".row", has_text="marvel/39:avr").click()
+    tab.until("location.hash.includes('39%3Aavr')")
+    address = page.url
+    page.goto("about:blank")
+    tab.open(address)
+    tab.heading("marvel/39:avr")
+    assert status(tab) == "11 of 154 items"
+
+
+def test_what_went_wrong_leads_to_its_samples(tab: Any, report: str) -> None:
+    page = tab.open(report)
+    page.get_by_role("link", name="rejected · context_overflow").click()
+    tab.settle()
+    tab.until("document.getElementById('status').textContent.startsWith('4 of')")
+    assert "4,211 tokens, 4,096 fit" in page.locator("#detail").inner_text()
+
+
+def test_a_cell_of_the_heat_map_leads_to_its_samples(tab: Any, report: str) -> None:
+    page = tab.open(report)
+    page.locator("a[*|href*='label.pattern=Mathematical&label.configuration=Matrix']").first.click()
+    tab.until("document.getElementById('status').textContent.startsWith('8 of')")
+    assert page.locator("#controls [name='label.configuration']").input_value() == "Matrix"
+
+
+def test_the_extracted_part_is_marked(tab: Any, report: str) -> None:
+    page = tab.open(f"{report}#sample=marvel%2F2%3Aavr")
+    mark = page.locator("#detail .answer mark")
+    assert mark.inner_text() == "4"
+    assert page.locator("#detail .answer pre").inner_text().endswith("Choice 4 fits best.")
+
+
+def test_spans_count_code_points(tab: Any, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    writer.item("marvel/1", answer="🦊🦊 so 3.", score=1.0, verdict={"extracted": "3", "span": {"start": 6, "end": 7}})
+    page = tab.open(write_report(writer.close()).as_uri())
+    assert page.locator("#detail .answer mark").inner_text() == "3"
+
+
+def test_keys_move_and_filter(tab: Any, report: str) -> None:
+    page = tab.open(report)
+    heading = page.locator("#detail h2")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    tab.heading("marvel/3:avr")
+    page.keyboard.press("k")
+    tab.heading("marvel/2:avr")
+    page.locator("#list").focus()
+    page.keyboard.press("End")
+    tab.heading("marvel/154:avr")
+    page.keyboard.press("w")
+    tab.settle()
+    assert page.locator("#controls [name=verdict]").input_value() == "wrong"
+    page.keyboard.press("/")
+    page.keyboard.type("j7")
+    assert page.locator("#controls [name=q]").input_value() == "j7", "letters in a field are text"
+    page.keyboard.press("Escape")
+    page.keyboard.press("x")
+    tab.settle()
+    assert status(tab) == "154 of 154 items"
+    page.keyboard.press("?")
+    assert page.locator("#help").is_visible()
+    assert heading.count() == 1
+
+
+def test_ten_thousand_samples(tab: Any, large: str) -> None:
+    page = tab.open(large)
+    assert status(tab) == "10,000 of 10,000 items"
+    assert page.locator(".row").count() < 60, "only what is seen is in the document"
+    scroll = "share => { const list = document.getElementById('list'); list.scrollTop = share * list.scrollHeight; }"
+    places = "Array.from(document.querySelectorAll('.row')).map(row => Number(row.getAttribute('aria-posinset')))"
+    for share in (0.1, 0.5, 0.9):
+        page.evaluate(scroll, share)
+        tab.until(f"share => {places}.some(place => Math.abs(place - share * 10000) < 60)", share)
+        assert page.locator(".row").count() < 60
+    page.locator("#list").focus()
+    page.keyboard.press("End")
+    tab.heading("marvel/10000:avr")
+    search(tab, "cannot be determined")
+    # 13, 26, ... without those that 37 or 41 took before.
+    wanted = sum(n % 13 == 0 and n % 37 != 0 and n % 41 != 0 for n in range(1, 10_001))
+    assert status(tab) == f"{wanted:,} of 10,000 items"
+    assert tab.complaints == []
+
+
+def test_scripts_are_shown_as_text(tab: Any, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "<b>run</b>", NASTY, data={NASTY: {"origin": NASTY}}, tasks=["marvel"])
+    image = {"image": {"media_type": NASTY, "sha256": "../../x", "bytes_length": 1}}
+    judge, span = {"model": NASTY, "words": NASTY}, {"start": 2, "end": 9}
+    writer.item("marvel/1", parts=[{"text": NASTY}, image], answer=NASTY, score=0.5, replica=NASTY, group=NASTY,
+                labels={"pattern": NASTY, NASTY: "a"}, targets=[NASTY], options=[NASTY, "b"],
+                verdict={"extracted": NASTY, "detail": NASTY, "span": span, "judge": judge})  # fmt: skip
+    error = {"code": NASTY, "reason": NASTY, "message": NASTY}
+    writer.item("marvel/2", outcome="rejected", labels={"pattern": "b", NASTY: "b"}, error=error)
+    writer.item("marvel/3" + NASTY, answer="x", score=0.0, labels={"pattern": "b", NASTY: "b"})
+    page = tab.open(write_report(writer.close({"marvel": sliced(NASTY, writer.verdicts, ("pattern",))})).as_uri())
+    for key in ("marvel/1", "marvel/2", "marvel/3" + NASTY):
+        page.locator(".row", has_text=key).first.click()
+        tab.heading(key)
+        if key == "marvel/1":
+            shown = page.locator("#detail").inner_text()
+            assert shown.count(NASTY) >= 5
+            assert page.locator("#detail mark").first.inner_text() == NASTY[2:9]
+            assert page.locator("#detail img").count() == 0, "a name that is no hash is no address"
+    search(tab, "<img src=x")
+    page.get_by_role("button", name="Clear").click()
+    assert page.evaluate("window.pwned") is None
+    assert page.locator("#detail script, #list script, #detail svg").count() == 0
+    assert tab.complaints == []
+
+
+def test_images_embedded_beside_and_missing(tab: Any, tmp_path: Path) -> None:
+    run = marvel_run(tmp_path / "run", puzzles=6, pictures=3)
+    moved = tmp_path / "alone.html"
+    moved.write_bytes(write_report(run, embed=True).read_bytes())
+    page = tab.open(moved.as_uri())
+    tab.until("document.querySelector('#detail img')?.naturalWidth === 540")
+    page.locator("#detail img").click()
+    assert page.locator("#zoom img").is_visible()
+    page.keyboard.press("Escape")
+    moved.write_bytes(write_report(run).read_bytes())
+    page = tab.open(moved.as_uri())
+    page.locator("#detail .missing").wait_for()
+    assert "is not beside this page" in page.locator("#detail .missing").inner_text()
+
+
+def test_steps_of_a_sample_are_linked(tab: Any, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run", tasks=["vcot"])
+    drawn = writer.image(puzzle(5))
+    writer.item(
+        "vcot/1:draw", scored=False, response={"parts": [drawn], "finish_reason": "FINISH_REASON_END_OF_SEQUENCE"}
+    )
+    writer.item("vcot/1:read", answer="2", score=1.0, targets=["2"], verdict={"extracted": "2"})
+    page = tab.open(write_report(writer.close()).as_uri())
+    assert status(tab) == "1 of 1 items"
+    page.keyboard.press("[")
+    tab.heading("vcot/1:draw")
+    tab.until("document.querySelector('#detail .answer img')?.naturalWidth > 0")
+    page.keyboard.press("]")
+    tab.heading("vcot/1:read")
+    assert tab.complaints == []
+
+
+def test_likelihoods_are_a_table(tab: Any, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run", method="likelihood")
+    scores = [{"logprob": -0.5, "token_count": 1, "is_greedy": True}, {"logprob": "-Infinity", "token_count": 2}]
+    writer.item("marvel/1", rule="likelihood", targets=["B"], options=["yes", "no"], score=0.0,
+                response={"scores": scores}, continuations=["yes", "no"], verdict={"extracted": "A"})  # fmt: skip
+    page = tab.open(write_report(writer.close()).as_uri())
+    page.locator(".likelihoods").wait_for()
+    rows = [row.split("\t") for row in page.locator(".likelihoods tbody tr").all_inner_texts()]
+    assert rows == [
+        ["yes", "-0.500", "-0.500", "1", "highest sum, greedy, chosen"],
+        ["no", "-Infinity", "-Infinity", "2", "target"],
+    ]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1300, "light"), (1300, "dark"), (390, "light"), (390, "dark")])
+def test_it_fits_the_screen(tab: Any, report: str, width: int, scheme: str) -> None:
+    tab.page.set_viewport_size({"width": width, "height": 800})
+    tab.page.emulate_media(color_scheme=scheme)
+    page = tab.open(report)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (dark == "rgb(20, 21, 24)") is (scheme == "dark")
+
+
+def test_it_prints(tab: Any, report: str) -> None:
+    page = tab.open(report)
+    page.emulate_media(media="print")
+    assert not page.locator("#list").is_visible()
+    assert not page.locator("#controls").is_visible()
+    assert page.locator("#detail").is_visible()
+    assert page.pdf()[:5] == b"%PDF-"
+
+
+def test_every_control_has_a_name(tab: Any, report: str) -> None:
+    page = tab.open(report)
+    nameless = page.evaluate("""Array.from(document.querySelectorAll(
+        'button, select, input, a, img, [role=img], [role=listbox], svg.marks'
+    )).filter(node => !(
+        node.textContent.trim() || node.getAttribute('aria-label') || node.getAttribute('alt') ||
+        (node.labels && node.labels.length) || node.querySelector('[aria-label]')
+    )).map(node => node.outerHTML.slice(0, 200))""")
+    assert nameless == []
+    active = page.locator("#list").get_attribute("aria-activedescendant")
+    assert page.locator(f"#{active}").get_attribute("aria-selected") == "true"

@@ -1,0 +1,119 @@
+"""orchestrator compare: exit codes, tables, JSON and the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+from click.testing import CliRunner, Result
+from report_runs import Writer, marvel_run
+
+from orchestrator.cli.compare import command
+
+NASTY = "</pre><script>alert(1)</script>"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> tuple[Path, Path]:
+    return marvel_run(tmp_path / "before", skill=0.9), marvel_run(tmp_path / "after", model="qwen-tiny", skill=0.2)
+
+
+def invoke(*args: str | Path) -> Result:
+    return CliRunner().invoke(command, [str(arg) for arg in args])
+
+
+def test_tables(runs: tuple[Path, Path]) -> None:
+    result = invoke(*runs)
+    assert result.exit_code == 0
+    assert "before  →  after" in result.output
+    assert "<0.001" in result.output
+    assert "caution" not in result.output
+    assert "worse marvel/" in result.output
+
+
+def test_json(runs: tuple[Path, Path]) -> None:
+    found = orjson.loads(invoke(*runs, runs[0], "--json").output)
+    pair = found["comparisons"][0]["pairs"][0]
+    assert pair["items"] == 154
+    assert pair["regression"] is True
+    assert pair["difference"] == pytest.approx(pair["second"] - pair["first"])
+    assert found["comparisons"][1]["pairs"][0]["p"] == 1.0
+    assert [place["rank"] for place in found["leaderboard"][0]["places"]] == [1, 1, 3]
+    names = {run["name"] for run in found["runs"]}
+    assert names == {str(runs[0]), "after"}, "runs of the same name are told apart"
+
+
+@pytest.mark.parametrize(
+    ("gate", "code"),
+    [
+        ("acc>=0.1", 0),
+        ("acc>=0.9", 4),
+        ("no_regression", 4),
+        ("acc>=0.1,no_regression", 4),
+        ("acc >> 3", 2),
+        ("wer<1", 2),
+    ],
+)
+def test_the_gate_decides_the_exit_code(runs: tuple[Path, Path], gate: str, code: int) -> None:
+    assert invoke(*runs, "--gate", gate).exit_code == code
+    assert invoke(*runs, "--gate", gate, "--json").exit_code == code
+
+
+def test_getting_better_is_no_regression(runs: tuple[Path, Path]) -> None:
+    result = invoke(runs[1], runs[0], "--gate", "no_regression")
+    assert result.exit_code == 0
+    assert "pass  no_regression" in result.output
+
+
+def test_one_run_alone_has_its_gate(runs: tuple[Path, Path]) -> None:
+    assert invoke(runs[0], "--gate", "acc>=0.5").exit_code == 0
+    assert invoke(runs[0], "--gate", "no_regression").exit_code == 2
+    assert invoke(runs[0]).exit_code == 2
+
+
+def test_nothing_in_common_is_a_mistake(tmp_path: Path, runs: tuple[Path, Path]) -> None:
+    writer = Writer(tmp_path / "other", tasks=["vstar_bench"])
+    writer.item("vstar_bench/1", answer="A", score=1.0)
+    result = invoke(runs[0], writer.close())
+    assert result.exit_code == 2
+    assert "no scored item in common: marvel and vstar_bench" in result.output
+
+
+def test_what_is_no_run_is_a_mistake(tmp_path: Path, runs: tuple[Path, Path]) -> None:
+    (tmp_path / "empty").mkdir()
+    result = invoke(runs[0], tmp_path / "empty")
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def test_the_page_has_both_answers_and_no_markup_of_theirs(tmp_path: Path) -> None:
+    paths = []
+    for name, said, score in (("one", "It is 1" + NASTY, 1.0), ("two", "It is 2" + NASTY, 0.0)):
+        writer = Writer(tmp_path / name)
+        picture = writer.image(b"\x89PNG\r\n\x1a\n" + name.encode())
+        verdict = {"extracted": said[6], "span": {"start": 6, "end": 7}}
+        writer.item("marvel/1", parts=[picture, {"text": NASTY}], answer=said, score=score, verdict=verdict)
+        paths.append(writer.close())
+    page = tmp_path / "pages" / "compare.html"
+    page.parent.mkdir()
+    assert invoke(*paths, "--html", page).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "It is <mark>1</mark>&lt;/pre&gt;" in text
+    assert "It is <mark>2</mark>&lt;/pre&gt;" in text
+    assert "<script" not in text
+    assert "script-src &#39;none&#39;" in text
+    assert 'src="../one/images/' in text
+
+
+def test_the_page_says_how_many_flips_it_leaves_out(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    invoke(*runs, "--html", tmp_path / "c.html", "--html-flips", "2")
+    text = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert "(the first 2)" in text
+    assert text.count('class="flip"') <= 4
+
+
+def test_unwritable_page_is_a_mistake(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    result = invoke(*runs, "--html", tmp_path / "none" / "c.html")
+    assert result.exit_code == 2
+    assert "cannot be written" in result.output

@@ -1,0 +1,64 @@
+"""The results table, wide and narrow."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from report_runs import Writer, marvel_run
+from rich.console import Console
+
+from orchestrator.cli.report import command
+from orchestrator.report.terminal import print_results
+
+
+def shown(run: Path, width: int, **options: object) -> str:
+    out = io.StringIO()
+    print_results(run, Console(file=out, width=width, **options))  # type: ignore[arg-type]
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_it_fits(tmp_path: Path, width: int) -> None:
+    text = shown(marvel_run(tmp_path / "run"), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "154 planned = 133 scored + 11 unparsed" in " ".join(text.split())
+    assert "44.2" in text
+    assert "[36.6, 52.0]" in text
+    assert "154" in text
+
+
+def test_wide_has_both_denominators_and_the_slices(tmp_path: Path) -> None:
+    text = shown(marvel_run(tmp_path / "run"), 120)
+    assert "over answered" in text
+    assert "144" in text
+    assert "95% wilson" in text
+    assert "by pattern" in text
+    assert "by configuration" in text
+    assert "by pattern" not in shown(tmp_path / "run", 60)
+
+
+def test_colour_only_on_a_terminal(tmp_path: Path) -> None:
+    run = marvel_run(tmp_path / "run")
+    assert "\x1b[" not in shown(run, 100)
+    assert "\x1b[" in shown(run, 100, force_terminal=True)
+
+
+def test_a_run_that_goes_on(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    assert "no results yet" in shown(writer.close(complete=False), 80)
+
+
+def test_markup_in_names_is_text(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run", "[red]model[/red] [/nonsense]")
+    writer.item("marvel/1", answer="1", score=1.0)
+    assert "[red]model[/red] [/nonsense]" in shown(writer.close(), 100)
+
+
+def test_command(tmp_path: Path) -> None:
+    run = marvel_run(tmp_path / "run")
+    result = CliRunner().invoke(command, [str(run), "--format", "terminal"])
+    assert result.exit_code == 0
+    assert "154 planned" in result.output

@@ -1,0 +1,187 @@
+"""orchestrator view: what it serves, to whom, and that it follows runs as they grow."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+from click.testing import CliRunner
+from report_runs import Writer, marvel_run
+
+from orchestrator.cli.view import command
+from orchestrator.view.progress import Folder
+from orchestrator.view.server import HOST, serve
+
+
+class Client:
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def get(self, path: str, method: str = "GET", host: str | None = None) -> tuple[int, bytes, dict[str, str]]:
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=30)
+        connection.putrequest(method, path, skip_host=True)
+        connection.putheader("Host", host or f"{HOST}:{self.port}")
+        connection.endheaders()
+        response = connection.getresponse()
+        body = response.read()
+        connection.close()
+        return response.status, body, dict(response.getheaders())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    marvel_run(tmp_path / "runs" / "first", puzzles=20)
+    marvel_run(tmp_path / "runs" / "deep" / "a b", puzzles=10, model="other")
+    (tmp_path / "secret").write_text("do not read")
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def client(folder: Path) -> Iterator[Client]:
+    server = serve(folder, 0)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield Client(server.server_address[1])
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_runs_are_listed(client: Client) -> None:
+    status, body, headers = client.get("/api/runs")
+    assert (status, headers["Content-Type"], headers["Cache-Control"]) == (200, "application/json", "no-store")
+    runs = {run["name"]: run for run in orjson.loads(body)}
+    assert set(runs) == {"first", "deep/a b"}
+    first = runs["first"]
+    assert (first["model"], first["state"], first["answered"]) == ("llava-tiny", "complete", 20)
+    assert first["figures"][0]["name"] == "AVR"
+    assert sum(first["counts"].values()) == 20
+
+
+def test_pages_and_images_are_served(client: Client, folder: Path) -> None:
+    for run in orjson.loads(client.get("/api/runs")[1]):
+        status, body, headers = client.get("/" + run["address"])
+        assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+        assert b"Content-Security-Policy" in body
+    name = next((folder / "first" / "images").iterdir()).name
+    status, body, headers = client.get(f"/runs/first/images/{name}")
+    assert (status, headers["Content-Type"]) == (200, "image/png")
+    assert body == (folder / "first" / "images" / name).read_bytes()
+    assert client.get(f"/runs/first/images/{name}", "HEAD")[1] == b""
+    assert client.get("/")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../secret", "/runs/../secret", "/runs/first/../../secret", "/runs/first/images/../../../secret",
+        "/runs/%2e%2e/secret/", "/runs/first/%2e%2e/%2e%2e/", "/runs/first%2fimages/",
+        "/runs//etc/passwd", "//etc/passwd",
+        "/runs/first/manifest.json", "/runs/first/images/" + "0" * 64, "/runs/first/images/..%2fmanifest.json",
+        "/runs/none/", "/favicon.ico", "/runs/first/images/" + "a" * 63 + "%00",
+    ],
+)  # fmt: skip
+def test_nothing_else_can_be_read(client: Client, path: str) -> None:
+    status, body, _ = client.get(path)
+    assert status == 404
+    assert b"do not read" not in body
+
+
+def test_a_link_out_of_the_folder_is_no_image(client: Client, folder: Path) -> None:
+    (folder / "first" / "images" / ("b" * 64)).symlink_to(folder.parent / "secret")
+    assert client.get("/runs/first/images/" + "b" * 64)[0] == 404
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example:80", ""])
+def test_other_names_are_refused(client: Client, host: str) -> None:
+    status, body, _ = client.get("/api/runs", host=host or "x:1")
+    assert status == 403
+    assert b"llava" not in body
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+def test_it_only_reads(client: Client, method: str) -> None:
+    assert client.get("/api/runs", method)[0] == 501
+
+
+def test_it_follows_a_run(client: Client, folder: Path) -> None:
+    writer = Writer(folder / "live")
+    writer.item("marvel/1", answer="1", score=1.0, verdict={"extracted": "1"})
+    path = writer.close(complete=False)
+
+    def look() -> dict[str, object]:
+        return next(run for run in orjson.loads(client.get("/api/runs")[1]) if run["name"] == "live")
+
+    first = look()
+    assert (first["state"], first["answered"], first["mean"]) == ("running", 1, 1.0)
+    assert b"not complete" in client.get("/runs/live/")[1]
+    with (path / "responses.jsonl").open("ab") as file:
+        file.write(writer.responses[0].replace(b"marvel/1", b"marvel/2"))
+        file.write(b'{"key": "marvel/3", "to')
+    verdict = {**writer.verdicts[0], "key": "marvel/2", "score": 0.0}
+    with (path / "verdicts.jsonl").open("ab") as file:
+        file.write(
+            orjson.dumps(verdict) + b"\n" + orjson.dumps({**verdict, "key": "marvel/1", "outcome": "unparsed"}) + b"\n"
+        )
+    second = look()
+    assert (second["answered"], second["mean"]) == (2, 0.0)
+    assert second["counts"] == {"scored": 1, "unparsed": 1, "refused": 0, "rejected": 0, "unjudged": 0, "failed": 0}
+    assert b"marvel/2" not in client.get("/")[1]
+
+
+def test_nothing_is_written(client: Client, folder: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    for path in ("/", "/api/runs", "/runs/first/"):
+        client.get(path)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_a_run_that_was_left_is_stopped(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "old")
+    writer.item("marvel/1", answer="1", score=1.0)
+    path = writer.close(complete=False)
+    for file in path.iterdir():
+        os.utime(file, (1, 1))
+    (state,) = (run.state() for run in Folder(tmp_path).runs().values())
+    assert state["state"] == "stopped"
+
+
+def test_a_manifest_half_written_is_looked_at_again(tmp_path: Path) -> None:
+    path = marvel_run(tmp_path / "run", puzzles=3)
+    whole = (path / "manifest.json").read_bytes()
+    folder = Folder(path)
+    (path / "manifest.json").write_bytes(whole[:40])
+    assert next(iter(folder.runs().values())).state()["model"] == "run"
+    (path / "manifest.json").write_bytes(whole)
+    assert next(iter(folder.runs().values())).state()["model"] == "llava-tiny"
+
+
+def test_command_serves_until_it_is_interrupted(folder: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "orchestrator", "view", str(folder), "--port", "0"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout
+        found = re.match(rf"http://{HOST}:(\d+)/", process.stdout.readline())
+        assert found
+        assert Client(int(found[1])).get("/")[0] == 200
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0
+
+
+def test_a_taken_port_is_a_mistake(folder: Path) -> None:
+    server = serve(folder, 0)
+    result = CliRunner().invoke(command, [str(folder), "--port", str(server.server_address[1])])
+    server.server_close()
+    assert result.exit_code == 2
+    assert "give another --port" in result.output
