@@ -109,10 +109,15 @@ def _added(value: ast.expr) -> str:
 
 
 def builder_of(checkout: Path, dataset: Dataset) -> Path | None:
-    """Returns the file that builds a dataset: the one known, else the only one of its folder with instructions."""
+    """Returns the file that builds a dataset: the one known, else the only one with instructions in its own folder."""
     known = checkout / "build" / dataset.source
     if known.is_file():
         return known
+    neighbours = {
+        other.source for other in DATASETS.values() if Path(other.source).parent == Path(dataset.source).parent
+    }
+    if len(neighbours) > 1:
+        return None
     others = [file for file in sorted(known.parent.glob("*.py")) if LIST in file.read_text("utf-8", "replace")]
     return others[0] if len(others) == 1 else None
 
