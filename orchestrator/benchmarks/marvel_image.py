@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from functools import lru_cache
 
 from PIL import Image, ImageDraw, ImageFont
 
@@ -49,8 +50,12 @@ def inner(box: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
     return left + FRAME, upper + FRAME, right - FRAME, lower - FRAME
 
 
+@lru_cache(maxsize=16)
 def without_index(data: bytes, configuration: str) -> bytes:
-    """Returns the image with everything below the choice row painted white, digits included."""
+    """Returns the image with everything below the choice row painted white, digits included.
+
+    The last few are kept: three questions a puzzle are asked of it.
+    """
     image = opened(data, configuration)
     image.paste(WHITE, (0, CHOICE_TOP[configuration] + _INDEX_TOP, image.width, image.height))
     return encoded(image)
