@@ -19,6 +19,11 @@ PARITY: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
     "VisualPuzzles_cot": {"choice": ("lmms_visualpuzzles", {"variant": "main"})},
     "VisualPuzzles_direct": {"choice": ("lmms_visualpuzzles", {"variant": "main"})},
     "VisualPuzzles": {"choice": ("lmms_visualpuzzles", {"variant": "unig2u"})},
+    "reform_": {
+        "choice": ("reform_choice", {}),
+        "contains_word": ("reform_ocr", {}),
+        "key_information": ("reform_kie", {}),
+    },
 }
 """What a task's name begins with, the first that fits -> our rule -> the reference's own rule and its parameters."""
 

@@ -152,7 +152,7 @@ def _scoring(question: Question, dataset: Dataset, chosen: Switches, variant: Va
         right = (options[question.right],)
         return make("likelihood", targets=right, options=options, params={"reduction": reduction})
     marks = tuple(question.marks[: len(options)])
-    targets = tuple(marks[place] for place in question.doubles if place < len(marks))
+    targets = tuple(f"({marks[place]})" for place in question.doubles if place < len(marks))
     return make("choice", targets=targets, options=options, params={"labels": list(marks)})
 
 

@@ -21,9 +21,9 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
     """Reads the first `(mark)` of an answer as a 0-based option index and compares it with the target's.
 
     Args:
-        request: `targets` holds the right option's 0-based index in decimal. `text` is the answer, or, with
-            params.infer "likelihood", the predicted index in decimal; `scores` are read as negative losses whose
-            lowest wins. `options` name the option that was extracted.
+        request: `targets` holds the right option's 0-based index in decimal, or its mark, "(B)". `text` is the
+            answer, or, with params.infer "likelihood", the predicted index in decimal; `scores` are read as negative
+            losses whose lowest wins. `options` name the option that was extracted.
 
     Returns:
         The verdict; scores.format_hit says whether an index was found, scores.index is that index. What was extracted
@@ -82,6 +82,10 @@ def _word(request: pb.ScoreRequest, name: str, default: str, allowed: tuple[str,
 
 
 def _target(request: pb.ScoreRequest) -> int:
+    # A mark in brackets is how our own benchmark names the right option; of doubles the reference takes the first.
+    marks = [match and _INDEX[match.group(1)] for match in map(_MARK.fullmatch, request.targets)]
+    if marks and marks[0] is not None:
+        return marks[0]
     if len(request.targets) != 1:
         raise RequestError(f"needs one target, the right option's index from 0; got {len(request.targets)}")
     return _integer(request.targets[0], "targets[0]")
@@ -98,7 +102,8 @@ RULE = Rule(
     name="reform_choice",
     description=(
         "ReForm-Eval's SingleChoice: the first (A), (a) or (1) anywhere in the answer is an option's index; nothing "
-        "else is an answer. Targets: the right option's index from 0. Likelihood predictions are indices."
+        "else is an answer. Targets: the right option's index from 0, or its mark, (B). Likelihood predictions are "
+        "indices."
     ),
     read=read,
     parity=True,

@@ -102,7 +102,7 @@ def test_shuffled_tests_agree_on_texts_not_marks():
     answers = []
     for turn in sample.turns[:5]:
         assert turn.scoring
-        answers.append(Answer(text=f"({turn.scoring.targets[0]})"))
+        answers.append(Answer(text=turn.scoring.targets[0]))
     # The history shows the stored order.
     assert texts(sample.turns[5].ask(answers))[1] == "(B) yes"
 

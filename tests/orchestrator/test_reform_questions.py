@@ -158,7 +158,8 @@ def test_scoring_speaks_of_options_as_shown():
     mark = {"settings": {"option_mark": "lower"}}
     scoring = first("reform_gqa", **mark).turns[0].scoring
     assert scoring.params == {"labels": ["a", "b", "c", "d"]}
-    place = "abcd".index(scoring.targets[0])
+    place = "abcd".index(scoring.targets[0][1])
+    assert scoring.targets[0][::2] == "()"
     parity = first("reform_gqa", parity=True, **mark).turns[0].scoring
     assert parity.targets == (str(place),)
     likely = first("reform_gqa", method="likelihood", settings={"likelihood_reduction": "mean"}).turns[0].scoring

@@ -68,6 +68,13 @@ def test_scores_are_losses_summed_or_averaged():
         ask(scores=scores, reduction="none")
 
 
+def test_a_target_may_be_a_mark():
+    assert ask("(B)", "(b)").score == 1
+    assert ask("(A)", "(2)").score == 0
+    doubles = pb.ScoreRequest(key="k", text="(C)", targets=["(A)", "(C)"], options=["x", "y", "x"])
+    assert RULE.read(doubles).score == 0
+
+
 def test_defects_are_named():
     with pytest.raises(RequestError, match="targets"):
         ask("(A)", "yes")
