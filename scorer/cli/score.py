@@ -30,20 +30,20 @@ BATCH = 256
 @click.argument("file", type=click.File("rb"))
 @click.option(
     "--metrics",
-    "specs",
+    "metric_specs",
     type=click.File("rb"),
     help='JSON list of MetricSpec; the last line of the output is then {"summary": ...}.',
 )
 @rule_options
 @judge_options
-def command(file: BinaryIO, specs: BinaryIO | None, registry: Registry[AnyRule], judging: Judging) -> None:
+def command(file: BinaryIO, metric_specs: BinaryIO | None, registry: Registry[AnyRule], judging: Judging) -> None:
     """Score FILE: one ScoreRequest a line in, one Verdict a line out, in the same order.
 
     Both in proto3 JSON with the proto's own field names; `-` is stdin. A line that holds a
     `verdict` is counted in the summary only.
     """
     try:
-        asyncio.run(_score(file, _specs(specs) if specs else None, registry, judging))
+        asyncio.run(_score(file, _specs(metric_specs) if metric_specs else None, registry, judging))
     except PluginError as error:
         raise UsageExit(str(error)) from error
 
@@ -51,12 +51,19 @@ def command(file: BinaryIO, specs: BinaryIO | None, registry: Registry[AnyRule],
 async def _score(
     file: BinaryIO, specs: list[pb.MetricSpec] | None, registry: Registry[AnyRule], judging: Judging
 ) -> None:
-    judge = opened(judging)
-    scorer = Scorer(registry, judge, judging.reread)
     try:
         summarizer = Summarizer(specs, all_metrics()) if specs is not None else None
     except RequestError as error:
         raise UsageExit(str(error)) from error
+    judge = opened(judging)
+    try:
+        await _print(file, Scorer(registry, judge, judging.reread), summarizer)
+    finally:
+        if judge is not None:
+            await judge.close()
+
+
+async def _print(file: BinaryIO, scorer: Scorer, summarizer: Summarizer | None) -> None:
     out = sys.stdout.buffer
     async for number, request, verdict in _verdicts(file, scorer):
         if summarizer:
@@ -69,8 +76,6 @@ async def _score(
     if summarizer:
         out.write(orjson.dumps({"summary": _fields(summarizer.finish())}) + b"\n")
     out.flush()
-    if judge is not None:
-        await judge.close()
 
 
 async def _verdicts(file: BinaryIO, scorer: Scorer) -> AsyncIterator[tuple[int, pb.ScoreRequest, pb.Verdict]]:
