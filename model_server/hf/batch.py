@@ -15,12 +15,12 @@ def collate(prompts: Sequence[Inputs], pad: int) -> Inputs:
     """Returns one batch of several prompts of the same signature.
 
     Args:
-        prompts: Inputs of batch dimension 1.
+        prompts: Inputs of batch dimension 1; those of the images alone will do.
         pad: The token to pad with.
     """
     if len(prompts) == 1:
         return dict(prompts[0])
-    length = max(p["input_ids"].shape[1] for p in prompts)
+    length = max((p["input_ids"].shape[1] for p in prompts if "input_ids" in p), default=0)
     made: Inputs = {}
     for name in prompts[0]:
         if name in SEQUENCES:

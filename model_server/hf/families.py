@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -85,9 +86,17 @@ class Family:
 
     Attributes:
         multi_image: Whether several images in a prompt are understood.
+        needs_image: Whether a prompt without an image cannot be answered.
     """
 
     multi_image = True
+    needs_image = False
+
+    def placeholders(self, checkpoint: Checkpoint) -> frozenset[str]:
+        """Texts by which the processor knows an image; a prompt's own text must not hold them."""
+        named = {checkpoint.tokenizer.convert_ids_to_tokens(i) for i in self.image_token_ids(checkpoint)}
+        marker = getattr(checkpoint.processor, "image_token", None)
+        return frozenset(str(token) for token in {*named, marker} if token)
 
     def image_token_ids(self, checkpoint: Checkpoint) -> frozenset[int]:
         """Tokens that stand for images."""
@@ -111,8 +120,7 @@ class Family:
         """The prompt of a checkpoint without a chat template: its images, then its texts, line by line."""
         token = getattr(checkpoint.processor, "image_token", "")
         count = sum(p.WhichOneof("kind") == "image" for m in messages for p in m.parts)
-        texts = [p.text for m in messages for p in m.parts if p.WhichOneof("kind") == "text"]
-        return str(token) * count + "\n".join(texts)
+        return str(token) * count + _texts(messages)
 
     def extend(self, inputs: dict[str, torch.Tensor], kept: int, more: Sequence[int]) -> dict[str, torch.Tensor]:
         """The inputs of the prompt's first `kept` tokens followed by `more` text tokens."""
@@ -130,15 +138,15 @@ class Family:
             made[name] = torch.cat([value[:, :kept], tail], dim=1)
         return made
 
-    text_fill: Mapping[str, int] = {"attention_mask": 1, "image_patches_indices": -1}
+    text_fill: Mapping[str, int] = MappingProxyType({"attention_mask": 1, "image_patches_indices": -1})
     """What inputs that run along the tokens hold where the token is generated text; 0 where not said."""
 
     def reset(self, model: Any) -> None:
         """Clears what a model keeps between calls and should not."""
 
-    def generate_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """The inputs of the library's `generate`."""
-        return inputs
+    def generate(self, model: Any, **kwargs: Any) -> None:
+        """Runs the library's own decoding loop."""
+        model.generate(**kwargs)
 
     def logits(self, model: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         """Logits of one whole forward pass: [batch, tokens, vocabulary]."""
@@ -180,12 +188,13 @@ class Family:
         Returns:
             Logits: [batch, tokens, vocabulary].
         """
-        logits: torch.Tensor = model(
+        logits: torch.Tensor = self.text_part(model)(
             input_ids=ids,
             attention_mask=attention(model, visible, positions, state),
             position_ids=positions,
             past_key_values=state.cache,
             use_cache=True,
+            **self.step_inputs(state, ids),
         ).logits
         return logits
 
@@ -195,10 +204,18 @@ class Family:
         Padding stands behind what counts, where a causal model cannot see it.
         """
         mask = torch.ones((ids.shape[0], state.mask.shape[1] + ids.shape[1]), dtype=torch.long, device=ids.device)
-        logits: torch.Tensor = model(
+        logits: torch.Tensor = self.text_part(model)(
             input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, **self.row_positions(state, ids)
         ).logits
         return logits
+
+    def text_part(self, model: Any) -> Any:
+        """The module that continues text from a cache."""
+        return model
+
+    def step_inputs(self, state: Prefill, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Further inputs of text tokens behind the prompts."""
+        return {}
 
     def row_positions(self, state: Prefill, ids: torch.Tensor) -> dict[str, torch.Tensor]:
         """Explicit positions of such rows; empty where the model finds them itself."""
@@ -249,7 +266,101 @@ class Qwen(Family):
         return logits
 
 
+class PaliGemma(Family):
+    """PaliGemma: positions begin at 1, and the prompt sees itself both ways while the answer does not."""
+
+    needs_image = True
+    first_position = 1
+    text_fill = MappingProxyType({"attention_mask": 1, "token_type_ids": 1})
+
+
+class Blip(Family):
+    """BLIP-2 and InstructBLIP: exactly one image, which the processor puts first by itself."""
+
+    multi_image = False
+    needs_image = True
+
+    def nest(self, pictures: list[Any]) -> Any:
+        """One image per prompt."""
+        return pictures
+
+    def plain(self, messages: Sequence[model.Message], checkpoint: Checkpoint) -> str:
+        """The texts alone."""
+        return _texts(messages)
+
+    def text_part(self, model: Any) -> Any:
+        """The outer model wants pixels each time."""
+        return model.language_model
+
+
+class Mllama(Family):
+    """Llama 3.2 Vision: images are seen through cross attention."""
+
+    def step_inputs(self, state: Prefill, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Text sees the images that the prompt's last token sees."""
+        mask = state.inputs.get("cross_attention_mask")
+        return {} if mask is None else {"cross_attention_mask": mask[:, -1:].expand(-1, ids.shape[1], -1, -1)}
+
+
+class Kosmos(Family):
+    """Kosmos-2: one image, which the processor puts first; explicit positions and masks mislead it."""
+
+    multi_image = False
+    needs_image = True
+
+    def nest(self, pictures: list[Any]) -> Any:
+        """One image per prompt."""
+        return pictures
+
+    def plain(self, messages: Sequence[model.Message], checkpoint: Checkpoint) -> str:
+        """The texts alone."""
+        return _texts(messages)
+
+    def image_token_ids(self, checkpoint: Checkpoint) -> frozenset[int]:
+        """The numbers behind the unknown token, one per place of the image."""
+        first = checkpoint.tokenizer.unk_token_id + 1
+        return frozenset(range(first, first + checkpoint.model.config.latent_query_num))
+
+    def placeholders(self, checkpoint: Checkpoint) -> frozenset[str]:
+        """What marks an image in text."""
+        return frozenset({"<image>", "</image>"})
+
+    def processor_kwargs(self, checkpoint: Checkpoint) -> dict[str, Any]:
+        """How many tokens an image takes is the model's to say."""
+        return {"num_image_tokens": checkpoint.model.config.latent_query_num}
+
+    def text_part(self, model: Any) -> Any:
+        """The outer model wants the image each time."""
+        return model.text_model
+
+    def prefill_positions(self, mask: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The model finds them."""
+        return {}
+
+    def row_positions(self, state: Prefill, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The model finds them."""
+        return {}
+
+
+class Janus(Family):
+    """Janus: its own `generate` drops the logits processors that it is given, so the library's is called."""
+
+    def generate(self, model: Any, **kwargs: Any) -> None:
+        """Runs the library's decoding loop, past the model's override."""
+        super(type(model), model).generate(**kwargs)
+
+
+def _texts(messages: Sequence[model.Message]) -> str:
+    return "\n".join(p.text for m in messages for p in m.parts if p.WhichOneof("kind") == "text")
+
+
 FAMILIES: dict[str, Family] = {
+    "blip-2": Blip(),
+    "instructblip": Blip(),
+    "janus": Janus(),
+    "kosmos-2": Kosmos(),
+    "mllama": Mllama(),
+    "paligemma": PaliGemma(),
     "qwen2_vl": Qwen(),
     "qwen2_5_vl": Qwen(),
     "qwen3_vl": Qwen(),

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
+from lynceus.rpc import InternalFailure
 from model_server.hf.batch import collate, to_device
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import Family
@@ -63,9 +64,13 @@ def generate(
         use_cache=True,
     )
     family.reset(model)
-    model.generate(
-        **family.generate_inputs(inputs),
+    sampler = RowSampler(rows, checkpoint.tokenizer)
+    family.generate(
+        model,
+        **inputs,
         generation_config=settings,
-        logits_processor=LogitsProcessorList([RowSampler(rows, checkpoint.tokenizer)]),
+        logits_processor=LogitsProcessorList([sampler]),
         stopping_criteria=StoppingCriteriaList([RowStop(rows, checkpoint.tokenizer, ends)]),
     )
+    if not sampler.used:
+        raise InternalFailure("sampler_ignored", f"{type(model).__name__} decodes without asking how")

@@ -77,7 +77,7 @@ class Prompter:
         self._local = threading.local()
         self._join = _offsets_tokenizer(checkpoint.tokenizer)
         self._image_ids = family.image_token_ids(checkpoint)
-        self._placeholders = {checkpoint.tokenizer.convert_ids_to_tokens(i) for i in self._image_ids} - {None}
+        self._placeholders = sorted(family.placeholders(checkpoint)) if checkpoint.has_vision else []
 
     @property
     def can_join(self) -> bool:
@@ -103,6 +103,8 @@ class Prompter:
                         "placeholder_in_text",
                         f"the text holds {pictures_in[0]!r}, by which this model marks an image: send images as parts",
                     )
+        if self._family.needs_image and not pictures:
+            raise InvalidRequest("image_needed", "this model answers about an image: the prompt holds none")
         rendered = self.render(messages)
         if not self._checkpoint.has_vision:
             encoded = self._thread_processor()(rendered, return_tensors="pt", add_special_tokens=self._adds(rendered))

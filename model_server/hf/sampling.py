@@ -53,9 +53,11 @@ class RowSampler(LogitsProcessor):
     def __init__(self, rows: Sequence[Row], tokenizer: Any) -> None:
         self._rows = rows
         self._tokenizer = tokenizer
+        self.used = False
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
         """Scores: [rows, vocabulary], float32, before any change."""
+        self.used = True
         for index, row in enumerate(self._rows):
             if row.over:
                 continue

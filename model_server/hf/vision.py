@@ -46,7 +46,8 @@ class VisionCache:
         self._bytes = 0
         self._encode = getattr(checkpoint.model.base_model, "get_image_features", None)
         forward = inspect.signature(checkpoint.model.forward).parameters
-        self.usable = bool(limit and self._encode and "mm_encoder_outputs" in forward)
+        optional = all(forward[name].default is None for name in _PIXELS if name in forward)
+        self.usable = bool(limit and self._encode and "mm_encoder_outputs" in forward and optional)
 
     def apply(self, prompts: Sequence[Prompt], inputs: dict[str, Any]) -> dict[str, Any]:
         """Puts features in the place of pixels.

@@ -79,6 +79,19 @@ def checkpoint_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
     return get
 
 
+@pytest.fixture
+def hf(checkpoint_folder: Callable[[str], Path]) -> Callable[..., Any]:
+    """Builds the `transformers` backend over a kind's tiny checkpoint: `hf("llava", max_batch=1)`."""
+
+    def make(kind: str, metrics: Metrics | None = None, **kwargs: Any) -> Any:
+        from model_server.hf.backend import HfBackend
+        from model_server.hf.settings import Settings
+
+        return HfBackend(Settings(model=str(checkpoint_folder(kind)), **kwargs), metrics or Metrics())
+
+    return make
+
+
 def picture(seed: int = 0, size: tuple[int, int] = (48, 36), form: str = "PNG") -> bytes:
     """A coarse coloured pattern, encoded."""
     generator = __import__("random").Random(seed)

@@ -215,11 +215,18 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
 def build(kind: str, out: Path) -> Path:
     """Writes the checkpoint of one kind into a folder, unless it is there, and returns the folder."""
     if not (out / "config.json").exists():
-        BUILDERS[kind](out)
+        builders()[kind](out)
     return out
 
 
+def builders() -> dict[str, Callable[[Path], None]]:
+    """All of them, those of `tiny_families` included."""
+    import tiny_families
+
+    return BUILDERS | tiny_families.BUILDERS
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in BUILDERS:
-        sys.exit(f"usage: tiny.py KIND OUT, where KIND is one of {', '.join(BUILDERS)}")
+    if len(sys.argv) != 3 or sys.argv[1] not in builders():
+        sys.exit(f"usage: tiny.py KIND OUT, where KIND is one of {', '.join(builders())}")
     print(build(sys.argv[1], Path(sys.argv[2])))

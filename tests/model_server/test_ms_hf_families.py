@@ -1,0 +1,116 @@
+"""Every family, on a tiny checkpoint: what it claims, that its ways agree, and that company changes nothing.
+
+Generate runs the library's own decoding loop and Likelihood runs our passes over a shared
+prefix, so that a token's log-probability is found in two independent ways.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import call
+
+KINDS = ["text", "llava", "llava_next", "llava_onevision", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl"]
+KINDS += ["idefics3", "smolvlm", "gemma3", "paligemma", "blip2", "instructblip", "janus", "mllama", "kosmos2"]
+SINGLE_IMAGE = {"blip2", "instructblip", "kosmos2"}
+NEEDS_IMAGE = {"blip2", "instructblip", "paligemma", "kosmos2"}
+NO_VISION_CACHE = {"text", "blip2", "instructblip", "mllama", "kosmos2"}
+EXPECTED = {"kosmos2": "expanded"}
+CONTINUATIONS = [" yes", "no", "The answer is B, because", "The answer is C", " the answer", "7", "no"]
+
+
+def requests(kind: str, ask: Any, picture: Any) -> list[model.GenerateRequest]:
+    """Different lengths, images, orders and ways of decoding."""
+    one, two = picture(1), picture(2, (40, 60))
+    blank = kind == "text"
+    made = [
+        ask(*([] if blank else [one]), "Which of these is right? (A) red (B) blue (C) green"),
+        ask(*([] if blank else [two]), "What is it?"),
+        ask(*([] if blank else [two]), "How many dogs are there in the picture? Answer with a number only."),
+        ask(*([] if blank else [one]), "What is it?"),
+    ]
+    if not blank and kind not in SINGLE_IMAGE:
+        made += [ask(one, "Compare", two, "with the first."), ask(two, "Compare", one, "with the first.")]
+    if kind not in NEEDS_IMAGE:
+        made.append(ask("There is no image here. Say yes or no."))
+    # One token alone is always the token of its text, unless it is no text at all.
+    made += [made[0], made[1], made[2]]
+    configs: list[dict[str, Any]] = [
+        {"max_output_tokens": 7},
+        {"max_output_tokens": 5, "temperature": 1.0, "seed": 3},
+        {"max_output_tokens": 6, "temperature": 0.7, "seed": 4, "top_p": 0.8, "top_k": 20},
+        {"max_output_tokens": 6, "stop": ["e", "an"]},
+    ]
+    return [
+        model.GenerateRequest(
+            messages=[message],
+            config=model.GenerationConfig(
+                top_logprobs=1,
+                **({"max_output_tokens": 1} if place >= len(made) - 3 else configs[place % len(configs)]),
+            ),
+        )
+        for place, message in enumerate(made)
+    ]
+
+
+def said(reply: model.GenerateResponse) -> tuple[Any, ...]:
+    return (
+        "".join(part.text for part in reply.parts),
+        reply.finish_reason,
+        [token.token for token in reply.logprobs],
+        reply.usage.input_tokens,
+        reply.usage.image_tokens,
+        reply.usage.output_tokens,
+    )
+
+
+async def scores(server: Any, message: model.Message, continuations: list[str]) -> Any:
+    request = model.LikelihoodRequest(messages=[message], continuations=continuations, return_tokens=True)
+    return (await call(server.stub.Likelihood, request, timeout=60)).scores
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_family(kind: str, served: Any, hf: Any, ask: Any, picture: Any) -> None:
+    sent = requests(kind, ask, picture)
+    async with served(hf(kind, max_batch=1)) as server:
+        info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=60)
+        assert info.properties["likelihood_method"] == EXPECTED.get(kind, "packed")
+        assert info.properties["vision_cache"] == ("off" if kind in NO_VISION_CACHE else "on")
+        claimed = set(info.capabilities)
+        assert (model.CAPABILITY_IMAGE_INPUT in claimed) == (kind != "text")
+        assert (model.CAPABILITY_MULTI_IMAGE in claimed) == (kind != "text" and kind not in SINGLE_IMAGE)
+        alone = [await call(server.stub.Generate, request, timeout=60) for request in sent]
+        alone_scores = [await scores(server, request.messages[0], CONTINUATIONS) for request in sent]
+
+        agreed = 0
+        for request, reply in zip(sent, alone, strict=True):
+            if request.config.temperature or request.config.stop:
+                continue
+            (score,) = await scores(server, request.messages[0], ["".join(part.text for part in reply.parts)])
+            if [token.token for token in score.tokens] != [token.token for token in reply.logprobs]:
+                continue  # the text's own tokens are others than those that were drawn
+            agreed += 1
+            assert score.is_greedy
+            for one, other in zip(score.tokens, reply.logprobs, strict=True):
+                assert one.logprob == pytest.approx(other.logprob, abs=1e-4)
+        assert agreed, "no output's tokens were those of its text: the comparison did not happen"
+
+    async with served(hf(kind, max_batch=8, batch_wait=0.1)) as server:
+        together = await asyncio.gather(*[call(server.stub.Generate, request, timeout=60) for request in sent])
+        assert [said(reply) for reply in together] == [said(reply) for reply in alone]
+        for one, other in zip(together, alone, strict=True):
+            assert [t.logprob for t in one.logprobs] == pytest.approx([t.logprob for t in other.logprobs], abs=1e-4)
+        company = await asyncio.gather(*[scores(server, request.messages[0], CONTINUATIONS) for request in sent])
+        for one, other in zip(company, alone_scores, strict=True):
+            assert [s.logprob for s in one] == pytest.approx([s.logprob for s in other], abs=1e-4)
+            assert [s.is_greedy for s in one] == [s.is_greedy for s in other]
+            assert [s.token_count for s in one] == [s.token_count for s in other]
+            assert one[1].logprob == one[6].logprob  # the same continuation twice
+    if kind != "text":
+        assert said(alone[0])[4] > 0, "image tokens are counted"
+        different = [a.logprob != b.logprob for a, b in zip(alone_scores[1], alone_scores[3], strict=True)]
+        assert any(different), "another image gives other scores"
