@@ -22,8 +22,8 @@ from orchestrator.benchmarks.voila import BENCHMARK, Settings
 from orchestrator.data.rows import Row
 from orchestrator.samples import Answer, BadRowError, NoAnswerError, Variant
 from orchestrator.synthetic.voila import draw
-from orchestrator.voila.rules import ACTIONS, ANY, NUMBERS, SUBJECTS, Spec
 from orchestrator.voila.source import identify, open_voila
+from orchestrator.voila.texts import SPECS
 
 WD, ND = (Variant(task, settings=Settings()) for task in ("voila_wd", "voila_nd"))
 PROPERTIES = ("number", "subject_type", "action")
@@ -225,6 +225,18 @@ def test_step_1_counts_images(rows):
     assert outcome.percent("step 2: number") == outcome.percent("step 3: all three") == 0
 
 
+def test_figures_of_a_judged_run_and_of_step_4():
+    judged = {
+        spec.name: spec for spec in BENCHMARK.metrics(Variant("voila_wd", settings=Settings(steps=4, judge=True)))
+    }
+    assert {f"step {step}: judge agrees with rules" for step in (1, 2, 3)} <= set(judged)
+    assert "step 4: judge agrees with rules" not in judged
+    # A property that may be anything is not looked for in an image, so its questions do not count.
+    assert "D" not in judged["step 4: number"].where["number_rule"].values
+    assert "number_rule" not in judged["step 3: number"].where
+    assert not any("judge" in spec.name for spec in BENCHMARK.metrics(WD))
+
+
 def test_answering_any_everywhere_is_right_of_distractions_only(rows):
     outcome = score(BENCHMARK, rows, WD, lambda *_: "The answer is number = any, subject = any, action = any")
     for prop in PROPERTIES:
@@ -244,15 +256,12 @@ def test_the_published_questions_answered_by_their_own_words(tmp_path):
         assert outcome.figure(f"step {step}: all three", rule="9").denominator == 527
 
 
-def test_drawings_differ_and_are_of_what_they_say():
-    """One drawing of each thing shown, one of each number: all differ from one another, and twice the same."""
-    specs = [Spec(0, subject, action) for subject in range(len(SUBJECTS)) for action in range(0, len(ACTIONS), 4)]
-    specs += [Spec(number, 1, 3) for number in range(1, len(NUMBERS))]
-    drawings = {draw.__wrapped__(spec) for spec in specs}
-    assert len(drawings) == len(specs)
-    assert draw.__wrapped__(specs[0]) in drawings
-    assert Image.open(io.BytesIO(draw(specs[0]))).size == (256, 256)
-    assert ANY not in specs[0]
+def test_all_728_drawings_differ():
+    drawings = {draw.__wrapped__(spec, size=48): spec for spec in SPECS}
+    assert len(drawings) == 728
+    assert draw.__wrapped__(SPECS[0], size=48) in drawings, "drawing again gives the same bytes"
+    assert draw(SPECS[0], 1) != draw(SPECS[0])
+    assert Image.open(io.BytesIO(draw(SPECS[0]))).size == (256, 256)
 
 
 def server(cluster: Cluster) -> Server:

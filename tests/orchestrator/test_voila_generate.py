@@ -206,3 +206,13 @@ def test_fewer_questions_than_rules(tmp_path, pool):
     said = generate("--distraction", "no", "--count", 2, "--images", pool, "--split", "testing", "--output", out)
     assert "0 for each of 7 rules, and one more for rules 1, 5" in said
     assert [row["rule"] for row in table(out)] == [str(rule) for rule in ND_RULES[:2]]
+
+
+def test_drawn_images_serve_the_generator(tmp_path):
+    folder = tmp_path / "images"
+    result = CliRunner().invoke(main, ["generate", "voila-images", "--size", "64", "--output", str(folder)])
+    assert result.exit_code == 0, result.output
+    assert len(list(folder.iterdir())) == 728
+    out = tmp_path / "nd.csv"
+    generate("--distraction", "no", "--count", 7, "--images", folder, "--split", "testing", "--output", out)
+    assert all((folder / row["img1"]).is_file() for row in table(out))

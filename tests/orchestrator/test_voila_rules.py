@@ -94,9 +94,8 @@ def test_every_question_has_one_position_and_is_recognised(position):
     assert [value == ANY for value in question.answer] == [kind == "D" for kind in RULES[question.rule].kinds.values()]
 
 
-@pytest.mark.parametrize("number", [2, 6, 14])
-def test_a_whole_rule_has_no_question_twice(number):
-    rule = RULES[number]
+def test_a_whole_rule_has_no_question_twice():
+    rule = RULES[6]
     assert len({rule.question(index)[1] for index in range(rule.space)}) == rule.space
 
 
