@@ -29,11 +29,18 @@ class KeyTable:
         flags = self._flags[slot]
         return (self._numbers[slot], flags & ~_USED) if flags else None
 
-    def put(self, key: str | bytes, *, number: int | None = None, flags: int, mask: int = 0x7F) -> None:
-        """Sets the flag bits under `mask`, and the number if given; adds the key if new."""
+    def put(
+        self, key: str | bytes, *, number: int | None = None, flags: int, mask: int = 0x7F
+    ) -> tuple[int, int] | None:
+        """Sets the flag bits under `mask`, and the number if given; adds the key if new.
+
+        Returns:
+            (number, flags) as they were before, None for a new key.
+        """
         low, high = digest(key)
         slot = self._find(low, high)
-        if not self._flags[slot]:
+        before = (self._numbers[slot], self._flags[slot] & ~_USED) if self._flags[slot] else None
+        if before is None:
             if 3 * self._count >= 2 * len(self._low):
                 self._grow()
                 slot = self._find(low, high)
@@ -42,6 +49,7 @@ class KeyTable:
         if number is not None:
             self._numbers[slot] = number
         self._flags[slot] = self._flags[slot] & ~mask | flags | _USED
+        return before
 
     def _allocate(self, capacity: int) -> None:
         self._low = array("Q", bytes(8 * capacity))

@@ -62,6 +62,7 @@ class Entry(NamedTuple):
     planned: bool
 
 
+_STATES = tuple(State)
 _ABSENT = Entry(State.NONE, 0, None, False)
 
 
@@ -181,16 +182,11 @@ class RunLog:
 
     def entry(self, key: str) -> Entry:
         """Returns what is known of a key."""
-        found = self._table.get(key)
-        if found is None:
-            return _ABSENT
-        number, flags = found
-        verdict = _OUTCOMES[(flags >> 3 & 7) - 1] if flags >> 3 & 7 else None
-        return Entry(State(flags & 3), number, verdict, bool(flags & 4))
+        return _entry(self._table.get(key))
 
-    def plan(self, key: str) -> None:
-        """Notes that this process has planned a key."""
-        self._table.put(key, flags=0b100, mask=0b100)
+    def plan(self, key: str) -> Entry:
+        """Notes that this process has planned a key, and returns what was known of it before."""
+        return _entry(self._table.put(key, flags=0b100, mask=0b100))
 
     def add_response(self, key: str, outcome: Outcome | None, line: bytes) -> int:
         """Appends a call's line and returns its offset; outcome None means that it has an answer."""
@@ -244,6 +240,14 @@ def scan(path: Path) -> Iterator[tuple[bytes, Outcome | None, int]]:
             key = orjson.loads(b'"%b"' % raw).encode() if b"\\" in raw else raw
             yield key, Outcome(word.decode()) if word else None, offset
             offset += len(line)
+
+
+def _entry(found: tuple[int, int] | None) -> Entry:
+    if found is None:
+        return _ABSENT
+    number, flags = found
+    verdict = _OUTCOMES[(flags >> 3 & 7) - 1] if flags >> 3 & 7 else None
+    return Entry(_STATES[flags & 3], number, verdict, bool(flags & 4))
 
 
 def write_error(path: Path, error: OSError) -> RunWriteError:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -195,14 +196,16 @@ class Engine:
         if shard and shard_of(sample.key, shard[1]) != shard[0]:
             return None
         episode = Episode(sample)
+        known = False
         for turn in sample.turns:
             key = sample.item_key(turn)
-            if self._log.entry(key).planned:
+            before = self._log.plan(key)
+            if before.planned:
                 raise EngineError(f"the benchmark makes the key {key!r} twice: two rows share an id")
-            self._log.plan(key)
+            known = known or before.state is not State.NONE
             if turn.scoring:
                 self._accounting.plan(episode.task)
-        return None if self._resume(episode) else episode
+        return None if known and self._resume(episode) else episode
 
     def _resume(self, episode: Episode) -> bool:
         """Takes from the log what it holds of the sample; returns whether nothing is left to ask."""
@@ -279,7 +282,7 @@ class Engine:
                 self._backlog.append(offset)
         episode = built.episode
         episode.answers.append(answer)
-        if self._resume(episode):
+        if episode.over or self._resume(episode):
             self._close()
         elif not self._draining:
             task = asyncio.create_task(self._next_turn(episode))
@@ -287,20 +290,25 @@ class Engine:
             task.add_done_callback(self._follow.discard)
 
     def _add_line(self, built: Built, result: Result, ended: Ended | None, code: str) -> int:
-        first: dict[str, Any] = {"key": built.key}
         rest: dict[str, Any] = {}
         if result.response is not None:
             rest["response"] = response_json(result.response, self._log.images.put)
         if ended:
-            first["outcome"] = ended.outcome.value
             rest["error"] = {"code": code, "reason": ended.reason, "message": ended.detail}
         rest["replica"] = result.replica
         rest["attempts"] = result.job.attempts
         rest["seconds"] = round(result.seconds, 6)
-        started = datetime.fromtimestamp(result.started, UTC).isoformat(timespec="milliseconds")
-        rest["started"] = started.replace("+00:00", "Z")
-        parts = (orjson.dumps(first)[:-1], built.head, orjson.dumps(rest)[1:-1], built.tail + b"}")
-        offset = self._log.add_response(built.key, ended.outcome if ended else None, b",".join(parts))
+        rest["started"] = _stamp(result.started)
+        line = b"".join(
+            (
+                b'{"key":' + orjson.dumps(built.key),
+                b',"outcome":"%b"' % ended.outcome.encode() if ended else b"",
+                b"," + built.head + b",",
+                orjson.dumps(rest)[1:-1],
+                b"," + built.tail + b"}",
+            )
+        )
+        offset = self._log.add_response(built.key, ended.outcome if ended else None, line)
         self._flush_soon()
         return offset
 
@@ -405,3 +413,14 @@ class Engine:
             self._log.flush()
         except RunLogError as error:
             self.stop(error)
+
+
+def _stamp(seconds: float) -> str:
+    """Returns a time as RFC 3339 has it, in UTC, to the millisecond."""
+    whole = int(seconds)
+    return f"{_second(whole)}.{int((seconds - whole) * 1000):03d}Z"
+
+
+@lru_cache(maxsize=8)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

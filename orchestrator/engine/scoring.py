@@ -20,6 +20,8 @@ from orchestrator.engine.replica import backoff, describe
 from orchestrator.engine.resolve import Endpoint
 
 _BATCH_ITEMS = 256
+_FULL_BATCH = 64
+_GATHER_SECONDS = 0.02
 _BATCH_BYTES = 4 * 1024 * 1024
 _PENDING_ITEMS = 4096
 _PENDING_BYTES = 32 * 1024 * 1024
@@ -194,6 +196,9 @@ class ScorerClient:
         try:
             while not reading.done():
                 if self._unsent:
+                    if len(self._unsent) < _FULL_BATCH and not self._closing:
+                        # A message costs as much as scoring twenty small items: let some gather.
+                        await asyncio.sleep(_GATHER_SECONDS)
                     await stream.write(self._batch())
                 elif self._closing and not self._pending:
                     await stream.done_writing()
