@@ -117,5 +117,5 @@ def opened(data: bytes, configuration: str) -> Image.Image:
 def encoded(image: Image.Image) -> bytes:
     """Returns a PNG; the same pixels give the same bytes."""
     out = io.BytesIO()
-    image.save(out, "PNG", compress_level=6)
+    image.save(out, "PNG", compress_level=3)
     return out.getvalue()

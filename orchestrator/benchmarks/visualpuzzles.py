@@ -133,7 +133,7 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
             drawn = next((image for one in answers for image in one.images), None)
             if drawn is None:
                 raise NoAnswerError("no_image", "the first stage made no diagram")
-            images.append(model.Part(image=drawn))
+            images.append(image_part(drawn.data))
         return Call((user(*images, text_part(prompt)),), config, continuations)
 
     def diagram(_: Sequence[Answer]) -> Call:
