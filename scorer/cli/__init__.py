@@ -10,6 +10,7 @@ COMMANDS = {
     "serve": "scorer.cli.serve",
     "score": "scorer.cli.score",
     "rules": "scorer.cli.rules",
+    "calibrate": "scorer.cli.calibrate",
 }
 """Subcommand -> module whose `command` it is."""
 

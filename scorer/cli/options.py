@@ -9,19 +9,32 @@ from typing import Any, TypeVar
 
 import click
 
+from scorer.judges.options import Judging
 from scorer.metrics import metrics
 from scorer.rules import rules
 from scorer.rules.pattern import load
 from scorer.rules.registry import PluginError
+from scorer.scoring import JUDGED_AT_ONCE
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+ITEMS_OF_A_BATCH = 50_000
+"""Items that wait for a judge of the Batch API, which takes so many at once and hours for each batch."""
 
 
 class UsageExit(click.ClickException):
     """A mistake in what was given: one line on stderr, exit code 2, never retried."""
 
     exit_code = 2
+
+
+def in_flight(judging: Judging) -> int:
+    """Returns how many items may wait for a judge: enough to keep it busy, or to fill a batch."""
+    if any(spec.startswith("batch:") for spec in judging.specs):
+        return ITEMS_OF_A_BATCH
+    return max(JUDGED_AT_ONCE, 2 * judging.concurrency)
 
 
 def rule_options(command: Command) -> Command:

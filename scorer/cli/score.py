@@ -14,16 +14,13 @@ from google.protobuf.message import Message
 
 from lynceus.rpc import InternalFailure
 from lynceus.scorer.v1 import scorer_pb2 as pb
-from scorer.cli.options import UsageExit, rule_options
+from scorer.cli.options import UsageExit, in_flight, rule_options
 from scorer.judges.options import Judging, judge_options, opened
 from scorer.metrics import metrics as all_metrics
 from scorer.metrics.summarizer import Summarizer
 from scorer.rules.base import AnyRule, RequestError
 from scorer.rules.registry import PluginError, Registry
 from scorer.scoring import Scorer
-
-BATCH = 256
-"""Lines scored together: bounds memory, and the judged items in flight."""
 
 
 @click.command("score")
@@ -57,7 +54,7 @@ async def _score(
         raise UsageExit(str(error)) from error
     judge = opened(judging)
     try:
-        await _print(file, Scorer(registry, judge, judging.reread), summarizer)
+        await _print(file, Scorer(registry, judge, judging.reread, in_flight(judging)), summarizer)
     finally:
         if judge is not None:
             await judge.close()
@@ -84,7 +81,7 @@ async def _verdicts(file: BinaryIO, scorer: Scorer) -> AsyncIterator[tuple[int, 
     while not ended:
         begun: list[tuple[int, pb.ScoreRequest, pb.Verdict | asyncio.Future[pb.Verdict]]] = []
         failure: UsageExit | None = None
-        while len(begun) < BATCH:
+        while len(begun) < scorer.in_flight:
             try:
                 number, request = next(lines)
             except StopIteration:

@@ -9,27 +9,36 @@ import click
 
 from lynceus.rpc import BindError, SecurityError, ServerConfig
 from lynceus.rpc.options import server_options
-from scorer.cli.options import UsageExit, rule_options
+from scorer.cli.options import UsageExit, in_flight, rule_options
 from scorer.judges.options import Judging, judge_options, opened
 from scorer.rules.base import AnyRule
 from scorer.rules.registry import Registry
 from scorer.scoring import Scorer
 from scorer.service import SERVICE, server
+from scorer.telemetry import Telemetry
 
 
 @click.command("serve")
 @server_options(50052)
 @rule_options
 @judge_options
-def command(config: ServerConfig, registry: Registry[AnyRule], judging: Judging) -> None:
+@click.option("--metrics-port", type=int, help="Port for Prometheus metrics; none without it.")
+def command(config: ServerConfig, registry: Registry[AnyRule], judging: Judging, metrics_port: int | None) -> None:
     """Serve lynceus.scorer.v1.ScorerService until SIGTERM, then drain."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    asyncio.run(_serve(config, registry, judging))
+    telemetry = Telemetry()
+    if metrics_port is not None:
+        try:
+            telemetry.listen(config.host, metrics_port)
+        except OSError as error:
+            raise UsageExit(f"cannot listen on metrics port {metrics_port}: {error.strerror}") from error
+    asyncio.run(_serve(config, registry, judging, telemetry))
 
 
-async def _serve(config: ServerConfig, registry: Registry[AnyRule], judging: Judging) -> None:
+async def _serve(config: ServerConfig, registry: Registry[AnyRule], judging: Judging, telemetry: Telemetry) -> None:
     judge = opened(judging)
-    serving = server(config, Scorer(registry, judge, judging.reread), judging.specs)
+    scorer = Scorer(registry, judge, judging.reread, in_flight(judging))
+    serving = server(config, scorer, judging.specs, telemetry)
     try:
         port = await serving.start()
     except (BindError, SecurityError) as error:

@@ -189,6 +189,13 @@ class Batch:
 def _attributes(value: Any) -> Any:
     """Returns JSON with attribute access, as the library's own objects have it."""
     if isinstance(value, dict):
-        names: dict[str, Any] = {"choices": [], "message": None, "content": None, "finish_reason": None, "model": "", "usage": None}
+        names: dict[str, Any] = {
+            "choices": [],
+            "message": None,
+            "content": None,
+            "finish_reason": None,
+            "model": "",
+            "usage": None,
+        }
         return SimpleNamespace(**names | {str(key): _attributes(item) for key, item in value.items()})
     return [_attributes(item) for item in value] if isinstance(value, list) else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -102,7 +103,7 @@ class Endpoint:
                 raise JudgeError(
                     "judge_error", f"the judge's endpoint answered {error.status_code}: {_said(error)}"
                 ) from None
-            except openai.APIError as error:
+            except (openai.APIError, json.JSONDecodeError) as error:
                 raise JudgeError("judge_bad_json", f"the judge's endpoint sent no completion: {error}") from None
             tries += 1
             exhausted = failure.reason != "judge_rate_limited" and tries >= _TRIES

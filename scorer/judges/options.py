@@ -108,7 +108,7 @@ def judge_options(command: Command) -> Command:
     """Adds the options of the judge; the command gets them as one `judging: Judging`."""
 
     @click.option(
-        "--judge", "specs", multiple=True, metavar="SPEC",
+        "--judge", "judges", multiple=True, metavar="SPEC",
         help="openai:MODEL[@URL], batch:MODEL[@URL] (Batch API) or grpc:HOST:PORT (any ModelService);"
         " several make a panel whose majority decides.",
     )  # fmt: skip
@@ -133,7 +133,7 @@ def judge_options(command: Command) -> Command:
     @functools.wraps(command)
     def wrapped(
         *args: Any,
-        specs: tuple[str, ...],
+        judges: tuple[str, ...],
         judge_key_file: Path | None,
         judge_token_file: Path | None,
         judge_cache: str | None,
@@ -152,7 +152,7 @@ def judge_options(command: Command) -> Command:
             raise click.UsageError("--judge-max-cost needs --judge-price IN OUT: what a million tokens cost")
         budget = Budget(judge_max_requests, judge_max_tokens, judge_max_cost, *(judge_price or ()))
         judging = Judging(
-            specs=specs,
+            specs=judges,
             key=_key(judge_key_file),
             token=_token(judge_token_file),
             cache=judge_cache or _default_cache(),

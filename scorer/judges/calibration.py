@@ -1,0 +1,134 @@
+"""Testing the judge itself: how often it agrees with labelled cases."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.resources
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from string import ascii_uppercase
+from typing import Any
+
+import numpy as np
+from statsmodels.stats.inter_rater import cohens_kappa, to_table
+
+from scorer.judges.base import Judge, JudgeError, JudgePrompt
+from scorer.judges.prompts import choice_reread, open_answer, voila
+from scorer.metrics.intervals import of_share
+
+Case = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """A case that the judge decided otherwise.
+
+    Attributes:
+        case: The case as shipped.
+        said: The judge's decision, or its failure.
+    """
+
+    case: Case
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What came of one set of cases.
+
+    Attributes:
+        name: The set.
+        decisions: Labelled decisions; a case may hold several (a property each).
+        agreed: How many of them the judge made as labelled.
+        failed: How many it made none of, because it failed.
+        low: Lower end of the 95% Wilson interval of the agreement.
+        high: Upper end.
+        kappa: Cohen's kappa over the decisions made; NaN where it is undefined.
+        disagreements: What to look at.
+    """
+
+    name: str
+    decisions: int
+    agreed: int
+    failed: int
+    low: float
+    high: float
+    kappa: float
+    disagreements: tuple[Disagreement, ...]
+
+
+def _choice(case: Case) -> JudgePrompt:
+    labels = tuple(ascii_uppercase[: len(case["options"])])
+    user = choice_reread.question(labels, case["options"], case["answer"])
+    return JudgePrompt(choice_reread.NAME, choice_reread.SYSTEM, user, choice_reread.schema(labels))
+
+
+def _open(case: Case) -> JudgePrompt:
+    user = open_answer.question(case["question"], case["targets"], case["answer"])
+    return JudgePrompt(open_answer.NAME, open_answer.SYSTEM, user, open_answer.SCHEMA)
+
+
+def _voila(case: Case) -> JudgePrompt:
+    return voila.prompt(case["step"], case["truth"], case["answer"])
+
+
+SETS = {"choice_reread": _choice, "open_answer": _open, "voila": _voila}
+"""The labelled cases that are shipped, each with how it is asked."""
+
+
+def cases(name: str) -> list[Case]:
+    """Returns the shipped cases of a set."""
+    text = importlib.resources.files("scorer.judges").joinpath("cases", f"{name}.jsonl").read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+async def calibrate(judge: Judge, name: str, labelled: Sequence[Case]) -> Calibration:
+    """Asks the judge every case and compares; the judge's own concurrency bounds what is in flight."""
+    make = SETS[name]
+    replies = await asyncio.gather(*(_ask(judge, make(case)) for case in labelled))
+    expected: list[str] = []
+    said: list[str] = []
+    failed = decisions = 0
+    wrong = []
+    for case, reply in zip(labelled, replies, strict=True):
+        wanted = dict(_leaves(case["expected"]))
+        decisions += len(wanted)
+        if isinstance(reply, JudgeError):
+            failed += len(wanted)
+            wrong.append(Disagreement(case, f"{reply.reason}: {reply}"))
+            continue
+        given = dict(_leaves(reply))
+        expected += wanted.values()
+        said += (given[path] for path in wanted)
+        if any(given[path] != value for path, value in wanted.items()):
+            wrong.append(Disagreement(case, json.dumps(reply, ensure_ascii=False)))
+    agreed = sum(a == b for a, b in zip(expected, said, strict=True))
+    interval = of_share(np.arange(decisions) < agreed, 0.95)
+    return Calibration(
+        name, decisions, agreed, failed, interval.low, interval.high, _kappa(expected, said), tuple(wrong)
+    )
+
+
+async def _ask(judge: Judge, prompt: JudgePrompt) -> Mapping[str, Any] | JudgeError:
+    try:
+        return (await judge.ask(prompt)).data
+    except JudgeError as error:
+        return error
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{path}/{name}")
+    else:
+        yield path, json.dumps(value)
+
+
+def _kappa(expected: Sequence[str], said: Sequence[str]) -> float:
+    kinds = sorted({*expected, *said})
+    if len(kinds) < 2:
+        return float("nan")
+    codes = np.array([[kinds.index(a), kinds.index(b)] for a, b in zip(expected, said, strict=True)])
+    table, _ = to_table(codes, bins=len(kinds))
+    return float(cohens_kappa(table).kappa)

@@ -1,0 +1,350 @@
+"""Judges against a real HTTP server: each kind of failure has its outcome, nothing is paid for twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from judge_server import JudgeServer, Vendor
+
+from lynceus.outcomes import Outcome
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.judges.base import JudgeError, JudgePrompt, Reply
+from scorer.judges.budget import Budget
+from scorer.judges.cache import Cache, CacheError
+from scorer.judges.calibration import SETS, calibrate, cases
+from scorer.judges.options import Judging
+from scorer.judges.panel import Panel
+from scorer.rules import rules
+from scorer.scoring import Scorer
+
+# What no rule reads by itself.
+COMMITTED = {
+    "the colour of the sky, clearly": "B",
+    "whatever comes after the first two": "3",
+    "beyond the border": "outside",
+}
+
+
+def correct_if_right(user: str) -> dict[str, Any]:
+    answer = user.split("<answer>\n")[1].split("\n</answer>")[0]
+    if "Options:" in user:
+        return {"choice": COMMITTED.get(answer, "none")}
+    return {"explanation": "because", "correct": "blue" in answer}
+
+
+@pytest.fixture
+def vendor() -> Vendor:
+    return Vendor(correct_if_right)
+
+
+@pytest.fixture
+def url(vendor: Vendor) -> Iterator[str]:
+    with JudgeServer(vendor) as address:
+        yield address
+
+
+def judging(url: str, **changes: Any) -> Judging:
+    settings = Judging(specs=(f"openai:judge@{url}",), key="k3y", timeout=1.0, patience=20.0, poll=0.05)
+    return replace(settings, **changes)
+
+
+def item(text: str, key: str = "a") -> pb.ScoreRequest:
+    return pb.ScoreRequest(key=key, rule="judge_answer", text=text, targets=["blue"])
+
+
+async def verdicts(settings: Judging, *items: pb.ScoreRequest) -> list[pb.Verdict]:
+    judge = settings.open()
+    scorer = Scorer(rules(), judge, settings.reread)
+    try:
+        return list(await asyncio.gather(*(scorer.verdict(request) for request in items)))
+    finally:
+        if judge:
+            await judge.close()
+
+
+async def test_a_verdict_is_auditable(url: str, vendor: Vendor) -> None:
+    right, wrong = await verdicts(judging(url), item("It is blue.", "a"), item("red", "b"))
+    assert (right.outcome, right.score, right.extracted) == ("scored", 1.0, "correct")
+    assert (wrong.outcome, wrong.score, wrong.extracted) == ("scored", 0.0, "incorrect")
+    assert right.judge.model == "judge-2026"
+    assert json.loads(right.judge.words)["correct"] is True
+    assert len(right.judge.prompt_sha256) == 64
+    assert right.judge.usage.input_tokens == 100
+    assert vendor.keys == {"Bearer k3y"}
+    sent = vendor.requests[0]
+    assert sent["temperature"] == 0
+    assert sent["response_format"]["json_schema"]["strict"] is True
+    assert "seed" in sent
+
+
+async def test_an_empty_answer_is_never_sent(url: str, vendor: Vendor) -> None:
+    empty, thought = await verdicts(judging(url), item("  \n", "a"), item("<think>blue", "b"))
+    assert empty.outcome == thought.outcome == Outcome.UNPARSED
+    assert not vendor.requests
+
+
+@pytest.mark.parametrize(
+    "faults", [["429"], ["429 after"], ["500", "500"], ["reset"], ["hang"], ["429", "500", "reset"]]
+)
+async def test_passing_faults_are_retried_and_paid_for_once(url: str, vendor: Vendor, faults: list[str]) -> None:
+    vendor.faults = list(faults)
+    (verdict,) = await verdicts(judging(url), item("blue"))
+    assert verdict.outcome == Outcome.SCORED
+    assert vendor.charged == 1
+    assert len(vendor.requests) == len(faults) + 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("broken", "judge_bad_json"),
+        ("schema", "judge_wrong_schema"),
+        ("refusal", "judge_refused"),
+        ("length", "judge_truncated"),
+        ("html", "judge_bad_json"),
+        ("cut", "judge_bad_json"),
+        ("400", "judge_error"),
+    ],
+)
+async def test_an_unusable_reply_is_unjudged_and_not_asked_again(
+    url: str, vendor: Vendor, fault: str, reason: str
+) -> None:
+    vendor.faults = [fault]
+    (verdict,) = await verdicts(judging(url), item("blue"))
+    assert (verdict.outcome, verdict.reason) == (Outcome.UNJUDGED, reason)
+    assert not verdict.HasField("score")
+    assert verdict.judge.prompt_sha256
+    assert len(vendor.requests) == 1
+
+
+@pytest.mark.parametrize(("fault", "reason"), [("500", "judge_error"), ("reset", "judge_unreachable")])
+async def test_lasting_faults_are_unjudged(url: str, vendor: Vendor, fault: str, reason: str) -> None:
+    vendor.faults = [fault] * 20
+    (verdict,) = await verdicts(judging(url, patience=1.0), item("blue"))
+    assert (verdict.outcome, verdict.reason) == (Outcome.UNJUDGED, reason)
+
+
+async def test_rate_limits_lower_concurrency_and_lose_nothing(url: str, vendor: Vendor) -> None:
+    vendor.faults = ["429 after" if n % 3 == 0 else "" for n in range(30)]
+    items = [item(f"answer {n} blue", str(n)) for n in range(60)]
+    done = await verdicts(judging(url), *items)
+    assert [verdict.outcome for verdict in done] == ["scored"] * 60
+    assert vendor.charged == 60
+
+
+async def test_the_cache_survives_and_one_question_is_one_request(url: str, vendor: Vendor, tmp_path: Path) -> None:
+    settings = judging(url, cache=str(tmp_path / "sub" / "judge.sqlite"))
+    await verdicts(settings, item("blue", "a"), item("blue", "b"), item("blue", "c"))
+    assert vendor.charged == 1
+    (again,) = await verdicts(settings, item("blue", "d"))
+    assert vendor.charged == 1
+    assert again.judge.cached
+    assert again.judge.usage.input_tokens == 0
+    assert again.score == 1.0
+    await verdicts(replace(settings, specs=(f"openai:another@{url}",)), item("blue"))
+    assert vendor.charged == 2
+    assert b"k3y" not in (tmp_path / "sub" / "judge.sqlite").read_bytes()
+
+
+async def test_the_budget_stops_asking(url: str, vendor: Vendor) -> None:
+    settings = judging(url, budget=Budget(max_requests=2), concurrency=1)
+    done = await verdicts(settings, *(item(f"blue {n}", str(n)) for n in range(5)))
+    assert sorted(verdict.outcome for verdict in done) == ["scored"] * 2 + ["unjudged"] * 3
+    assert {verdict.reason for verdict in done if verdict.outcome == "unjudged"} == {"judge_budget"}
+    assert vendor.charged == 2
+    budget = Budget(max_cost=0.001, input_price=2.0, output_price=8.0)
+    budget.add(Reply({}, "", "", input_tokens=400, output_tokens=30))
+    assert budget.cost == pytest.approx(0.00104)
+    with pytest.raises(JudgeError, match="--judge-max-cost"):
+        budget.take()
+
+
+def choice(text: str, key: str = "a", **fields: Any) -> pb.ScoreRequest:
+    fields = {"rule": "choice", "targets": ["B"], "options": ["red", "blue"]} | fields
+    return pb.ScoreRequest(key=key, text=text, **fields)
+
+
+async def test_an_answer_is_read_again_where_the_rule_found_nothing(url: str, vendor: Vendor) -> None:
+    plain, again, nothing = await verdicts(
+        judging(url), choice("B", "a"), choice("the colour of the sky, clearly", "b"), choice("who knows", "c")
+    )
+    assert not plain.HasField("judge")
+    assert (again.outcome, again.extracted, again.score, again.reason) == ("scored", "B", 1.0, "judge_reread")
+    assert nothing.outcome == Outcome.UNPARSED
+    assert nothing.HasField("judge")
+    assert "right" not in vendor.requests[0]["messages"][1]["content"]
+    (off,) = await verdicts(judging(url, reread=False), choice("who knows"))
+    assert not off.HasField("judge")
+
+
+async def test_rereading_keeps_to_the_rule_of_each_kind(url: str) -> None:
+    number = choice("whatever comes after the first two", rule="choice_number", targets=["3"], options=[])
+    two = choice("beyond the border", rule="two_way", targets=["outside"], options=["inside", "outside"])
+    first, second = await verdicts(judging(url), number, two)
+    assert first.score == second.score == 1.0
+
+
+class Fixed:
+    """A judge with one reply, or one failure."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.identity = repr(value)
+
+    async def ask(self, prompt: JudgePrompt) -> Reply:
+        if isinstance(self.value, JudgeError):
+            raise self.value
+        return Reply(self.value, json.dumps(self.value), "fixed", input_tokens=1)
+
+    async def close(self) -> None:
+        pass
+
+
+YES, NO = {"correct": True, "explanation": "x"}, {"correct": False, "explanation": "y"}
+FAILURE = JudgeError("judge_timeout", "late")
+
+
+@pytest.mark.parametrize(
+    ("voices", "expected"),
+    [
+        ([YES, YES, NO], 1.0),
+        ([NO, YES, NO], 0.0),
+        ([YES, YES, FAILURE], 1.0),
+        ([YES, NO, FAILURE], None),
+        ([YES, FAILURE, FAILURE], None),
+        ([YES, NO], None),
+        ([FAILURE, FAILURE, FAILURE], None),
+    ],
+)
+async def test_a_panel_needs_more_than_half_of_all(voices: list[Any], expected: float | None) -> None:
+    scorer = Scorer(rules(), Panel([Fixed(voice) for voice in voices]))
+    verdict = await scorer.verdict(item("blue"))
+    if expected is None:
+        assert (verdict.outcome, verdict.reason) == (Outcome.UNJUDGED, "judge_no_majority")
+    else:
+        assert verdict.score == expected
+        assert len(verdict.panel) == sum(voice is not FAILURE for voice in voices)
+
+
+async def test_a_batch_is_submitted_once_and_found_again_after_a_restart(
+    url: str, vendor: Vendor, tmp_path: Path
+) -> None:
+    vendor.pending = 1_000_000
+    settings = judging(url, specs=(f"batch:judge@{url}",), cache=str(tmp_path / "judge.sqlite"))
+    items = [item(f"blue {n}", str(n)) for n in range(6)]
+    judge = settings.open()
+    assert judge
+    judge._judge._gather = 0.05  # type: ignore[attr-defined]
+    scorer = Scorer(rules(), judge)
+    asking = asyncio.gather(*(scorer.verdict(request) for request in items), return_exceptions=True)
+    while not vendor.batches:
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(0.2)
+    asking.cancel()
+    await judge.close()
+    assert len(vendor.batches) == 1
+    vendor.batches["batch-0"]["left"] = 1
+    # After the restart only one is asked for at first: the other replies of the batch are kept all the same.
+    assert (await verdicts(settings, items[0]))[0].score == 1.0
+    done = await verdicts(settings, *items)
+    assert [verdict.outcome for verdict in done] == ["scored"] * 6
+    assert len(vendor.batches) == 1
+    assert vendor.charged == 6
+
+
+async def test_an_expired_batch_gives_what_it_has(url: str, vendor: Vendor, tmp_path: Path) -> None:
+    vendor.expire = True
+    settings = judging(url, specs=(f"batch:judge@{url}",), cache=str(tmp_path / "judge.sqlite"))
+    judge = settings.open()
+    assert judge
+    judge._judge._gather = 0.05  # type: ignore[attr-defined]
+    scorer = Scorer(rules(), judge)
+    done = await asyncio.gather(*(scorer.verdict(item(f"blue {n}", str(n))) for n in range(4)))
+    await judge.close()
+    assert sorted(verdict.outcome for verdict in done) == ["scored", "scored", "unjudged", "unjudged"]
+    assert {verdict.reason for verdict in done if verdict.outcome == "unjudged"} == {"judge_batch_expired"}
+    assert vendor.charged == 2
+
+
+def test_a_cache_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no database, but long enough to be looked at as one " * 40)
+    with pytest.raises(CacheError, match="cannot open"):
+        Cache(str(tmp_path / "file"))
+    with pytest.raises(CacheError) as caught:
+        Cache("postgresql://user:s3cret@127.0.0.1:1/none")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_the_command_line(url: str, tmp_path: Path) -> None:
+    lines = tmp_path / "items.jsonl"
+    lines.write_text(json.dumps({"key": "a", "rule": "judge_answer", "text": "blue", "targets": ["blue"]}) + "\n")
+    command = [sys.executable, "-m", "scorer", "score", str(lines)]
+    none = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert none.returncode == 2
+    assert "judge" in none.stderr
+    assert "Traceback" not in none.stderr
+    given = [*command, "--judge", f"openai:j@{url}", "--judge-cache", str(tmp_path / "c.sqlite")]
+    done = subprocess.run(given, capture_output=True, text=True, check=True, env={"LYNCEUS_JUDGE_KEY": "k3y"})
+    assert json.loads(done.stdout)["score"] == 1.0
+    wrong = subprocess.run([*command, "--judge", "gpt"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2
+    assert "openai:MODEL" in wrong.stderr
+
+
+@pytest.mark.parametrize("name", sorted(SETS))
+async def test_calibration_counts_every_decision(name: str) -> None:
+    labelled = cases(name)
+
+    class Knowing:
+        """Replies as labelled, except to the cases whose index is in `wrong` (fails) or `odd` (disagrees)."""
+
+        identity = "knowing"
+
+        def __init__(self, fails: set[int]) -> None:
+            self.left = iter(range(len(labelled)))
+            self.fails = fails
+
+        async def ask(self, prompt: JudgePrompt) -> Reply:
+            number = next(self.left)
+            if number in self.fails:
+                raise JudgeError("judge_timeout", "late")
+            words = json.dumps(
+                {"explanation": "", **labelled[number]["expected"]}
+                if name == "open_answer"
+                else labelled[number]["expected"]
+            )
+            return Reply(prompt.read(words), words, "knowing")
+
+        async def close(self) -> None:
+            pass
+
+    perfect = await calibrate(Knowing(set()), name, labelled)
+    assert perfect.agreed == perfect.decisions >= len(labelled) >= 20
+    assert perfect.kappa == pytest.approx(1.0)
+    assert not perfect.disagreements
+    failing = await calibrate(Knowing({0, 3}), name, labelled)
+    assert failing.failed > 0
+    assert failing.agreed == failing.decisions - failing.failed
+    assert len(failing.disagreements) == 2
+
+
+def test_scorer_calibrate(url: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "scorer", "calibrate", "--set", "open_answer", "--judge", f"openai:j@{url}"]
+    command += ["--judge-cache", str(tmp_path / "cache.sqlite")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("open_answer: agrees with ")
+    assert "kappa" in done.stdout
+    own = tmp_path / "cases.jsonl"
+    own.write_text('{"question": "q"}\n')
+    bad = subprocess.run([*command, "--cases", str(own)], capture_output=True, text=True, check=False)
+    assert bad.returncode == 2
+    assert "line 1" in bad.stderr
+    assert "Traceback" not in bad.stderr
