@@ -153,10 +153,10 @@ class _Handler(BaseHTTPRequestHandler):
             if "output" not in batch:
                 lines = [json.loads(line) for line in vendor.files[batch["input"]].splitlines()]
                 kept = lines[: len(lines) // 2] if vendor.expire else lines
-                done = [
-                    {"custom_id": line["custom_id"], "response": {"status_code": 200, "body": vendor.completion(line["body"])}}
-                    for line in kept
-                ]  # fmt: skip
+                done = []
+                for line in kept:
+                    response = {"status_code": 200, "body": vendor.completion(line["body"])}
+                    done.append({"custom_id": line["custom_id"], "response": response})
                 batch["output"] = f"{name}-output"
                 vendor.files[batch["output"]] = "\n".join(map(json.dumps, done)).encode()
         self._json(200, self._batch(name, "expired" if vendor.expire else "completed", batch["output"]))
