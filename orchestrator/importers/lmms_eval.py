@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from lynceus.rpc import Credentials
+from lynceus.rpc import PLAIN, Credentials
 from lynceus.rpc.options import client_options
 from orchestrator.cli.outcome import guarded
 
@@ -48,15 +49,19 @@ def command(credentials: Credentials, path: Path, reading: str, scorer_at: str |
     async def work() -> Path:
         from orchestrator import run_eval, run_score
         from orchestrator.cli.eval import one_endpoint
+        from orchestrator.local import LocalServer
 
         run = given["run"] or Path("runs") / path.stem
         planned, theirs = take(path, run, task=given["task"], data=given["data"], model_name=given["model"])
-        endpoint = one_endpoint(scorer_at)
-        for name in ("careful", "parity") if reading == "both" else (reading,):
-            async with run_eval.connect_scorer(endpoint, credentials, 600.0) as (client, rules):
-                scored = await run_score.rescore(run, client, rules, parity=name == "parity")
-            click.echo(f"{name:<8} {_figures(scored)}")
-            run_eval.finish(scored, Console(quiet=True))
+        async with contextlib.AsyncExitStack() as stack:
+            endpoint, security = one_endpoint(scorer_at), credentials
+            if endpoint is None:
+                endpoint, security = await stack.enter_async_context(LocalServer("scorer")), PLAIN
+            for name in ("careful", "parity") if reading == "both" else (reading,):
+                async with run_eval.connect_scorer(endpoint, security, 600.0) as (client, rules):
+                    scored = await run_score.rescore(run, client, rules, parity=name == "parity")
+                click.echo(f"{name:<8} {_figures(scored)}")
+                run_eval.finish(scored, Console(quiet=True))
         click.echo(f"theirs   {_theirs(theirs, planned)}")
         if reading == "both":
             _show_differences(run, planned)

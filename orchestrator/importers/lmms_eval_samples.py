@@ -133,7 +133,7 @@ def _metrics(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _labels(task: str, fields: Mapping[str, Any]) -> dict[str, str]:
-    stated: Sequence[Any] = [value.get("category") for value in _metrics(fields)]
+    stated: Sequence[Any] = [fields.get("category"), *(value.get("category") for value in _metrics(fields))]
     doc = fields.get("doc")
     if isinstance(doc, dict):
         stated = [*stated, doc.get("category")]
@@ -144,5 +144,5 @@ def _labels(task: str, fields: Mapping[str, Any]) -> dict[str, str]:
 
 def _score(fields: Mapping[str, Any]) -> float | None:
     given = [value.get("score") for value in _metrics(fields)]
-    given += [fields.get("exact_match"), fields.get("accuracy")]
+    given += [fields.get(name) for name in ("exact_match", "accuracy", "score")]
     return next((float(value) for value in given if isinstance(value, int | float)), None)
