@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from lynceus.rpc import InternalFailure
 from lynceus.scorer.v1 import scorer_pb2 as pb
@@ -16,6 +17,12 @@ from scorer.rules.registry import Registry
 
 log = logging.getLogger(__name__)
 
+Asking = Callable[[], Awaitable[pb.Verdict]]
+"""A question to a judge that has not been asked yet."""
+
+JUDGED_AT_ONCE = 256
+"""Items of one stream that may wait for the judge, where nothing else is said."""
+
 
 class Scorer:
     """Applies rules to requests. Keeps nothing but the rules: a verdict depends on its request.
@@ -24,20 +31,28 @@ class Scorer:
         registry: Where rules are found.
         judge: What judged rules ask; None where the scorer was started without one.
         reread: Whether the judge also reads answers again in which a choice rule found nothing.
+        in_flight: Items of one stream that may wait for the judge at once: bounds memory.
     """
 
-    def __init__(self, registry: Registry[AnyRule], judge: Judge | None = None, reread: bool = False) -> None:
+    def __init__(
+        self,
+        registry: Registry[AnyRule],
+        judge: Judge | None = None,
+        reread: bool = False,
+        in_flight: int = JUDGED_AT_ONCE,
+    ) -> None:
         self.registry = registry
+        self.in_flight = in_flight
         self._judge = judge
         self._reread = reread and judge is not None
 
     async def verdict(self, request: pb.ScoreRequest) -> pb.Verdict:
         """Returns the verdict of one request; raises as `begin` does."""
         begun = self.begin(request)
-        return begun if isinstance(begun, pb.Verdict) else await begun
+        return begun if isinstance(begun, pb.Verdict) else await begun()
 
-    def begin(self, request: pb.ScoreRequest) -> pb.Verdict | Awaitable[pb.Verdict]:
-        """Returns the verdict, or for a judged rule what to await for it.
+    def begin(self, request: pb.ScoreRequest) -> pb.Verdict | Asking:
+        """Returns the verdict, or where a judge is needed what to call and await for it.
 
         Raises:
             RequestError: If the request cannot be scored: a defect of the benchmark. The
@@ -60,10 +75,10 @@ class Scorer:
             if isinstance(rule, JudgedRule):
                 if self._judge is None:
                     raise RequestError("it asks a judge, and the scorer was started without one", "no_judge")
-                return self._judged(rule, request, split)
+                return partial(self._judged, rule, request, split)
             verdict = rule.read(request)
             if self._reread and rereadable(rule, verdict):
-                return self._read_again(rule, request, verdict, split)
+                return partial(self._read_again, rule, request, verdict, split)
         except Exception as error:
             raise _explained(error, request) from error
         return _finished(verdict, key, split)

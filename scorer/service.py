@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import grpc
@@ -17,16 +17,13 @@ from scorer.metrics.base import Metric
 from scorer.metrics.summarizer import Summarizer
 from scorer.rules.base import RequestError
 from scorer.rules.registry import Registry
-from scorer.scoring import Scorer
+from scorer.scoring import Asking, Scorer
+from scorer.telemetry import Telemetry
 
 SERVICE = pb.DESCRIPTOR.services_by_name["ScorerService"].full_name
 
 MOST_ITEMS = 4096
 """Items a message may hold."""
-
-MOST_JUDGED = 256
-"""Judged items in flight in one stream. Beyond it the stream is not read on, and HTTP/2 flow
-control stops the client: memory stays bounded however fast items come."""
 
 MOST_WAITING = 16
 """Responses waiting for a client that reads slowly, before its items are no longer read."""
@@ -42,11 +39,13 @@ class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
         scorer: What scores.
         registry: Where metrics are found.
         judges: What ListRules says of the judges.
+        telemetry: Where items and streams are counted.
     """
 
-    def __init__(self, scorer: Scorer, registry: Registry[Metric], judges: Sequence[str] = ()) -> None:
+    def __init__(self, scorer: Scorer, registry: Registry[Metric], judges: Sequence[str], telemetry: Telemetry) -> None:
         self._scorer = scorer
         self._judges = judges
+        self._telemetry = telemetry
         self._metrics = registry
         self._listing: pb.ListRulesResponse | None = None
 
@@ -61,28 +60,35 @@ class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
         self, requests: AsyncIterator[pb.ScorerServiceScoreRequest], context: Any
     ) -> AsyncIterator[pb.ScorerServiceScoreResponse]:
         """Scores one stream of items."""
-        stream = _Stream(self._scorer, self._metrics)
-        reading = asyncio.create_task(stream.read(requests))
-        try:
-            while (response := await stream.responses.get()) is not None:
-                yield response
-            await reading
-        except RequestError as error:
-            raise InvalidRequest(error.reason, str(error)) from None
-        finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+        with self._telemetry.stream():
+            stream = _Stream(self._scorer, self._metrics, self._telemetry)
+            reading = asyncio.create_task(stream.read(requests))
+            try:
+                while (response := await stream.responses.get()) is not None:
+                    yield response
+                await reading
+            except RequestError as error:
+                raise InvalidRequest(error.reason, str(error)) from None
+            finally:
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
 
 
 class _Stream:
-    """One stream: reads items, queues responses; None is the last."""
+    """One stream: reads items, queues responses; None is the last.
 
-    def __init__(self, scorer: Scorer, registry: Registry[Metric]) -> None:
+    While as many items wait for the judge as the scorer allows, or as many responses for the
+    client as MOST_WAITING, no further message is read, and HTTP/2 flow control stops the client:
+    memory stays bounded however fast items come.
+    """
+
+    def __init__(self, scorer: Scorer, registry: Registry[Metric], telemetry: Telemetry) -> None:
         self.responses: asyncio.Queue[pb.ScorerServiceScoreResponse | None] = asyncio.Queue(MOST_WAITING)
         self._scorer = scorer
         self._metrics = registry
         self._summarizer: Summarizer | None = None
-        self._room = asyncio.Semaphore(MOST_JUDGED)
+        self._telemetry = telemetry
+        self._room = asyncio.Semaphore(scorer.in_flight)
 
     async def read(self, requests: AsyncIterator[pb.ScorerServiceScoreRequest]) -> None:
         """Reads to the client's end of the stream or to the first failure, and says when it is done."""
@@ -110,33 +116,37 @@ class _Stream:
             raise failure
 
     async def _message(self, message: pb.ScorerServiceScoreRequest, judged: asyncio.TaskGroup) -> None:
-        clock = asyncio.get_running_loop().time
         response = pb.ScorerServiceScoreResponse()
-        pause = clock() + SLICE_SECONDS
-        for item in message.items:
-            if item.WhichOneof("answer") == "verdict":
-                self._pass(item)
-            else:
-                begun = self._scorer.begin(item)
-                if isinstance(begun, pb.Verdict):
-                    self._count(item, begun)
-                    response.verdicts.append(begun)
+        with self._telemetry.message() as tally:
+            clock = asyncio.get_running_loop().time
+            pause = clock() + SLICE_SECONDS
+            for item in message.items:
+                if item.WhichOneof("answer") == "verdict":
+                    self._pass(item)
+                    tally["", item.verdict.outcome] += 1
                 else:
-                    await self._room.acquire()
-                    judged.create_task(self._await(item, begun))
-            if clock() > pause:
-                await asyncio.sleep(0)
-                pause = clock() + SLICE_SECONDS
+                    begun = self._scorer.begin(item)
+                    if isinstance(begun, pb.Verdict):
+                        self._count(item, begun)
+                        tally[item.rule, begun.outcome] += 1
+                        response.verdicts.append(begun)
+                    else:
+                        judged.create_task(self._ask(item, begun))
+                if clock() > pause:
+                    await asyncio.sleep(0)
+                    pause = clock() + SLICE_SECONDS
         for part in _sized(response):
             await self.responses.put(part)
+        async with self._room:  # first come, first served: whatever waits for room goes before
+            pass
 
-    async def _await(self, item: pb.ScoreRequest, begun: Awaitable[pb.Verdict]) -> None:
-        try:
-            verdict = await begun
+    async def _ask(self, item: pb.ScoreRequest, asking: Asking) -> None:
+        async with self._room:
+            with self._telemetry.judged.track_inprogress():
+                verdict = await asking()
             self._count(item, verdict)
+            self._telemetry.item(item.rule, verdict.outcome)
             await self.responses.put(pb.ScorerServiceScoreResponse(verdicts=[verdict]))
-        finally:
-            self._room.release()
 
     def _pass(self, item: pb.ScoreRequest) -> None:
         if not item.key:
@@ -169,9 +179,11 @@ def _sized(response: pb.ScorerServiceScoreResponse) -> list[pb.ScorerServiceScor
     return [small for part in parts for small in _sized(pb.ScorerServiceScoreResponse(verdicts=part))]
 
 
-def server(config: ServerConfig, scorer: Scorer, judges: Sequence[str] = ()) -> Server:
+def server(
+    config: ServerConfig, scorer: Scorer, judges: Sequence[str] = (), telemetry: Telemetry | None = None
+) -> Server:
     """Returns the server of a scorer, not yet started."""
-    servicer = Servicer(scorer, metrics(), judges)
+    servicer = Servicer(scorer, metrics(), judges, telemetry or Telemetry())
 
     def add(to: grpc.aio.Server) -> None:
         scorer_pb2_grpc.add_ScorerServiceServicer_to_server(servicer, to)

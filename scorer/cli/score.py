@@ -107,7 +107,7 @@ def _begin(scorer: Scorer, request: pb.ScoreRequest) -> pb.Verdict | asyncio.Fut
             raise RequestError("an item has no key")
         return request.verdict
     begun = scorer.begin(request)
-    return begun if isinstance(begun, pb.Verdict) else asyncio.ensure_future(begun)
+    return begun if isinstance(begun, pb.Verdict) else asyncio.ensure_future(begun())
 
 
 def _requests(file: BinaryIO) -> Iterator[tuple[int, pb.ScoreRequest]]:

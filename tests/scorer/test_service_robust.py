@@ -21,8 +21,9 @@ from lynceus.scorer.v1 import scorer_pb2 as pb
 from lynceus.scorer.v1 import scorer_pb2_grpc
 from scorer.rules import rules
 from scorer.rules.base import JudgedRule, RequestError, Rule, scored, unparsed
+from scorer.scoring import JUDGED_AT_ONCE as MOST_JUDGED
 from scorer.scoring import Scorer
-from scorer.service import MOST_JUDGED, server
+from scorer.service import server
 
 Stub = scorer_pb2_grpc.ScorerServiceStub
 

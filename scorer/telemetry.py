@@ -1,0 +1,77 @@
+"""What the service counts, for Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter as Tally
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from lynceus.rpc import StatusError
+
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class Telemetry:
+    """One server's counters, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.streams = Gauge("lynceus_scorer_streams", "Score streams that are open.", registry=registry)
+        self.ended = Counter("lynceus_scorer_streams_ended", "Finished streams.", ["code"], registry=registry)
+        self.judged = Gauge("lynceus_scorer_judged_in_flight", "Items that wait for a judge.", registry=registry)
+        self._items = Counter(
+            "lynceus_scorer_items", "Items, by rule and outcome; no rule: only counted.", ["rule", "outcome"],
+            registry=registry,
+        )  # fmt: skip
+        self.seconds = Histogram(
+            "lynceus_scorer_message_seconds", "Time spent on the plain rules of a message.", buckets=_SECONDS,
+            registry=registry,
+        )  # fmt: skip
+
+    @contextmanager
+    def stream(self) -> Iterator[None]:
+        """Counts one stream, whatever becomes of it."""
+        code = "OK"
+        with self.streams.track_inprogress():
+            try:
+                yield
+            except StatusError as error:
+                code = error.code.name
+                raise
+            except (asyncio.CancelledError, GeneratorExit):
+                code = "CANCELLED"
+                raise
+            except BaseException:
+                code = "INTERNAL"
+                raise
+            finally:
+                self.ended.labels(code).inc()
+
+    @contextmanager
+    def message(self) -> Iterator[Tally[tuple[str, str]]]:
+        """Times one message; what is tallied by rule and outcome is added at its end."""
+        tally: Tally[tuple[str, str]] = Tally()
+        start = time.perf_counter()
+        try:
+            yield tally
+        finally:
+            self.seconds.observe(time.perf_counter() - start)
+            for labels, number in tally.items():
+                self._items.labels(*labels).inc(number)
+
+    def item(self, rule: str, outcome: str) -> None:
+        """Counts one item."""
+        self._items.labels(rule, outcome).inc()
+
+    def listen(self, host: str, port: int) -> int:
+        """Serves /metrics on a port of its own and returns the port.
+
+        Raises:
+            OSError: If the port is taken.
+        """
+        server, _ = start_http_server(port, host, registry=self.registry)
+        return int(server.server_port)
