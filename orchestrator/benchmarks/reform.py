@@ -139,7 +139,9 @@ def _call(question: Question, row: Row, dataset: Dataset, chosen: Switches, vari
 
 def _scoring(question: Question, dataset: Dataset, chosen: Switches, variant: Variant, group: str | int) -> Scoring:
     form = formulation(variant, dataset)
-    make = functools.partial(Scoring, labels=_labels(question, dataset), group=str(group))
+    # The reference's instability is over a sample's tests; otherwise rounds of one dialogue depend on each other.
+    whole = group if variant.parity or dataset.family != "dialog" else str(group).rpartition("_")[0]
+    make = functools.partial(Scoring, labels=_labels(question, dataset), group=str(whole))
     if form != SINGLE_CHOICE:
         rule = _RULES[form][variant.parity] if form in _RULES else "caption"
         return make(rule, targets=question.targets)

@@ -64,19 +64,23 @@ class Family:
 
 
 def index_of(record: Record, key: str, options: Sequence[str]) -> int:
-    """Returns the place of a record's answer, given as a text, an index or an index in decimal.
+    """Returns the place of a record's answer, given as an index or, where a family has that, as the option's text.
 
     Raises:
         DataError: It is none of the options.
     """
     answer = record[key]
-    if isinstance(answer, str) and answer in options:
-        return options.index(answer)
-    if isinstance(answer, str) and answer.isdigit():
-        answer = int(answer)
+    if isinstance(answer, str):
+        answer = int(answer) if answer.isdecimal() else _place(answer, options)
     if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(options):
         return answer
-    raise DataError(f"{key} {answer!r} is none of the {len(options)} options")
+    raise DataError(f"{key} {record[key]!r} is no place among the {len(options)} options")
+
+
+def _place(answer: Any, options: Sequence[str]) -> int:
+    if str(answer) not in options:
+        raise DataError(f"the answer {answer!r} is none of the {len(options)} options")
+    return options.index(str(answer))
 
 
 def _texts(value: Any) -> tuple[str, ...]:
@@ -91,15 +95,27 @@ def _wordings(value: Any) -> str | tuple[str, ...]:
     return _texts(value)
 
 
-def _stored(
+def _stored(record: Record, question: str | tuple[str, ...]) -> Item:
+    options = _texts(record["answer_options"])
+    return Item(record["question_id"], question, options, index_of(record, "answer", options), rebuilt=True)
+
+
+def _worded(
     record: Record,
-    question: str | tuple[str, ...] | None,
+    question: str,
     options: str = "answer_options",
     answer: str = "answer",
     sample_id: str = "question_id",
 ) -> Item:
+    """Reads a record whose answer is the right option's text, even if that is a number."""
     texts = _texts(record[options])
-    return Item(record[sample_id], question, texts, index_of(record, answer, texts), rebuilt=True)
+    return Item(record[sample_id], question, texts, _place(record[answer], texts), rebuilt=True)
+
+
+def _vqar(record: Record, number: int, dataset: Dataset) -> Item:
+    question = f"{record['question']} Answer: {record['answer']}"
+    item = _worded(record, question, "rationale_options", "rationale")
+    return _with(item, {key: record[key] for key in ("rationale", "rationale_options")})
 
 
 def _classification(record: Record, number: int, dataset: Dataset) -> Item:
@@ -168,7 +184,7 @@ def _vsr(record: Record, number: int, dataset: Dataset) -> Item:
 def _mocheg(record: Record, number: int, dataset: Dataset) -> Item:
     claim, evidence = record["claim"].strip(), record["text_evidence"].strip()
     question = f"{VERDICT_QUESTION} Claim: {claim} Text Evidence: {evidence}"
-    return _stored(record, question, sample_id="instance_id")
+    return _worded(record, question, sample_id="instance_id")
 
 
 def _words(record: Record, number: int, dataset: Dataset) -> Item:
@@ -229,25 +245,23 @@ FAMILIES: Mapping[str, Family] = {
         header={"gt_info": {"0": "entailment", "1": "neutral", "2": "contradiction"}},
     ),
     "captions": Family(("img",), ("annos",), _caption, header={"dataset_name": None}),
-    "vqa": Family(("image_id",), _VQA_KEYS, lambda record, *_: _stored(record, record["question"])),
+    "vqa": Family(("image_id",), _VQA_KEYS, lambda record, *_: _worded(record, record["question"])),
     "kvqa": Family(
         ("image_id",),
         (*_VQA_KEYS, "context"),
-        lambda record, *_: _stored(record, f"{record['question']} Context: {record['context'].strip()}"),
+        lambda record, *_: _worded(record, f"{record['question']} Context: {record['context'].strip()}"),
     ),
     "vqra": Family(
         ("image_id",),
         (*_VQA_KEYS, "rationale"),
-        lambda record, *_: _stored(record, f"{record['question']} Rationale: {record['rationale']}"),
+        lambda record, *_: _worded(record, f"{record['question']} Rationale: {record['rationale']}"),
     ),
     "vqar": Family(
         ("image_id",),
         ("question_id", "question", "answer", "rationale", "rationale_options"),
-        lambda record, *_: _stored(
-            record, f"{record['question']} Answer: {record['answer']}", "rationale_options", "rationale"
-        ),
+        _vqar,
     ),
-    "winoground": Family(("image_id",), _VQA_KEYS, lambda record, *_: _stored(record, record["question"])),
+    "winoground": Family(("image_id",), _VQA_KEYS, lambda record, *_: _worded(record, record["question"])),
     "mocheg": Family(("image_id",), ("instance_id", "claim", "text_evidence", "answer", "answer_options"), _mocheg),
     "objects": Family(("image",), (*_OBJECT_KEYS, "question"), _objects),
     "clevr": Family(("image", "img"), (*_OBJECT_KEYS, "question"), _objects),

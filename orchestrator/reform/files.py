@@ -149,10 +149,16 @@ class _Files:
                 return self.folder
             raise DataError(f"{self.dataset.label} needs {name} as well: give --data the folder that holds both")
         tried = [self.folder / below / name for below in ("huggingface_data", "", "ReForm-Eval-Data/huggingface_data")]
-        found = next((path for path in tried if path.is_file()), None)
+        found = next((path for path in tried if path.is_file()), None) or self._renamed(name, tried)
         if found is None:
             raise DataError(f"{self.folder} has no {tried[0].relative_to(self.folder)}; --data takes {FORMS}")
         return found
+
+    def _renamed(self, name: str, tried: list[Path]) -> Path | None:
+        """TDIUC's two tables have had several names: takes the only file that is named after its content."""
+        word = {self.dataset.file: "ques", _ANNOTATIONS: "ann"}.get(name, "") if self.dataset.kind else ""
+        found = [file for path in tried for file in path.parent.glob(f"*{word}*.json")] if word else []
+        return found[0] if len(found) == 1 else None
 
     def _fetched(self, name: str) -> Path:
         import httpx

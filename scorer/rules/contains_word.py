@@ -8,7 +8,8 @@ import unicodedata
 from collections.abc import Callable
 
 from lynceus.scorer.v1 import scorer_pb2 as pb
-from scorer.rules.base import RequestError, Rule, scored
+from scorer.refusals import declines
+from scorer.rules.base import RequestError, Rule, refused, scored
 
 _PIECE = re.compile(r"[^\W_]+")
 _INNER_APOSTROPHE = re.compile(r"(?<=[^\W_])'(?=[^\W_])")
@@ -67,14 +68,17 @@ def search(request: pb.ScoreRequest, prepare: Callable[[str], str]) -> pb.Verdic
             # Positions are only known where preparing has not moved them.
             span = match.span() if text == request.text else None
             return scored(match.group(), 1.0, span=span, scores={"format_hit": 1.0})
+    if declines(request.text):
+        return refused()
     return scored(request.text.strip(), 0.0, reason="not_found", scores={"format_hit": 1.0})
 
 
 RULE = Rule(
     name="contains_word",
     description=(
-        "Whether any target stands in the answer as a word of its own. Case, the punctuation around the target and "
-        "inside words and Unicode's compatibility forms do not matter; signs between digits do (12.50 is not 1250)."
+        "Whether any target stands in the answer as a word of its own; where none does, whether the model declines. "
+        "Case, the punctuation around the target and inside words and Unicode's compatibility forms do not matter; "
+        "signs between digits do (12.50 is not 1250)."
     ),
     read=lambda request: search(request, canonical),
 )

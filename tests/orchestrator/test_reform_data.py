@@ -72,6 +72,20 @@ def test_tdiuc_joins_by_question_id_in_its_order(hub):
     assert [row["question_id"] for row in by_number] == sorted(row["question_id"] for row in found)
 
 
+def test_tdiucs_tables_may_have_other_names(tmp_path):
+    write_folder(tmp_path, 2, tasks=["reform_tdiuc_color"])
+    folder = tmp_path / "huggingface_data" / "TDIUC"
+    (folder / "TDIUC_val_ques.json").rename(folder / "tenth_questions.json")
+    (folder / "TDIUC_val_anns.json").rename(folder / "tenth_annotations.json")
+    assert open_reform("reform_tdiuc_color", str(tmp_path)).count == 2
+
+
+def test_numbers_as_options_are_texts_or_places_as_the_family_has_it():
+    record = {"question_id": 1, "question": "q", "answer": "2", "answer_options": ["2", "1", "0"]}
+    assert FAMILIES["vqa"].read(record, 0, DATASETS["reform_gqa"]).answer == 0
+    assert FAMILIES["objects"].read(record, 0, DATASETS["reform_mscoco_mci"]).answer == 2
+
+
 def test_dialogues_count_their_rounds(hub):
     assert [row["first_round"] for row in open_reform("reform_visdial", str(hub))] == [0, 4, 8]
 

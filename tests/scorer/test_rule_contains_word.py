@@ -56,6 +56,12 @@ def test_any_target_is_right_and_the_place_is_told():
     assert (verdict.span.start, verdict.span.end) == (8, 12)
 
 
+def test_declining_is_its_own_outcome_unless_the_word_is_there():
+    assert read("I'm sorry, but I can't help with that.", "stop").outcome == "refused"
+    assert read("I'm sorry, but I can't help you to stop.", "stop").score == 1
+    assert read("I cannot tell what it says.", "stop").outcome == "scored"
+
+
 def test_blank_target_never_matches():
     assert read("anything", " ").reason == "empty_target"
     with pytest.raises(RequestError):
