@@ -54,6 +54,20 @@ def differences(run: Path) -> list[Difference]:
     ]
 
 
+def described(run: Path, *, examples: int = 5) -> list[str]:
+    """Returns lines for people: how many items the two readings differ on, and the first of them."""
+    found = differences(run)
+    total = len({line["key"] for line in _lines(run / PARITY_FOLDER / VERDICTS)})
+    lines = [f"{len(found)} of {total} samples are read differently by the careful and the parity reading"]
+    for one in found[:examples]:
+        text = " ".join(one.text.split())
+        short = text if len(text) <= 60 else text[:57] + "..."
+        lines.append(
+            f"  {one.key}  right {one.target}  careful {one.careful or '-'}  parity {one.parity or '-'}  {short!r}"
+        )
+    return lines
+
+
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     with path.open("rb") as lines:
         for line in lines:

@@ -21,15 +21,22 @@ from orchestrator.cli.outcome import guarded
 @click.option("--patience", type=click.FloatRange(0), default=600.0, show_default=True, help="Seconds to retry for.")
 @client_options
 def command(credentials: Credentials, run: Path, scorer_at: str | None, parity: bool, patience: float) -> None:
-    """Score a complete run again from its folder alone."""
+    """Score a complete run again from its folder alone.
+
+    With --parity both readings of the answers stand side by side, and where they differ is said.
+    """
 
     async def work() -> Path:
         from orchestrator import run_eval, run_score
+        from orchestrator.readings import described
+        from orchestrator.runlog import VERDICTS
 
         endpoint = one_endpoint(scorer_at)
         async with run_eval.connect_scorer(endpoint, credentials, patience) as (client, rules):
             scored = await run_score.rescore(run, client, rules, parity=parity)
         run_eval.finish(scored, Console())
+        if parity and (run / VERDICTS).stat().st_size:
+            click.echo("\n".join(described(run)))
         return scored
 
     sys.exit(guarded(work)[1])

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from orchestrator.importers.lmms_eval_samples import Taken
     from orchestrator.samples import Scoring, Variant
 
-_EXAMPLES = 5
-
 
 @click.command("lmms-eval")
 @click.argument("path", type=click.Path(dir_okay=False, path_type=Path))
@@ -50,6 +48,7 @@ def command(credentials: Credentials, path: Path, reading: str, scorer_at: str |
         from orchestrator import run_eval, run_score
         from orchestrator.cli.eval import one_endpoint
         from orchestrator.local import LocalServer
+        from orchestrator.readings import described
 
         run = given["run"] or Path("runs") / path.stem
         planned, theirs = take(path, run, task=given["task"], data=given["data"], model_name=given["model"])
@@ -64,7 +63,7 @@ def command(credentials: Credentials, path: Path, reading: str, scorer_at: str |
                 run_eval.finish(scored, Console(quiet=True))
         click.echo(f"theirs   {_theirs(theirs, planned)}")
         if reading == "both":
-            _show_differences(run, planned)
+            click.echo("\n".join(described(run)))
         click.echo(f"run: {run}")
         return run
 
@@ -190,16 +189,3 @@ def _theirs(scores: list[float], planned: int) -> str:
         return "the file holds no scores"
     mean = f"accuracy {100 * sum(scores) / len(scores):.2f}"
     return mean if len(scores) == planned else f"{mean} over the {len(scores)} of {planned} samples that have a score"
-
-
-def _show_differences(run: Path, planned: int) -> None:
-    from orchestrator.readings import differences
-
-    found = differences(run)
-    click.echo(f"{len(found)} of {planned} samples are read differently{':' if found else ''}")
-    for one in found[:_EXAMPLES]:
-        text = " ".join(one.text.split())
-        short = text if len(text) <= 60 else text[:57] + "..."
-        click.echo(
-            f"  {one.key}  right {one.target}  careful {one.careful or '-'}  parity {one.parity or '-'}  {short!r}"
-        )

@@ -65,6 +65,9 @@ def test_both_readings_of_vstar(tmp_path):
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["identity"]["model"]["model_name"] == "some__model"
     assert (run / "report.html").exists()
+    scored = CliRunner().invoke(main, ["score", str(run), "--parity"])
+    assert scored.exit_code == 0, scored.output
+    assert "vstar_bench/2  right A  careful B  parity A" in scored.output
     again = run_import(path, "--run", run)
     assert again.exit_code == 2
     assert "holds a run already" in again.output
