@@ -264,7 +264,9 @@ def test_all_728_drawings_differ():
     assert Image.open(io.BytesIO(draw(SPECS[0]))).size == (256, 256)
 
 
-def server(cluster: Cluster) -> Server:
+def server(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, wrong: str = "") -> Server:
+    monkeypatch.setenv("VOILA_ROWS", "19")
+    monkeypatch.setenv("VOILA_WRONG", wrong)
     command = [sys.executable, str(Path(__file__).with_name("voila_server.py"))]
     made = Server(cluster.folder / f"model{len(cluster.servers)}", command).start()
     cluster.servers.append(made)
@@ -276,17 +278,34 @@ def figures(cluster: Cluster, run: str) -> dict[str, float]:
     return {figure["name"]: figure["value"] for figure in found if not figure.get("labels")}
 
 
-@pytest.mark.parametrize("wrong", ["", "action"])
-def test_a_model_that_knows_by_looking(cluster: Cluster, shared_scorer: Server, monkeypatch, wrong: str):
-    """Real servers, real images: the model tells them by their bytes alone."""
-    for name, value in (("VOILA_ROWS", "19"), ("VOILA_SEED", "0"), ("VOILA_WRONG", wrong)):
-        monkeypatch.setenv(name, value)
-    words = ("--task", "voila_wd", "--limit", "19")
-    cluster.eval("run", [server(cluster)], shared_scorer, *words)
-    assert cluster.counts("run", "voila_wd") == {
+def all_scored(planned: int) -> dict[str, int]:
+    return {
         **dict.fromkeys(("unparsed", "refused", "rejected", "unjudged", "failed"), 0),
-        **{"planned": 57, "scored": 57},
+        **{"planned": planned, "scored": planned},
     }
+
+
+WORDS = ("--task", "voila_wd", "--limit", "19")
+
+
+def test_a_model_that_knows_by_looking(cluster: Cluster, shared_scorer: Server, monkeypatch: pytest.MonkeyPatch):
+    """Real servers, real images: the model tells them by their bytes alone, and lies about the actions."""
+    cluster.eval("run", [server(cluster, monkeypatch, "action")], shared_scorer, *WORDS)
+    assert cluster.counts("run", "voila_wd") == all_scored(57)
     for name, value in figures(cluster, "run").items():
-        expected = 0 if wrong and re.search(rf"{wrong}|all three", name) else 100
+        expected = 0 if re.search(r"action|all three", name) else 100
         assert value == pytest.approx(expected), name
+
+
+def test_all_four_steps_by_a_judge(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+    """The model knows and draws, and a judge that compares words agrees with the rules."""
+    knowing = server(cluster, monkeypatch)
+    folder = cluster.folder / "judged"
+    judged = Server(folder, [sys.executable, "-m", "scorer", "serve", "--judge", f"grpc:{knowing.address}"]).start()
+    cluster.servers.append(judged)
+    cluster.eval("run", [knowing], judged, *WORDS, "--set", "judge=true", "--set", "steps=4")
+    assert cluster.counts("run", "voila_wd") == all_scored(76)
+    found = figures(cluster, "run")
+    assert len(found) == 4 * 4 + 3
+    assert found == pytest.approx(dict.fromkeys(found, 100))
+    assert {line["judge"]["model"] for line in cluster.lines("run", "verdicts.jsonl")} == {"knowing"}
