@@ -174,7 +174,7 @@ def _llama_2(layout: Layout, turns: list[list[str]], prefix: str | None, _: str 
 
 
 def _mmgpt(layout: Layout, turns: list[list[str]], prefix: str | None, _: str | None) -> str:
-    separators = (layout.sep, layout.sep2 or layout.sep)
+    separators = (layout.sep, layout.sep2)
     text = f"{_head(layout)}Image:\n<image>{separators[1]}"
     for place, (_role, said) in enumerate(turns):
         head = f"{layout.roles[place % 2]}:\n"
@@ -197,7 +197,43 @@ _WRITERS: Mapping[str, Callable[[Layout, list[list[str]], str | None, str | None
 }
 
 
-class ConvSingleChoiceProcessor:
+class _Processor:
+    """What the reference's processors have in common."""
+
+    response_prefix: str | None
+
+    def __init__(
+        self,
+        layout: Layout,
+        alphabet_choice: str | None,
+        infer_method: str,
+        prefix: str | None,
+        rng: random.Random | None,
+    ) -> None:
+        self.layout = layout
+        self.infer_method = infer_method
+        self.response_prefix = None if infer_method == "likelihood" else prefix
+        self.rng = rng or random.Random()
+        self.set_mark(alphabet_choice)
+
+    def set_mark(self, mark_choice: str | None = None) -> None:
+        """Sets the marks: "upper", "lower", "number", or "random" and None for a draw at every question."""
+        if mark_choice not in (None, "random", *ALPHABETS):
+            raise ValueError(f"there is no option mark {mark_choice!r}; known: random, {', '.join(ALPHABETS)}")
+        self.mark = mark_choice or "random"
+
+    def __call__(self, item: Mapping[str, Any]) -> str:
+        """Returns the prompt of a sample."""
+        layout = replace(self.layout, prefix=self.response_prefix)
+        return render(layout, item, marks_of(self.mark, self.rng), likelihood=self.infer_method == "likelihood")
+
+    def process_qa(self, question: str, options: Sequence[str], answer: int | str) -> tuple[str, str]:
+        """Returns a turn of a history: the question with its options, and the answer with its mark."""
+        marks = marks_of(self.mark, self.rng)
+        return with_options(question, options, marks), answered(answer, options, marks, self.response_prefix)
+
+
+class ConvSingleChoiceProcessor(_Processor):
     """The reference's class of this name: a sample's dict in, its prompt out, with the same arguments.
 
     Args:
@@ -228,35 +264,71 @@ class ConvSingleChoiceProcessor:
         response_prefix: str | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        self.layout = Layout(
-            sep_style,
-            sep,
-            sep2 or "",
-            (roles[0], roles[1]),
-            system_msg,
-            first_query_fn or "{}",
-            tuple((turn[0], turn[1]) for turn in init_conv or ()),
-        )
-        self.infer_method = infer_method
-        self.response_prefix = None if infer_method == "likelihood" else response_prefix
-        self.rng = rng or random.Random()
-        self.set_mark(alphabet_choice)
+        names = (roles[0], roles[1])
+        init = tuple((turn[0], turn[1]) for turn in init_conv or ())
+        layout = Layout(sep_style, sep, sep2 or "", names, system_msg, first_query_fn or "{}", init)
+        super().__init__(layout, alphabet_choice, infer_method, response_prefix, rng)
 
-    def set_mark(self, mark_choice: str | None = None) -> None:
-        """Sets the marks: "upper", "lower", "number", or "random" and None for a draw at every question."""
-        if mark_choice not in (None, "random", *ALPHABETS):
-            raise ValueError(f"there is no option mark {mark_choice!r}; known: random, {', '.join(ALPHABETS)}")
-        self.mark = mark_choice or "random"
 
-    def __call__(self, item: Mapping[str, Any]) -> str:
-        """Returns the prompt of a sample."""
-        layout = replace(self.layout, prefix=self.response_prefix)
-        return render(layout, item, marks_of(self.mark, self.rng), likelihood=self.infer_method == "likelihood")
+class SingleChoiceProcessor(_Processor):
+    """The reference's class of this name, which knows neither a system message nor a prefix.
 
-    def process_qa(self, question: str, options: Sequence[str], answer: int | str) -> tuple[str, str]:
-        """Returns a turn of a history: the question with its options, and the answer with its mark."""
-        marks = marks_of(self.mark, self.rng)
-        return with_options(question, options, marks), answered(answer, options, marks, self.response_prefix)
+    Args:
+        sep: What ends a human turn.
+        sep2: What ends an assistant's turn.
+        roles: Names of user and assistant.
+        alphabet_choice: "upper", "lower", "number"; None draws one for every question.
+        infer_method: "generation" or "likelihood".
+        rng: Draws the marks, where they are drawn.
+    """
+
+    def __init__(
+        self,
+        sep: str,
+        sep2: str | None = None,
+        roles: Sequence[str] = ("Question", "Answer"),
+        alphabet_choice: str | None = None,
+        infer_method: str = "generation",
+        rng: random.Random | None = None,
+    ) -> None:
+        layout = Layout("single", sep, sep2 or "", (roles[0], roles[1]))
+        super().__init__(layout, alphabet_choice, infer_method, None, rng)
+
+
+class MMGPTSingleChoiceProcessor(_Processor):
+    """The reference's class of this name, with its fixed preamble.
+
+    Args:
+        sep: What ends a turn.
+        sep2: What ends an assistant's turn where `sep_style` is "two".
+        roles: Names of user and assistant.
+        first_query_fn: Wraps the first human turn.
+        init_conv: Turns before everything, as [role, text].
+        sep_style: "one" or "two".
+        alphabet_choice: "upper", "lower", "number"; None draws one for every question.
+        infer_method: "generation" or "likelihood".
+        response_prefix: What the answer begins with.
+        rng: Draws the marks, where they are drawn.
+    """
+
+    def __init__(
+        self,
+        sep: str,
+        sep2: str | None = None,
+        roles: Sequence[str] = ("Instruction", "Response"),
+        first_query_fn: Callable[[str], str] | None = None,
+        init_conv: Sequence[Sequence[str]] | None = None,
+        sep_style: str = "two",
+        alphabet_choice: str | None = None,
+        infer_method: str = "generation",
+        response_prefix: str | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        second = sep2 or "" if sep_style == "two" else sep
+        names = (roles[0], roles[1])
+        init = tuple((turn[0], turn[1]) for turn in init_conv or ())
+        layout = Layout("mmgpt", sep, second, names, LAYOUTS["mmgpt"].system, first_query_fn or "{}", init)
+        super().__init__(layout, alphabet_choice, infer_method, response_prefix, rng)
 
 
 def answered(answer: int | str, options: Sequence[str], marks: str, prefix: str | None) -> str:

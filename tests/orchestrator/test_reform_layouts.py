@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.reform.layouts import LAYOUTS, ConvSingleChoiceProcessor, Layout, answered, render
+from orchestrator.reform.layouts import (
+    LAYOUTS,
+    ConvSingleChoiceProcessor,
+    Layout,
+    MMGPTSingleChoiceProcessor,
+    SingleChoiceProcessor,
+    answered,
+    render,
+)
 from orchestrator.reform.prompts import ALPHABETS, CONTEXTS, marks_of, with_options
 
 SHARED = Path(os.environ.get("LYNCEUS_SHARED_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
@@ -83,7 +91,7 @@ def test_published_prompts_come_out_of_their_records(file, layout, likelihood, c
             f"Look.\nQuestion: See? Answer: (A) yes\nQuestion: {ASKED} Answer:",
         ),
         (
-            Layout("mmgpt", "#", roles=("I", "R"), system="S", prefix="P"),
+            Layout("mmgpt", "#", "#", roles=("I", "R"), system="S", prefix="P"),
             f"S#Image:\n<image>#I:\nLook. See?#R:\n(A) yes#I:\n{ASKED}#R:\nP",
         ),
     ],
@@ -148,6 +156,21 @@ def test_processor_takes_the_references_arguments():
     bare = ConvSingleChoiceProcessor("\n", sep_style="one", infer_method="likelihood", response_prefix="P")
     assert bare.response_prefix is None
     assert bare({"question": "q", "answer_options": ["a"]}) == "Question: q\nAnswer:"
+
+
+def test_the_other_two_processors():
+    single = SingleChoiceProcessor(" ", "\n", alphabet_choice="number")
+    assert single(ITEM) == "Look.\nQuestion: See? Answer: (A) yes\nQuestion: Which? Options: (1) a; (2) b. Answer:"
+    assert single.process_qa("q", ["x"], 0)[1] == "(1) x"
+    assert single.response_prefix is None
+    owl = MMGPTSingleChoiceProcessor("|", "#", sep_style="two", alphabet_choice="upper", response_prefix="P")
+    assert owl(ITEM) == (
+        "Below is an instruction that describes a task. Write a response that appropriately completes the request.|"
+        f"Image:\n<image>#Instruction:\nLook. See?|Response:\n(A) yes#Instruction:\n{ASKED}|Response:\nP"
+    )
+    assert MMGPTSingleChoiceProcessor("|", sep_style="one")({"question": "q"}).endswith(
+        "<image>|Instruction:\nq|Response:\n"
+    )
 
 
 def test_answers_of_a_history():
