@@ -15,7 +15,6 @@ import numpy as np
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.table import Table
-from scorer.rules.base import RequestError
 
 Corpus = Sequence[tuple[str, Sequence[str]]]
 """Captions, each with its references."""
@@ -143,12 +142,13 @@ def plan(params: Params) -> Plan:
     """Reads the parameters."""
     measure = params.word("measure", "cider", tuple(MEASURES))
     tokenize = params.word("tokenize", "ptb", ("ptb", "raw"))
-    if importlib.util.find_spec("pycocoevalcap") is None:
-        raise RequestError(
-            "needs pycocoevalcap where the scorer runs: pip install 'lynceus[captions]'", "missing_library"
-        )
 
-    def value(captions: Sequence[tuple[str, Sequence[str]]]) -> float:
+    def value(captions: Corpus) -> float:
+        # A figure that says so, and no error: by now every answer is paid for, and can be scored again.
+        if importlib.util.find_spec("pycocoevalcap") is None:
+            raise NotComputed(
+                "not computed: needs pycocoevalcap where the scorer runs, pip install 'lynceus[captions]'; then score again"
+            )
         return MEASURES[measure](tokenized(captions) if tokenize == "ptb" else captions)
 
     def compute(table: Table) -> pb.Figure:
