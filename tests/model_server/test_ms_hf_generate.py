@@ -1,0 +1,271 @@
+"""Generate on tiny checkpoints: limits, stops, seeds, ends, cancellation, memory, and company."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import CallError, call
+
+torch = pytest.importorskip("torch")
+from model_server.hf.sampling import sample, token_bytes  # noqa: E402
+from model_server.metrics import Metrics  # noqa: E402
+
+
+def request(message: model.Message, **config: Any) -> model.GenerateRequest:
+    return model.GenerateRequest(messages=[message], config=model.GenerationConfig(**config))
+
+
+def text(reply: model.GenerateResponse) -> str:
+    return "".join(part.text for part in reply.parts)
+
+
+async def test_limits_defaults_and_usage(served: Any, hf: Any, ask: Any, picture: Any) -> None:
+    async with served(hf("llava", default_max_tokens=9)) as server:
+        reply = await call(server.stub.Generate, request(ask(picture(1), "What?"), max_output_tokens=3), timeout=60)
+        assert reply.finish_reason == model.FINISH_REASON_MAX_TOKENS
+        assert reply.usage.output_tokens == 3
+        assert reply.usage.image_tokens == 4
+        config = reply.effective_config
+        assert (config.max_output_tokens, config.temperature, config.top_p, config.top_k) == (3, 0, 1, 0)
+        for name in ("max_output_tokens", "temperature", "top_p", "top_k"):
+            assert config.HasField(name)
+        reply = await call(server.stub.Generate, request(ask("What?")), timeout=60)
+        assert reply.effective_config.max_output_tokens == 9
+        assert reply.usage.image_tokens == 0
+        for message, most in ((ask("What?"), 510), (ask("yes " * 600), 1), (ask(picture(1), "no " * 600), None)):
+            with pytest.raises(CallError) as caught:
+                await call(
+                    server.stub.Generate,
+                    request(message, **({} if most is None else {"max_output_tokens": most})),
+                    timeout=60,
+                )
+            assert caught.value.code.name == "OUT_OF_RANGE"
+            assert caught.value.metadata["limit"] == "512"
+            assert caught.value.metadata["value"] in str(caught.value)
+
+
+async def test_a_default_never_exceeds_the_context(served: Any, hf: Any, ask: Any) -> None:
+    async with served(hf("text", default_max_tokens=600)) as server:
+        reply = await call(server.stub.Generate, request(ask("What?")), timeout=60)
+        assert reply.usage.input_tokens + reply.effective_config.max_output_tokens == 512
+
+
+async def test_stop_strings(served: Any, hf: Any, ask: Any) -> None:
+    async with served(hf("text")) as server:
+        whole = text(await call(server.stub.Generate, request(ask("What is it?"), max_output_tokens=20), timeout=60))
+        assert len(whole) > 12
+        for stop in (whole[5:7], whole[3:9], whole[-1]):
+            reply = await call(
+                server.stub.Generate, request(ask("What is it?"), max_output_tokens=20, stop=["\x07", stop]), timeout=60
+            )
+            assert text(reply) == whole[: whole.index(stop)]
+            assert reply.finish_reason == model.FINISH_REASON_STOP_STRING
+            assert reply.usage.output_tokens <= 20
+        reply = await call(
+            server.stub.Generate, request(ask("What is it?"), max_output_tokens=20, stop=["\x07"]), timeout=60
+        )
+        assert text(reply) == whole
+
+
+async def test_the_end_of_a_sequence(served: Any, hf: Any, ask: Any) -> None:
+    backend = hf("text")
+    async with served(backend) as server:
+        reply = await call(
+            server.stub.Generate, request(ask("What is it?"), max_output_tokens=12, top_logprobs=1), timeout=60
+        )
+        tokens = [token.token for token in reply.logprobs]
+        last = next(place for place, token in enumerate(tokens) if place and token not in tokens[:place])
+        numbers = {token_bytes(backend._checkpoint.tokenizer, n): n for n in range(440)}
+        backend._ends = frozenset([numbers[tokens[last]]])
+        reply = await call(server.stub.Generate, request(ask("What is it?"), max_output_tokens=12), timeout=60)
+        assert reply.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE
+        assert text(reply) == b"".join(tokens[:last]).decode()
+        assert reply.usage.output_tokens == last
+
+
+async def test_seeds(served: Any, hf: Any, ask: Any) -> None:
+    async with served(hf("text")) as server:
+
+        async def draw(**config: Any) -> tuple[str, int]:
+            sent = request(ask("Say something."), max_output_tokens=8, temperature=1.5, **config)
+            reply = await call(server.stub.Generate, sent, timeout=60)
+            return text(reply), reply.effective_config.seed
+
+        drawn = await asyncio.gather(*[draw(seed=seed) for seed in range(6)])
+        assert len({said for said, _ in drawn}) > 3
+        assert [await draw(seed=seed) for seed in range(6)] == drawn
+        unseeded, seed = await draw()
+        assert (await draw(seed=seed))[0] == unseeded, "the seed that was drawn is told and repeats the output"
+
+
+async def test_logprobs_are_of_the_models_own_distribution(served: Any, hf: Any, ask: Any) -> None:
+    async with served(hf("text")) as server:
+        sent = request(ask("Say."), max_output_tokens=3, top_logprobs=4, temperature=0.3, top_k=2, seed=1)
+        reply = await call(server.stub.Generate, sent, timeout=60)
+        scores = await call(
+            server.stub.Likelihood,
+            model.LikelihoodRequest(messages=[ask("Say.")], continuations=[text(reply)], return_tokens=True),
+            timeout=60,
+        )
+        (score,) = scores.scores
+        assert [t.token for t in score.tokens] == [t.token for t in reply.logprobs]
+        for one, other in zip(score.tokens, reply.logprobs, strict=True):
+            assert one.logprob == pytest.approx(other.logprob, abs=1e-4)
+            assert len(other.alternatives) == 4
+            values = [alternative.logprob for alternative in other.alternatives]
+            assert values == sorted(values, reverse=True)
+
+
+def count_forwards(backend: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Counts the model's forward passes: what a call costs."""
+    forward, sizes = backend._checkpoint.model.forward, []
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        sizes.append(1)
+        return forward(*args, **kwargs)
+
+    counted.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
+    monkeypatch.setattr(backend._checkpoint.model, "forward", counted)
+    return sizes
+
+
+async def test_cancelling_frees_the_model(served: Any, hf: Any, ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = hf("text", max_batch=1)
+    async with served(backend) as server:
+        passes = count_forwards(backend, monkeypatch)
+        long = asyncio.ensure_future(server.stub.Generate(request(ask("x"), max_output_tokens=480)))
+        while not passes:
+            await asyncio.sleep(0.01)
+        long.cancel()
+        short = await call(server.stub.Generate, request(ask("x"), max_output_tokens=1), timeout=60)
+        assert short.usage.output_tokens == 1
+        assert len(passes) < 400, "the cancelled call went on to its end"
+
+
+async def test_a_deadline_ends_the_decoding(served: Any, hf: Any, ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = hf("text", max_batch=1)
+    async with served(backend) as server:
+        passes = count_forwards(backend, monkeypatch)
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, request(ask("x"), max_output_tokens=480), timeout=0.2)
+        assert caught.value.code.name == "DEADLINE_EXCEEDED"
+        reply = await call(server.stub.Generate, request(ask("x"), max_output_tokens=1), timeout=60)
+        assert reply.usage.output_tokens == 1
+        assert len(passes) < 470
+
+
+async def test_out_of_memory_splits_the_batch(served: Any, hf: Any, ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = Metrics()
+    backend = hf("text", metrics=metrics, batch_wait=0.2)
+    async with served(backend) as server:
+        forward = backend._checkpoint.model.forward
+        sizes: list[int] = []
+
+        def small(*args: Any, **kwargs: Any) -> Any:
+            rows = kwargs["input_ids"].shape[0]
+            sizes.append(rows)
+            if rows > 2:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
+            return forward(*args, **kwargs)
+
+        sent = [request(ask(f"What is {n}?"), max_output_tokens=4) for n in range(6)]
+        wanted = [text(await call(server.stub.Generate, each, timeout=60)) for each in sent]
+        small.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
+        monkeypatch.setattr(backend._checkpoint.model, "forward", small)
+        replies = await asyncio.gather(*[call(server.stub.Generate, each, timeout=60) for each in sent])
+        assert [text(reply) for reply in replies] == wanted
+        assert max(sizes) == 6
+        assert metrics.registry.get_sample_value("lynceus_batch_splits_total") >= 2
+
+
+REQUESTS = st.lists(
+    st.tuples(
+        st.sampled_from(["What is it?", "Say yes or no.", "Which option is correct? (A) red (B) blue (C) green"]),
+        st.sampled_from([(), (1,), (2,), (1, 2), (2, 1)]),
+        st.fixed_dictionaries(
+            {"max_output_tokens": st.integers(1, 7)},
+            optional={
+                "temperature": st.sampled_from([0.0, 0.6, 1.4]),
+                "seed": st.integers(0, 3),
+                "top_k": st.sampled_from([1, 5, 50]),
+                "top_p": st.sampled_from([0.3, 0.9]),
+                "stop": st.sampled_from([["e"], ["an", "or"]]),
+            },
+        ),
+    ),
+    min_size=2,
+    max_size=6,
+)
+
+
+@pytest.mark.parametrize("kind", ["llava", "qwen2_5_vl"])
+@pytest.mark.timeout(300)
+def test_company_changes_nothing(kind: str, served: Any, hf: Any, ask: Any, picture: Any) -> None:
+    """Any requests, in any company: text, reason, counts and seeds are those of each alone."""
+    pictures = {seed: picture(seed, (30 + 20 * seed, 40)) for seed in (1, 2)}
+
+    with asyncio.Runner() as runner:
+        together = served(hf(kind, max_batch=8, batch_wait=0.05))
+        alone = served(hf(kind, max_batch=1))
+        many, one = runner.run(together.__aenter__()), runner.run(alone.__aenter__())
+
+        @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(REQUESTS)
+        def check(drawn: list[tuple[str, tuple[int, ...], dict[str, Any]]]) -> None:
+            sent = [
+                request(ask(*[pictures[seed] for seed in seeds], words), **({"seed": 1} | config))
+                for words, seeds, config in drawn
+            ]
+
+            async def run() -> tuple[list[Any], list[Any]]:
+                company = await asyncio.gather(*[call(many.stub.Generate, each, timeout=60) for each in sent])
+                return company, [await call(one.stub.Generate, each, timeout=60) for each in sent]
+
+            for got, wanted in zip(*runner.run(run()), strict=True):
+                assert text(got) == text(wanted)
+                assert got.finish_reason == wanted.finish_reason
+                assert got.usage.output_tokens == wanted.usage.output_tokens
+                assert got.usage.input_tokens == wanted.usage.input_tokens
+
+        try:
+            check()
+        finally:
+            runner.run(together.__aexit__(None, None, None))
+            runner.run(alone.__aexit__(None, None, None))
+
+
+def test_sampling_follows_the_distribution() -> None:
+    logits = torch.tensor([2.0, 1.0, 0.0, -1.0, -30.0])
+    generator = torch.Generator().manual_seed(1)
+
+    def shares(**config: Any) -> list[float]:
+        settings_ = model.GenerationConfig(**config)
+        drawn = [sample(logits, settings_, generator) for _ in range(1500)]
+        return [drawn.count(token) / 1500 for token in range(5)]
+
+    wanted = (logits / 0.7).softmax(-1).tolist()
+    assert shares(temperature=0.7) == pytest.approx(wanted, abs=0.05)
+    assert shares(temperature=1, top_k=2)[2:] == [0, 0, 0]
+    assert shares(temperature=1, top_k=2)[0] == pytest.approx(0.731, abs=0.05)
+    assert shares(temperature=1, top_p=0.6)[1:] == [0, 0, 0, 0]  # 0.64 alone is the nucleus
+    assert shares(temperature=1, top_p=0.7)[2:] == [0, 0, 0]
+    assert shares(temperature=1, top_p=1.0)[3] > 0
+
+
+async def test_bfloat16_is_reported_and_near(served: Any, hf: Any, ask: Any) -> None:
+    request_ = model.LikelihoodRequest(messages=[ask("Which?")], continuations=["A", " yes"])
+    async with served(hf("text", dtype="bfloat16")) as coarse, served(hf("text")) as fine:
+        info = await call(coarse.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=60)
+        assert info.compute_dtype == "bfloat16"
+        one = await call(coarse.stub.Likelihood, request_, timeout=60)
+        other = await call(fine.stub.Likelihood, request_, timeout=60)
+        for a, b in zip(one.scores, other.scores, strict=True):
+            assert a.logprob == pytest.approx(b.logprob, abs=0.5)
+            assert a.logprob != b.logprob

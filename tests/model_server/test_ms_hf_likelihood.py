@@ -1,0 +1,327 @@
+"""Likelihood against logits gathered by hand, the join rule, and a self-check that can fail."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import CallError, InvalidRequest, call
+
+torch = pytest.importorskip("torch")
+from model_server.hf import checkpoint as checkpoints  # noqa: E402
+from model_server.hf import selfcheck  # noqa: E402
+from model_server.hf.families import Family, family_of  # noqa: E402
+from model_server.hf.prompt import Prompt, Prompter  # noqa: E402
+from model_server.hf.scoring import plain  # noqa: E402
+from model_server.hf.settings import Settings  # noqa: E402
+from model_server.hf.shared import Question, Tree, expanded, packed  # noqa: E402
+from model_server.hf.vision import VisionCache  # noqa: E402
+from model_server.metrics import Metrics  # noqa: E402
+
+
+@dataclasses.dataclass
+class Loaded:
+    checkpoint: Any
+    family: Family
+    prompter: Prompter
+
+
+@pytest.fixture(scope="module")
+def loaded(checkpoint_folder: Any) -> Any:
+    @functools.cache
+    def get(kind: str) -> Loaded:
+        checkpoint = checkpoints.load(Settings(model=str(checkpoint_folder(kind))))
+        family = family_of(checkpoint.kind)
+        return Loaded(checkpoint, family, Prompter(checkpoint, family, 10**8))
+
+    return get
+
+
+def by_hand(folder: Path, text: str, data: bytes, continuation: str) -> tuple[float, int, bool]:
+    """The log-probability of a continuation, by `transformers` alone."""
+    import io
+
+    import transformers as tf
+    from PIL import Image
+
+    processor = tf.AutoProcessor.from_pretrained(folder)
+    net = tf.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
+    chat = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": text}]}]
+    prompt = processor.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    image = Image.open(io.BytesIO(data)).convert("RGB")
+    before = processor(text=[prompt], images=[[image]], return_tensors="pt")["input_ids"].shape[1]
+    inputs = processor(text=[prompt + continuation], images=[[image]], return_tensors="pt")
+    with torch.no_grad():
+        logits = net(**inputs).logits[0].float()
+    ids = inputs["input_ids"][0]
+    rows, owned = logits[before - 1 : -1].log_softmax(-1), ids[before:]
+    total = rows.gather(1, owned[:, None]).sum()
+    return float(total), len(owned), bool((rows.argmax(-1) == owned).all())
+
+
+@pytest.mark.parametrize("kind", ["llava", "qwen2_5_vl"])
+async def test_equals_the_logits_gathered_by_hand(
+    kind: str, served: Any, hf: Any, ask: Any, picture: Any, checkpoint_folder: Any
+) -> None:
+    question, data = "Which option is correct? (A) red (B) blue", picture(5)
+    continuations = ["A", " B", "The answer is (C)", "no\n\nyes"]
+    async with served(hf(kind)) as server:
+        request = model.LikelihoodRequest(messages=[ask(data, question)], continuations=continuations)
+        reply = await call(server.stub.Likelihood, request, timeout=60)
+    for text, score in zip(continuations, reply.scores, strict=True):
+        logprob, count, greedy = by_hand(checkpoint_folder(kind), question, data, text)
+        assert score.logprob == pytest.approx(logprob, abs=1e-4)
+        assert (score.token_count, score.is_greedy) == (count, greedy)
+
+
+# A prompt that ends in a letter or a blank, so that continuations do merge into it.
+PIECES = st.sampled_from(["A", " ", "an", "swer", "\n", ".", "it's", "é", "語", "  ", "yes", "1", "the answer", ".\n"])
+TEXTS = st.lists(PIECES, min_size=1, max_size=5).map("".join)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(prompt_end=TEXTS, continuation=TEXTS)
+def test_the_join_rule(loaded: Any, prompt_end: str, continuation: str) -> None:
+    """The continuation owns every token that does not end inside the prompt; nothing is lost or added."""
+    parts: Loaded = loaded("text")
+    tokenizer = parts.checkpoint.tokenizer
+    text = f"<|im_start|>user\nWhat?<|im_end|>\n{prompt_end}"
+    ids = tokenizer(text)["input_ids"]
+    prompt = Prompt({"input_ids": torch.tensor([ids])}, ids, 0, text, ())
+    (joined,) = parts.prompter.join(prompt, [continuation])
+    assert joined.ids == tokenizer(text + continuation)["input_ids"]
+    assert joined.start < len(joined.ids)
+
+    inside = len(text.encode())
+    ends = [_bytes_until(tokenizer, joined.ids, place + 1) for place in range(len(joined.ids))]
+    assert all(end <= inside for end in ends[: joined.start])
+    assert ends[joined.start] > inside
+    assert ends[-1] == len((text + continuation).encode())
+
+
+def _bytes_until(tokenizer: Any, ids: list[int], count: int) -> int:
+    from model_server.hf.sampling import token_bytes
+
+    return sum(len(token_bytes(tokenizer, number)) for number in ids[:count])
+
+
+def test_tokens_that_merge_over_the_boundary(loaded: Any) -> None:
+    """Prompt "...ans" and continuation "wer" are one token together: it belongs to the continuation."""
+    parts: Loaded = loaded("text")
+    tokenizer = parts.checkpoint.tokenizer
+    whole = tokenizer(" answer")["input_ids"]
+    text = "What? ans"
+    ids = tokenizer(text)["input_ids"]
+    prompt = parts.prompter.prepare([model.Message(role=model.ROLE_USER, parts=[model.Part(text="x")])])
+    prompt = dataclasses.replace(
+        prompt,
+        ids=ids,
+        text=text,
+        inputs={"input_ids": torch.tensor([ids]), "attention_mask": torch.ones((1, len(ids)), dtype=torch.long)},
+    )
+    joined = parts.prompter.join(prompt, ["wer", " B", "wers"])
+    assert joined[0].ids[joined[0].start :] == whole[-len(joined[0].ids) + joined[0].start :]
+    assert joined[0].start < len(ids), "the boundary must be crossed for this test to mean anything"
+    assert joined[1].start == len(ids)
+    wanted = plain(parts.checkpoint, parts.family, prompt, joined)
+    got = packed(parts.checkpoint, parts.family, [Question(prompt, joined)])[0]
+    for one, other in zip(wanted, got, strict=True):
+        assert one.ids == other.ids
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+
+
+def test_text_that_marks_an_image_is_refused(loaded: Any, ask: Any) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        loaded("llava").prompter.prepare([ask("what is <image> here?")])
+    assert caught.value.reason == "placeholder_in_text"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=12))
+def test_the_tree_keeps_every_path(tails: list[list[int]]) -> None:
+    tree = Tree()
+    for tail in tails:
+        tree.add(tail, 0)
+    seen = tree.ancestry()
+    for tail, path, owned in zip(tails, tree.paths, tree.owned, strict=True):
+        assert owned == tail
+        assert path[0] == -1
+        assert [tree.ids[node] for node in path[1:]] == tail[:-1]
+        for node in path[1:]:
+            assert [n for n in range(len(tree.ids)) if seen[node, n]] == [n for n in path[1:] if n <= node]
+    prefixes = {tuple(tail[: count + 1]) for tail in tails for count in range(len(tail) - 1)}
+    assert len(tree.ids) == len(prefixes), "what begins alike is stored once"
+
+
+async def test_many_continuations_in_several_passes(
+    served: Any, hf: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    continuations = [f"{word} {number}" for number in range(30) for word in ("yes", "the answer", "A")]
+    request = model.LikelihoodRequest(messages=[ask("Which?")], continuations=continuations)
+    async with served(hf("text")) as server:
+        whole = await call(server.stub.Likelihood, request, timeout=60)
+        monkeypatch.setattr("model_server.hf.shared.MAX_NODES", 20)
+        parts = await call(server.stub.Likelihood, request, timeout=60)
+        request.continuations[:] = reversed(continuations)
+        backwards = await call(server.stub.Likelihood, request, timeout=60)
+    logprobs = [score.logprob for score in whole.scores]
+    assert [score.logprob for score in parts.scores] == pytest.approx(logprobs, abs=1e-4)
+    assert [score.logprob for score in reversed(backwards.scores)] == pytest.approx(logprobs, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["llava", "qwen2_5_vl", "gemma3"])
+def test_the_expanded_way_agrees_too(kind: str, loaded: Any, ask: Any, picture: Any) -> None:
+    parts: Loaded = loaded(kind)
+    prompt = parts.prompter.prepare([ask(picture(3), "What is it?")])
+    joined = parts.prompter.join(prompt, [" yes", "no", "The answer is (B).", "7"])
+    wanted = plain(parts.checkpoint, parts.family, prompt, joined)
+    got = expanded(parts.checkpoint, parts.family, Question(prompt, joined), rows=3)
+    for one, other in zip(wanted, got, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+
+
+class Shifted(Family):
+    """Off by one in its positions, as a family with positions from 1 would be."""
+
+    first_position = 1
+
+    def prefill_positions(self, mask: Any) -> dict[str, Any]:
+        return {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0)}
+
+
+class Leaking(Family):
+    """Continuations see each other."""
+
+    def step(self, model: Any, state: Any, ids: Any, positions: Any, visible: Any) -> Any:
+        causal = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).tril()
+        visible = visible.clone()
+        visible[:, :, state.mask.shape[1] :] = causal
+        return super().step(model, state, ids, positions, visible)
+
+
+class Stale(Family):
+    """Answers from the image of the request before: the kind of mistake a cache makes."""
+
+    kept: Any = None
+
+    def prefill(self, model: Any, inputs: dict[str, Any]) -> Any:
+        if self.kept is None:
+            type(self).kept = torch.flip(inputs["pixel_values"], dims=[-1]) * 0.5
+        return super().prefill(model, inputs | {"pixel_values": self.kept})
+
+
+@pytest.mark.parametrize("broken", [Shifted, Leaking, Stale])
+def test_the_self_check_finds_mistakes(broken: type[Family], loaded: Any) -> None:
+    parts: Loaded = loaded("llava")
+    vision = VisionCache(parts.checkpoint, 0, Metrics())
+    good = selfcheck.check(parts.checkpoint, parts.family, parts.prompter, vision)
+    assert good.method == "packed"
+    assert good.difference < 1e-4 < good.sensitivity
+    verdict = selfcheck.check(parts.checkpoint, broken(), parts.prompter, vision)
+    assert verdict.method != "packed"
+    assert "differs" in verdict.reason
+
+
+def test_a_blind_model_proves_nothing(loaded: Any) -> None:
+    """A model that hardly looks at its image agrees with anything: the fast ways are not taken."""
+    import copy
+
+    parts: Loaded = loaded("llava")
+    checkpoint = dataclasses.replace(parts.checkpoint, model=copy.deepcopy(parts.checkpoint.model))
+    with torch.no_grad():
+        checkpoint.model.model.multi_modal_projector.linear_2.weight.zero_()
+    verdict = selfcheck.check(checkpoint, parts.family, parts.prompter, VisionCache(checkpoint, 0, Metrics()))
+    assert verdict.method == "plain"
+    assert "proves nothing" in verdict.reason
+
+
+async def test_limits_of_likelihood(served: Any, hf: Any, ask: Any, picture: Any) -> None:
+    async with served(hf("llava")) as server:
+        for message, continuation in ((ask(picture(1), "yes " * 600), "A"), (ask("x"), "yes " * 600)):
+            request = model.LikelihoodRequest(messages=[message], continuations=[continuation])
+            with pytest.raises(CallError) as caught:
+                await call(server.stub.Likelihood, request, timeout=60)
+            assert caught.value.code.name == "OUT_OF_RANGE"
+            assert caught.value.metadata["limit"] == "512"
+            assert int(caught.value.metadata["value"]) > 512
+
+
+async def test_vision_features_are_kept_and_counted(served: Any, hf: Any, ask: Any, picture: Any) -> None:
+    metrics = Metrics()
+
+    def count(result: str) -> float:
+        return metrics.registry.get_sample_value("lynceus_image_cache_total", {"result": result}) or 0.0
+
+    async with served(hf("qwen3_vl", metrics=metrics)) as server:
+        misses, hits = count("miss"), count("hit")
+        for question in ("What is it?", "How many?", "Which color?"):
+            message = ask(picture(11), picture(12), question)
+            await call(
+                server.stub.Likelihood,
+                model.LikelihoodRequest(messages=[message], continuations=["A"]),
+                timeout=60,
+            )
+        config = model.GenerationConfig(max_output_tokens=2)
+        await call(server.stub.Generate, model.GenerateRequest(messages=[message], config=config), timeout=60)
+        assert (count("miss") - misses, count("hit") - hits) == (2, 6)
+
+
+def test_the_cache_is_bounded(loaded: Any, ask: Any, picture: Any) -> None:
+    parts: Loaded = loaded("llava")
+    one = 4 * 64 * 4  # tokens, width, bytes
+    vision = VisionCache(parts.checkpoint, 2 * one, Metrics())
+    for seed in range(5):
+        prompt = parts.prompter.prepare([ask(picture(seed), "What?")])
+        with torch.inference_mode():
+            vision.apply([prompt], dict(prompt.inputs))
+        assert vision._bytes == min(seed + 1, 2) * one
+    assert len(vision._kept) == 2
+
+
+def test_revision_is_the_content(checkpoint_folder: Any, tmp_path: Path) -> None:
+    import shutil
+
+    folder = checkpoint_folder("text")
+    copied = shutil.copytree(folder, tmp_path / "copy")
+    files = sorted(copied.glob("*.safetensors"))
+    first = checkpoints.content_hash(files)
+    assert first == checkpoints.content_hash(sorted(folder.glob("*.safetensors")))
+    data = bytearray(files[0].read_bytes())
+    data[-1] ^= 1
+    files[0].write_bytes(bytes(data))
+    assert checkpoints.content_hash(files) != first
+
+
+def test_a_checkpoint_with_missing_weights_is_refused(checkpoint_folder: Any, tmp_path: Path) -> None:
+    import shutil
+
+    from safetensors.torch import load_file, save_file
+
+    from model_server.backend import LoadError
+
+    folder = shutil.copytree(checkpoint_folder("text"), tmp_path / "copy")
+    weights = load_file(folder / "model.safetensors")
+    weights.pop(next(name for name in weights if "layers.1" in name))
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(LoadError, match="would be random"):
+        checkpoints.load(Settings(model=str(folder)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"device": "cuda:7"}, "GPU|cuda"), ({"device": "tpux"}, "unknown"), ({"dtype": "int3"}, "unknown")],
+)
+def test_settings_that_cannot_work(checkpoint_folder: Any, changes: dict[str, str], words: str) -> None:
+    from model_server.backend import LoadError
+
+    if changes.get("device") == "cuda:7" and torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(LoadError, match=words):
+        checkpoints.load(Settings(model=str(checkpoint_folder("text")), **changes))

@@ -1,0 +1,385 @@
+"""The `openai` backend against a real HTTP server that behaves as the vendors and vLLM do."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import CallError, call
+from model_server.backend import LoadError
+from model_server.metrics import Metrics
+
+pytest.importorskip("openai")
+from model_server.openai_api.backend import OpenAIBackend
+from model_server.openai_api.client import Settings, look
+
+Reply = Callable[[dict[str, Any]], Any]
+
+
+class Endpoint:
+    """An OpenAI-compatible server; `replies` are used up first, then `answer` is asked."""
+
+    def __init__(self) -> None:
+        self.seen: list[dict[str, Any]] = []
+        self.keys: list[str] = []
+        self.replies: list[Any] = []
+        self.card: dict[str, Any] = {"id": "m", "object": "model", "created": 0, "owned_by": "someone"}
+        self.answer: Reply = lambda body: completion("fine")
+        self.url = ""
+
+    async def models(self, request: web.Request) -> web.Response:
+        if request.headers.get("authorization") == "Bearer wrong":
+            return error(401, "Incorrect API key provided", "invalid_api_key")
+        return web.json_response({"object": "list", "data": [self.card]})
+
+    async def chat(self, request: web.Request) -> Any:
+        body = await request.json()
+        self.seen.append(body)
+        self.keys.append(request.headers.get("authorization", ""))
+        reply = self.replies.pop(0) if self.replies else self.answer(body)
+        reply = reply(body) if callable(reply) else reply
+        if asyncio.iscoroutine(reply):
+            reply = await reply
+        return reply if isinstance(reply, web.StreamResponse) else web.json_response(reply)
+
+
+def completion(text: str | None, finish: str = "stop", **extra: Any) -> dict[str, Any]:
+    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text}, "logprobs": None}
+    choice |= extra.pop("choice", {})
+    usage = {"prompt_tokens": 11, "completion_tokens": 2, "total_tokens": 13}
+    return {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "m",
+        "choices": [choice],
+        "usage": usage,
+    } | extra
+
+
+def error(status: int, message: str, code: str | None = None, **headers: str) -> web.Response:
+    body = {"error": {"message": message, "type": "t", "param": None, "code": code}}
+    return web.json_response(body, status=status, headers=headers)
+
+
+@pytest.fixture
+async def endpoint(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Endpoint]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sesame")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    made = Endpoint()
+    app = web.Application(client_max_size=2**26)
+    app.router.add_get("/v1/models", made.models)
+    app.router.add_post("/v1/chat/completions", made.chat)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    yield made
+    await runner.cleanup()
+
+
+def backend(endpoint: Endpoint, **kwargs: Any) -> OpenAIBackend:
+    settings = {"model": "m", "base_url": endpoint.url, "retries": 2, "patience": 0.0} | kwargs
+    return OpenAIBackend(Settings(**settings), Metrics())
+
+
+def request(message: model.Message, **config: Any) -> model.GenerateRequest:
+    return model.GenerateRequest(messages=[message], config=model.GenerationConfig(**config))
+
+
+async def test_what_is_sent_and_what_comes_back(endpoint: Endpoint, served: Any, ask: Any, picture: Any) -> None:
+    async with served(backend(endpoint)) as server:
+        one, two = picture(1), picture(2, form="JPEG")
+        sent = model.GenerateRequest(
+            messages=[
+                model.Message(role=model.ROLE_SYSTEM, parts=[model.Part(text="Be brief.")]),
+                ask(one, "And", two, "?"),
+                model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="Two.")]),
+                ask("Why?"),
+            ],
+            config=model.GenerationConfig(max_output_tokens=7, temperature=0.7, top_p=0.9, stop=["\n", "Q:"]),
+        )
+        reply = await call(server.stub.Generate, sent, timeout=10)
+        assert reply.parts[0].text == "fine"
+        assert reply.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE
+        assert (reply.usage.input_tokens, reply.usage.output_tokens) == (11, 2)
+        assert reply.effective_config == sent.config
+        (body,) = endpoint.seen
+        assert endpoint.keys == ["Bearer sesame"]
+        assert body == {
+            "model": "m",
+            "max_tokens": 7,
+            "temperature": 0.7,
+            "top_p": 0.9,
+            "stop": ["\n", "Q:"],
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{b64(one)}"}},
+                        {"type": "text", "text": "And"},
+                        {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{b64(two)}"}},
+                        {"type": "text", "text": "?"},
+                    ],
+                },
+                {"role": "assistant", "content": "Two."},
+                {"role": "user", "content": "Why?"},
+            ],
+        }
+
+
+def b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+@pytest.mark.parametrize(
+    ("reply", "text", "reason"),
+    [
+        (completion("cut", "length"), "cut", model.FINISH_REASON_MAX_TOKENS),
+        (completion(None, "content_filter"), "", model.FINISH_REASON_CONTENT_FILTER),
+        (completion("a", choice={"stop_reason": "\n"}), "a", model.FINISH_REASON_STOP_STRING),
+        (completion("a", choice={"stop_reason": 151645}), "a", model.FINISH_REASON_END_OF_SEQUENCE),
+        (
+            completion(None, choice={"message": {"role": "assistant", "content": None, "refusal": "I cannot."}}),
+            "I cannot.",
+            model.FINISH_REASON_CONTENT_FILTER,
+        ),
+    ],
+)
+async def test_finish_reasons(reply: Any, text: str, reason: Any, endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.replies = [reply]
+    async with served(backend(endpoint)) as server:
+        got = await call(server.stub.Generate, request(ask("x")), timeout=10)
+        assert "".join(part.text for part in got.parts) == text
+        assert got.finish_reason == reason
+
+
+LONG = "This model's maximum context length is 8192 tokens. However, you requested 9001 tokens."
+ERRORS = [
+    (error, (401, "Incorrect API key provided", "invalid_api_key"), "UNAUTHENTICATED", "endpoint_key", 1),
+    (error, (403, "No access to model", None), "UNAUTHENTICATED", "endpoint_key", 1),
+    (error, (429, "Rate limit reached", "rate_limit_exceeded"), "RESOURCE_EXHAUSTED", "endpoint_busy", 3),
+    (error, (429, "You exceeded your current quota", "insufficient_quota"), "UNAUTHENTICATED", "quota_exhausted", 3),
+    (error, (500, "The server had an error", None), "UNAVAILABLE", "endpoint_failed", 3),
+    (error, (503, "Loading", None), "UNAVAILABLE", "endpoint_failed", 3),
+    (error, (400, LONG, "context_length_exceeded"), "OUT_OF_RANGE", "context_exceeded", 1),
+    (error, (400, LONG, None), "OUT_OF_RANGE", "context_exceeded", 1),
+    (error, (400, "Your request was rejected by our safety system", None), "PERMISSION_DENIED", "content_policy", 1),
+    (error, (400, "no", "content_policy_violation"), "PERMISSION_DENIED", "content_policy", 1),
+    (error, (400, "Invalid image data", "invalid_image"), "INVALID_ARGUMENT", "endpoint_refused", 1),
+    (error, (413, "Too large", None), "INVALID_ARGUMENT", "request_too_large", 1),
+    (error, (404, "The model does not exist", "model_not_found"), "UNIMPLEMENTED", "endpoint_not_found", 1),
+]
+
+
+@pytest.mark.parametrize(("make", "args", "code", "reason", "calls"), ERRORS)
+async def test_errors(
+    make: Any, args: Any, code: str, reason: str, calls: int, endpoint: Endpoint, served: Any, ask: Any
+) -> None:
+    endpoint.answer = lambda body: make(*args, **{"Retry-After": "0.01"})
+    async with served(backend(endpoint)) as server:
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, request(ask("x")), timeout=20)
+        assert (caught.value.code.name, caught.value.reason) == (code, reason)
+        assert len(endpoint.seen) == calls
+        if reason == "context_exceeded":
+            assert caught.value.metadata == {"limit": "8192", "value": "9001"}
+
+
+async def test_retries_honour_retry_after(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.replies = [error(429, "slow down", **{"Retry-After": "0.3"}), error(502, "bad gateway")]
+    loop = asyncio.get_running_loop()
+    times: list[float] = []
+    endpoint.answer = lambda body: (times.append(loop.time()), completion("at last"))[1]
+    first = loop.time()
+    async with served(backend(endpoint)) as server:
+        reply = await call(server.stub.Generate, request(ask("x")), timeout=20)
+        assert reply.parts[0].text == "at last"
+        assert len(endpoint.seen) == 3
+        assert times[0] - first >= 0.3  # never sooner than it was told
+
+
+@pytest.mark.parametrize("body", ["not json", '{"choices": []}', '{"id": 1}', "null"])
+async def test_replies_that_are_none(body: str, endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.answer = lambda _: web.Response(text=body, content_type="application/json")
+    async with served(backend(endpoint, retries=0)) as server:
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, request(ask("x")), timeout=10)
+        assert caught.value.code.name == "INTERNAL"
+
+
+async def test_deadlines(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    async def hang(body: dict[str, Any]) -> Any:
+        await asyncio.sleep(1)
+
+    endpoint.answer = hang
+    async with served(backend(endpoint, timeout=0.2, retries=0)) as server:
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, request(ask("x")), timeout=4)
+        assert caught.value.code.name == "DEADLINE_EXCEEDED"
+
+
+async def test_the_newer_name_of_the_output_limit(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    def picky(body: dict[str, Any]) -> Any:
+        if "max_tokens" in body:
+            return error(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
+        return completion("ok")
+
+    endpoint.answer = picky
+    async with served(backend(endpoint)) as server:
+        for _ in range(2):
+            await call(server.stub.Generate, request(ask("x"), max_output_tokens=5), timeout=10)
+        assert [sorted(b for b in body if b.startswith("max_")) for body in endpoint.seen] == [
+            ["max_tokens"],
+            ["max_completion_tokens"],
+            ["max_completion_tokens"],
+        ]
+        assert endpoint.seen[-1]["max_completion_tokens"] == 5
+
+
+async def test_what_an_unknown_endpoint_may_ignore_is_refused(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    async with served(backend(endpoint)) as server:
+        for config in ({"top_k": 5}, {"seed": 1, "temperature": 1.0}, {"top_logprobs": 2}):
+            with pytest.raises(CallError) as caught:
+                await call(server.stub.Generate, request(ask("x"), **config), timeout=10)
+            assert caught.value.code.name == "UNIMPLEMENTED"
+        assert not endpoint.seen
+
+
+async def test_logprobs_of_an_engine_that_is_known(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.card |= {"owned_by": "vllm", "max_model_len": 4096}
+    top = [{"token": "A", "bytes": [65], "logprob": -0.5}, {"token": "B", "bytes": None, "logprob": -1.5}]
+    endpoint.answer = lambda body: completion(
+        "A", choice={"logprobs": {"content": [{**top[0], "top_logprobs": top}], "refusal": None}}
+    )
+    async with served(backend(endpoint)) as server:
+        info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=10)
+        assert info.max_context_tokens == 4096
+        assert info.properties["endpoint"] == "vllm"
+        reply = await call(
+            server.stub.Generate, request(ask("x"), top_logprobs=2, top_k=5, seed=3, temperature=1), timeout=10
+        )
+        (body,) = endpoint.seen
+        assert (body["logprobs"], body["top_logprobs"], body["top_k"], body["seed"]) == (True, 2, 5, 3)
+        (token,) = reply.logprobs
+        assert (token.token, token.logprob) == (b"A", -0.5)
+        assert [(t.token, t.logprob) for t in token.alternatives] == [(b"A", -0.5), (b"B", -1.5)]
+
+
+VOCABULARY = ["<s>", "Q", "?", " ", "A", "ns", "wer", "swer", "answer", "B", " A", " B", "Answer"]
+
+
+class Vllm:
+    """Scores prompts as vLLM's prompt_logprobs does, over a greedy longest-match vocabulary."""
+
+    def tokens(self, text: str) -> list[int]:
+        found = [0]
+        while text:
+            piece = max((p for p in VOCABULARY[1:] if text.startswith(p)), key=len)
+            found.append(VOCABULARY.index(piece))
+            text = text[len(piece) :]
+        return found
+
+    def __call__(self, body: dict[str, Any]) -> Any:
+        assert body["prompt_logprobs"] == 0
+        assert body["max_tokens"] == 1
+        last = body["messages"][-1]
+        assert (last["role"] == "assistant") == body.get("continue_final_message", False)
+        assert body["add_generation_prompt"] != body.get("continue_final_message", False)
+        prompt = "".join(m["content"] for m in body["messages"])
+        ids = self.tokens(prompt)
+        places: list[Any] = [None]
+        for number in ids[1:]:
+            fact = {"logprob": -0.25 * number, "rank": 1 if number % 2 else 2, "decoded_token": VOCABULARY[number]}
+            places.append({str(number): fact})
+        return completion("x", prompt_logprobs=places)
+
+
+async def test_likelihood_by_prompt_logprobs(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.card["owned_by"] = "vllm"
+    endpoint.answer = Vllm()
+    async with served(backend(endpoint)) as server:
+        reply = await call(
+            server.stub.Likelihood,
+            model.LikelihoodRequest(messages=[ask("Q? A")], continuations=[" A", "B A", "nswer"], return_tokens=True),
+            timeout=10,
+        )
+        tokens = [[token.token.decode() for token in score.tokens] for score in reply.scores]
+        # "Q? A" + "nswer" tokenizes as "Q", "?", " A", "ns", "wer": nothing merges over the end.
+        assert tokens == [[" A"], ["B", " A"], ["ns", "wer"]]
+        assert [score.logprob for score in reply.scores] == [-0.25 * 10, -0.25 * 19, -0.25 * 11]
+        assert [score.is_greedy for score in reply.scores] == [False, False, False]
+        joined = await call(
+            server.stub.Likelihood,
+            model.LikelihoodRequest(messages=[ask("Q?Ans")], continuations=["wer"], return_tokens=True),
+            timeout=10,
+        )
+        # "Ans" + "wer" is the one token "Answer", which does not end inside the prompt.
+        assert [t.token.decode() for t in joined.scores[0].tokens] == ["Answer"]
+        assert joined.scores[0].logprob == -0.25 * 12
+
+
+async def test_a_template_that_changes_the_continuation_is_found(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.card["owned_by"] = "vllm"
+    engine = Vllm()
+
+    def strips(body: dict[str, Any]) -> Any:
+        body["messages"][-1]["content"] = body["messages"][-1]["content"].strip()
+        return engine(body)
+
+    endpoint.answer = strips
+    async with served(backend(endpoint)) as server:
+        with pytest.raises(CallError) as caught:
+            await call(
+                server.stub.Likelihood,
+                model.LikelihoodRequest(messages=[ask("Q?")], continuations=[" A"]),
+                timeout=10,
+            )
+        assert caught.value.reason == "continuation_changed"
+
+
+async def test_likelihood_is_not_claimed_elsewhere(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    async with served(backend(endpoint)) as server:
+        with pytest.raises(CallError) as caught:
+            await call(
+                server.stub.Likelihood, model.LikelihoodRequest(messages=[ask("x")], continuations=["A"]), timeout=10
+            )
+        assert caught.value.code.name == "UNIMPLEMENTED"
+
+
+async def test_bad_images_are_found_here(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    async with served(backend(endpoint)) as server:
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, request(ask(b"junk", "x")), timeout=10)
+        assert (caught.value.code.name, caught.value.reason) == ("INVALID_ARGUMENT", "bad_image")
+        assert not endpoint.seen
+
+
+async def test_loading_mistakes(endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(**kwargs: Any) -> None:
+        look(Settings(**({"model": "m", "base_url": endpoint.url, "patience": 0.0} | kwargs)))
+
+    key = tmp_path / "key"
+    for text, kwargs, words in (
+        ("wrong", {"key_file": key}, "refuses the key"),
+        ("  ", {"key_file": key}, "empty"),
+        ("x", {"model": "other"}, "does not serve 'other'; it has m"),
+        ("x", {"base_url": "http://127.0.0.1:1/v1"}, "cannot reach"),
+    ):
+        key.write_text(text)
+        with pytest.raises(LoadError, match=words) as caught:
+            await asyncio.to_thread(load, **kwargs)
+        assert "\n" not in str(caught.value)
+        assert "wrong" not in str(caught.value), "a key is never told"
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(LoadError, match="no key"):
+        await asyncio.to_thread(load, base_url=None)
