@@ -147,7 +147,7 @@ def plan(params: Params) -> Plan:
         # A figure that says so, and no error: by now every answer is paid for, and can be scored again.
         if importlib.util.find_spec("pycocoevalcap") is None:
             raise NotComputed(
-                "not computed: needs pycocoevalcap where the scorer runs, pip install 'lynceus[captions]'; then score again"
+                "not computed: needs pycocoevalcap where the scorer runs, pip install 'lynceus[captions]'"
             )
         return MEASURES[measure](tokenized(captions) if tokenize == "ptb" else captions)
 
