@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -116,17 +117,13 @@ async def _drive(
     stub = scorer_pb2_grpc.ScorerServiceStub(channel)
     await _send(stub, known, 100, batch)  # what is imported at first use is not part of the load
     memory: list[float] = []
-    peak = 0.0
 
     def sample() -> float:
-        nonlocal peak
-        rss = server.memory_info().rss / 2**20
-        peak = max(peak, rss)
-        return rss
+        return float(server.memory_info().rss) / 2**20
 
     memory.append(sample())
     cpu, start = server.cpu_times(), time.perf_counter()
-    await _send(stub, make, items, batch, lambda number: sample() if number % 8192 < batch else None, memory, sample)
+    await _send(stub, make, items, batch, memory, sample)
     seconds = time.perf_counter() - start
     spent = server.cpu_times()
     return Row(
@@ -135,8 +132,13 @@ async def _drive(
         round(seconds, 2),
         round(items / seconds),
         round(spent.user + spent.system - cpu.user - cpu.system, 2),
-        *(round(value, 1) for value in (memory[0], memory[1], memory[2], peak)),
+        *(round(value, 1) for value in (*memory, _peak(server))),
     )
+
+
+def _peak(server: psutil.Process) -> float:
+    status = Path(f"/proc/{server.pid}/status").read_text()
+    return float(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) / 1024
 
 
 async def _send(
@@ -144,13 +146,11 @@ async def _send(
     make: Callable[[int], pb.ScoreRequest],
     items: int,
     batch: int,
-    watch: Callable[[int], object] = lambda _: None,
     memory: list[float] | None = None,
     sample: Callable[[], float] = float,
 ) -> None:
     async def messages() -> AsyncIterator[pb.ScorerServiceScoreRequest]:
         for start in range(0, items, batch):
-            watch(start)
             if memory is not None and len(memory) == 1 and start >= items // 2:
                 memory.append(sample())
             numbers = range(start, min(start + batch, items))

@@ -20,7 +20,7 @@ from scorer.metrics.table import CODES, Ints, Table
 from scorer.rules.base import RequestError
 from scorer.rules.registry import Registry
 
-_REPEAT = re.compile(r"#(\d+)(?=(?::[^:]*)?$)")
+_REPEAT = re.compile(r"#(\d{1,9})(?=(?::[^:]*)?$)")
 _SCORED = CODES[Outcome.SCORED]
 
 Words = str | tuple[str, ...]
@@ -35,7 +35,7 @@ _COLUMNS: dict[str, Column] = {
 
 
 class Summarizer:
-    """Keeps about 70 bytes an item: a hash of its key, numbers, and codes of interned words.
+    """Keeps about 60 bytes an item: a hash of its key, numbers, and codes of interned words.
 
     Args:
         specs: The figures wanted, in the order in which they are reported.
@@ -55,15 +55,15 @@ class Summarizer:
         self._keys = bytearray()
         self._groups = bytearray()
         self._samples = bytearray()
-        self._repeats = array("q")
+        self._repeats = array("i")
         self._outcomes = bytearray()
         self._scores = array("d")
         self._parts = {part: array("d") for wanted in self._wanted for part in wanted.plan.parts}
         self._combinations: dict[Words, int] = {}
-        self._combination = array("q")
+        self._combination = array("i")
         columns = {column for wanted in self._wanted for column in wanted.plan.columns}
         self._interned: dict[str, dict[Words, int]] = {column: {} for column in sorted(columns)}
-        self._codes = {column: array("q") for column in self._interned}
+        self._codes = {column: array("i") for column in self._interned}
 
     def add(self, request: pb.ScoreRequest, verdict: pb.Verdict) -> None:
         """Counts one item. Of several with one key the first counts.
