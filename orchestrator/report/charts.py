@@ -9,6 +9,7 @@ light and dark.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,7 @@ Spec = dict[str, Any]
 
 # Colours that stand for variables of the style sheet; see `draw`.
 INK, MUTED, LINE, ACCENT, SECOND, PAPER = "#010101", "#020202", "#030303", "#040404", "#050505", "#060606"
-SERIES = ("#040404", "#050505", "#070707", "#080808", "#090909", "#0a0a0a")
+SERIES = ("#040404", "#050505", "#070707", "#080808", "#090909", "#0a0a0a", "#010101")
 _VARIABLES = {
     INK: "--ink", MUTED: "--muted", LINE: "--line", ACCENT: "--accent", SECOND: "--second", PAPER: "--card",
     "#070707": "--third", "#080808": "--fourth", "#090909": "--fifth", "#0a0a0a": "--sixth",
@@ -102,7 +103,7 @@ def by_label(rows: Sequence[Figure], overall: Figure | None, where: Mapping[str,
         f"{rows[0].name} by {label}",
         note + ("The dashed line is the overall figure." if line is not None else ""),
         dot_plot(dots, line),
-        rows[0].name,
+        _topic(rows[0].name),
     )
 
 
@@ -162,14 +163,49 @@ def crossed(rows: Sequence[Figure], where: Mapping[str, str]) -> Chart:
     # The label of fewer values goes across, where names need room.
     sizes = {label: len({row.labels[label] for row in rows}) for label in rows[0].labels}
     across, down = sorted(sizes, key=lambda label: (sizes[label], label))
-    values = [percent(row, row.value) or 0.0 for row in rows]
+    cells = [
+        (row.labels[down], row.labels[across], row, samples_link(row.task, {**where, **row.labels})) for row in rows
+    ]
+    note = "Darker is higher; follow a cell to its samples."
+    return Chart(f"{rows[0].name}: {down} × {across}", note, heat_map(cells), _topic(rows[0].name))
+
+
+_STEP = re.compile(r"step (?P<step>[^:]+): (?P<what>.+)")
+
+
+def _topic(name: str) -> str:
+    found = _STEP.fullmatch(name)
+    return f"Step {found['step']}" if found else name
+
+
+def grid(totals: Sequence[Figure]) -> list[Chart]:
+    """Figures that are named `step 2: number`, as VOILA's are: what is looked at x step, one heat map a task."""
+    cells: dict[str, list[tuple[str, str, Figure, str]]] = {}
+    for figure in totals:
+        if found := _STEP.fullmatch(figure.name):
+            link = samples_link(figure.task, {"step": found["step"]})
+            cells.setdefault(figure.task, []).append((found["what"], f"step {found['step']}", figure, link))
+    note = "Darker is higher; follow a cell to the samples of its step."
+    return [
+        Chart(f"{task}: property × step", note, heat_map(found), "All steps")
+        for task, found in cells.items()
+        if len({step for _, step, _, _ in found}) > 1
+    ]
+
+
+def heat_map(cells: Sequence[tuple[str, str, Figure, str]]) -> Markup:
+    """Draws figures as cells.
+
+    Args:
+        cells: Row, column, figure and link of each.
+    """
+    values = [percent(figure, figure.value) or 0.0 for _, _, figure, _ in cells]
     data = [
         {
-            "down": row.labels[down], "across": row.labels[across], "value": percent(row, row.value),
-            "text": row.text(row.value), "n": f"n={row.denominator:,}",
-            "href": samples_link(row.task, {**where, **row.labels}),
+            "down": down, "across": across, "value": percent(figure, figure.value), "text": figure.text(figure.value),
+            "n": f"n={figure.denominator:,}", "href": href,
         }
-        for row in rows
+        for down, across, figure, href in cells
     ]  # fmt: skip
     place: Spec = {
         "y": {"field": "down", "type": "nominal", "sort": None, "title": None},
@@ -178,36 +214,23 @@ def crossed(rows: Sequence[Figure], where: Mapping[str, str]) -> Chart:
             "axis": {"orient": "top", "labelAngle": 0, "labelLimit": 110},
         },
     }  # fmt: skip
-    top = max(values, default=1.0) or 1.0
+    shade: Spec = {"domain": [min(0.0, *values, 0.0), max(*values, 0.0) or 1.0], "range": [0.04, 0.62]}
+    opacity: Spec = {"field": "value", "type": "quantitative", "legend": None, "scale": shade}
     layers: list[Spec] = [
         {
             "mark": {"type": "rect", "color": ACCENT, "cornerRadius": 3},
-            "encoding": {
-                **place,
-                "fillOpacity": {
-                    "field": "value", "type": "quantitative", "legend": None,
-                    "scale": {"domain": [min(0.0, *values), top], "range": [0.04, 0.62]},
-                },
-                "href": {"field": "href"},
-            },
+            "encoding": {**place, "fillOpacity": opacity, "href": {"field": "href"}},
         },
         {"mark": {"type": "text", "dy": -5, "fontWeight": 600}, "encoding": {**place, "text": {"field": "text"}}},
         {
             "mark": {"type": "text", "dy": 8, "fontSize": 9, "color": MUTED, "fill": MUTED},
             "encoding": {**place, "text": {"field": "n"}},
         },
-    ]  # fmt: skip
-    columns = len({d["across"] for d in data})
-    spec = {
-        "data": {"values": data}, "width": {"step": max(64, min(104, 520 // columns))}, "height": {"step": 36},
-        "layer": layers, "config": {**_CONFIG, "scale": {"rectBandPaddingInner": 0.06}},
-    }  # fmt: skip
-    return Chart(
-        f"{rows[0].name}: {down} × {across}",
-        "Darker is higher; follow a cell to its samples.",
-        draw(spec),
-        rows[0].name,
-    )
+    ]
+    columns = len({across for _, across, _, _ in cells})
+    config = {**_CONFIG, "scale": {"rectBandPaddingInner": 0.06}}
+    width = {"step": max(64, min(104, 520 // columns))}
+    return draw({"data": {"values": data}, "width": width, "height": {"step": 36}, "layer": layers, "config": config})
 
 
 def axis_scale(tops: Sequence[float], figure: Figure) -> Spec:

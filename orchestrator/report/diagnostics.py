@@ -42,15 +42,21 @@ class Diagnostics:
         if probability is not None and item.score is not None:
             self._confidence.append((float(probability), item.score))
 
+    def overview(self, totals: Sequence[Figure]) -> list[Chart]:
+        """Draws the tasks of a run among each other, where there are several.
+
+        Args:
+            totals: The overall figures of the run.
+        """
+        return plots.dimensions(totals, self._dimensions) + plots.instability(totals, self._dimensions)
+
     def charts(self, totals: Sequence[Figure]) -> list[Chart]:
-        """Draws whatever there is something to draw of.
+        """Draws how the run went: what was chosen, how sure the model was, how fast it answered.
 
         Args:
             totals: The overall figures of the run.
         """
         found: list[Chart] = []
-        found += plots.dimensions(totals, self._dimensions)
-        found += plots.instability(totals)
         biases = [figure for figure in totals if figure.metric == "choice_bias" and figure.details.get("chosen")]
         found += [plots.choice_bias(figure) for figure in biases][:_MOST_BIAS_CHARTS]
         covered = {figure.task for figure in biases}

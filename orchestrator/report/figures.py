@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.report.run import OUTCOMES
+from orchestrator.report.run import OUTCOMES, natural
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +112,15 @@ def overall(found: Iterable[Figure]) -> list[Figure]:
 
 
 def slices(found: Iterable[Figure]) -> dict[tuple[str, str, tuple[str, ...]], list[Figure]]:
-    """Returns the sliced figures by task, name and the labels that they are sliced by."""
+    """Returns the sliced figures by task, name and the labels that they are sliced by, 9 before 17."""
     tables: dict[tuple[str, str, tuple[str, ...]], list[Figure]] = {}
     for figure in found:
         if figure.labels:
             tables.setdefault((figure.task, figure.name, tuple(figure.labels)), []).append(figure)
-    return tables
+    return {
+        key: sorted(rows, key=lambda row: [natural(value) for value in row.labels.values()])
+        for key, rows in tables.items()
+    }
 
 
 def counts(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from orchestrator.report.charts import Chart, by_label, by_task, crossed
+from orchestrator.report.charts import Chart, by_label, by_task, crossed, grid
 from orchestrator.report.figures import Figure, accounting, counts, figures, overall, slices
 from orchestrator.report.published import tables
 from orchestrator.report.run import OUTCOMES, Run
@@ -102,7 +102,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         problems=_problems(packed),
         model=_model(run),
         asked=_asked(run, packed.rules),
-        topics=_topics(_charts(run, found) + packed.diagnostics.charts(found)),
+        topics=_topics(packed.diagnostics.overview(found) + _charts(run, found) + packed.diagnostics.charts(found)),
         published=tables(list(run.tasks), found) if published else [],
         blind={(f.task, f.name): f for f in overall(figures(blind.tasks))} if blind else {},
         packed=packed,
@@ -173,9 +173,13 @@ def _asked(run: Run, used: Iterable[str]) -> list[tuple[str, str]]:
 
 def _words(value: Any) -> str:
     if isinstance(value, Mapping):
+        # What is the same for every task is said once.
+        if len(value) > 2 and all(inner == next(iter(value.values())) for inner in value.values()):
+            return f"all {len(value)}: {_words(next(iter(value.values())))}"
         return ", ".join(
             f"{name}: {_words(inner)}" if isinstance(inner, Mapping) else f"{name} {_words(inner)}"
             for name, inner in value.items()
+            if inner not in (None, "")
         )
     if isinstance(value, list | tuple):
         return ", ".join(map(_words, value))
@@ -189,6 +193,7 @@ def _charts(run: Run, found: list[Figure]) -> list[Chart]:
     by_name: dict[str, list[Figure]] = {}
     for figure in totals.values():
         by_name.setdefault(figure.name, []).append(figure)
+    charts += grid(list(totals.values()))
     charts += [by_task(name, rows) for name, rows in by_name.items() if 2 < len(rows) <= _MOST_TASKS]
     for (task, name, labels), rows in slices(found).items():
         if len(labels) == 1 and 1 < len(rows) <= _MOST_ROWS:

@@ -16,6 +16,7 @@ Calls = Mapping[str, Sequence[tuple[float, float]]]
 _MOST_OPTIONS = 10
 _BINS = 10
 _TIME_BINS = 40
+_MOST_NAMED = 15
 
 
 def choice_bias(figure: Figure) -> Chart:
@@ -196,8 +197,13 @@ def throughput(calls: Calls) -> Chart:
     )
 
 
-def instability(totals: Sequence[Figure]) -> list[Chart]:
-    """Accuracy against instability, one dot a task: the figures of ReForm-Eval's repeated questions."""
+def instability(totals: Sequence[Figure], dimensions: Mapping[str, str]) -> list[Chart]:
+    """Accuracy against instability, one dot a task: the figures of ReForm-Eval's repeated questions.
+
+    Args:
+        totals: The overall figures of a run.
+        dimensions: The dimension of each task, as far as tasks have one.
+    """
     known = [figure for figure in totals if figure.value is not None]
     unstable = {figure.task: figure for figure in known if "instability" in figure.name.lower()}
     accurate: dict[str, Figure] = {}
@@ -207,26 +213,31 @@ def instability(totals: Sequence[Figure]) -> list[Chart]:
     tasks = [task for task in unstable if task in accurate]
     if len(tasks) < 3:
         return []
-    data = [{"task": task, "x": 100 * (accurate[task].value or 0), "y": unstable[task].value} for task in tasks]
+    data = [
+        {
+            "task": task,
+            "dimension": dimensions.get(task, "–"),
+            "x": 100 * (accurate[task].value or 0),
+            "y": unstable[task].value,
+        }
+        for task in tasks
+    ]
     place: Spec = {
         "x": {"field": "x", "type": "quantitative", "title": "accuracy", "scale": {"domain": [0, 100]}},
         "y": {"field": "y", "type": "quantitative", "title": "instability"},
     }
+    colour: Spec = {"field": "dimension", "type": "nominal", "scale": {"range": list(SERIES)}, "title": None}
+    colour["legend"] = {"orient": "right"} if dimensions else None
     layers: list[Spec] = [
-        {"mark": {"type": "circle", "color": ACCENT, "size": 60, "opacity": 0.8}, "encoding": place},
-        {
-            "mark": {"type": "text", "align": "left", "dx": 7, "fontSize": 9, "fill": MUTED},
-            "encoding": {**place, "text": {"field": "task"}},
-        },
+        {"mark": {"type": "circle", "size": 60, "opacity": 0.8}, "encoding": {**place, "color": colour}},
     ]
-    spec = {"data": {"values": data}, "width": 420, "height": 280, "layer": layers}
-    return [
-        Chart(
-            "Accuracy and instability",
-            "Instability is the spread of answers over repeats: 0 is always the same.",
-            draw(spec),
-        )
-    ]
+    # Names of more tasks than these would cover each other.
+    if len(tasks) <= _MOST_NAMED:
+        text: Spec = {"type": "text", "align": "left", "dx": 7, "fontSize": 9, "fill": MUTED}
+        layers.append({"mark": text, "encoding": {**place, "text": {"field": "task"}}})
+    spec = {"data": {"values": data}, "width": 380, "height": 260, "layer": layers}
+    note = "One dot a task. Instability is the spread of answers over repeats: 0 is always the same."
+    return [Chart("Accuracy and instability", note, draw(spec))]
 
 
 def dimensions(totals: Sequence[Figure], dimensions: Mapping[str, str]) -> list[Chart]:

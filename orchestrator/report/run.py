@@ -225,6 +225,6 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 _DIGITS = re.compile(r"(\d+)")
 
 
-def natural(key: str) -> list[tuple[int, str]]:
-    """Returns a sort key under which marvel/9 stands before marvel/17."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(key) if part]
+def natural(key: str) -> list[tuple[int, int, str]]:
+    """Returns a sort key under which marvel/9 stands before marvel/17, and digits before letters."""
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in _DIGITS.split(key) if part]

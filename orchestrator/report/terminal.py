@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich import box
@@ -14,6 +14,9 @@ from orchestrator.report.figures import Figure, accounting, counts, figures, ove
 from orchestrator.report.run import open_run
 
 _MOST_VALUES = 24
+_MOST_TASKS = 3
+_STACKED = 60
+"""Below this width a task stands above its figure rather than beside it."""
 
 NARROW = 76
 """Below this width the table keeps the value, its interval and what it was divided by."""
@@ -32,39 +35,61 @@ def print_results(run: Path, console: Console) -> None:
         console.print(f"{opened.name}: no results yet")
         return
     found = list(figures(opened.tasks))
-    tables = slices(found)
-    for task, result in opened.tasks.items():
+    if len(opened.tasks) > _MOST_TASKS:
         console.print()
-        console.print(Text.assemble((task, "bold"), ("  " + opened.model_name, "dim")))
-        mine = [figure for figure in overall(found) if figure.task == task]
-        console.print(_table(mine, console.width < NARROW))
-        if console.width >= NARROW:
-            for label, rows in _by_label(task, tables).items():
-                if len(rows) <= _MOST_VALUES:
-                    console.print(_slices(label, rows, console.width))
-                    console.print()
-        console.print(_accounting(counts({task: result})))
+        console.print(Text(opened.model_name, "bold"))
+        console.print(_table(overall(found), console.width, tasks=True))
+    else:
+        tables = slices(found)
+        for task in opened.tasks:
+            console.print()
+            console.print(Text.assemble((task, "bold"), ("  " + opened.model_name, "dim")))
+            console.print(_table([figure for figure in overall(found) if figure.task == task], console.width))
+            if console.width >= NARROW:
+                for label, rows in _by_label(task, tables).items():
+                    if len(rows) <= _MOST_VALUES:
+                        console.print(_slices(label, rows, console.width))
+                        console.print()
+            if len(opened.tasks) > 1:
+                console.print(_accounting(counts({task: opened.tasks[task]})))
+    if len(opened.tasks) > 1:
+        console.print(Text.assemble(("all tasks  ", "dim"), _accounting(counts(opened.tasks))))
+    else:
+        console.print(_accounting(counts(opened.tasks)))
     console.print()
 
 
-def _table(rows: list[Figure], narrow: bool) -> Table:
+def _table(rows: Sequence[Figure], width: int, *, tasks: bool = False) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", expand=False)
-    table.add_column("figure", overflow="fold")
+    names = [row.name for row in rows]
+    wide = width >= NARROW
+    stacked = tasks and width < _STACKED
+    if tasks and not stacked:
+        longest = max((len(row.task) for row in rows), default=0)
+        table.add_column("task", overflow="fold", min_width=min(24, longest, max(8, width - 56)))
+    # The name folds before a number is cut: value, interval and denominator need about 32 columns.
+    table.add_column("figure", overflow="fold", min_width=min(24, max(map(len, names), default=0), max(6, width - 66)))
     table.add_column("over planned", justify="right", no_wrap=True)
     table.add_column("n", justify="right", no_wrap=True)
-    if not narrow:
+    if wide:
         table.add_column("over answered", justify="right", no_wrap=True)
         table.add_column("n", justify="right", no_wrap=True)
-        table.add_column("", style="dim", no_wrap=True)
+    # How an interval was made is worth a column only where there is room for it.
+    method = width >= 110
+    if method:
+        table.add_column("", style="dim", no_wrap=True, overflow="ellipsis")
     for row in rows:
-        cells = [Text(row.name), _value(row), Text(f"{row.denominator:,}", "dim")]
-        if not narrow:
+        cells = [Text(row.task)] if tasks and not stacked else []
+        cells += [
+            Text(f"{row.task}\n{row.name}" if stacked else row.name),
+            _value(row),
+            Text(f"{row.denominator:,}", "dim"),
+        ]
+        if wide:
             same = row.denominator == row.denominator_answered and row.value == row.answered
-            cells += [
-                Text(row.text(row.answered), "dim" if same else ""),
-                Text(f"{row.denominator_answered:,}", "dim"),
-                Text(f"{row.suffix} {f'{row.level:.0%} {row.method}' if row.level else ''}".strip()),
-            ]
+            cells += [Text(row.text(row.answered), "dim" if same else ""), Text(f"{row.denominator_answered:,}", "dim")]
+        if method:
+            cells.append(Text(f"{row.suffix} {f'{row.level:.0%} {row.method}' if row.level else ''}".strip()))
         table.add_row(*cells)
     return table
 
@@ -87,11 +112,17 @@ def _by_label(
 
 def _slices(label: str, rows: Mapping[str, Mapping[str, Figure]], width: int) -> Table:
     names = list(dict.fromkeys(name for row in rows.values() for name in row))
+    first = max(len(label) + 3, *(len(value) for value in rows))
+    room = width - min(first, 32) - 9
     # A single figure leaves room for its interval, and so do two on a wide terminal.
-    intervals = len(names) <= max(1, (width - 40) // 34)
-    shown = names[: max(1, (width - 40) // 12)]
+    intervals = sum(max(len(name), 19) + 3 for name in names) <= room
+    shown: list[str] = []
+    for name in names:
+        room -= max(len(name), 19 if intervals else 5) + 3
+        if room >= 0 or not shown:
+            shown.append(name)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", show_edge=False)
-    table.add_column(f"by {label}", min_width=24, overflow="fold")
+    table.add_column(f"by {label}", min_width=min(first, 24), overflow="fold")
     table.add_column("n", justify="right", no_wrap=True, style="dim")
     for name in shown:
         table.add_column(name, justify="right", no_wrap=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ try:
         EvalSample,
         EvalScore,
         EvalSpec,
+        EvalStats,
         write_eval_log,
     )
     from inspect_ai.model import (
@@ -66,10 +67,17 @@ def write(run: Run, folder: Path, *, embed: bool) -> list[Path]:
 
 
 def _log(run: Run, task: str, embed: bool) -> EvalLog:
-    samples = list(_samples(run, task, embed))
+    samples, begun = [], []
+    for item in run:
+        if item.task == task and item.outcome != STEP:
+            samples.append(_sample(run, item, embed))
+            begun.append(str(item.response.get("started") or ""))
     data = (run.identity.get("data") or {}) if isinstance(run.identity.get("data"), Mapping) else {}
     source = data.get(task) or {}
-    mine = [figure for figure in figures(run.tasks) if figure.task == task]
+    # Inspect shows the first metrics it finds: the overall figures, then the slices.
+    mine = sorted(
+        (figure for figure in figures(run.tasks) if figure.task == task), key=lambda figure: len(figure.labels)
+    )
     created = str(run.manifest.get("created") or "1970-01-01T00:00:00+00:00")
     rules = sorted({str(sample.metadata["rule"]) for sample in samples if sample.metadata.get("rule")})
     return EvalLog(
@@ -102,6 +110,7 @@ def _log(run: Run, task: str, embed: bool) -> EvalLog:
             ],
             metadata={"counts": dict(run.tasks[task].get("counts", {}))} if run.tasks else None,
         ),
+        stats=EvalStats(started_at=created, completed_at=max(begun, default="") or created),
         samples=samples,
     )
 
@@ -115,12 +124,6 @@ def _metric(figure: Figure) -> EvalMetric:
     if figure.low is not None:
         details |= {"low": figure.low, "high": figure.high, "level": figure.level, "method": figure.method}
     return EvalMetric(name=_name(figure), value=figure.value or 0.0, metadata=details)
-
-
-def _samples(run: Run, task: str, embed: bool) -> Iterator[EvalSample]:
-    for item in run:
-        if item.task == task and item.outcome != STEP:
-            yield _sample(run, item, embed)
 
 
 def _sample(run: Run, item: Item, embed: bool) -> EvalSample:
