@@ -127,8 +127,8 @@ def _exchange(dialog: Dialog, found: Round, text: str, switches: Switches, varia
 def said(answer: Answer, options: Sequence[str], reduction: str) -> str:
     """Returns what a test said: the text of the option it names, by mark or exactly; else its words as they are."""
     if answer.scores:
-        divide = reduction == "mean"
-        values = [score.logprob / (score.token_count if divide else 1) for score in answer.scores]
+        mean = reduction == "mean"
+        values = [score.logprob / (max(1, score.token_count) if mean else 1) for score in answer.scores]
         return options[values.index(max(values))]
     match = _MARK.search(answer.text)
     if match is None:

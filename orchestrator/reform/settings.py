@@ -117,8 +117,6 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 }
 """The reference's two sets of defaults. They contradict each other: results of the two do not compare."""
 
-PRESET_REPEATS = {"reform-cli": 1, "reform-loader": 5}
-
 
 def settings_of(variant: Variant) -> Settings:
     """Returns the settings of a run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import string
 
@@ -34,6 +35,8 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
         RequestError: The target is no integer, or a likelihood prediction is none.
     """
     target = _target(request)
+    if any(math.isnan(score.logprob) or not score.token_count for score in request.scores):
+        return unparsed("invalid_scores", "a log-likelihood is NaN or has no tokens")
     if request.scores:
         index: int | None = _lowest_loss(request)
     elif _word(request, "infer", "generation", ("generation", "likelihood")) == "likelihood":

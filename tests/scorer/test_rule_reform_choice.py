@@ -68,6 +68,11 @@ def test_scores_are_losses_summed_or_averaged():
         ask(scores=scores, reduction="none")
 
 
+def test_a_servers_broken_numbers_are_its_own_failure():
+    assert ask(scores=[(float("nan"), 1), (-1.0, 1)]).reason == "invalid_scores"
+    assert ask(scores=[(-2.0, 0), (-1.0, 1)]).outcome == "unparsed"
+
+
 def test_a_target_may_be_a_mark():
     assert ask("(B)", "(b)").score == 1
     assert ask("(A)", "(2)").score == 0
