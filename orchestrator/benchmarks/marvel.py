@@ -60,12 +60,22 @@ TABLE = Table(
 class Settings:
     """What `--set` takes."""
 
+    questions: str = field(default="avr,fine,coarse", metadata={"help": "kinds of question to ask, of these three"})
     max_output_tokens: int = field(default=512, metadata={"help": "bound on an answer's tokens"})
     instruct: bool = field(default=True, metadata={"help": "add our one-line answer instruction to the data's text"})
     letters: bool = field(default=False, metadata={"help": "name the choices A to D, in the image and in the text"})
     panels: bool = field(
         default=False, metadata={"help": "show AVR and fine-grained questions panel by panel, an image each"}
     )
+
+    def __post_init__(self) -> None:
+        if not self.kinds or not self.kinds <= {"avr", "fine", "coarse"}:
+            raise ValueError(f"questions is {self.questions!r}: give avr, fine or coarse, or several with commas")
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of question that are asked."""
+        return frozenset(word.strip() for word in self.questions.split(",") if word.strip())
 
 
 def open_marvel(task: str, data: str | None) -> RowSource:
@@ -152,6 +162,8 @@ def avr_scoring(row: Row, variant: Variant, order: Sequence[int] = (0, 1, 2, 3),
     """Returns how an AVR answer is judged; `order` as in `marvel_image.with_choices`."""
     settings = variant.settings or Settings()
     names = marks(settings)
+    if not 1 <= row["answer"] <= 4:
+        raise DataError(f"puzzle {row['id']}: answer {row['answer']} is none of its 4 choices")
     return Scoring(
         rule="likelihood" if variant.method == "likelihood" else "choice" if settings.letters else "choice_number",
         targets=(names[list(order).index(row["answer"] - 1)],),
@@ -163,6 +175,17 @@ def avr_scoring(row: Row, variant: Variant, order: Sequence[int] = (0, 1, 2, 3),
 
 
 def samples(row: Row, variant: Variant) -> Iterator[Sample]:
+    """Returns the questions of a puzzle that are asked; see `five`."""
+    kinds = (variant.settings or Settings()).kinds
+    return (sample for sample in five(row, variant) if _kind(sample) in kinds)
+
+
+def _kind(sample: Sample) -> str:
+    scoring = sample.turns[0].scoring
+    return scoring.labels["kind"] if scoring else ""
+
+
+def five(row: Row, variant: Variant) -> Iterator[Sample]:
     """Returns the five questions of a puzzle, `marvel/<id>:<question>`; the group is the puzzle.
 
     Options are shuffled by moving the choices in the image, for the AVR question alone: the
@@ -214,9 +237,10 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
         ),
     )
 
-    for name, text, count in zip(
-        COARSE, row["c_perception_question_tuple"], row["c_perception_answer_tuple"], strict=True
-    ):
+    texts, counts = row["c_perception_question_tuple"], row["c_perception_answer_tuple"]
+    if len(texts) != 3 or len(counts) != 3:
+        raise DataError(f"puzzle {row['id']}: {len(texts)} coarse questions and {len(counts)} counts, not 3 of each")
+    for name, text, count in zip(COARSE, texts, counts, strict=True):
         yield asked(
             name,
             text,
@@ -245,17 +269,18 @@ def _labels(row: Row, question: str, kind: str) -> dict[str, str]:
 BY = (("pattern",), ("configuration",), ("pattern", "configuration"))
 
 
-def metrics(_: Variant) -> list[scorer.MetricSpec]:
-    """Returns the paper's five figures, and how the AVR choices are distributed."""
-    perception = {"kind": ("coarse", "fine")}
-    return [
-        metric("AVR", "accuracy", where={"kind": ("avr",)}, by=BY),
-        metric("Fine", "accuracy", where={"kind": ("fine",)}, by=(("fine_category",), *BY)),
-        metric("Perc^C", "group_all", where={"kind": ("coarse",)}, by=BY),
-        metric("Perc^C&F", "group_all", where=perception, by=BY),
-        metric("Perc^C&F&AVR", "group_all", by=BY),
-        metric("AVR choice bias", "choice_bias", where={"kind": ("avr",)}),
+def metrics(variant: Variant) -> list[scorer.MetricSpec]:
+    """Returns the paper's five figures, and how the AVR choices are distributed: those whose questions are asked."""
+    asked = (variant.settings or Settings()).kinds
+    specs = [
+        (metric("AVR", "accuracy", where={"kind": ("avr",)}, by=BY), {"avr"}),
+        (metric("Fine", "accuracy", where={"kind": ("fine",)}, by=(("fine_category",), *BY)), {"fine"}),
+        (metric("Perc^C", "group_all", where={"kind": ("coarse",)}, by=BY), {"coarse"}),
+        (metric("Perc^C&F", "group_all", where={"kind": ("coarse", "fine")}, by=BY), {"coarse", "fine"}),
+        (metric("Perc^C&F&AVR", "group_all", by=BY), {"avr", "fine", "coarse"}),
+        (metric("AVR choice bias", "choice_bias", where={"kind": ("avr",)}), {"avr"}),
     ]
+    return [spec for spec, needed in specs if needed <= asked]
 
 
 def synthetic(task: str, seed: int) -> Iterator[Row]:

@@ -243,3 +243,24 @@ def test_drawn_choices_all_differ():
         assert len({image.crop(marvel_image.inner(box)).tobytes() for box in boxes}) == 4, row.fields
         assert row["f_perception_answer"] != row["f_perception_distractor"]
         assert fine_options(row["f_perception_question"], row["f_perception_answer"], row["f_perception_distractor"])
+
+
+def test_some_questions_only(real):
+    variant = Variant("marvel", settings=Settings(questions="coarse, fine"))
+    assert list(questions(real[0], variant)) == ["fine", *marvel.COARSE]
+    assert [spec.name for spec in BENCHMARK.metrics(variant)] == ["Fine", "Perc^C", "Perc^C&F"]
+    with pytest.raises(ValueError, match="give avr, fine or coarse"):
+        Settings(questions="all")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("answer", 5, "puzzle 1: answer 5 is none of its 4 choices"),
+        ("c_perception_answer_tuple", [5, 4], "puzzle 1: 3 coarse questions and 2 counts"),
+    ],
+)
+def test_bad_rows_are_named(real, column, value, message):
+    row = Row({**real[0].fields, column: value}, real[0].load)
+    with pytest.raises(DataError, match=message):
+        list(BENCHMARK.samples(row, PLAIN))

@@ -10,6 +10,7 @@ import pytest
 from bench_scoring import shared_data
 
 from orchestrator.benchmarks import marvel
+from orchestrator.samples import Variant
 
 ZERO_SHOT = (
     "Qwen-VL",
@@ -60,6 +61,6 @@ def test_few_shot_parts_make_the_whole(model, shots, sizes):
 
 
 def test_figures_are_those_of_the_tasks():
-    known = {spec.name for spec in marvel.metrics(None)}
+    known = {spec.name for spec in marvel.metrics(Variant("marvel"))}
     assert {r["figure"] for r in rows("marvel")} <= known
     assert {r["figure"] for r in rows("marvel_described")} == {"AVR", "AVR without description"}

@@ -256,3 +256,32 @@ def test_memory_does_not_grow_with_the_table(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 150_000  # KiB
+
+
+def test_hub_id_through_datasets(tmp_path):
+    """`datasets` resolves a folder like a hub id; what it loads is read without decoding an image."""
+    folder = tmp_path / "owner" / "name" / "data"
+    folder.mkdir(parents=True)
+    features = datasets.Features(
+        {
+            "id": datasets.Value("int64"),
+            "text": datasets.Value("string"),
+            "options": datasets.List(datasets.Value("string")),
+            "image": datasets.Image(),
+        }
+    )
+    rows = [{**row, "image": {"bytes": IMAGES[row["id"]], "path": None}} for row in ROWS]
+    datasets.Dataset.from_list(rows, features=features).to_parquet(folder / "train-00000-of-00001.parquet")
+    program = (
+        "from orchestrator.data.arrow import open_hub\n"
+        "from orchestrator.data.table import Table\n"
+        "table = Table(hub='owner/name', split='test', or_split='train', columns={'id': int, 'text': str})\n"
+        "source = open_hub('owner/name', table)\n"
+        "print([(row['id'], row.image()) for row in source], source.count)\n"
+        "assert source.digest.endswith(':default:train'), source.digest\n"
+    )
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == f"{[(i, IMAGES[i]) for i in range(7)]} 7", done.stderr
