@@ -53,7 +53,7 @@ _ACTIONS = {
     "walking": r"walk(?:s|ing|ed)?|stroll(?:s|ing|ed)?",
     "swimming": r"sw[iau]m(?:s|ming)?",
     "jumping": r"jump(?:s|ing|ed)?|leap(?:s|ing|ed|t)?",
-    "typing": r"typing|typed|types?\s+on",
+    "typing": r"typing|typed|types?\s+(?:on|at|together|away)",
     "writing": r"writ(?:e|es|ing|ten)|wrote",
     "digging a hole": r"dig(?:s|ging)?|dug",
     "carrying something": r"carr(?:y|ies|ying|ied)",
@@ -149,9 +149,10 @@ def value_of(prop: str, stated: str) -> str:
 _LABELS = re.compile(
     r"""\b(?:
       (?P<number>(?:number|count|quantity)(?:\s+of\s+(?:the\s+)?\w+)?|(?:subject|animal)[\s_]counts?)
-    | (?P<subject_type>(?:subjects?|animals?)(?:[\s_]+(?:types?|name))?|types?\s+of\s+(?:the\s+)?subjects?)
+    | (?P<subject_type>subjects?(?:[\s_]+(?:types?|name))?|animals?[\s_]+types?|types?\s+of\s+(?:the\s+)?subjects?)
     | (?P<action>actions?|activity)
-    )(?:\s+property)?["')\]]*\s*(?:=|:|\b(?:is|are|remains|becomes|(?:will|would|should)\s+be)\b(?!\s+(?:changed|set)))\s*=?""",
+    )(?:\s+property)?["')\]]*\s*
+    (?:=|:|(?P<verb>\b(?:is|are|remains|becomes|(?:will|would|should)\s+be)\b(?!\s+(?:changed|set))))\s*=?""",
     re.IGNORECASE | re.VERBOSE,
 )
 _STOP = re.compile(r"[,;\n]|\.(?=\s|$)|\band\b(?=\s+(?:the\s+)?(?:number|count|subject|action)\b)", re.IGNORECASE)
@@ -176,9 +177,11 @@ def labels(text: str) -> list[Label]:
         stop = _STOP.search(text, match.end(), limit)
         end = stop.start() if stop else limit
         stated = text[match.end() : end]
-        prop = match.lastgroup or ""
-        if stated.strip(_TRIM) and not _PLACEHOLDER.fullmatch(stated):
-            found.append(Label(prop, value_of(prop, stated), match.start(), end))
+        prop = next(prop for prop in PROPERTIES if match[prop])
+        value = value_of(prop, stated)
+        # "The subject is running" names no subject, where "subject = running" names a wrong one.
+        if stated.strip(_TRIM) and not _PLACEHOLDER.fullmatch(stated) and (value or not match["verb"]):
+            found.append(Label(prop, value, match.start(), end))
     return found
 
 

@@ -8,10 +8,11 @@ from scorer.reading.voila import ANY, PROPERTIES, Label, Values, described, labe
 
 _IMAGE = re.compile(
     r"(?:\b(?:image|picture|photo|panel)[\s_#]*(?:number\s*)?(?P<digit>[1-4]|one|two|three|four)(?![\w.]\d)\b"
-    r"|\b(?P<ordinal>first|second|third|fourth|1st|2nd|3rd|4th)\s+(?:image|picture|photo|panel|one)\b)[\s\"')]*[:.\-]?",
+    r"|\b(?P<ordinal>first|second|third|fourth|1st|2nd|3rd|4th)"
+    r"(?:\s+(?:image|picture|photo|panel|one)\b|(?=\s+(?:shows?|depicts?|has|features?|contains?|displays?)\b)))[\s\"')]*[:.\-]?",
     re.IGNORECASE,
 )
-_LISTED = re.compile(r"^\s*(?P<listed>[1-3])\s*[.):](?!\d)", re.MULTILINE)
+_LISTED = re.compile(r"(?:^|(?<=[,;.]\s))\s*(?P<listed>[1-3])\s*[.):](?!\d)", re.MULTILINE)
 _UNNUMBERED = re.compile(r"\b(?:image|description)\s*:", re.IGNORECASE)
 _SENTENCE = re.compile(r"[\n;]+|\.(?=\s|$)")
 _PLACES = ("one", "two", "three", "four", "first", "second", "third", "fourth", "1st", "2nd", "3rd", "4th")

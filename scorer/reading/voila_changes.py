@@ -46,10 +46,20 @@ _NAMED = re.compile(
 )
 _COLON = re.compile(r"\s*:")
 _LINK = re.compile(
-    r"(?:[\s,()\"':&/-]|\b(?:is|are|was|were|in|of|to|for|the|their|its|both|and|or|nor|only|also|as|well|include[sd]?"
+    r"(?:[\s,()\"':&/-]|\([^()\n]*\)|\b(?:is|are|was|were|in|of|to|for|the|their|its|both|and|or|nor|only|also|as|well|include[sd]?"
     r"|property|properties|type)\b)*",
     re.IGNORECASE,
 )
+_REST = re.compile(
+    r"\bonly\s+(?:\w+\s+){0,2}?(?:chang\w*|differ\w*)"
+    r"|\b(?:other\s+(?:two\s+)?properties|everything(?:\s+else)?|the\s+rest"
+    r"|(?<!not )all\s+(?:the\s+|three\s+)?properties|nothing\s+(?:else\s+)?(?=chang))\b[^.,;\n]{0,20}?"
+    r"(?:(?P<changed_all>\b(?:are|is|have|has)\s+changed|(?<!nothing )(?<!nothing else )\bchanges?\b)"
+    r"|\b(?:unchanged|same|constant|remain\w*|chang\w+))",
+    re.IGNORECASE,
+)
+"""What is said of every property that is not named."""
+
 _IN = re.compile(r"\s*(?:in|of|to|for)\s+(?:both\s+)?(?:the\s+|their\s+)?", re.IGNORECASE)
 _ARROW = re.compile(r"\bto\b|→|->", re.IGNORECASE)
 _UP = re.compile(r"increas|doubl|tripl|\bmore\b", re.IGNORECASE)
@@ -98,6 +108,12 @@ def changes(text: str) -> dict[str, Change]:
                 )
             read[prop] = change
         heading = next((token.kind for token in reversed(tokens) if token.heading), heading)
+    rest = _REST.search(text)
+    if rest:
+        changed = rest.lastgroup == "changed_all"
+        nothing: frozenset[str] = frozenset()
+        for prop in PROPERTIES:
+            read.setdefault(prop, Change(changed, nothing, nothing, 0))
     return read
 
 

@@ -61,6 +61,11 @@ def right(verdict: pb.Verdict) -> set[str]:
         "Image 1: two hamsters carrying a bag while walking. Image 2: two hamsters walking with a bag. Image 3: four "
         "cats carrying a bag.",
         IMAGES + ". Image 4: one dog swimming",
+        "1: two hamsters carrying a bag, 2: two hamsters walking, 3: four cats carrying a bag",
+        "The first image shows two hamsters carrying a log, the second shows two hamsters walking, and the third shows "
+        "four cats carrying logs.",
+        "Image 1: Two hamsters (animals) are carrying a bag. Image 2: The animals are two hamsters who walk. Image 3: "
+        "Four cats (animal type) are carrying bags.",
     ],
 )
 def test_step_1_right(text):
@@ -135,6 +140,10 @@ def test_step_1_counts_by_image(text, number, subject, action, images):
         "Number of subjects does not remain the same. The subject type does not change. Actions differ.",
         "Count: 1 to 2\nSubject types: no change\nActions: Reading to eating",
         "The number doubled. The action is not the same. The subject type isn't changed.",
+        "The number and the action change. Everything else remains the same.",
+        "The count of subjects increased from one to two, the action changed, while the subject type (senior men) "
+        "remained unchanged.",
+        "The subject type (senior man) and nothing else is unchanged; number changes 1→2, action (reading) changes.",
     ],
 )
 def test_step_2_right(text):
@@ -160,6 +169,10 @@ def test_step_2_right(text):
         ("The action changed.", {"action"}),
         ("No change in count. No change in action. Subject type unchanged", {"subject_type"}),
         ("They go from reading to eating.", {"action"}),
+        ("The only change is in the action.", {"action", "subject_type"}),
+        ("Everything remains the same.", {"subject_type"}),
+        ("All properties have changed.", {"number", "action"}),
+        ("Not all properties have changed. The number changed.", {"number"}),
     ],
 )
 def test_step_2_partly(text, expected):
