@@ -260,3 +260,31 @@ def test_text_has_contrast_in_light_and_dark(theme: int) -> None:
         for ground in ("paper", "card", "sunk", "select"):
             light, dark = sorted((_luminance(colours[text]), _luminance(colours[ground])), reverse=True)
             assert (light + 0.05) / (dark + 0.05) >= 4.5, f"{text} on {ground}"
+
+
+def test_properties_by_step_are_a_heat_map(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run", tasks=["voila_nd"])
+    for step in "12":
+        writer.item(f"voila_nd/1:step{step}", answer="two cats", score=1.0, labels={"step": step})
+    figures = [accuracy(f"step {step}: {what}", writer.verdicts) for step in "12" for what in ("number", "action")]
+    page = write_report(writer.close({"voila_nd": figures})).read_text(encoding="utf-8")
+    assert "voila_nd: property × step" in page
+    assert 'xlink:href="#task=voila_nd&amp;label.step=2"' in page
+
+
+def test_tasks_and_dimensions_stand_among_each_other(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    figures = {}
+    for number, dimension in enumerate(("fg", "cg", "cmi", "fg")):
+        task = f"reform_{number}"
+        for item in range(4):
+            writer.item(f"{task}/{item}", answer="A", score=float(item < number), labels={"dimension": dimension})
+        mine = [verdict for verdict in writer.verdicts if verdict["task"] == task]
+        instability = {"name": "Instability", "metric": "instability", "value": 0.5, "unit": "nats", "denominator": "4"}
+        figures[task] = [accuracy("Accuracy", mine), instability]
+    page = write_report(writer.close(figures)).read_text(encoding="utf-8")
+    assert "Accuracy by dimension" in page
+    assert ">37.5<" in page, "the mean of 0 and 75, each task counting alike"
+    assert "Accuracy and instability" in page
+    assert "Accuracy by task" in page
+    assert '0.500</span> <span class="interval"> nats' in page

@@ -62,3 +62,15 @@ def test_command(tmp_path: Path) -> None:
     result = CliRunner().invoke(command, [str(run), "--format", "terminal"])
     assert result.exit_code == 0
     assert "154 planned" in result.output
+
+
+@pytest.mark.parametrize("width", [44, 60, 80, 120])
+def test_many_tasks_are_one_table(tmp_path: Path, width: int) -> None:
+    writer = Writer(tmp_path / "run")
+    for number in range(12):
+        writer.item(f"reform_dataset_number_{number}/1", answer="A", score=float(number % 2))
+    text = shown(writer.close(), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert text.count("over planned") == 1
+    assert text.count("[20.7, 100.0]") == 6
+    assert "all tasks  12 planned = 12 scored" in text

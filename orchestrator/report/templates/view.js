@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const EVERY = 2000;
+  const EVERY = 2000, MOST = 6;
   const body = document.getElementById("runs"), status = document.getElementById("status"), none = document.getElementById("none");
   const rows = new Map(), before = new Map();
   const SVG = "http://www.w3.org/2000/svg";
@@ -43,14 +43,20 @@
 
   function figures(run) {
     if (run.figures.length) {
-      return run.figures.slice(0, 6).map((figure) => el("div", {}, el("span", { class: "muted" }, figure.name + " "), el("b", {}, figure.shown), el("span", { class: "muted" }, ` of ${figure.n.toLocaleString("en")}`)));
+      const several = run.tasks.length > 1;
+      const lines = run.figures.slice(0, MOST).map((figure) => el("div", {},
+        el("span", { class: "muted" }, `${several ? figure.task + ": " : ""}${figure.name} `), el("b", {}, figure.shown),
+        el("span", { class: "muted" }, ` of ${figure.n.toLocaleString("en")}`)));
+      if (run.figures.length > MOST) lines.push(el("div", { class: "muted" }, `and ${run.figures.length - MOST} more`));
+      return lines;
     }
     return run.mean === null ? [] : [el("span", { class: "muted" }, "mean score so far "), el("b", {}, (100 * run.mean).toFixed(1))];
   }
 
   function fill(row, run, now) {
     const words = Object.entries(run.counts).filter((pair) => pair[1]).map(([name, count]) => `${count.toLocaleString("en")} ${name}`).join(" · ");
-    const about = [run.tasks.join(", "), run.method, run.blind ? "blind" : "", run.created.slice(0, 16).replace("T", " ")].filter(Boolean).join(" · ");
+    const tasks = run.tasks.length > 4 ? `${run.tasks.length} tasks` : run.tasks.join(", ");
+    const about = [tasks, run.method, run.blind ? "blind" : "", run.created.slice(0, 16).replace("T", " ")].filter(Boolean).join(" · ");
     row.replaceChildren(
       el("td", {}, el("a", { href: run.address }, run.name), el("div", { class: "note" }, `${run.model} · ${about}`)),
       el("td", {}, el("span", { class: "chip state-" + run.state }, run.state)),
