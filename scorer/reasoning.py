@@ -8,7 +8,7 @@ from dataclasses import dataclass
 _NAMES = r"think|thinking|thoughts?|analysis|reasoning|reflection|scratchpad|inner_monologue|seed:think"
 _TAG = re.compile(
     rf"""
-      <\s*(?P<close>/?)\s*(?:\|\s*)?(?:{_NAMES})\b[^<>]{{0,80}}>    # <think>, </think>, <|thinking|>, <think type="...">
+      <\s{{0,3}}(?P<close>/?)\s{{0,3}}\|?(?:{_NAMES})\b[^<>]{{0,80}}>    # <think>, </think>, <|thinking|>, <think type="...">
     | \[(?P<square>/?)(?:THINK|REASONING)\]                          # [THINK]...[/THINK]
     | (?P<open>◁think▷)
     | (?P<shut>◁/think▷)

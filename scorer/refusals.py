@@ -8,7 +8,7 @@ _CANNOT = r"(?:can(?:no|')?t|can not|could(?: not|n't)|won't|will not|(?:will |w
 _HELP = r"(?:assist|help|comply|fulfil+|provide|answer(?:ing)?|respond|engage|continue|participate|complete|support|discuss|identify|process|proceed|do (?:that|this)|view(?:ing)?|see|analy[sz]e|access|open|interpret|look at)"
 _CANNOT, _HELP = _CANNOT.replace(" ", r"\ "), _HELP.replace(" ", r"\ ")
 # Failing for want of evidence is not declining.
-_EVIDENCE = r"(?:clear|determin|tell |which |sure|certain|enough|small|blurr|resolution|any image|the image (?:you|attach)|attached|the answer from)"
+_EVIDENCE = r"(?:(?:see|view|access|open|load) (?:the|this|your|that|an?|any) (?:image|picture|photo)|clear|determin|tell |which |sure|certain|enough|small|blurr|resolution|any image|the image (?:you|attach)|attached|the answer from)"
 
 _DECLINES = re.compile(
     rf"""

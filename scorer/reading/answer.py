@@ -12,7 +12,16 @@ from scorer.reading.fold import Folded
 from scorer.reading.mentions import option_text
 from scorer.reading.statements import Group, Reading, agreed, lone_label, lone_text, read
 
+HEAD, TAIL = 4096, 16384
+"""Code points read of the beginning and the end of a text that is longer than both."""
+
+_OVERRULED = ("lone_label", "option_text", "likely", "agreed", "only_number", "negation")
+# What a model that declines names in passing is no answer.
 _TAG = re.compile(r"<(answer|final_answer|ans|conclusion)>", re.IGNORECASE)
+
+
+# The commonest answers, read without further ado.
+_BARE = re.compile(r"\s{0,9}[(\[\"*]{0,3}([A-Za-z0-9])[)\]\".*]{0,3}\s{0,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +53,17 @@ def inner(text: str) -> tuple[int, int] | None:
 
 
 def read_answer(text: str, reader: Callable[[str], Reading]) -> Answer:
-    """Returns what a reader of folded text reads of an answer, answer tags and refusals minded."""
+    """Returns what a reader of folded text reads of an answer, answer tags and refusals minded.
+
+    Of a text longer than HEAD + TAIL code points, beyond any answer a benchmark asks for, only
+    that much of its beginning and its end is read.
+    """
+    cut = len(text) - HEAD - TAIL - 1
+    if cut > 0:
+        answer = read_answer(f"{text[:HEAD]}\n{text[-TAIL:]}", reader)
+        if answer.span and answer.span[0] > HEAD:
+            answer = Answer(answer.value, answer.reason, (answer.span[0] + cut, answer.span[1] + cut))
+        return answer
     if not text.strip():
         return Answer("", "empty")
     tagged = inner(text)
@@ -58,11 +77,10 @@ def read_answer(text: str, reader: Callable[[str], Reading]) -> Answer:
 def _read(text: str, offset: int, reader: Callable[[str], Reading]) -> Answer:
     folded = Folded(text)
     reading = reader(folded.text)
-    declined = refusals.declines(text)
-    if reading.value and not (declined and reading.reason in ("lone_label", "option_text", "likely", "bare")):
+    if reading.value and (reading.reason not in _OVERRULED or not refusals.declines(folded.text)):
         start, end = folded.span(*reading.span)
         return Answer(reading.value, reading.reason, (start + offset, end + offset))
-    return Answer("", "declined" if declined else reading.reason)
+    return Answer("", "declined" if reading.value or refusals.declines(folded.text) else reading.reason)
 
 
 def read_choice(
@@ -76,13 +94,16 @@ def read_choice(
         options: The options' texts, by place; may be empty.
         forms: Every way to write the labels; by default in any case.
     """
+    forms = forms or mentions.forms_of(labels)
+    bare = _BARE.fullmatch(text)
+    if bare and bare[1] in forms:
+        return Answer(forms[bare[1]], "bare", bare.span(1))
     known: dict[str, str] = {}
     for option, label in zip(options, labels, strict=False):
         name = option_text(option, label)
         known[name] = label if name not in known else ""
     pairs = [(name, label) for name, label in known.items() if name and label]
     shy = labels[0].isdigit()
-    forms = forms or mentions.forms_of(labels)
 
     def reader(folded: str) -> Reading:
         own = mentions.texts(folded, pairs) if pairs else []

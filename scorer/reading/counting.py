@@ -85,6 +85,10 @@ class _Number:
     sentence: int
 
 
+MOST = 400
+"""Numbers looked at: the last so many, and an eighth of that at the beginning."""
+
+
 def numbers(text: str) -> list[_Number]:
     """Returns the numbers that may be an answer, each with how firmly it is stated.
 
@@ -92,8 +96,11 @@ def numbers(text: str) -> list[_Number]:
     sum or a product, -1 is rejected or vague.
     """
     found = []
+    ranks: dict[tuple[str, str], int] = {}
     ends = [match.start() for match in cues.SENTENCE_END.finditer(text)]
-    for match in _NUMBER.finditer(text):
+    several_lines = "\n" in text
+    matches = list(_NUMBER.finditer(text))
+    for match in matches[:-MOST][: MOST // 8] + matches[-MOST:]:
         word = match[0].lower().replace(",", "")
         value = _SPECIAL.get(word, value_of(word))
         if value is None:
@@ -106,23 +113,20 @@ def numbers(text: str) -> list[_Number]:
         if header.endswith("\n") and not lead.strip(" (\"'"):
             lead = _lead(header.rstrip().rsplit("\n", 1)[-1]) + " " if header.rstrip().endswith(":") else ""
         tail = text[end : end + 120].split("\n", 1)[0]
-        if (
-            _MARKS.search(lead)
-            or _NAME.search(lead)
-            and not re.search(r"\bnumber of\b", lead[-12:])
-            and not cues.ANSWER.search(lead)
+        if _MARKS.search(lead) or (
+            _NAME.search(lead) and not re.search(r"\bnumber of\b", lead[-12:]) and not cues.ANSWER.search(lead)
         ):
             continue
         if word in ("one", "once") and (_PRONOUN.search(lead) or _ONE.match(tail)):
             continue
         marker = (
-            not lead.strip()
-            and re.match(r"[.)]\s+\S", tail)
-            and match["digits"]
-            and len(word) < 3
-            and text.count("\n") > 0
+            not lead.strip() and re.match(r"[.)]\s+\S", tail) and match["digits"] and len(word) < 3 and several_lines
         )
-        rank = 0 if marker else _rank(lead, tail)
+        rank = ranks.get((lead, tail))
+        if rank is None:
+            rank = ranks[lead, tail] = _rank(lead, tail)
+        if marker:
+            rank = 0
         sentence = bisect(ends, start)
         found.append(_Number(value, start, end, rank, sentence))
     return found

@@ -52,7 +52,7 @@ BOXED = re.compile(rf"(?:boxed:|</?(?:answer|final_answer|ans|conclusion)>){_OPE
 
 CHOOSE = re.compile(
     r"(?:\b(?:choos(?:e|ing)|chose|pick(?:ed|ing)?|select(?:ed|ing)?|(?:go|going|went|gone|stick|sticking|stay|staying) (?:for|with)|"
-    r"opt(?:ing|ed)? for|vot(?:e|ing) for|settl(?:e|ed|ing) (?:on|for)|lean(?:ing|s)? (?:more )?(?:toward|towards|to)|prefer|have to (?:go with|say|choose|pick)|"
+    r"opt(?:ing|ed)? for|vot(?:e|ing) for|settl(?:e|ed|ing) (?:on|for)|lean(?:ing|s)? (?:more )?(?:toward|towards|to)|prefer|have to (?:go with|say|choose|pick)|arriv(?:e|es|ed|ing) at|end(?:ed|ing)? up with|(?:come|came) (?:to|up with)|"
     r"conclud(?:e|ed|ing)(?: that)?(?: with)?|say|guess(?:ing)?|bet(?:ting)?(?: on)?|answer(?:ing)?|decid(?:e|ed|ing) on|submit|"
     r"i(?:'d| would)? (?:think|believe|suspect|reckon|suggest|propose|assume)|money(?:'s| is) on|gotta be|got to be|"
     r"elijo|escojo|selecciono|elegir[íi]a|escolho|escolheria|je choisis|je choisirais|ich w[äa]hle|scelgo|выбираю|selecteer)\b|选择?|選擇?|认为是?|觉得是?)"
@@ -83,7 +83,7 @@ THEREFORE = re.compile(
     r"es|c'est|é|è|das ist|por lo tanto|por tanto|donc|also ist es|daher|portanto|logo|quindi|поэтому|значит|следовательно|dunque|somit|folglich)"
     r"|∴|=>?|所以|因此|故|综上|就是|したがって|よって|따라서)"
     r"(?:[\s,:]*(?:the|it|it'?s|is|be|must be|has to be|would be|should be|we|we have|we get|i|i say|i'd say|that|this|here|only|just|clearly|definitely|to|是|选|选择|est|es|ist|é))*"
-    rf"{_FILL}{_OPENING}$",
+    rf"{_FILL}[\s,:]*{_OPENING}$",
     _I,
 )
 """lead: "so it must be", "leaving only"."""
@@ -98,7 +98,7 @@ INSTEAD = re.compile(
 """lead: "wait, actually", "not A but"."""
 
 LED = re.compile(
-    rf"(?:→|->|\b(?:then|gives|gave|yields|produces|obtain|get|gets|results? in|leads? to|turns? into|becomes?))(?:\s+(?:us|the|figure|option|shape|choice))*{_OPENING}$",
+    rf"(?:→|->|\b(?:then|folds? (?:up )?into|forms?|gives|gave|yields|produces|obtain|get|gets|results? in|leads? to|turns? into|becomes?))(?:\s+(?:us|the|figure|option|shape|choice))*{_OPENING}$",
     _I,
 )
 """lead: concludes, unless another thing named in the sentence is what leads there."""
@@ -177,7 +177,7 @@ _MINE = re.compile(
 )
 
 CLAUSE = re.compile(
-    r"(?:,|;|\s-+\s|→|\b(?:but|so|because|since|while|whereas|although|though|therefore|thus|hence|then|however|and so|yet|which means|meaning|mais|pero|aber|mas|но|also|donc)\b|但是?|所以|因此|因为)(?=[^,]*$)",
+    r"(?:,|;|\s-+\s|→|\b(?:but|so|because|since|while|whereas|although|though|therefore|thus|hence|then|however|and so|yet|which means|meaning|mais|pero|aber|mas|но|also|donc)\b|但是?|所以|因此|因为)",
     _I,
 )
 SENTENCE_END = re.compile(r"(?:(?<!\.)(?<!\.[a-z])\.|[!?]+)[\"')\]]*(?=\s|$)|(?<=[^\x00-\u2e7f])[.!?;]|;|\n")
@@ -228,7 +228,7 @@ IF = re.compile(r"[^.;!?\n]{0,40}\b(?:if|unless|only when|were)\b", _I)
 """tail: makes what stands before it conditional."""
 
 LOOKING = re.compile(
-    r"\b(?:look(?:ing)?|consider(?:ing)?|check(?:ing)?|examin(?:e|ing)|analy[sz](?:e|ing)|compar(?:e|ing)|evaluat(?:e|ing)|start(?:ing)?|test(?:ing)?|try(?:ing)?|zoom|focus|explore|describ(?:e|ing)|review|verify|between|among|from|what|which|why|how|about|asks?|asked|question)\b",
+    r"\b(?:look(?:ing)?|consider(?:ing)?|check(?:ing)?|examin(?:e|ing)|analy[sz](?:e|ing)|compar(?:e|ing)|evaluat(?:e|ing)|start(?:ing)?|test(?:ing)?|try(?:ing)?|zoom|focus|explore|describ(?:e|ing)|review|verify|between|among|from|what|which|why|how|about|asks?|asked|question|moving|turning|next|on to|proceed(?:ing)?|continu(?:e|ing)|now)\b",
     _I,
 )
 """lead: regards without judging."""
@@ -251,10 +251,15 @@ TAKEN_BACK = re.compile(
 )
 """Anywhere behind a conclusion: it no longer stands."""
 PLANS = re.compile(
-    r"\b(?:first,|i need to|we need to|let me|let's|step \d|to (?:determine|answer|find|solve|identify)|okay,|alright|the question (?:asks|is))|\b(?:is|are|was|the|an?|of|and|to|in|on|with|that|which|has|have|its|but|or)\s*$",
+    r"\b(?:first,|i need to|we need to|let me|let's|step \d|to (?:determine|answer|find|solve|identify)|okay,|alright|the question (?:asks|is))",
     _I,
 )
-"""In a text that states nothing: it was cut off, or only sets out."""
+"""In a text that states nothing: it only sets out."""
+CUT_OFF = re.compile(
+    r"\b(?:is|are|was|the|an?|of|and|to|in|on|with|that|which|has|have|its|but|or)\s*$",
+    _I,
+)
+"""The text ends in the middle of a sentence."""
 RESUMED = re.compile(r"(?:^|[\s.])(?:wait|hold on|actually|hmm+|correction|oops|sorry)\b", _I)
 """Anywhere behind a conclusion: the thought goes on."""
 _FINE = re.compile(r"\bnot (?:wrong|incorrect|a mistake)|(?:is|was|'s) (?:right|correct)$", _I)

@@ -77,6 +77,7 @@ _JUNK = re.compile(
     | (?P<line><br\s*/?>|</?(?:li|ul|ol|tr)>)
     | (?P<gone>[​-‏‪-‮⁠-⁤﻿︀-️⃣­]+|\\+(?=[*_`"'#&%]))
     | (?P<times>(?<=\d)[ ]?\*[ ]?(?=\d))
+    | (?P<arrow>[-=]{{1,2}}>)
     | (?P<stars>\*+)
     | (?P<ticks>`+)
     | (?P<under>(?<![A-Za-z0-9])_+|_+(?![A-Za-z0-9_]))
@@ -97,6 +98,7 @@ _CONSTANT = {
     "line": "\n",
     "gone": "",
     "times": " x ",
+    "arrow": " → ",
     "stars": " ",
     "ticks": " ",
     "under": " ",

@@ -18,7 +18,7 @@ _PREFIX = (
     + r"])(?:the )?(?:option|choice|letter|alternative|opción|opcion|option|lettre|letra|literal|opção|opcao|"
     r"buchstabe|lettera|вариант|pilihan|seçenek|opzione|optie)(?: (?:option|choice|letter|number|no\.?))?\s?[#№]?\s?|(?:选项|選項|选择肢|選択肢|선택지|보기)\s*)"
 )
-_THING = rf"(?<![{WORD}])(?:the )?(?:(?:number|no\.?|panel|image|figure|picture|shape|piece|tile|diagram|view|graph|one|option|choice) ?(?:marked|labell?ed|numbered|called)? ?(?:as |with )?(?:#|number )?) ?"
+_THING = rf"(?<![{WORD}])(?:the )?(?:(?:number|no\.?|panel|image|figure|picture|shape|piece|tile|diagram|view|graph|cube|box|object|block|one|option|choice) ?(?:marked|labell?ed|numbered|called)? ?(?:as |with )?(?:#|number )?) ?"
 _AFTER_LABEL = (
     r"is|was|are|were|and|or|nor|because|since|as|would|must|should|will|shall|seems?|looks?|appears?|fits?|matches|works|completes|continues|follows|has|have|had|"
     r"shows?|but|not|rather|instead|over|with|for|from|than|can|cannot|can't|could|does|doesn't|do|did|isn't|wasn't|won't|may|might|the|this|that|these|which|where|when|while|whereas|"

@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from scorer.reading import cues
 from scorer.reading.mentions import LABEL, TEXT, Mention
 
+MOST = 1600
+"""Things named that are looked at: the last so many, and an eighth of that at the beginning."""
+
 LEAD, TAIL = 160, 120
 """Code points looked at before and after something named, at most."""
 
@@ -26,11 +29,13 @@ _OWN_TEXT = re.compile(
     r"[\"')\]]*\s?[.):,=|-]*\s*(?:(?:which|it|that) (?:is|says|shows|reads)\s+|the |an? |[\"'(\[])*", re.IGNORECASE
 )
 _BLANK = re.compile(r"[\s\"'()\[\].,:;!?*|✓<>=→-]*")
+_BEFORE = re.compile(r"[\s\"'()\[\].,:;!?*|✓<>=→-]*(?:\d{1,2}[.)]\s*)?[\s\"'(\[]*")
 _FOLLOWED = re.compile(
     r"\s*(?:\((?!not\b)|[.,:;)!-]+(?:\s|$)|(?:because|since|as(?! well)|due|given|for the|rather than|instead of|and not|over|, not|\(not)\b|\(not\b|\n|$|因为|✓|[.,:;](?=[^\x00-\u2e7f]))",
     re.IGNORECASE,
 )
 _NEXT_ITEM = re.compile(r"\s\(?[A-Za-z0-9][)\]](?:\s|$)")
+_LISTED = re.compile(r"[.):]? ?\(?[A-Za-z0-9][.)](?:\s|$)")
 _AT_END = re.compile(
     r"[\s\"')\].,!]*(?:(?:obviously|for sure|i think|i believe|i guess|i'd say|definitely|clearly|imo|imho|please|probably|here|then|though|of course|certainly|no doubt|thanks|i suppose|most likely|likely|is my (?:answer|choice|pick|guess)|wins|it is|to me)[\s.,!]*)*$",
     re.IGNORECASE,
@@ -227,13 +232,13 @@ def _cue(lead: str) -> tuple[int | None, str]:
 
 def _leads(text: str, group: Group, here: Context) -> bool:
     if _FOLLOWED.match(here.line_after):
-        return True
+        return not _LISTED.match(here.line_after)
     # "(B) The glove is woven" answers; "A) shiny. B) soft" lists.
     return text[group.last - 1] in ")]" and not _NEXT_ITEM.search(here.line_after)
 
 
 def _bare(here: Context) -> bool:
-    return bool(_BLANK.fullmatch(here.line_before) and _BLANK.fullmatch(here.line_after))
+    return bool(_BEFORE.fullmatch(here.line_before) and _BLANK.fullmatch(here.line_after))
 
 
 def read(
@@ -255,7 +260,7 @@ def read(
     lines: list[tuple[Group, Context, bool]] = []
     seen: dict[tuple[str, str, str, bool, int], tuple[str, str]] = {}
     all_groups = groups(text, mentions, two=len(order) == 2)
-    for group in all_groups:
+    for group in all_groups[:-MOST][: MOST // 8] + all_groups[-MOST:]:
         here = context(text, group)
         signature = (here.lead, here.tail, here.line_before, here.question, sum(m.plain for m in group.mentions))
         status = seen.get(signature)
@@ -263,9 +268,9 @@ def read(
             status = seen[signature] = classify(group, here)
         what, reason = status
         if what == LED:
-            what = FIRM if _nothing_leads(group, here, judged) else NAMED
+            what = FIRM if _nothing_leads(group, here, judged) and not _ARTICLE.search(here.lead) else NAMED
         mixed = len(group.values) > 1
-        at_line_start = len(group.values) == 1 and bool(_BLANK.fullmatch(here.line_before))
+        at_line_start = len(group.values) == 1 and bool(_BEFORE.fullmatch(here.line_before))
         if at_line_start and what != REJECTED and (_bare(here) or _leads(text, group, here)):
             if what == FIRM and not here.lead.strip():
                 what = NAMED if not cues.RIGHT.match(here.tail) else FIRM
@@ -286,7 +291,7 @@ def _ends_alone(text: str, judged: list[tuple[Group, str]]) -> bool:
     if what != NAMED or len(group.values) > 1 or group.mentions[0].kind != LABEL or group.mentions[0].plain:
         return False
     here = context(text, group)
-    if here.lead.strip() or not here.line_before.strip() or text[group.last :].strip(" .!)*"):
+    if here.lead.strip() or not here.line_before.strip() or not _STOPS.match(text, group.last):
         return False
     cut_off = not text[group.last :].strip()
     if cut_off and (group.values[0] == "A" or any(what == NAMED for _, what in judged[:-1])):
@@ -295,10 +300,14 @@ def _ends_alone(text: str, judged: list[tuple[Group, str]]) -> bool:
     return bool(text[before : group.first].strip(" .,;:)(\n"))
 
 
+_STOPS = re.compile(r"[ )]*(?:[.!]+\s|[.!]*\n|[.!]*$)")
+_ARTICLE = re.compile(r"(?:^|\W)A [a-z]")  # perhaps a label: "A becomes B"
+
+
 def _nothing_leads(group: Group, here: Context, judged: list[tuple[Group, str]]) -> bool:
     """Whether nothing named before in the sentence is what leads to the group."""
     start = group.first - len(here.lead)
-    for other, what in reversed(judged):
+    for other, what in reversed(judged[-8:]):
         if other.first < start:
             return True
         number = other.mentions[0].plain and other.values[0].isdigit()
@@ -315,7 +324,7 @@ def _line_answers(text: str, lines: list[tuple[Group, Context, bool]], order: Se
     several = len({group.values[0] for group, _, _ in lines}) > 1
     answers = []
     group, here, bare = lines[0]
-    first_line = not text[: group.first].strip(" \n\"'([-|")
+    first_line = bool(_BEFORE.fullmatch(text[: group.first]))
     follower = index[lines[1][0].values[0]] - index[group.values[0]] if len(lines) > 1 else 0
     enumerates = not bare and text[group.first : group.last + 2] == "1. "
     if first_line and (bare or not several) and follower != 1 and not enumerates:
@@ -384,9 +393,13 @@ _SAID = re.compile(
 def lone_label(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
     """Reads a short sentence that names a single label at its end, and judges nothing."""
     kept = [(group, what) for group, what in judged if what != REJECTED]
-    if len(kept) != 1 or len(text) > 120:
+    if len(kept) != 1:
         return None
     group, what = kept[0]
+    stop = cues.SENTENCE_END.search(text, group.last)
+    rest = text[group.last : stop.start() if stop else len(text)]
+    if group.last > 120 or len(text) - group.last > 200 or "\n" in text[: group.first].strip():
+        return None
     here = context(text, group)
     mention = group.mentions[0]
     if what != NAMED or len(group.values) > 1 or mention.plain:
@@ -402,7 +415,7 @@ def lone_label(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
         and not text[group.last :].strip()
     ):
         return None  # cut off behind an article
-    if "\n" in text.strip() or not _AT_END.fullmatch(text[group.last :]):
+    if not _AT_END.fullmatch(rest):
         return None
     return Reading(group.values[0], "lone_label", group.span)
 
@@ -423,9 +436,12 @@ def lone_text(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
     values = {value for group, _ in kept for value in group.values}
     if len(values) > 1 and kept:
         return Reading("", "conflict") if all(group.mentions[0].kind == TEXT for group, _ in kept) else None
-    if len(values) != 1 or len(text) > 400 or any(what == SUPPOSED for _, what in kept):
+    if len(values) != 1 or any(what == SUPPOSED for _, what in kept):
         return None
     group = kept[-1][0]
-    if group.mentions[0].kind != TEXT or cues.PLANS.search(text) or cues.LOOKING.search(context(text, group).lead):
+    if group.last > 400 or len(text) - group.last > 400:
+        return None
+    plans = cues.PLANS.search(text[: group.last]) or cues.CUT_OFF.search(text)
+    if group.mentions[0].kind != TEXT or plans or cues.LOOKING.search(context(text, group).lead):
         return None
     return Reading(group.values[0], "option_text", group.span)

@@ -8,7 +8,7 @@ from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.reading import mentions
 from scorer.reading import request as asked
 from scorer.reading.answer import read_answer
-from scorer.reading.cues import ABSTAIN
+from scorer.reading.cues import ABSTAIN, SENTENCE_END
 from scorer.reading.mentions import Mention
 from scorer.reading.numbers import value_of
 from scorer.reading.statements import NAMED, REJECTED, SUPPOSED, WEAK, Group, Reading, read
@@ -62,11 +62,13 @@ def _by_negation(text: str, options: tuple[str, str], judged: list[tuple[Group, 
         return Reading("", "no_choice")
     lower = {option.lower() for option in options}
     if lower == {"yes", "no"} and not judged:
-        match = _NEGATED.search(text)
-        word = "no" if match else "yes" if _ELLIPSIS.fullmatch(text) else ""
-        if word and "\n" not in text and "?" not in text:
+        stop = SENTENCE_END.search(text)
+        first = text[: stop.end()] if stop else text
+        match = _NEGATED.search(first)
+        word = "no" if match else "yes" if _ELLIPSIS.fullmatch(first.strip()) else ""
+        if word and "?" not in first:
             value = next(option for option in options if option.lower() == word)
-            return Reading(value, "negation", match.span() if match else (0, len(text)))
+            return Reading(value, "negation", match.span() if match else (0, len(first)))
     if lower in _OPPOSITES and len(rejected) == 1 and all(what == REJECTED for _, what in judged):
         value = next(option for option in options if option not in rejected)
         return Reading(value, "negation", judged[0][0].span)
