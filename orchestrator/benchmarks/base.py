@@ -75,10 +75,20 @@ def metric(
     return spec
 
 
-def refuse_shuffle_with_parity(variant: Variant) -> None:
-    """Raises click.UsageError where options are to be shuffled and the reference followed.
+def check_parity(variant: Variant, *, reference: bool = True) -> None:
+    """Raises click.UsageError where `--parity` cannot be kept: it must never be claimed in vain.
 
     For `Benchmark.needs`, which is called before anything is sent.
+
+    Args:
+        variant: How the task is to be run.
+        reference: Whether there is a reference implementation to be on par with.
     """
-    if variant.parity and variant.shuffle_options:
+    if not variant.parity:
+        return
+    if not reference:
+        raise click.UsageError(f"{variant.task} has no published reference implementation to follow; drop --parity")
+    if variant.shuffle_options:
         raise click.UsageError("--parity asks as the reference does, which never shuffles; drop --shuffle-options")
+    if variant.method == "likelihood":
+        raise click.UsageError("--parity follows the reference, which only generates; drop --method likelihood")

@@ -16,12 +16,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks import marvel_image as image
-from orchestrator.benchmarks.base import Benchmark, metric
+from orchestrator.benchmarks.base import Benchmark, check_parity, metric
 from orchestrator.benchmarks.marvel_labels import fine_category, fine_options
 from orchestrator.data.images import row_image
 from orchestrator.data.opening import FORMS, open_rows
@@ -292,7 +291,8 @@ def synthetic(task: str, seed: int) -> Iterator[Row]:
 
 def needs(variant: Variant) -> Sequence[str]:
     """Returns the capabilities a model needs."""
-    settings: Any = variant.settings or Settings()
+    check_parity(variant, reference=False)
+    settings: Settings = variant.settings or Settings()
     return ("IMAGE_INPUT", "MULTI_IMAGE") if settings.panels else ("IMAGE_INPUT",)
 
 

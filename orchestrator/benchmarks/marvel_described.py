@@ -15,7 +15,7 @@ import click
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks import marvel, marvel_texts
-from orchestrator.benchmarks.base import Benchmark, metric
+from orchestrator.benchmarks.base import Benchmark, check_parity, metric
 from orchestrator.data.rows import DataError, Row
 from orchestrator.samples import Call, Sample, Variant, image_part, single, text_part, user
 
@@ -109,6 +109,7 @@ def metrics(variant: Variant) -> list[scorer.MetricSpec]:
 
 def needs(variant: Variant) -> Sequence[str]:
     """Returns the capabilities a model needs."""
+    check_parity(variant, reference=False)
     if variant.shuffle_options:
         raise click.UsageError("marvel_described cannot shuffle: descriptions may name choices; drop --shuffle-options")
     settings: Settings = variant.settings or Settings()

@@ -15,7 +15,7 @@ from typing import Literal
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks import marvel, marvel_texts
-from orchestrator.benchmarks.base import Benchmark, metric
+from orchestrator.benchmarks.base import Benchmark, check_parity, metric
 from orchestrator.benchmarks.marvel_families import Pool
 from orchestrator.data.rows import Row, RowSource
 from orchestrator.samples import (
@@ -159,6 +159,12 @@ def synthetic(task: str, seed: int) -> Iterator[Row]:
             yield Row({**row.fields, "pool": pool}, row.load)
 
 
+def needs(variant: Variant) -> Sequence[str]:
+    """Returns the capabilities a model needs."""
+    check_parity(variant, reference=False)
+    return ("IMAGE_INPUT", "MULTI_IMAGE")
+
+
 BENCHMARK = Benchmark(
     name="marvel_few_shot",
     tasks={"marvel_few_shot": "MARVEL's AVR question after worked demonstrations of the same pattern"},
@@ -169,5 +175,5 @@ BENCHMARK = Benchmark(
     synthetic=synthetic,
     settings=Settings,
     methods=("generate",),
-    needs=lambda _: ("IMAGE_INPUT", "MULTI_IMAGE"),
+    needs=needs,
 )

@@ -17,7 +17,7 @@ from types import NoneType
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks import visualpuzzles_prompts as prompts
-from orchestrator.benchmarks.base import Benchmark, metric, refuse_shuffle_with_parity
+from orchestrator.benchmarks.base import Benchmark, check_parity, metric
 from orchestrator.benchmarks.visualpuzzles_prompts import CATEGORIES
 from orchestrator.data.images import row_image
 from orchestrator.data.opening import FORMS, check_unique, only, open_rows
@@ -170,7 +170,7 @@ def metrics(_: Variant) -> list[scorer.MetricSpec]:
 
 def needs(variant: Variant) -> Sequence[str]:
     """Returns the capabilities a model needs."""
-    refuse_shuffle_with_parity(variant)
+    check_parity(variant)
     return ("IMAGE_INPUT", "MULTI_IMAGE") if variant.task.endswith(VISUAL_COT) else ("IMAGE_INPUT",)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import Benchmark, metric, refuse_shuffle_with_parity
+from orchestrator.benchmarks.base import Benchmark, check_parity, metric
 from orchestrator.data.images import row_image
 from orchestrator.data.opening import FORMS, check_unique, only, open_rows
 from orchestrator.data.rows import DataError, Row, RowSource
@@ -129,7 +129,7 @@ def metrics(_: Variant) -> list[scorer.MetricSpec]:
 
 def needs(variant: Variant) -> Sequence[str]:
     """Returns the capabilities a model needs."""
-    refuse_shuffle_with_parity(variant)
+    check_parity(variant)
     return ("IMAGE_INPUT",)
 
 

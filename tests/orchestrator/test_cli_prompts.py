@@ -96,6 +96,8 @@ def test_rows_that_cannot_be_asked_say_why():
         (("--task", "marvle", "--synthetic"), "did you mean marvel"),
         (("--task", "marvel", "--data", "/nowhere/at/all"), "no data at /nowhere/at/all"),
         (("--task", "vstar_bench", "--synthetic", "--parity", "--shuffle-options"), "never shuffles"),
+        (("--task", "vstar_bench", "--synthetic", "--parity", "--method", "likelihood"), "only generates"),
+        (("--task", "marvel", "--synthetic", "--parity"), "no published reference implementation"),
         (("--task", "marvel", "--synthetic", "--set", "letters=perhaps"), "give true or false"),
     ],
 )
