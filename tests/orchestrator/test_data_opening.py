@@ -285,3 +285,39 @@ def test_hub_id_through_datasets(tmp_path):
         [sys.executable, "-c", program], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == f"{[(i, IMAGES[i]) for i in range(7)]} 7", done.stderr
+
+
+TEXTS = st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=20), min_size=1, max_size=5)
+
+
+@settings(deadline=None, max_examples=60)
+@given(texts=TEXTS, suffix=st.sampled_from(["csv", "tsv", "jsonl", "json"]))
+def test_any_text_survives_a_table(tmp_path_factory, texts, suffix):
+    import csv
+
+    file = tmp_path_factory.getbasetemp() / f"any-text.{suffix}"
+    rows = [{"id": i, "text": text} for i, text in enumerate(texts)]
+    if suffix in ("csv", "tsv"):
+        with file.open("w", encoding="utf-8", newline="") as out:
+            writer = csv.DictWriter(out, ["id", "text"], delimiter="," if suffix == "csv" else "\t")
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        lines = [json.dumps(row) for row in rows]
+        file.write_text("\n".join(lines) if suffix == "jsonl" else f"[{','.join(lines)}]", encoding="utf-8")
+    table = Table(hub="o/n", split="test", columns={"id": int, "text": str}, images=())
+    assert [dict(row.fields) for row in open_rows(file, table)] == rows
+
+
+@settings(deadline=None, max_examples=100)
+@given(content=st.binary(max_size=60), suffix=st.sampled_from(["csv", "jsonl", "json", "parquet"]))
+def test_any_bytes_are_rows_or_a_data_error(tmp_path_factory, content, suffix):
+    file = tmp_path_factory.getbasetemp() / f"any-bytes.{suffix}"
+    file.write_bytes(content)
+    table = Table(hub="o/n", split="test", columns={"id": int}, images=())
+    message = "any-bytes"
+    try:
+        list(open_rows(file, table))
+    except DataError as error:
+        message = str(error)
+    assert "any-bytes" in message
