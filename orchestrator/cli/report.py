@@ -24,6 +24,8 @@ FORMATS = {
     "parquet": "every item, one row each; needs --output",
     "lmms-eval": "the layout that lmms-eval writes; --output is a folder",
     "inspect": "Inspect AI logs for `inspect view`; --output is a folder",
+    "wandb": "the figures and the page to Weights & Biases, as its own settings say",
+    "mlflow": "the same to MLflow",
 }
 
 _RUN = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -107,6 +109,11 @@ def _other(form: str, runs: Sequence[Run], output: Path | None, embed: bool) -> 
 
         with _text(output) as file:
             items.write_csv(runs, file)
+    elif form in ("wandb", "mlflow"):
+        from orchestrator.report.formats import trackers
+
+        for run in runs:
+            click.echo(trackers.to_wandb(run) if form == "wandb" else trackers.to_mlflow(run))
     elif output:
         _files(form, runs, output, embed)
 

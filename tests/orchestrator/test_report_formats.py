@@ -144,3 +144,35 @@ def test_no_run_there(tmp_path: Path) -> None:
     result = invoke(tmp_path)
     assert result.exit_code == 2
     assert "did you mean one of inner" in result.output
+
+
+def test_mlflow_has_the_figures(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
+    assert invoke(run).exit_code == 0
+    result = invoke(run, "--format", "mlflow")
+    assert result.exit_code == 0, result.output
+    found = mlflow.get_run(result.output.split()[-1])
+    assert found.data.metrics["marvel/AVR"] == pytest.approx(68 / 154)
+    assert found.data.metrics["items/planned"] == 154
+    assert found.data.params["model_name"] == "llava-tiny"
+
+
+def test_wandb_takes_a_run_offline(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    result = invoke(run, "--format", "wandb")
+    assert result.exit_code == 0, result.output
+    (written,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
+    assert b"marvel/AVR" in written.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow"])
+def test_a_tracker_missing_is_one_line(run: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    result = invoke(run, "--format", name)
+    assert result.exit_code == 2
+    assert f"lynceus[{name}]" in result.output

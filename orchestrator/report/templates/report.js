@@ -335,7 +335,7 @@
       const name = index.key[other].split(":").slice(1).join(":") || "answer";
       block.append(el("button", { class: "chip tone-chip " + kind(other), type: "button", "aria-current": other === at ? "step" : null, onclick: () => jump(other) }, (other === at ? "• " : "") + name));
     }
-    return [el("h3", {}, "Steps of this sample"), block];
+    return [el("h3", {}, "All that was asked of this sample"), block];
   }
 
   function jump(at) {
