@@ -57,14 +57,17 @@ class LocalServer:
                 preexec_fn=_die_with_parent if sys.platform == "linux" else None,
             )
         started = time.monotonic()
-        while not port_file.exists():
-            code = self._process.poll()
-            if code is not None:
-                raise _failure(self._module, code, log)
-            if time.monotonic() - started > _STARTS_WITHIN:
-                await self._stop()
-                raise EngineError(f"{self._module} did not start within {_STARTS_WITHIN:.0f} s")
-            await asyncio.sleep(0.02)
+        try:
+            while not port_file.exists():
+                code = self._process.poll()
+                if code is not None:
+                    raise _failure(self._module, code, log)
+                if time.monotonic() - started > _STARTS_WITHIN:
+                    raise EngineError(f"{self._module} did not start within {_STARTS_WITHIN:.0f} s")
+                await asyncio.sleep(0.02)
+        except BaseException:
+            await self._stop()
+            raise
         return Endpoint("127.0.0.1", int(port_file.read_text()))
 
     async def __aexit__(self, *_: object) -> None:

@@ -130,19 +130,24 @@ async def connect(where: Where, patience: float, console: Console) -> AsyncItera
 
     async with contextlib.AsyncExitStack() as stack:
         guards: list[Callable[[], Coroutine[Any, Any, None]]] = []
-        endpoints, credentials = where.endpoints, where.credentials
-        if not endpoints:
-            embedded = LocalServer("model_server", _serve_arguments(where.model))
-            endpoints, credentials = [await stack.enter_async_context(embedded)], PLAIN
-            guards.append(embedded.watch)
-        pools = {"": pool(endpoints, credentials)}
-        pools |= {name: pool(there, where.credentials) for name, there in where.stages.items()}
-        client, rules = await stack.enter_async_context(
-            connect_scorer(where.scorer, where.credentials, patience, guards)
-        )
-        for each in pools.values():
-            stack.push_async_callback(each.close)
-        await raced(_gather(*(each.connect() for each in pools.values())), *(guard() for guard in guards))
+
+        async def models() -> dict[str, Pool]:
+            endpoints, credentials = where.endpoints, where.credentials
+            if not endpoints:
+                embedded = LocalServer("model_server", _serve_arguments(where.model))
+                endpoints, credentials = [await stack.enter_async_context(embedded)], PLAIN
+                guards.append(embedded.watch)
+            pools = {"": pool(endpoints, credentials)}
+            pools |= {name: pool(there, where.credentials) for name, there in where.stages.items()}
+            for each in pools.values():
+                stack.push_async_callback(each.close)
+            connecting = (each.connect() for each in pools.values())
+            await raced(together(*connecting), *(guard() for guard in guards))
+            return pools
+
+        scorer = connect_scorer(where.scorer, where.credentials, patience, guards)
+        # Side by side: each of the two may have a process to start.
+        pools, (client, rules) = await together(models(), stack.enter_async_context(scorer))
         yield Servers(pools, client, rules, guards)
 
 
@@ -181,8 +186,15 @@ async def raced(work: Coroutine[Any, Any, _T], *guards: Coroutine[Any, Any, None
         await asyncio.gather(main, *others, return_exceptions=True)
 
 
-async def _gather(*works: Coroutine[Any, Any, object]) -> None:
-    await asyncio.gather(*works)
+async def together(*works: Coroutine[Any, Any, Any]) -> list[Any]:
+    """Returns what all the works return; the first failure ends the others before it is raised."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _manifest(

@@ -61,6 +61,13 @@ class Entry(NamedTuple):
     verdict: Outcome | None
     planned: bool
 
+    @property
+    def settled(self) -> Outcome | None:
+        """The verdict, if it is on the line in `responses.jsonl`: one of "failed" may be on an older line."""
+        if self.state is State.NONE or (self.verdict is Outcome.FAILED) is not (self.state is State.FAILED):
+            return None
+        return self.verdict
+
 
 _STATES = tuple(State)
 _ABSENT = Entry(State.NONE, 0, None, False)

@@ -73,7 +73,7 @@ class Dispatcher:
         self,
         pool: Pool,
         done: Callable[[Result], None],
-        stop: Callable[[Exception], None],
+        stop: Callable[[BaseException], None],
         *,
         timeout: float,
         patience: float,
@@ -147,9 +147,16 @@ class Dispatcher:
             replica.in_flight += 1
             task = asyncio.create_task(self._attempt(replica, job))
             self._calls.add(task)
-            task.add_done_callback(self._calls.discard)
+            task.add_done_callback(self._ended)
         if self._later and not self._draining:
             self._wake(self._later[0][0] - now)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._calls.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error:
+            # A defect of ours or a run folder that cannot be written: without this the run would wait for ever.
+            self._stop(error)
 
     def _next(self, only: Replica | None) -> tuple[Replica, Job] | None:
         for index, job in enumerate(self._again):

@@ -155,7 +155,7 @@ class Engine:
             dispatcher.drain()
         self._room.set()
 
-    def stop(self, error: Exception) -> None:
+    def stop(self, error: BaseException) -> None:
         """Ends the run at once with an error."""
         if not self._stopped.done():
             self._stopped.set_exception(error)
@@ -214,8 +214,8 @@ class Engine:
             if entry.state in (State.NONE, State.FAILED):
                 return False
             if episode.turn.scoring:
-                if entry.verdict:
-                    self._accounting.resume(episode.task, entry.verdict)
+                if entry.settled:
+                    self._accounting.resume(episode.task, entry.settled)
                 else:
                     self._backlog.append(entry.offset)
                     self._more.set()
@@ -331,8 +331,8 @@ class Engine:
             entry = self._log.entry(key)
             if entry.state in (State.NONE, State.FAILED):
                 self._log.add_response(key, ended.outcome, unasked_line(key, episode, later, ended))
-            if entry.state is State.ENDED and entry.verdict and later.scoring:
-                self._accounting.resume(episode.task, entry.verdict)
+            if entry.state is State.ENDED and entry.settled and later.scoring:
+                self._accounting.resume(episode.task, entry.settled)
             else:
                 self._settle(episode, later, ended)
 
