@@ -1,0 +1,199 @@
+"""Likelihood of N candidates behind one image and prompt: our way, the peers' ways and the floor.
+
+`python bench/bench_likelihood.py` builds a LLaVA of 37 million parameters with 576 image tokens,
+checks that all ways agree, and prints milliseconds and ratios. With a GPU it runs there.
+
+  reform    the whole input repeated per candidate, full logits: ReForm-Eval's way
+  single    one forward pass per candidate
+  expanded  the prompt once, its cache repeated per candidate
+  packed    the prompt once, all candidates in one row behind it (what the server does)
+  floor     one plain forward pass over the prompt and all candidates' tokens
+"""
+
+# ruff: noqa: E402  (the path comes before the imports that need it)
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [
+    str(Path(__file__).resolve().parents[1]),
+    str(Path(__file__).resolve().parents[1] / "tests/model_server"),
+]
+
+import tiny
+import torch
+import transformers as tf
+from PIL import Image
+
+from lynceus.model.v1 import model_pb2 as model
+from model_server.hf import checkpoint as checkpoints
+from model_server.hf.batch import to_device
+from model_server.hf.families import family_of
+from model_server.hf.prompt import Prompter
+from model_server.hf.scoring import plain
+from model_server.hf.settings import Settings
+from model_server.hf.shared import Question, Tree, expanded, packed
+from model_server.hf.vision import VisionCache
+from model_server.metrics import Metrics
+
+WORDS = (
+    "red blue green yellow a dog two cats the man on left right of above below wearing hat table wooden".split()  # noqa: SIM905
+)
+
+
+def build(folder: Path, width: int, layers: int) -> None:
+    """Writes a LLaVA of 576 image tokens."""
+    tok = tiny.tokenizer({"image_token": "<image>"})
+    images = tf.CLIPImageProcessor(size={"shortest_edge": 336}, crop_size={"height": 336, "width": 336})
+    processor = tf.LlavaProcessor(
+        images,
+        tok,
+        patch_size=14,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=tiny.TEMPLATE.replace("IMAGE", "<image>\n"),
+    )
+    text = tiny.text_config(
+        hidden_size=width,
+        intermediate_size=width * 11 // 4,
+        num_hidden_layers=layers,
+        num_attention_heads=width // 64,
+        num_key_value_heads=width // 64,
+        head_dim=64,
+        vocab_size=8192,
+        max_position_embeddings=2048,
+    )
+    vision = tiny.clip_vision(336, 14, hidden_size=256, intermediate_size=1024, num_hidden_layers=4)
+    vision["num_attention_heads"] = 4
+    config = tf.LlavaConfig(vision_config=vision, text_config=text, image_token_id=tok.convert_tokens_to_ids("<image>"))
+    tiny.save(tiny.ids(tok, config), processor, folder)
+
+
+def picture(seed: int = 1) -> bytes:
+    """A photograph's size, coarse blocks."""
+    generator = torch.Generator().manual_seed(seed)
+    blocks = (torch.rand((12, 16, 3), generator=generator) * 255).byte().numpy()
+    buffer = io.BytesIO()
+    Image.fromarray(blocks).resize((1024, 768)).save(buffer, "JPEG")
+    return buffer.getvalue()
+
+
+@torch.inference_mode()
+def reform(loaded: Any, question: Question, rows: int) -> list[float]:
+    """Repeats the whole input per candidate, pads on the right, sums the cross entropy of the candidate."""
+    sums: list[float] = []
+    pixels = question.prompt.inputs["pixel_values"].to(loaded.device, loaded.model.dtype)
+    for first in range(0, len(question.joined), rows):
+        part = question.joined[first : first + rows]
+        longest = max(len(each.ids) for each in part)
+        ids = torch.zeros((len(part), longest), dtype=torch.long, device=loaded.device)
+        labels = torch.full_like(ids, -100)
+        mask = torch.zeros_like(ids)
+        for row, each in enumerate(part):
+            line = torch.tensor(each.ids, device=loaded.device)
+            ids[row, : len(line)], mask[row, : len(line)] = line, 1
+            labels[row, each.start : len(line)] = line[each.start :]
+        repeated = pixels.repeat_interleave(len(part), dim=0)
+        logits = loaded.model(input_ids=ids, attention_mask=mask, pixel_values=repeated).logits[:, :-1]
+        loss = torch.nn.functional.cross_entropy(
+            logits.reshape(-1, logits.shape[-1]).float(), labels[:, 1:].reshape(-1), reduction="none"
+        )
+        sums += (-loss.view(len(part), -1).sum(-1)).tolist()
+    return sums
+
+
+@torch.inference_mode()
+def floor(loaded: Any, family: Any, question: Question, tokens: int) -> None:
+    """One causal pass over the prompt and as many further tokens."""
+    inputs = family.extend(question.prompt.inputs, len(question.prompt.ids), [5] * tokens)
+    loaded.model(**to_device(inputs, loaded.device, loaded.model.dtype), use_cache=False, logits_to_keep=tokens + 1)
+
+
+def median_ms(run: Callable[[], Any], repeats: int) -> float:
+    """Median time, after one run to warm up."""
+    run()
+    times = []
+    for _ in range(repeats):
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        run()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        times.append((time.perf_counter() - start) * 1000)
+    return statistics.median(times)
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--candidates", type=int, nargs="+", default=[4, 10, 50])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--width", type=int, default=512)
+    parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--dtype", default="auto")
+    parser.add_argument("--rows", type=int, default=64, help="Most rows of ReForm-Eval's way at a time.")
+    parser.add_argument("--json", type=Path, help="Write the figures here as well.")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        build(Path(folder), options.width, options.layers)
+        loaded = checkpoints.load(Settings(model=folder, dtype=options.dtype))
+    family = family_of(loaded.kind)
+    prompter = Prompter(loaded, family, 10**9)
+    message = model.Message(role=model.ROLE_USER)
+    message.parts.add(image=model.Image(data=picture()))
+    message.parts.add(text="Question: what is in the image? Answer:")
+    prompt = prompter.prepare([message])
+    size = sum(p.numel() for p in loaded.model.parameters()) / 1e6
+    print(f"{size:.1f} M parameters, {loaded.device}, {loaded.model.dtype}, {torch.get_num_threads()} threads,")
+    print(f"prompt of {len(prompt.ids)} tokens, {prompt.image_tokens} for the image; medians of {options.repeats}, ms")
+    vision = VisionCache(loaded, 10**9, Metrics())
+    figures = []
+    for count in options.candidates:
+        texts = [
+            " " + " ".join(WORDS[(n * 7 + i * 3) % len(WORDS)] for i in range(1 + n % 3)) + f" {n}"
+            for n in range(count)
+        ]
+        question = Question(prompt, prompter.join(prompt, texts))
+        tree = Tree()
+        for each in question.joined:
+            tree.add(each.ids[question.shared :], each.start - question.shared)
+        tokens = sum(len(each.ids) - each.start for each in question.joined)
+
+        def kept(inputs: dict[str, Any], *, only: Any = prompt) -> dict[str, Any]:
+            return vision.apply([only], inputs)
+
+        ways: dict[str, Callable[[], Any]] = {
+            "reform": lambda q=question: reform(loaded, q, options.rows),
+            "single": lambda q=question: plain(loaded, family, q.prompt, q.joined),
+            "expanded": lambda q=question: expanded(loaded, family, q),
+            "packed": lambda q=question: packed(loaded, family, [q]),
+            "packed, image kept": lambda q=question, k=kept: packed(loaded, family, [q], k),
+            "floor": lambda q=question, t=tokens: floor(loaded, family, q, t),
+        }
+        ours = [score.logprob for score in ways["packed"]()[0]]
+        theirs = ways["reform"]()
+        apart = max(abs(one - other) for one, other in zip(ours, theirs, strict=True))
+        times = {name: median_ms(run, options.repeats) for name, run in ways.items()}
+        figures.append({"candidates": count, "tokens": tokens, "nodes": len(tree.ids), "apart": apart, "ms": times})
+        print(
+            f"N={count:<4} M={tokens:<5}"
+            + "  ".join(f"{name} {value:,.0f}" for name, value in times.items())
+            + f"  | reform/packed {times['reform'] / times['packed']:.1f}x"
+            + f"  packed/floor {times['packed'] / times['floor']:.2f}  largest difference {apart:.1e}"
+        )
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    main()
