@@ -10,7 +10,7 @@ import io
 from collections.abc import Sequence
 from functools import lru_cache
 
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFont, UnidentifiedImageError
 
 from orchestrator.samples import BadRowError
 
@@ -103,6 +103,8 @@ def opened(data: bytes, configuration: str) -> Image.Image:
     """
     try:
         image = Image.open(io.BytesIO(data)).convert("L")
+    except UnidentifiedImageError as error:
+        raise BadRowError("corrupt_image", "the image is in no format that can be read") from error
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise BadRowError("corrupt_image", f"the image cannot be decoded: {error}") from error
     if configuration not in CHOICE_TOP:

@@ -35,7 +35,7 @@ def open_text(file: Path, table: Table, *, root: Path | None = None) -> RowSourc
         raise DataError(f"{file} has no rows")
     names = list(first)
     column = next((name for name in (*table.images, *_FILE_COLUMNS) if name in names), None)
-    if column is not None and len(table.images) == 1:
+    if column is not None and len(table.images) == 1 and table.images[0] not in names:
         names.append(table.images[0])
     table.check_columns(str(file), names)
 
