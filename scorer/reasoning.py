@@ -8,8 +8,8 @@ from dataclasses import dataclass
 _NAMES = r"think|thinking|thoughts?|analysis|reasoning|reflection|scratchpad|inner_monologue|seed:think"
 _TAG = re.compile(
     rf"""
-      <\s{{0,3}}(?P<close>/?)\s{{0,3}}\|?(?:{_NAMES})\b[^<>]{{0,80}}>    # <think>, </think>, <|thinking|>, <think type="...">
-    | \[(?P<square>/?)(?:THINK|REASONING)\]                          # [THINK]...[/THINK]
+      <\s{{0,3}}(?P<close>/?)\s{{0,3}}\|?(?:{_NAMES})\b[^<>]{{0,80}}>  # <think>, </think>, <|thinking|>
+    | \[(?P<square>/?)(?:THINK|REASONING)\]  # [THINK]...[/THINK]
     | (?P<open>◁think▷)
     | (?P<shut>◁/think▷)
     """,
@@ -65,11 +65,10 @@ def split(text: str) -> Reasoned:
 
 
 def _channel(text: str, start: int, end: int) -> tuple[int, int]:
-    last = None
-    for last in _CHANNEL.finditer(text, start, end):
-        pass
-    if last is None:
+    channels = list(_CHANNEL.finditer(text, start, end))
+    if not channels:
         return start, end
+    last = channels[-1]
     if last[1].lower() not in ("final", "answer", "response"):
         return end, end
     stop = _CHANNEL_END.search(text, max(last.end(), end - 200), end)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the alternatives of a pattern are easier to check on one line than on ten
 """Tells a model that declines to answer from one that merely fails to."""
 
 from __future__ import annotations

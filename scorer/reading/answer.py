@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from scorer import refusals
 from scorer.reading import mentions
 from scorer.reading.fold import Folded
+from scorer.reading.lone import agreed, lone_label, lone_text
 from scorer.reading.mentions import option_text
-from scorer.reading.statements import Group, Reading, agreed, lone_label, lone_text, read
+from scorer.reading.statements import Group, Reading, read
 
 HEAD, TAIL = 4096, 16384
 """Code points read of the beginning and the end of a text that is longer than both."""
@@ -42,11 +43,10 @@ class Answer:
 
 def inner(text: str) -> tuple[int, int] | None:
     """Returns the range of what stands in the last answer tag, if anything does."""
-    last = None
-    for last in _TAG.finditer(text):
-        pass
-    if last is None:
+    tags = list(_TAG.finditer(text))
+    if not tags:
         return None
+    last = tags[-1]
     end = text.lower().find(f"</{last[1].lower()}>", last.end())
     end = len(text) if end < 0 else end
     return (last.end(), end) if text[last.end() : end].strip() else None

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the alternatives of a pattern are easier to check on one line than on ten
 """Reads which number of things an answer states."""
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from scorer.reading.statements import Reading
 
 _W = cues.WORD
 _NUMBER = re.compile(
-    rf"(?<![{_W}.#/])(?<!\d,)(?:(?P<digits>\d{{1,9}}(?:,\d{{3}})*)(?![{_W}%°]|\.\d|,\d|[/:]\d)|(?P<word>{WORD_PATTERN}|a dozen|half a dozen|{'|'.join(FOREIGN)}|none|no(?= (?:panels?|grids?|pieces?|choices?|shapes?|images?|boxes|squares?|cells?|such)\b))(?![{_W}]))"
+    rf"(?<![{_W}.#/])(?<!\d,)(?<!(?<![0-9A-Za-z) ])-)(?:(?P<digits>\d{{1,9}}(?:,\d{{3}})*)(?![{_W}%°]|\.\d|,\d|[/:]\d)|(?P<word>{WORD_PATTERN}|a dozen|half a dozen|{'|'.join(FOREIGN)}|none|no(?= (?:panels?|grids?|pieces?|choices?|shapes?|images?|boxes|squares?|cells?|such)\b))(?![{_W}]))"
     rf"|(?P<han>[{HAN}]+)(?=[个個格张張幅块塊つ枚面])",
     re.IGNORECASE,
 )
@@ -28,7 +29,7 @@ _OPERAND_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _OPERAND_AFTER = re.compile(
-    r"\s*(?:x|by|times|[*/+]|-(?=\s*\d)|plus|minus)\s*(?:\d|a\b|one|two|three|four|five|six|seven|eight|nine|ten)|[ -](?:rows?|columns?|by)\b|\s*(?:\w+ )?(?:per|in each|for each|each)\b|-(?:sided|pointed|panel|grid|piece|by)\b|(?:th|st|nd|rd)\b|\s*(?:more|other|missing|additional|extra)\b|\s*(?:\w+ )?of (?:them|these|those|which|the)\b",
+    r"\s*(?:x|by|times|[*/+]|-(?=\s*\d)|plus|minus)\s*(?:\d|a\b|one|two|three|four|five|six|seven|eight|nine|ten)|[ -](?:rows?|columns?|by)\b|\s*(?:\w+ )?(?:per|in each|for each|each)\b|-(?:sided|pointed|panel|grid|piece|by)\b|(?:th|st|nd|rd)\b|\s*(?:more|other|missing|additional|extra)\b|\s*(?:\w+ )?of (?:them|these|those|which|the)\b(?!\s*[.!]?\s*(?:$|\n))",
     re.IGNORECASE,
 )
 _ONE = re.compile(
@@ -59,13 +60,16 @@ _TOTAL_AFTER = re.compile(
     re.IGNORECASE,
 )
 _SO = re.compile(
-    r"(?:(?:^|[\s,(;:])(?:so|thus|therefore|hence|consequently|finally|in conclusion|overall|or|i\.e\.|that is)(?=\W)|→|所以|因此)[^.;:\n\d]{0,70}?$",
+    r"(?:(?:^|[\s,(;:])(?:(?<!or )so|thus|therefore|hence|consequently|finally|in conclusion|overall|(?<=, )or(?! so)|i\.e\.|that is)(?=\W)|→|所以|因此)[^.;:\n\d]{0,70}?$",
     re.IGNORECASE,
 )
 _INCOMPLETE = re.compile(
     r"\b(?:exclud\w+|without|not (?:counting|including)|apart from|besides|ignoring)\b(?:(?!\bincluding\b|\bcounting\b|\bwith\b)[^.;\n]){0,60}$",
     re.IGNORECASE,
 )
+_PARTS = re.compile(r"[^.;\n]\b(?:in total|altogether|in all|total)\s*[:(,-]\s*$", re.IGNORECASE)
+_LISTED, _LISTS = re.compile(r"\d\s?,\s?(?:and )?$"), re.compile(r"\s?,\s?(?:and )?\d")
+_NONE = re.compile(r"\b(?:there(?:'s| is| are)|has|have|contains?)\s$", re.IGNORECASE)
 _APPROXIMATE = re.compile(
     r"\b(?:at least|at most|more than|less than|fewer than|up to|over|under|no more than|no fewer than|between|from|either|between [^.,;\n]{1,20} and|from [^.,;\n]{1,20} to)\s*$|(?:\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)) ?(?:or|to|-) ?(?:maybe |perhaps |even |possibly )?$",
     re.IGNORECASE,
@@ -117,6 +121,8 @@ def numbers(text: str) -> list[_Number]:
             _NAME.search(lead) and not re.search(r"\bnumber of\b", lead[-12:]) and not cues.ANSWER.search(lead)
         ):
             continue
+        if word == "no" and not _NONE.search(lead):
+            continue
         if word in ("one", "once") and (_PRONOUN.search(lead) or _ONE.match(tail)):
             continue
         marker = (
@@ -149,11 +155,13 @@ def _rank(lead: str, tail: str) -> int:
         return -1
     if _OPERAND_AFTER.match(tail):
         return 0
+    if _NUMBER.search(lead) and _PARTS.search(lead):
+        return 0
     if cues.INSTEAD.search(lead) or _TOTAL_BEFORE.search(lead):
         return -1 if cues.supposes(lead) else 3
     if _OPERAND_BEFORE.search(lead):
         return 0
-    if _INCOMPLETE.search(lead):
+    if _INCOMPLETE.search(lead) or _LISTED.search(lead) or _LISTS.match(tail):
         return 0
     match = cues.ANSWER.search(lead) or cues.ANSWER_NOUN.search(lead)
     if match or _TOTAL_AFTER.match(tail):
@@ -171,10 +179,8 @@ def read_count(text: str) -> Reading:
     if not usable:
         zero = [number for number in found if number.rank == 0]
         return Reading("", "no_number" if not zero else "no_conclusion")
-    for rank, reason in ((3, "stated"), (2, "stated"), (1, "only_number")):
-        at_rank = [number for number in usable if number.rank == rank]
-        if at_rank:
-            break
+    rank = max(number.rank for number in usable)
+    at_rank = [number for number in usable if number.rank == rank]
     last = at_rank[-1]
     if cues.takes_back(text, last.end):
         return Reading("", "retracted")
@@ -189,7 +195,7 @@ def read_count(text: str) -> Reading:
         and len(alternatives | {n.value for n in usable if n.sentence == last.sentence and n.start > last.start}) > 1
     ):
         return Reading("", "conflict")
-    return Reading(str(last.value), reason, (last.start, last.end))
+    return Reading(str(last.value), "stated", (last.start, last.end))
 
 
 def _sum(usable: list[_Number]) -> _Number | None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the alternatives of a pattern are easier to check on one line than on ten
 """The words by which people state, reject and doubt an answer, as patterns.
 
 A `lead` pattern is searched in the words of the sentence before something named, and ends
@@ -125,10 +126,10 @@ ALSO = re.compile(
 """tail: says that there is another answer."""
 
 YES = re.compile(
-    r"[\s)\]\"'|]*(?:[?:=-]+\s*)?(?:✓|(?<=[?:=|-] )\(?(?:yes|true|correct|right)\b(?=\s*(?:[.,;!)|]|$|✓)))", _I
+    r"[\s)\]\"'|]*(?:[?:=→-]+\s*)?(?:✓|(?<=[?:=|→-] )\(?(?:yes|true|correct|right)\b(?=\s*(?:[.,;!)|]|$|✓)))", _I
 )
 NO = re.compile(
-    r"[\s)\]\"'|]*(?:[?:=-]+\s*)?(?:✗|(?<=[?:=|-] )\(?(?:no|nope|false|incorrect|wrong|not \w+)\b(?=\s*(?:[.,;!)|]|$|✗)))",
+    r"[\s)\]\"'|]*(?:[?:=→-]+\s*)?(?:✗|(?<=[?:=|→-] )\(?(?:no|nope|false|incorrect|wrong|not \w+)\b(?=\s*(?:[.,;!)|]|$|✗)))",
     _I,
 )
 """Behind a label: a verdict as in a table."""
@@ -151,28 +152,34 @@ NOT = re.compile(
 """lead: "not", "rather than", "we can eliminate"."""
 
 NEGATED = re.compile(
-    rf"(?<![{WORD}])(?:not(?! only| just)|never|neither|nor|cannot|unlikely|incorrect|wrong|eliminated?|no longer|hardly|doubt|nicht|kein|não|ne|не|pas|rejected)(?![{WORD}])|n't\b|不|ではな|아니",
+    rf"(?<![{WORD}])(?:not(?! only| just)|never|neither|nor|cannot|unlikely|incorrect|wrong|eliminated?|no longer|hardly|(?<!no )(?<!without a )(?<!without )doubt|disagree|no (?:evidence|sign|support)|nicht|kein|não|ne|не|pas|rejected)(?![{WORD}])|n't\b|不|ではな|아니",
     _I,
 )
 """Anywhere between a lead's noun and what it names."""
 
 GOVERNS = re.compile(
-    r"(?:\b(?:not|never)|n't) (?:really |quite |actually |fully |necessarily )?(?:think|believe|agree|say|choose|pick|select|go|sure|certain|convinced|conclude|mean|know|see|clear|suggest|imply|follow|the case|suppose|support|prove)\b|\bno (?:reason|evidence|way|indication)\b",
+    r"(?:\b(?:not|never)|n't) (?:really |quite |actually |fully |necessarily )?(?:think|believe|agree|say|choose|pick|select|go|sure|certain|convinced|conclude|mean|know|see|clear|suggest|imply|follow|the case|suppose|support|prove)\b|(?<!no )(?<!without a )(?<!without )\b(?:doubt|disagree)\b|\bno (?:reason|evidence|way|indication)\b",
     _I,
 )
 """Before a lead: "I don't think the answer is"."""
 
 HYPOTHETICAL = re.compile(
     rf"(?<![{WORD}])(?:if|suppose|supposing|assum(?:e|ing|ed)|(?:might|may|could|would|will|can) (?:think|say|argue|assume|guess|choose|pick|select|believe|expect|be tempted)|"
-    r"some(?:one)? (?:people |might |may |would |could )|people|many|others|tempt(?:ing|ed)|trap|mistake(?:nly)?|at first|initially|originally|first (?:glance|thought|guess|instinct|impression)|"
+    r"some(?:one)? (?:people |might |may |would |could )|people|many|others(?! than)|other (?:people|models|answers)|models say|tempt(?:ing|ed)|trap|mistake(?:nly)?|at first|initially|originally|first (?:glance|thought|guess|instinct|impression)|"
     r"thought|unless|whether|wonder|let'?s|let (?:me|us)|were|had been|would have(?! to)|as if|assumption|hypothesis|candidates?|previously|earlier (?:i|we)|example|e\.g\.?|"
     r"user|prompt|such as|instead of (?:saying|choosing)|format|imagine|maybe not|in case|should (?:i|we)|ob|wenn|falls|hvis)"
     rf"(?![{WORD}])|如果|假如|假设|もし|만약",
     _I,
 )
 """A clause that supposes rather than states."""
+BAD = re.compile(
+    r"\b(?:least(?: \w+)?|worst|wrong|incorrect|false|invalid|previous|former|old|rejected|discarded|eliminated|tempting|poor)(?: \w+)? "
+    r"(?:answer|option|choice|one|guess|response|solution|pick)\b",
+    _I,
+)
+"""Anywhere in a lead: the noun is not the one that is asked for."""
 _MINE = re.compile(
-    r"\b(?:i|we)(?:'d| would| will|'ll| can| could) (?:think|say|argue|guess|choose|pick|select|believe)\b|\blet(?:'s| us| me) (?:go|choose|pick|select|say|answer|conclude|settle)\b|\blet (?:me|us) (?:correct|fix|revise|change|amend)\b|\bi will\b",
+    r"\bif i (?:had|have|must|were|need)(?: to)? (?:choose|guess|pick|select|answer|say)\b|\b(?:i|we)(?:'d| would| will|'ll| can| could) (?:think|say|argue|guess|choose|pick|select|believe)\b|\blet(?:'s| us| me) (?:go|choose|pick|select|say|answer|conclude|settle)\b|\blet (?:me|us) (?:correct|fix|revise|change|amend)\b|\bi will\b",
     _I,
 )
 
@@ -260,6 +267,46 @@ CUT_OFF = re.compile(
     _I,
 )
 """The text ends in the middle of a sentence."""
+JOIN = re.compile(
+    r"[\"')\]]*\s*(?:,\s*(?:and|or)\b|[,/&|+]|and/or|as well as\b|and also\b|along with\b|plus\b\b|and\b|or\b|\(or\b|nor\b|vs\.?|versus\b|y\b|o\b|et\b|ou\b|oder\b|und\b|和|或者?|と|か|와|또는|и\b|или\b)?"
+    r"\s*(?:(?:the|both|also|maybe|possibly|perhaps|even|either|probably|option|choice|letter|answer|number)s?\s+){0,2}[\"'(\[]*",
+    _I,
+)
+"""Between things named in one breath."""
+OWN_TEXT = re.compile(
+    r"[\"')\]]*\s?[.):,=|-]*\s*(?:(?:which|it|that) (?:is|says|shows|reads)\s+|the |an? |[\"'(\[])*", _I
+)
+"""Between a label and its option's words."""
+BLANK = re.compile(r"[\s\"'()\[\].,:;!?*|✓<>=→-]*")
+"""Before and behind an answer that stands alone on its line."""
+BEFORE = re.compile(r"[\s\"'()\[\].,:;!?*|✓<>=→-]*(?:\d{1,2}[.)]\s*)?[\s\"'(\[]*")
+"""Before an answer that begins its line."""
+FOLLOWED = re.compile(
+    r"\s*(?:\((?!(?:not|or|and|maybe|possibly)\b)|[.,:;)!-]+(?:\s|$)|(?:because|since|as(?! well| in )|due|given|for the|rather than|instead of|and not|over|, not|\(not)\b|\(not\b|\n|$|因为|✓|[.,:;](?=[^\x00-\u2e7f]))",
+    _I,
+)
+"""Behind an answer that begins its line."""
+NEXT_ITEM = re.compile(r"\s\(?[A-Za-z0-9][)\]](?:\s|$)")
+"""Behind a label: a list of options goes on."""
+LISTED = re.compile(r"[.):]? ?\(?[A-Za-z0-9][.)](?:\s|$)")
+"""Behind a label: the next one follows at once."""
+AT_END = re.compile(
+    r"[\s\"')\].,!]*(?:(?:obviously|for sure|i think|i believe|i guess|i'd say|definitely|clearly|imo|imho|please|probably|here|then|though|of course|certainly|no doubt|thanks|i suppose|most likely|likely|is my (?:answer|choice|pick|guess)|wins|it is|to me)[\s.,!]*)*$",
+    _I,
+)
+"""Behind a label at the end of a sentence that judges nothing."""
+SENTENCE_STOP = re.compile(r"[.!?]+[\"')\]]*(?=\s|$)|;")
+"""Behind something named: its sentence ends."""
+ARTICLE = re.compile(r"(?:^|\W)A [a-z]")
+"""lead: perhaps a label, perhaps an article: "A becomes B"."""
+STOPS = re.compile(r"[ )]*(?:[.!]+\s|[.!]*\n|[.!]*$)")
+"""Behind a label that is a sentence of its own."""
+SAID = re.compile(
+    r"(?:[,:;.%→-]|^|\b(?:vote|get|la|le|el|die|der|réponse|respuesta|resposta|antwort|risposta|like|is|be|say|see|it|got|with|well|okay|ok|yes|sure|hmm|clearly|definitely|obviously|surely|certainly|simply|still|again|indeed|opinion|imo|imho|view|just|only|to|than|for|be option))\s*[\"'(]*$",
+    _I,
+)
+"""lead: a plain letter behind it is a label, unlike that in "plan B"."""
+
 RESUMED = re.compile(r"(?:^|[\s.])(?:wait|hold on|actually|hmm+|correction|oops|sorry)\b", _I)
 """Anywhere behind a conclusion: the thought goes on."""
 _FINE = re.compile(r"\bnot (?:wrong|incorrect|a mistake)|(?:is|was|'s) (?:right|correct)$", _I)

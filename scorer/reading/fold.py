@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the alternatives of a pattern are easier to check on one line than on ten
 """Folds an answer's typography away, and maps what was found back to the answer."""
 
 from __future__ import annotations

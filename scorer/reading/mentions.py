@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the alternatives of a pattern are easier to check on one line than on ten
 """Finds where a text names a label or an option's text."""
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _PREFIX = (
     + r"])(?:the )?(?:option|choice|letter|alternative|opción|opcion|option|lettre|letra|literal|opção|opcao|"
     r"buchstabe|lettera|вариант|pilihan|seçenek|opzione|optie)(?: (?:option|choice|letter|number|no\.?))?\s?[#№]?\s?|(?:选项|選項|选择肢|選択肢|선택지|보기)\s*)"
 )
-_THING = rf"(?<![{WORD}])(?:the )?(?:(?:number|no\.?|panel|image|figure|picture|shape|piece|tile|diagram|view|graph|cube|box|object|block|one|option|choice) ?(?:marked|labell?ed|numbered|called)? ?(?:as |with )?(?:#|number )?) ?"
+_THING = rf"(?<![{WORD}])(?:the )?(?:(?:number|no\.|panel|image|figure|picture|shape|piece|tile|diagram|view|graph|cube|box|object|block|one|option|choice) ?(?:marked|labell?ed|numbered|called)? ?(?:as |with )?(?:#|number )?) ?"
 _AFTER_LABEL = (
     r"is|was|are|were|and|or|nor|because|since|as|would|must|should|will|shall|seems?|looks?|appears?|fits?|matches|works|completes|continues|follows|has|have|had|"
     r"shows?|but|not|rather|instead|over|with|for|from|than|can|cannot|can't|could|does|doesn't|do|did|isn't|wasn't|won't|may|might|the|this|that|these|which|where|when|while|whereas|"
@@ -86,7 +87,7 @@ def labels(text: str, forms: Mapping[str, str], *, shy: bool) -> Iterator[Mentio
         wrapped = bool(match["open"] and closed)
         prefix = match["prefix"] or ""
         soft = match["soft"] and not match["close"]
-        if shy and text[match.start("label") - 1 : match.start("label")] == "-":
+        if shy and (text[match.start() - 1 : match.start()] in _SIGNS or text[match.end() : match.end() + 1] in _SUMS):
             continue
         if _PRONOUN_OR_ADVERB.match(word) and not prefix and _no_number(text, match):
             continue
@@ -104,6 +105,7 @@ def labels(text: str, forms: Mapping[str, str], *, shy: bool) -> Iterator[Mentio
         yield Mention(match.start("label"), match.end("label"), value, LABEL, first, last, plain, word.islower())
 
 
+_SIGNS, _SUMS = tuple("-+*/"), tuple("+*/=")
 _PRONOUN_OR_ADVERB = re.compile(r"(?:one|first|second|third|fourth)$", re.IGNORECASE)
 _DETERMINED = re.compile(
     r"\b(?:the|this|that|which|no|any|every|each|only|last|next|other|another|correct|right) $", re.IGNORECASE

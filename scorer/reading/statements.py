@@ -7,7 +7,6 @@ answers are, nothing is read: a wrong reading is worse than none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -20,26 +19,6 @@ MOST = 1600
 LEAD, TAIL = 160, 120
 """Code points looked at before and after something named, at most."""
 
-_JOIN = re.compile(
-    r"[\"')\]]*\s*(?:,\s*(?:and|or)\b|[,/&|+]|and/or|as well as\b|and also\b|along with\b|plus\b\b|and\b|or\b|nor\b|vs\.?|versus\b|y\b|o\b|et\b|ou\b|oder\b|und\b|和|或者?|と|か|와|또는|и\b|или\b)?"
-    r"\s*(?:(?:the|both|also|maybe|possibly|perhaps|even|either|probably|option|choice|letter|answer|number)s?\s+){0,2}[\"'(\[]*",
-    re.IGNORECASE,
-)
-_OWN_TEXT = re.compile(
-    r"[\"')\]]*\s?[.):,=|-]*\s*(?:(?:which|it|that) (?:is|says|shows|reads)\s+|the |an? |[\"'(\[])*", re.IGNORECASE
-)
-_BLANK = re.compile(r"[\s\"'()\[\].,:;!?*|✓<>=→-]*")
-_BEFORE = re.compile(r"[\s\"'()\[\].,:;!?*|✓<>=→-]*(?:\d{1,2}[.)]\s*)?[\s\"'(\[]*")
-_FOLLOWED = re.compile(
-    r"\s*(?:\((?!not\b)|[.,:;)!-]+(?:\s|$)|(?:because|since|as(?! well)|due|given|for the|rather than|instead of|and not|over|, not|\(not)\b|\(not\b|\n|$|因为|✓|[.,:;](?=[^\x00-\u2e7f]))",
-    re.IGNORECASE,
-)
-_NEXT_ITEM = re.compile(r"\s\(?[A-Za-z0-9][)\]](?:\s|$)")
-_LISTED = re.compile(r"[.):]? ?\(?[A-Za-z0-9][.)](?:\s|$)")
-_AT_END = re.compile(
-    r"[\s\"')\].,!]*(?:(?:obviously|for sure|i think|i believe|i guess|i'd say|definitely|clearly|imo|imho|please|probably|here|then|though|of course|certainly|no doubt|thanks|i suppose|most likely|likely|is my (?:answer|choice|pick|guess)|wins|it is|to me)[\s.,!]*)*$",
-    re.IGNORECASE,
-)
 _CUES = (cues.BOXED, cues.ANSWER, cues.CHOOSE, cues.INSTEAD, cues.THEREFORE)
 _REASONS = ("boxed", "stated", "chosen", "corrected", "concluded")
 
@@ -104,7 +83,7 @@ def groups(text: str, mentions: Sequence[Mention], *, two: bool = False) -> list
                 same_line = False
             if two and between.strip() == "," and cues.NOT.search(text, max(group.first - 20, 0), group.first):
                 same_line = False
-            if same_line and ((own and _OWN_TEXT.fullmatch(between)) or _JOIN.fullmatch(between)):
+            if same_line and ((own and cues.OWN_TEXT.fullmatch(between)) or cues.JOIN.fullmatch(between)):
                 group.mentions.append(mention)
                 if mention.value not in group.values:
                     group.values.append(mention.value)
@@ -141,17 +120,12 @@ def context(text: str, group: Group) -> Context:
             lead = ""
     after = text[group.last : group.last + TAIL]
     line_after = after.split("\n", 1)[0]
-    stop = _SENTENCE_STOP.search(line_after)
+    stop = cues.SENTENCE_STOP.search(line_after)
     tail = line_after[: stop.start()] if stop else line_after
     question = bool(stop and "?" in stop[0])
-    breaks = None
-    for breaks in cues.CLAUSE.finditer(lead):
-        pass
-    clause = lead[breaks.start() :].lstrip(",; ") if breaks else lead
+    breaks = [match.start() for match in cues.CLAUSE.finditer(lead)]
+    clause = lead[breaks[-1] :].lstrip(",; ") if breaks else lead
     return Context(lead, clause, tail, line_before, line_after, question)
-
-
-_SENTENCE_STOP = re.compile(r"[.!?]+[\"')\]]*(?=\s|$)|;")
 
 
 def _sentence(line: str) -> str:
@@ -167,6 +141,10 @@ def classify(group: Group, here: Context) -> tuple[str, str]:
     plain = all(mention.plain for mention in group.mentions)
     if cues.BOXED.search(lead):
         return FIRM, "boxed"
+    if lead.endswith("[x] "):
+        return FIRM, "marked"
+    if lead.endswith("[] "):
+        return REJECTED, ""
     if cues.ONLY.search(lead):
         return FIRM, "stated"
     if cues.NO.match(here.line_after):
@@ -199,22 +177,26 @@ def classify(group: Group, here: Context) -> tuple[str, str]:
     if cue is not None:
         if cues.GOVERNS.search(clause) and reason != "corrected":
             return REJECTED, ""
+        if cues.BAD.search(clause):
+            return REJECTED, ""
         if asks or cues.IF.match(tail) or cues.supposes(clause) or cues.EXAMPLE.search(lead):
             return SUPPOSED, ""
         return FIRM, reason
     if here.question or cues.supposes(clause):
         return SUPPOSED, ""
-    if cues.NEGATED.search(clause):
+    if cues.NEGATED.search(clause.rsplit(": ", 1)[-1]):
         return REJECTED, ""
+    if cues.SOLE_TAIL.match(tail) or (cues.SOLE.search(lead) and cues.SOLELY.match(tail)):
+        return WEAK, "stated"
     if not plain or not lead.strip():
         if cues.RIGHT.match(tail) and not cues.IF.match(tail):
             return FIRM, "stated"
-        if cues.SOLE_TAIL.match(tail) or (cues.SOLE.search(lead) and cues.SOLELY.match(tail)):
-            return WEAK, "stated"
         fits = cues.FITS.match(tail)
         if fits and not cues.HALF.search(fits["rest"]):
             return WEAK, "stated"
     if cues.LED.search(lead) and not cues.SUBJECT.match(tail):
+        if cues.supposes(lead):
+            return SUPPOSED, ""
         return LED, "concluded"
     if cues.MAYBE.search(lead) and not cues.GOVERNS.search(clause):
         return WEAK, "stated"
@@ -231,14 +213,14 @@ def _cue(lead: str) -> tuple[int | None, str]:
 
 
 def _leads(text: str, group: Group, here: Context) -> bool:
-    if _FOLLOWED.match(here.line_after):
-        return not _LISTED.match(here.line_after)
+    if cues.FOLLOWED.match(here.line_after):
+        return not cues.LISTED.match(here.line_after)
     # "(B) The glove is woven" answers; "A) shiny. B) soft" lists.
-    return text[group.last - 1] in ")]" and not _NEXT_ITEM.search(here.line_after)
+    return text[group.last - 1] in ")]" and not cues.NEXT_ITEM.search(here.line_after)
 
 
 def _bare(here: Context) -> bool:
-    return bool(_BEFORE.fullmatch(here.line_before) and _BLANK.fullmatch(here.line_after))
+    return bool(cues.BEFORE.fullmatch(here.line_before) and cues.BLANK.fullmatch(here.line_after))
 
 
 def read(
@@ -268,9 +250,9 @@ def read(
             status = seen[signature] = classify(group, here)
         what, reason = status
         if what == LED:
-            what = FIRM if _nothing_leads(group, here, judged) and not _ARTICLE.search(here.lead) else NAMED
+            what = FIRM if _nothing_leads(group, here, judged) and not cues.ARTICLE.search(here.lead) else NAMED
         mixed = len(group.values) > 1
-        at_line_start = len(group.values) == 1 and bool(_BEFORE.fullmatch(here.line_before))
+        at_line_start = len(group.values) == 1 and bool(cues.BEFORE.fullmatch(here.line_before))
         if at_line_start and what != REJECTED and (_bare(here) or _leads(text, group, here)):
             if what == FIRM and not here.lead.strip():
                 what = NAMED if not cues.RIGHT.match(here.tail) else FIRM
@@ -291,17 +273,13 @@ def _ends_alone(text: str, judged: list[tuple[Group, str]]) -> bool:
     if what != NAMED or len(group.values) > 1 or group.mentions[0].kind != LABEL or group.mentions[0].plain:
         return False
     here = context(text, group)
-    if here.lead.strip() or not here.line_before.strip() or not _STOPS.match(text, group.last):
+    if here.lead.strip() or not here.line_before.strip() or not cues.STOPS.match(text, group.last):
         return False
     cut_off = not text[group.last :].strip()
     if cut_off and (group.values[0] == "A" or any(what == NAMED for _, what in judged[:-1])):
         return False
     before = judged[-2][0].last if len(judged) > 1 else 0
     return bool(text[before : group.first].strip(" .,;:)(\n"))
-
-
-_STOPS = re.compile(r"[ )]*(?:[.!]+\s|[.!]*\n|[.!]*$)")
-_ARTICLE = re.compile(r"(?:^|\W)A [a-z]")  # perhaps a label: "A becomes B"
 
 
 def _nothing_leads(group: Group, here: Context, judged: list[tuple[Group, str]]) -> bool:
@@ -323,13 +301,13 @@ def _line_answers(text: str, lines: list[tuple[Group, Context, bool]], order: Se
     index = {value: place for place, value in enumerate(order)}
     several = len({group.values[0] for group, _, _ in lines}) > 1
     answers = []
-    group, here, bare = lines[0]
-    first_line = bool(_BEFORE.fullmatch(text[: group.first]))
+    group, _, bare = lines[0]
+    first_line = bool(cues.BEFORE.fullmatch(text[: group.first]))
     follower = index[lines[1][0].values[0]] - index[group.values[0]] if len(lines) > 1 else 0
     enumerates = not bare and text[group.first : group.last + 2] == "1. "
     if first_line and (bare or not several) and follower != 1 and not enumerates:
         answers.append(group)
-    group, here, bare = lines[-1]
+    group, _, bare = lines[-1]
     last_line = "\n" not in text[group.last :].strip()
     step = index[group.values[0]] - index[lines[-2][0].values[0]] if len(lines) > 1 else 0
     enumerates = not bare and text[group.first : group.last + 2] == "1. "
@@ -351,7 +329,7 @@ def _decide(
         if not any(n.start < m.end() and m.start() < n.end for n in mentions if n.kind == TEXT)
     ]
     if statements:
-        place, group, reason = statements[-1]
+        _, group, reason = statements[-1]
         if cues.takes_back(text, group.last):
             return Reading("", "retracted")
         if cues.RESUMED.search(text, group.last) and any(
@@ -382,66 +360,3 @@ def _decide(
         return Reading("", "abstained")
     found = lone(text, judged) if lone else None
     return found or Reading("", "no_choice")
-
-
-_SAID = re.compile(
-    r"(?:[,:;.%→-]|^|\b(?:vote|get|la|le|el|die|der|réponse|respuesta|resposta|antwort|risposta|like|is|be|say|see|it|got|with|well|okay|ok|yes|sure|hmm|clearly|definitely|obviously|just|only|to|than|for|be option))\s*[\"'(]*$",
-    re.IGNORECASE,
-)
-
-
-def lone_label(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
-    """Reads a short sentence that names a single label at its end, and judges nothing."""
-    kept = [(group, what) for group, what in judged if what != REJECTED]
-    if len(kept) != 1:
-        return None
-    group, what = kept[0]
-    stop = cues.SENTENCE_END.search(text, group.last)
-    rest = text[group.last : stop.start() if stop else len(text)]
-    if group.last > 120 or len(text) - group.last > 200 or "\n" in text[: group.first].strip():
-        return None
-    here = context(text, group)
-    mention = group.mentions[0]
-    if what != NAMED or len(group.values) > 1 or mention.plain:
-        return None
-    if cues.LOOKING.search(here.lead) or cues.EXAMPLE.search(here.lead):
-        return None
-    if mention.first == mention.start and mention.last == mention.end and not _SAID.search(here.lead):
-        return None
-    if (
-        not here.lead.strip()
-        and text[: group.first].strip()
-        and mention.value == "A"
-        and not text[group.last :].strip()
-    ):
-        return None  # cut off behind an article
-    if not _AT_END.fullmatch(rest):
-        return None
-    return Reading(group.values[0], "lone_label", group.span)
-
-
-def agreed(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
-    """Reads a text that names one option both by its label and by its words, and no other."""
-    kept = [group for group, what in judged if what != REJECTED]
-    kinds = {mention.kind for group in kept for mention in group.mentions if not mention.plain}
-    values = {value for group in kept for value in group.values}
-    if len(values) != 1 or len(kinds) != 2 or len(text) > 400 or any(what == SUPPOSED for _, what in judged):
-        return None
-    return Reading(kept[-1].values[0], "agreed", kept[-1].span)
-
-
-def lone_text(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
-    """Reads a short text that names a single option by its words."""
-    kept = [(group, what) for group, what in judged if what != REJECTED]
-    values = {value for group, _ in kept for value in group.values}
-    if len(values) > 1 and kept:
-        return Reading("", "conflict") if all(group.mentions[0].kind == TEXT for group, _ in kept) else None
-    if len(values) != 1 or any(what == SUPPOSED for _, what in kept):
-        return None
-    group = kept[-1][0]
-    if group.last > 400 or len(text) - group.last > 400:
-        return None
-    plans = cues.PLANS.search(text[: group.last]) or cues.CUT_OFF.search(text)
-    if group.mentions[0].kind != TEXT or plans or cues.LOOKING.search(context(text, group).lead):
-        return None
-    return Reading(group.values[0], "option_text", group.span)

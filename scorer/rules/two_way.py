@@ -16,7 +16,6 @@ from scorer.reading.variants import names_of
 from scorer.rules.base import RequestError, Rule
 
 _OPPOSITES = (
-    {"yes", "no"},
     {"inside", "outside"},
     {"open", "closed"},
     {"same", "different"},
@@ -27,12 +26,22 @@ _OPPOSITES = (
 )
 # As a determiner "no" answers nothing: "there is no circle".
 _YES_NO = re.compile(
-    r"(?P<yes>\b(?:yes|yeah|yep|yup)\b)|(?P<no>\b(?:nope|nah)\b|\bno\b(?=\s*(?:[.,;:!)\"'\n-]|$)|\s+(?:it|they|there|the|this|that|these|those|he|we|i)\b))|"
-    r"(?P<si>\A(?:sí|oui|ja|sim|да|はい|네|예|是的?|对|true|correct)(?=[\s.,;:!。，]|\Z))|(?P<non>\A(?:non|nein|não|нет|いいえ|아니[요오]?|不是?|否|false|incorrect)(?=[\s.,;:!。，]|\Z))",
-    re.IGNORECASE,
+    r"""
+      (?P<yes>\b(?:yes|yeah|yep|yup)\b)
+    | (?P<no>\b(?:nope|nah)\b
+      | \bno\b(?=\s*(?:[.,;:!)"'\n-]|way\s*(?:[.!]|$)|$)|\s+(?:it|they|there|the|this|that|these|those|he|we|i)\b))
+    | (?P<si>\A(?:sí|oui|ja|sim|да|はい|네|예|是的?|对|true|correct)(?=[\s.,;:!]|\Z))
+    | (?P<non>\A(?:non|nein|não|нет|いいえ|아니[요오]?|不是?|否|false|incorrect)(?=[\s.,;:!]|\Z))
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
 _NAMED_THING = re.compile(
-    r"(?:\b(?:choice|option|panel|grid|row|column|step|figure|image|part|item)s? ?#?\(?|(?:twenty|thirty|forty|fifty)[ -])$",
+    r"(?:\b(?:choice|option|panel|grid|row|column|step|figure|image|part|item)s? ?#?\(?|"
+    r"(?:twenty|thirty|forty|fifty)[ -])$",
+    re.IGNORECASE,
+)
+_THE_ONE = re.compile(
+    r"\b(?:the|this|that|which|each|last|other|another|first|second|right|left|same|black|white|small|large|big) $",
     re.IGNORECASE,
 )
 _NEGATED = re.compile(r"\b(?:is|are|was|were|does|do|has|have|can|did) not\b|n't\b", re.IGNORECASE)
@@ -44,6 +53,8 @@ _ELLIPSIS = re.compile(
 def _names_else(text: str, mention: Mention) -> bool:
     """Whether a number is the name of a thing ("choice 2") or part of another ("forty-five")."""
     before = text[max(mention.start - 20, 0) : mention.start]
+    if text[mention.start : mention.end].lower() == "one" and _THE_ONE.search(before):
+        return True
     return value_of(text[mention.start : mention.end]) is not None and bool(_NAMED_THING.search(before))
 
 

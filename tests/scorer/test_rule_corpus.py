@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lynceus.scorer.v1 import scorer_pb2 as pb
 
+from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer import reasoning
 from scorer.rules import rules
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from lynceus.scorer.v1 import scorer_pb2 as pb
 
+from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.rules import rules
 from scorer.rules.base import RequestError
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lynceus.scorer.v1 import scorer_pb2 as pb
 
+from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer import reasoning
 from scorer.rules import rules
 
@@ -19,10 +19,65 @@ CORPUS = Path(__file__).parent / "corpus"
 CASES = [json.loads(line) for path in sorted(CORPUS.glob("*.jsonl")) for line in path.read_text("utf-8").splitlines()]
 MATERIALS = ("rubber", "cotton", "kevlar", "leather")
 WORDS = (
-    "A B C D a b c d I (A) (B) B. C) **D** option choice answer the is not so therefore because wait or and either "
-    "it's 1 2 3 4 5 12 three third total of = + cotton leather yes no left right , . ! ? : ; - \n \n\n \\boxed{B} <answer> "
-    "</answer> 答案是 選 は がない sorry cannot determine if only → ✅ ❌ | $ { } ~~ ` 　 Ｂ ③"
-).split(" ")
+    *(
+        "A",
+        "B",
+        "C",
+        "D",
+        "a",
+        "b",
+        "c",
+        "d",
+        "I",
+        "(A)",
+        "(B)",
+        "B.",
+        "C)",
+        "**D**",
+        "option",
+        "choice",
+        "answer",
+        "the",
+    ),
+    *("is", "not", "so", "therefore", "because", "wait", "or", "and", "either", "it's", "1", "2", "3", "4", "5", "12"),
+    *(
+        "three",
+        "third",
+        "total of",
+        "=",
+        "+",
+        "cotton",
+        "leather",
+        "yes",
+        "no",
+        "left",
+        "right",
+        ",",
+        ".",
+        "!",
+        "?",
+        ":",
+    ),
+    *(";", "-", "\n", "\n\n", "\\boxed{B}", "<answer>", "</answer>", "答案是", "選", "は", "sorry", "cannot determine"),
+    *(
+        "if",
+        "only",
+        "→",
+        "✅",
+        "❌",
+        "|",
+        "$",
+        "{",
+        "}",
+        "~~",
+        "`",
+        "\u3000",
+        "Ｂ",
+        "③",
+        "the answer is",
+        "I'd go with",
+    ),
+)
 MESS = st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join) | st.text(max_size=60)
 QUICK = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -1,0 +1,64 @@
+"""Reads texts that name an answer without stating it: "The glove is made of cotton."."""
+
+from __future__ import annotations
+
+from scorer.reading import cues
+from scorer.reading.mentions import TEXT
+from scorer.reading.statements import NAMED, REJECTED, SUPPOSED, Group, Reading, context
+
+
+def lone_label(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
+    """Reads a short sentence that names a single label at its end, and judges nothing."""
+    kept = [(group, what) for group, what in judged if what != REJECTED]
+    if len(kept) != 1:
+        return None
+    group, what = kept[0]
+    stop = cues.SENTENCE_END.search(text, group.last)
+    rest = text[group.last : stop.start() if stop else len(text)]
+    if group.last > 120 or len(text) - group.last > 200 or "\n" in text[: group.first].strip():
+        return None
+    here = context(text, group)
+    mention = group.mentions[0]
+    if what != NAMED or len(group.values) > 1 or mention.plain:
+        return None
+    if cues.LOOKING.search(here.lead) or cues.EXAMPLE.search(here.lead):
+        return None
+    if mention.first == mention.start and mention.last == mention.end and not cues.SAID.search(here.lead):
+        return None
+    if (
+        not here.lead.strip()
+        and text[: group.first].strip()
+        and mention.value == "A"
+        and not text[group.last :].strip()
+    ):
+        return None  # cut off behind an article
+    if not cues.AT_END.fullmatch(rest):
+        return None
+    return Reading(group.values[0], "lone_label", group.span)
+
+
+def agreed(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
+    """Reads a text that names one option both by its label and by its words, and no other."""
+    kept = [group for group, what in judged if what != REJECTED]
+    kinds = {mention.kind for group in kept for mention in group.mentions if not mention.plain}
+    values = {value for group in kept for value in group.values}
+    if len(values) != 1 or len(kinds) != 2 or len(text) > 400 or any(what == SUPPOSED for _, what in judged):
+        return None
+    return Reading(kept[-1].values[0], "agreed", kept[-1].span)
+
+
+def lone_text(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
+    """Reads a short text that names a single option by its words."""
+    kept = [(group, what) for group, what in judged if what != REJECTED]
+    values = {value for group, _ in kept for value in group.values}
+    if len(values) > 1 and kept:
+        return Reading("", "conflict") if all(group.mentions[0].kind == TEXT for group, _ in kept) else None
+    if len(values) != 1 or any(what == SUPPOSED for _, what in kept):
+        return None
+    group = kept[-1][0]
+    if group.last > 400 or len(text) - group.last > 400:
+        return None
+    plans = cues.PLANS.search(text[: group.last]) or cues.CUT_OFF.search(text)
+    if group.mentions[0].kind != TEXT or plans or cues.LOOKING.search(context(text, group).lead):
+        return None
+    return Reading(group.values[0], "option_text", group.span)
