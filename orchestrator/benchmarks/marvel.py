@@ -278,6 +278,7 @@ def metrics(variant: Variant) -> list[scorer.MetricSpec]:
         (metric("Perc^C&F", "group_all", where={"kind": ("coarse", "fine")}, by=BY), {"coarse", "fine"}),
         (metric("Perc^C&F&AVR", "group_all", by=BY), {"avr", "fine", "coarse"}),
         (metric("AVR choice bias", "choice_bias", where={"kind": ("avr",)}), {"avr"}),
+        (metric("Fine choice bias", "choice_bias", where={"kind": ("fine",)}), {"fine"}),
     ]
     return [spec for spec, needed in specs if needed <= asked]
 

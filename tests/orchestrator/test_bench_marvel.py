@@ -94,6 +94,15 @@ def test_likelihood(real):
     assert firsts.percent("AVR") == 24.81
 
 
+def test_always_the_first_word_is_better_than_chance(real):
+    """The right word is named first more often than not, which the bias figure shows."""
+    outcome = score(BENCHMARK, real, PLAIN, lambda _, turn: (turn.scoring.options or ["1"])[0])
+    assert outcome.percent("Fine") == 57.66
+    bias = outcome.figure("Fine choice bias").details
+    assert bias["constant"] is True
+    assert bias["majority"] == "A"
+
+
 def test_question_texts_are_the_data_s_with_one_line_added(real):
     row = real[100]
     texts = {name: asked(sample).messages[0].parts[1].text for name, sample in questions(row).items()}
@@ -248,7 +257,7 @@ def test_drawn_choices_all_differ():
 def test_some_questions_only(real):
     variant = Variant("marvel", settings=Settings(questions="coarse, fine"))
     assert list(questions(real[0], variant)) == ["fine", *marvel.COARSE]
-    assert [spec.name for spec in BENCHMARK.metrics(variant)] == ["Fine", "Perc^C", "Perc^C&F"]
+    assert [spec.name for spec in BENCHMARK.metrics(variant)] == ["Fine", "Perc^C", "Perc^C&F", "Fine choice bias"]
     with pytest.raises(ValueError, match="give avr, fine or coarse"):
         Settings(questions="all")
 
