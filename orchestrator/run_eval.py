@@ -37,6 +37,7 @@ class Where:
         model: What the embedded model server serves: "demo", "demo:ARGUMENT", a folder or a hub id.
         credentials: How to dial whatever is not embedded.
         concurrency: Calls in flight per replica; None takes what each asks for.
+        judge: What follows `scorer serve` where a scorer is started, to give it a judge.
     """
 
     endpoints: Sequence[Endpoint] = ()
@@ -45,6 +46,7 @@ class Where:
     model: str = "demo"
     credentials: Credentials = PLAIN
     concurrency: int | None = None
+    judge: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ async def connect(where: Where, patience: float, console: Console) -> AsyncItera
             await raced(together(*connecting), *(guard() for guard in guards))
             return pools
 
-        scorer = connect_scorer(where.scorer, where.credentials, patience, guards)
+        scorer = connect_scorer(where.scorer, where.credentials, patience, guards, judge=where.judge)
         # Side by side: each of the two may have a process to start.
         pools, (client, rules) = await together(models(), stack.enter_async_context(scorer))
         yield Servers(pools, client, rules, guards)
@@ -157,11 +159,13 @@ async def connect_scorer(
     credentials: Credentials,
     patience: float,
     guards: list[Callable[[], Coroutine[Any, Any, None]]] | None = None,
+    *,
+    judge: Sequence[str] = (),
 ) -> AsyncIterator[tuple[ScorerClient, scorer_pb2.ListRulesResponse]]:
-    """Reaches a scorer, or starts one if no endpoint is given."""
+    """Reaches a scorer, or starts one, with a judge if one is asked for, if no endpoint is given."""
     async with contextlib.AsyncExitStack() as stack:
         if endpoint is None:
-            embedded = LocalServer("scorer")
+            embedded = LocalServer("scorer", judge)
             endpoint, credentials = await stack.enter_async_context(embedded), PLAIN
             if guards is not None:
                 guards.append(embedded.watch)

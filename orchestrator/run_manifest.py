@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -16,9 +17,11 @@ from google.protobuf import json_format
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.benchmarks.base import metric
 from orchestrator.runlog import write_error
 
 MANIFEST = "manifest.json"
+_PASSWORD = re.compile(r"://[^/@\s]+@")
 _PACKAGES = ("lynceus", "grpcio", "protobuf", "orjson", "pillow", "pyarrow", "datasets", "numpy")
 
 
@@ -60,18 +63,20 @@ def make(
     code: Mapping[str, str],
 ) -> dict[str, Any]:
     """Returns the manifest of a run that begins now."""
+    agreement = [metric("judge agreement", "judge_agreement")] if len(rules.judges) > 1 else []
     return {
         "identity": dict(identity),
         "identity_sha256": identity_hash(identity),
         "shard": {"index": shard[0], "of": shard[1]} if shard else None,
-        "command": " ".join(["orchestrator", *sys.argv[1:]]),
+        "command": _PASSWORD.sub("://***@", " ".join(["orchestrator", *sys.argv[1:]])),
         "created": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         "model": info_json(info),
         "stages": {name: info_json(other) for name, other in stages.items()},
         "replicas": replicas,
         "rules": {rule.name: rule.sha256 for rule in rules.rules},
         "scorer": rules.scorer_version,
-        "metrics": {task: [_spec_json(spec) for spec in specs] for task, specs in metrics.items()},
+        "judges": list(rules.judges),
+        "metrics": {task: [_spec_json(spec) for spec in [*specs, *agreement]] for task, specs in metrics.items()},
         "benchmarks": dict(code),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}},
     }

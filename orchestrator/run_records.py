@@ -167,6 +167,8 @@ def verdict_line(verdict: scorer.Verdict, task: str, scoring: Mapping[str, Any])
         line["scores"] = {name: _double(value) for name, value in verdict.scores.items()}
     if verdict.HasField("judge"):
         line["judge"] = json_format.MessageToDict(verdict.judge, preserving_proto_field_name=True)
+    if verdict.panel:
+        line["panel"] = [json_format.MessageToDict(voice, preserving_proto_field_name=True) for voice in verdict.panel]
     if verdict.HasField("span"):
         line["span"] = {"start": verdict.span.start, "end": verdict.span.end}
     if verdict.reason:
@@ -194,6 +196,8 @@ def pass_through(line: Mapping[str, Any]) -> scorer.ScoreRequest:
         verdict.score = float(line["score"])
     for name, value in line.get("scores", {}).items():
         verdict.scores[name] = float(value)
+    for voice in line.get("panel", ()):
+        verdict.panel.add(model=voice["model"], words=voice["words"])
     return scorer.ScoreRequest(
         key=line["key"],
         rule=line["rule"],

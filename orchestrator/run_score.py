@@ -53,7 +53,11 @@ async def rescore(run: Path, client: ScorerClient, rules: scorer.ListRulesRespon
         finally:
             verdicts.close()
         partial.replace(target / VERDICTS)
-        manifest |= {"rules": {rule.name: rule.sha256 for rule in rules.rules}, "scorer": rules.scorer_version}
+        manifest |= {
+            "rules": {rule.name: rule.sha256 for rule in rules.rules},
+            "scorer": rules.scorer_version,
+            "judges": list(rules.judges),
+        }
         run_manifest.write(target / run_manifest.MANIFEST, manifest)
         await run_results.write(target, manifest, client)
     finally:

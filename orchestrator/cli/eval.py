@@ -12,6 +12,7 @@ from rich.console import Console
 
 from lynceus.rpc import Credentials
 from lynceus.rpc.options import client_options
+from orchestrator.cli.judging import judge_arguments, judge_options
 from orchestrator.cli.outcome import guarded
 
 _POSITIVE = click.FloatRange(0, min_open=True)
@@ -43,6 +44,8 @@ _POSITIVE = click.FloatRange(0, min_open=True)
 @click.option("--max-tokens-total", type=click.IntRange(1), help="Stop, to be resumed, after so many tokens.")
 @click.option("--max-requests-per-second", type=_POSITIVE, help="Over all replicas.")
 @click.option("--deadline", type=_POSITIVE, help="Stop, to be resumed, after so many seconds.")
+@judge_options
+@click.option("--dry-run", is_flag=True, help="Print what would be sent and what it may cost; send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print results.json on stdout, progress on stderr.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors.")
 @client_options
@@ -63,8 +66,8 @@ def _run(credentials: Credentials, given: dict[str, Any]) -> int:
     return code
 
 
-async def _evaluate(credentials: Credentials, given: dict[str, Any], console: Console) -> Path:
-    from orchestrator import run_eval, run_plan
+async def _evaluate(credentials: Credentials, given: dict[str, Any], console: Console) -> Path | None:
+    from orchestrator import run_dry, run_eval, run_plan
     from orchestrator.engine import Budget, Options
 
     plan = run_plan.make(
@@ -89,6 +92,9 @@ async def _evaluate(credentials: Credentials, given: dict[str, Any], console: Co
         deadline=given["deadline"],
     )
     where = _where(credentials, given)
+    if given["dry_run"]:
+        run_dry.describe(plan, options.shard, console)
+        return None
     run = await run_eval.evaluate(plan, where, options, budget, run=given["run"], console=console)
     run_eval.finish(run, console)
     return run
@@ -111,6 +117,7 @@ def _where(credentials: Credentials, given: dict[str, Any]) -> Any:
         model=given["model"],
         credentials=credentials,
         concurrency=given["concurrency"],
+        judge=judge_arguments(given["judges"], given["judge_cache"], given["scorer_at"]),
     )
 
 

@@ -12,7 +12,7 @@ import click
 from lynceus.rpc import SecurityError
 
 
-def guarded(work: Callable[[], Coroutine[Any, Any, Path]]) -> tuple[Path | None, int]:
+def guarded(work: Callable[[], Coroutine[Any, Any, Path | None]]) -> tuple[Path | None, int]:
     """Runs a command's work and returns its run folder and exit code.
 
     A failure is one line on stderr; 1 is a defect, 2 a mistake of the caller's, 3 incomplete.

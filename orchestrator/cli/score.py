@@ -11,6 +11,7 @@ from rich.console import Console
 from lynceus.rpc import Credentials
 from lynceus.rpc.options import client_options
 from orchestrator.cli.eval import one_endpoint
+from orchestrator.cli.judging import judge_arguments, judge_options
 from orchestrator.cli.outcome import guarded
 
 
@@ -19,8 +20,17 @@ from orchestrator.cli.outcome import guarded
 @click.option("--scorer", "scorer_at", help="Scorer H:P; without it one is started.")
 @click.option("--parity", is_flag=True, help="Read as the reference does; the figures go to RUN/parity.")
 @click.option("--patience", type=click.FloatRange(0), default=600.0, show_default=True, help="Seconds to retry for.")
+@judge_options
 @client_options
-def command(credentials: Credentials, run: Path, scorer_at: str | None, parity: bool, patience: float) -> None:
+def command(
+    credentials: Credentials,
+    run: Path,
+    scorer_at: str | None,
+    parity: bool,
+    patience: float,
+    judges: tuple[str, ...],
+    judge_cache: str | None,
+) -> None:
     """Score a complete run again from its folder alone.
 
     With --parity both readings of the answers stand side by side, and where they differ is said.
@@ -32,7 +42,8 @@ def command(credentials: Credentials, run: Path, scorer_at: str | None, parity: 
         from orchestrator.runlog import VERDICTS
 
         endpoint = one_endpoint(scorer_at)
-        async with run_eval.connect_scorer(endpoint, credentials, patience) as (client, rules):
+        judge = judge_arguments(judges, judge_cache, scorer_at)
+        async with run_eval.connect_scorer(endpoint, credentials, patience, judge=judge) as (client, rules):
             scored = await run_score.rescore(run, client, rules, parity=parity)
         run_eval.finish(scored, Console())
         if parity and (run / VERDICTS).stat().st_size:

@@ -123,6 +123,15 @@ def test_json_on_stdout(cluster: Cluster, shared_scorer: Server) -> None:
     assert out.encode() == cluster.results("run")
 
 
+def test_dry_run_sends_nothing(cluster: Cluster, shared_scorer: Server) -> None:
+    output = cluster.eval("run", [cluster.model()], shared_scorer, "--task", "toy_two", "--limit", "5", "--dry-run")
+    assert "10 calls for 5 scored items" in output
+    assert "5 images" in output
+    assert "160 output tokens" in output
+    assert not cluster.calls()
+    assert not (cluster.folder / "run").exists()
+
+
 def test_duplicate_ids_are_a_defect(cluster: Cluster, shared_scorer: Server, tmp_path: Path) -> None:
     data = tmp_path / "ids.txt"
     data.write_text("1 2 1")

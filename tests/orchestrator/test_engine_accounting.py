@@ -35,6 +35,7 @@ from orchestrator.samples import BadRowError, Call, NoAnswerError, Sample, Scori
 
 SAMPLES = 24
 S = grpc.StatusCode
+OUTCOMES = {"bad": "rejected", "long": "rejected", "denied": "refused", "mute": "unparsed"}
 
 
 class Crash(BaseException):
