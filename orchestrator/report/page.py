@@ -102,7 +102,11 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         problems=_problems(packed),
         model=_model(run),
         asked=_asked(run, packed.rules),
-        topics=_topics(packed.diagnostics.overview(found) + _charts(run, found) + packed.diagnostics.charts(found)),
+        topics=_topics(
+            packed.diagnostics.overview(overall(found))
+            + _charts(run, found)
+            + packed.diagnostics.charts(overall(found))
+        ),
         published=tables(list(run.tasks), found) if published else [],
         blind={(f.task, f.name): f for f in overall(figures(blind.tasks))} if blind else {},
         packed=packed,

@@ -267,7 +267,7 @@
 
   function pairs(entries) {
     const block = el("dl", { class: "verdict" });
-    for (const [name, value] of entries) if (value !== undefined && value !== null && value !== "") block.append(el("dt", {}, name), el("dd", {}, String(value)));
+    for (const [name, value] of entries) if (value !== undefined && value !== null && value !== "") block.append(el("dt", {}, name), el("dd", {}, typeof value === "number" ? String(Number(value.toPrecision(5))) : String(value)));
     return block;
   }
 
