@@ -18,12 +18,13 @@ from typing import Any, TypeVar
 import torch
 
 from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import DeadlineExceeded, OutOfRange
+from lynceus.rpc import DeadlineExceeded, InvalidRequest, OutOfRange, Unsupported
 from model_server.adapter import seconds
 from model_server.backend import Backend, Call
 from model_server.batching import Batcher, Job, OutOfMemory
 from model_server.hf import checkpoint as checkpoints
 from model_server.hf import selfcheck
+from model_server.hf.draw import draw, image_tokens
 from model_server.hf.families import family_of
 from model_server.hf.generate import end_tokens, generate
 from model_server.hf.prompt import Joined, Prompt, Prompter
@@ -41,14 +42,15 @@ _PREPARERS = max(2, min(8, os.cpu_count() or 2))
 
 @dataclass(frozen=True)
 class Work:
-    """One prepared request: `config` for Generate, `joined` for Likelihood."""
+    """One prepared request: `config` for Generate (`draws` for an image), `joined` for Likelihood."""
 
     prompt: Prompt
     config: model.GenerationConfig | None = None
     joined: Sequence[Joined] = ()
+    draws: bool = False
 
 
-Answer = Row | list[Scored]
+Answer = Row | list[Scored] | bytes
 
 
 class HfBackend(Backend):
@@ -89,6 +91,7 @@ class HfBackend(Backend):
             model.CAPABILITY_LIKELIHOOD: self._scores,
             model.CAPABILITY_IMAGE_INPUT: loaded.has_vision,
             model.CAPABILITY_MULTI_IMAGE: loaded.has_vision and self._family.multi_image,
+            model.CAPABILITY_IMAGE_OUTPUT: self._family.draws,
             model.CAPABILITY_OUTPUT_LOGPROBS: True,
             model.CAPABILITY_SEED: True,
         }
@@ -123,6 +126,8 @@ class HfBackend(Backend):
 
     async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
         """Continues one conversation."""
+        if request.modality == model.MODALITY_IMAGE:
+            return await self._draw(request, call)
         prompt = await self._in_thread(self._prompter.prepare, request.messages)
         config = self._effective(request.config, len(prompt.ids))
         # Outputs of like length end alike, so that little is decoded for rows that have ended.
@@ -135,6 +140,33 @@ class HfBackend(Backend):
         if row.text:
             response.parts.add(text=row.text)
         response.usage.output_tokens = len(row.ids)
+        return response
+
+    async def _draw(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
+        if any(part.WhichOneof("kind") == "image" for message in request.messages for part in message.parts):
+            raise Unsupported("no_image_to_image", "this model draws from text alone: the prompt holds an image")
+        if request.config.top_logprobs:
+            raise Unsupported("no_logprobs", "a drawn image has no log-probabilities")
+        count = image_tokens(self._checkpoint)
+        if request.config.HasField("max_output_tokens") and request.config.max_output_tokens < count:
+            raise InvalidRequest(
+                "image_needs_tokens",
+                f"max_output_tokens is {request.config.max_output_tokens}, an image takes {count}",
+                limit=str(count),
+                value=str(request.config.max_output_tokens),
+            )
+        prompt = await self._in_thread(functools.partial(self._prompter.prepare, draws=True), request.messages)
+        asked = model.GenerationConfig()
+        asked.CopyFrom(request.config)
+        asked.max_output_tokens = count
+        config = self._effective(asked, len(prompt.ids))
+        data, usage = await self._submit(Work(prompt, config, draws=True), ("draw", object()), call)
+        assert isinstance(data, bytes)
+        response = model.GenerateResponse(
+            finish_reason=model.FINISH_REASON_END_OF_SEQUENCE, effective_config=config, usage=usage
+        )
+        response.parts.add(image=model.Image(data=data, media_type="image/png"))
+        response.usage.output_tokens = count
         return response
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
@@ -211,7 +243,9 @@ class HfBackend(Backend):
 
     def _run(self, jobs: Sequence[Job[Work, Answer]]) -> None:
         try:
-            if jobs[0].work.config is None:
+            if jobs[0].work.draws:
+                jobs[0].resolve(draw(self._checkpoint, jobs[0].work.prompt, _config(jobs[0])))
+            elif jobs[0].work.config is None:
                 self._run_likelihood(jobs)
             else:
                 self._run_generate(jobs)

@@ -87,10 +87,12 @@ class Family:
     Attributes:
         multi_image: Whether several images in a prompt are understood.
         needs_image: Whether a prompt without an image cannot be answered.
+        draws: Whether images can be made.
     """
 
     multi_image = True
     needs_image = False
+    draws = False
 
     def placeholders(self, checkpoint: Checkpoint) -> frozenset[str]:
         """Texts by which the processor knows an image; a prompt's own text must not hold them."""
@@ -344,6 +346,8 @@ class Kosmos(Family):
 
 class Janus(Family):
     """Janus: its own `generate` drops the logits processors that it is given, so the library's is called."""
+
+    draws = True
 
     def generate(self, model: Any, **kwargs: Any) -> None:
         """Runs the library's decoding loop, past the model's override."""

@@ -84,8 +84,12 @@ class Prompter:
         """Whether the tokenizer tells where its tokens end, which the join rule needs."""
         return self._join is not None
 
-    def prepare(self, messages: Sequence[model.Message]) -> Prompt:
+    def prepare(self, messages: Sequence[model.Message], *, draws: bool = False) -> Prompt:
         """Renders, decodes images, tokenizes.
+
+        Args:
+            messages: The conversation.
+            draws: Whether an image is to be made.
 
         Raises:
             InvalidRequest: For a bad image, or a conversation that the template refuses.
@@ -110,7 +114,7 @@ class Prompter:
             encoded = self._thread_processor()(rendered, return_tensors="pt", add_special_tokens=self._adds(rendered))
             text = rendered
         else:
-            encoded, text = self._process(rendered, pictures)
+            encoded, text = self._process(rendered, pictures, draws)
         inputs = {k: v for k, v in encoded.items() if isinstance(v, torch.Tensor) and k != "labels"}
         inputs = self._family.clean(inputs)
         ids = inputs["input_ids"][0].tolist()
@@ -178,12 +182,12 @@ class Prompter:
             "no_join", "the processor's tokens are not those of its text: continuations cannot be joined"
         )
 
-    def _process(self, rendered: str, pictures: list[Any]) -> tuple[Any, str]:
+    def _process(self, rendered: str, pictures: list[Any], draws: bool) -> tuple[Any, str]:
         processor = self._thread_processor()
         recorder = _Recorder(processor.tokenizer)
         recording = copy.copy(processor)
         recording.tokenizer = recorder
-        kwargs = self._family.processor_kwargs(self._checkpoint)
+        kwargs = self._family.processor_kwargs(self._checkpoint) | ({"generation_mode": "image"} if draws else {})
         try:
             encoded = recording(
                 text=[rendered],

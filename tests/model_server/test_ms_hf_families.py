@@ -7,12 +7,14 @@ prefix, so that a token's log-probability is found in two independent ways.
 from __future__ import annotations
 
 import asyncio
+import io
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import call
+from lynceus.rpc import CallError, call
 
 KINDS = ["text", "llava", "llava_next", "llava_onevision", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl"]
 KINDS += ["idefics3", "smolvlm", "gemma3", "paligemma", "blip2", "instructblip", "janus", "mllama", "kosmos2"]
@@ -114,3 +116,40 @@ async def test_family(kind: str, served: Any, hf: Any, ask: Any, picture: Any) -
         assert said(alone[0])[4] > 0, "image tokens are counted"
         different = [a.logprob != b.logprob for a, b in zip(alone_scores[1], alone_scores[3], strict=True)]
         assert any(different), "another image gives other scores"
+
+
+async def test_janus_draws(served: Any, hf: Any, ask: Any, picture: Any) -> None:
+    def sent(message: model.Message, **config: Any) -> model.GenerateRequest:
+        config_ = model.GenerationConfig(**config)
+        return model.GenerateRequest(messages=[message], config=config_, modality=model.MODALITY_IMAGE)
+
+    async with served(hf("janus")) as server:
+        info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=60)
+        assert model.CAPABILITY_IMAGE_OUTPUT in info.capabilities
+
+        async def draw(text: str, **config: Any) -> bytes:
+            reply = await call(server.stub.Generate, sent(ask(text), **config), timeout=60)
+            (part,) = reply.parts
+            assert part.image.media_type == "image/png"
+            assert Image.open(io.BytesIO(part.image.data)).size == (16, 16)
+            assert reply.usage.output_tokens == 4
+            return bytes(part.image.data)
+
+        greedy = await draw("a red ball")
+        assert greedy == await draw("a red ball")
+        assert greedy != await draw("How many dogs are in the picture of a green house?")
+        one, other = await draw("a ball", temperature=1, seed=1), await draw("a ball", temperature=1, seed=2)
+        assert one != other
+        assert one == await draw("a ball", temperature=1, seed=1)
+        for message, config, code in (
+            (ask(picture(1), "like this"), {}, "UNIMPLEMENTED"),
+            (ask("x"), {"max_output_tokens": 3}, "INVALID_ARGUMENT"),
+            (ask("x"), {"top_logprobs": 1}, "UNIMPLEMENTED"),
+        ):
+            with pytest.raises(CallError) as caught:
+                await call(server.stub.Generate, sent(message, **config), timeout=60)
+            assert caught.value.code.name == code
+    async with served(hf("llava")) as server:
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, sent(ask("a ball")), timeout=60)
+        assert caught.value.code.name == "UNIMPLEMENTED"

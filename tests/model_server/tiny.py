@@ -92,7 +92,7 @@ def clip_vision(image: int = 28, patch: int = 14, **kwargs: Any) -> dict[str, An
     }
 
 
-def save(config: Any, processor: Any, out: Path, cls: Any = None) -> None:
+def save(config: Any, processor: Any, out: Path, cls: Any = None, **generation: Any) -> None:
     """Draws the weights and writes the folder."""
     torch.manual_seed(7)
     model = (cls or tf.AutoModelForImageTextToText).from_config(config).eval()
@@ -113,7 +113,7 @@ def save(config: Any, processor: Any, out: Path, cls: Any = None) -> None:
         head.weight[odd] = 0.0
         head.weight[len(tok) :] = 0.0
     model.generation_config = tf.GenerationConfig(
-        eos_token_id=tok.eos_token_id, pad_token_id=tok.pad_token_id, bos_token_id=tok.bos_token_id
+        eos_token_id=tok.eos_token_id, pad_token_id=tok.pad_token_id, bos_token_id=tok.bos_token_id, **generation
     )
     model.save_pretrained(out)
     processor.save_pretrained(out)

@@ -232,7 +232,7 @@ def janus(out: Path) -> None:
             "num_embeddings": 32,
             "latent_channels": 8,
             "base_channels": 32,
-            "channel_multiplier": [1, 1],
+            "channel_multiplier": [1, 1, 1, 1],
             "num_res_blocks": 1,
             "num_patches": 2,
             "projection_dim": WIDTH,
@@ -241,7 +241,8 @@ def janus(out: Path) -> None:
         },
         image_token_id=tok.convert_tokens_to_ids("<image_placeholder>"),
     )
-    save(ids(tok, config), processor, out)
+    begin = tok.convert_tokens_to_ids("<begin_of_image>")
+    save(ids(tok, config), processor, out, generation_kwargs={"boi_token_id": begin})
 
 
 def mllama(out: Path) -> None:
