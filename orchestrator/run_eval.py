@@ -21,7 +21,7 @@ from orchestrator.engine import Budget, Endpoint, Engine, IncompleteError, Optio
 from orchestrator.local import LocalServer
 from orchestrator.progress import Progress
 from orchestrator.run_plan import Plan
-from orchestrator.runlog import RunLog
+from orchestrator.runlog import VERDICTS, RunLog
 
 _T = TypeVar("_T")
 
@@ -109,7 +109,20 @@ def finish(run: Path, console: Console) -> None:
     report = write_report(run)
     if not console.quiet:
         print_results(run, console)
+        for line in judges_said(run):
+            console.print(line, highlight=False, soft_wrap=True)
         console.print(f"report: {report}", highlight=False, soft_wrap=True)
+
+
+def judges_said(run: Path) -> list[str]:
+    """Returns what there is to say of a run's judges: how much they were asked, or that they never were."""
+    judges = run_manifest.read(run).get("judges")
+    if not judges:
+        return []
+    with (run / VERDICTS).open("rb") as lines:
+        asked = sum(b'"judge":{' in line for line in lines)
+    names = ", ".join(judges)
+    return [f"judge {names}: {asked:,} verdicts" if asked else f"judge {names}: configured and never needed"]
 
 
 def default_run(plan: Plan, identity: Mapping[str, Any], shard: tuple[int, int] | None) -> Path:

@@ -38,7 +38,7 @@ def command(config: ServerConfig, registry: Registry[AnyRule], judging: Judging,
 async def _serve(config: ServerConfig, registry: Registry[AnyRule], judging: Judging, telemetry: Telemetry) -> None:
     judge = opened(judging)
     scorer = Scorer(registry, judge, judging.reread, in_flight(judging))
-    serving = server(config, scorer, judging.specs, telemetry)
+    serving = server(config, scorer, judging.names, telemetry)
     try:
         port = await serving.start()
     except (BindError, SecurityError) as error:

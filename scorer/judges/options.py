@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -51,6 +52,11 @@ class Judging:
     patience: float = 600.0
     poll: float = 30.0
     budget: Budget = field(default_factory=Budget)
+
+    @property
+    def names(self) -> list[str]:
+        """The specs without a user and password that an address may hold."""
+        return [re.sub(r"://[^/@\s]+@", "://***@", spec) for spec in self.specs]
 
     def open(self) -> Judge | None:
         """Returns the judge, or the panel of several; None where none was asked for.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from scorer.judges.base import Judge, JudgeError, JudgePrompt, Reply, canonical
 
@@ -13,9 +13,9 @@ EXPLANATION = "explanation"
 """The property of a reply that is prose and not part of the decision."""
 
 
-def decision(data: Mapping[str, Any]) -> str:
-    """Returns what judges have to agree on."""
-    return canonical({name: value for name, value in data.items() if name != EXPLANATION})
+def decision(words: str) -> str:
+    """Returns what judges have to agree on: a usable reply without its prose."""
+    return canonical({name: value for name, value in json.loads(words).items() if name != EXPLANATION})
 
 
 class Panel:
@@ -52,12 +52,12 @@ class Panel:
                 failures.append(result)
             else:
                 raise result
-        votes = Counter(decision(reply.data) for reply in replies)
+        votes = Counter(decision(reply.words) for reply in replies)
         best, count = votes.most_common(1)[0] if votes else ("", 0)
         if count * 2 <= len(self._judges):
-            said = ", ".join([*(decision(reply.data) for reply in replies), *(error.reason for error in failures)])
+            said = ", ".join([*(decision(reply.words) for reply in replies), *(error.reason for error in failures)])
             raise JudgeError("judge_no_majority", f"no majority among {len(self._judges)} judges: {said}")
-        first = next(reply for reply in replies if decision(reply.data) == best)
+        first = next(reply for reply in replies if decision(reply.words) == best)
         return Reply(
             data=first.data,
             words=first.words,

@@ -13,6 +13,7 @@ MODULES = {
     "consistency": "scorer.metrics.consistency",
     "group_all": "scorer.metrics.group_all",
     "instability": "scorer.metrics.instability",
+    "judge_agreement": "scorer.metrics.judge_agreement",
     "mean": "scorer.metrics.mean",
     "multi_round": "scorer.metrics.multi_round",
     "pass_at": "scorer.metrics.pass_at",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from scorer.metrics.table import Ints
+from scorer.metrics.table import Ints, Table
 
 
 def place(word: str, options: Sequence[str]) -> int | None:
@@ -45,7 +44,22 @@ def together(numbers: Ints) -> Iterator[Ints]:
     yield from np.split(order, edges)
 
 
-def shares(values: Iterable[str]) -> dict[str, float]:
-    """Returns how often each value occurs, as shares, sorted by value."""
-    ordered = sorted(values)
-    return {value: len(list(same)) / len(ordered) for value, same in groupby(ordered)}
+def coded(table: Table, column: str, naming: Callable[[str, Sequence[str]], str]) -> tuple[Ints, list[str]]:
+    """Returns what each row's answer is called: codes, and the names that they stand for, sorted.
+
+    Args:
+        table: The items, with the columns `column` and "options".
+        column: "extracted", or "targets", of which the first counts; -1 where there is none.
+        naming: `text` or `name`; called once for each combination that occurs.
+    """
+    words, options = table.vocabulary[column], table.vocabulary["options"]
+    pairs, rows = np.unique(table.words[column] * len(options) + table.words["options"], return_inverse=True)
+    called: list[str | None] = []
+    for pair in pairs.tolist():
+        word = words[pair // len(options)]
+        first = word if isinstance(word, str) else next(iter(word), None)
+        called.append(None if first is None else naming(first, options[pair % len(options)]))
+    names = sorted({one for one in called if one is not None})
+    place = {one: index for index, one in enumerate(names)}
+    codes = np.array([-1 if one is None else place[one] for one in called], np.int64)
+    return codes[rows], names

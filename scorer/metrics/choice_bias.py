@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics import answers
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.table import Table
+from scorer.metrics.table import Bools, Ints, Table
+
+MOST_NAMES = 64
+"""Options beyond which a choice is no choice: distributions and the test are left out."""
 
 
 def plan(params: Params) -> Plan:
@@ -18,66 +20,70 @@ def plan(params: Params) -> Plan:
     constant = params.number("constant", 0.95, 0.5, 1.0 + 1e-9)
 
     def compute(table: Table) -> pb.Figure:
-        keys = [
-            answers.name(targets[0], options) if targets else None
-            for targets, options in zip(table.word("targets"), table.word("options"), strict=True)
-        ]
-        known = np.array([key is not None for key in keys], bool)
-        read = table.scored & known
-        chosen = [
-            answers.name(str(word), options)
-            for word, options, use in zip(table.word("extracted"), table.word("options"), read, strict=True)
-            if use
-        ]
-        wanted = [str(key) for key, use in zip(keys, read, strict=True) if use]
-        figure = pb.Figure(denominator=len(chosen), denominator_answered=len(chosen))
-        if not chosen:
+        names, chosen, keys = _named(table)
+        read = table.scored & (keys >= 0)
+        number = int(read.sum())
+        figure = pb.Figure(denominator=number, denominator_answered=number)
+        if not number:
             return figure
-        picks, truth = answers.shares(chosen), answers.shares(wanted)
-        names = sorted(picks.keys() | truth.keys())
-        distance = math.fsum(abs(picks.get(name, 0.0) - truth.get(name, 0.0)) for name in names) / 2
-        figure.value = figure.value_answered = distance
-        majority = max(names, key=lambda name: picks.get(name, 0.0))
-        elsewhere = known & np.array([key != majority for key in keys], bool)
-        recalls = {name: _mean(table, np.array([key == name for key in keys], bool)) for name in sorted(truth)}
+        picks, truth = (np.bincount(codes[read], minlength=len(names)) for codes in (chosen, keys))
+        figure.value = figure.value_answered = float(np.abs(picks - truth).sum()) / number / 2
+        majority = int(picks.argmax())
+        share = int(picks[majority]) / number
+        elsewhere = (keys >= 0) & (keys != majority)
         figure.details.update(
             {
-                "chosen": picks,
-                "key": truth,
-                "majority": majority,
-                "majority_share": picks[majority],
-                "constant": picks[majority] >= constant,
+                "majority": names[majority],
+                "majority_share": share,
+                "constant": share >= constant,
                 "accuracy_elsewhere": _mean(table, elsewhere),
                 "items_elsewhere": int(elsewhere.sum()),
-                "accuracy_by_key": recalls,
-                "items_without_answer_or_key": len(table) - len(chosen),
+                "items_without_answer_or_key": len(table) - number,
             }
         )
-        p_value = _homogeneity(chosen, wanted, names)
-        if p_value is not None:
-            figure.details["p_value"] = p_value
+        if len(names) <= MOST_NAMES:
+            by_key = {name: _mean(table, keys == code) for code, name in enumerate(names) if truth[code]}
+            shares = [
+                {names[code]: int(counts[code]) / number for code in np.flatnonzero(counts)}
+                for counts in (picks, truth)
+            ]
+            figure.details.update({"chosen": shares[0], "key": shares[1], "accuracy_by_key": by_key})
+            counts = np.bincount(chosen[read] * len(names) + keys[read], minlength=len(names) ** 2)
+            p_value = _homogeneity(counts.reshape(len(names), len(names)))
+            if p_value is not None:
+                figure.details["p_value"] = p_value
         return figure
 
     return Plan(compute, columns=frozenset({"extracted", "targets", "options"}))
 
 
-def _mean(table: Table, rows: np.ndarray) -> float | None:
+def _named(table: Table) -> tuple[list[str], Ints, Ints]:
+    """Returns the names of options, and the codes of each row's choice and key; -1 for no key."""
+    chosen, of_chosen = answers.coded(table, "extracted", answers.name)
+    keys, of_keys = answers.coded(table, "targets", answers.name)
+    # An empty extraction is one that was not read, and no name.
+    names = sorted({*of_chosen, *of_keys} - {""}) or [""]
+    place = {name: code for code, name in enumerate(names)}
+    chosen = np.array([place.get(name, 0) for name in of_chosen], np.int64)[chosen]
+    return names, chosen, np.array([*(place.get(name, 0) for name in of_keys), -1], np.int64)[keys]
+
+
+def _mean(table: Table, rows: Bools) -> float | None:
     values = table.values()[rows]
     return math.fsum(values) / len(values) if len(values) else None
 
 
-def _homogeneity(chosen: Sequence[str], wanted: Sequence[str], names: Sequence[str]) -> float | None:
-    """Returns the p-value of Stuart and Maxwell's test that choices and key are distributed alike."""
+def _homogeneity(counts: Ints) -> float | None:
+    """Returns the p-value of Stuart and Maxwell's test: choices (rows) and keys (columns) are distributed alike."""
     import warnings
 
     from statsmodels.stats.contingency_tables import SquareTable
 
-    place = {name: index for index, name in enumerate(names)}
-    counts = np.zeros((len(names), len(names)))
-    np.add.at(counts, ([place[name] for name in chosen], [place[name] for name in wanted]), 1)
+    occurs = (counts.sum(axis=0) + counts.sum(axis=1)) > 0
+    square = counts[np.ix_(occurs, occurs)].astype(np.float64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a singular table is answered with NaN, which is looked at below
-        p_value = float(SquareTable(counts, shift_zeros=False).homogeneity().pvalue)
+        p_value = float(SquareTable(square, shift_zeros=False).homogeneity().pvalue)
     return None if math.isnan(p_value) else round(p_value, 10)
 
 

@@ -16,6 +16,9 @@ from scorer.metrics.table import CODES, Table
 _READ = [CODES[outcome] for outcome in (Outcome.SCORED, Outcome.UNPARSED, Outcome.REFUSED)]
 
 
+_UNREADABLE = -1
+
+
 def plan(params: Params) -> Plan:
     """Reads the parameters."""
     level = params.level
@@ -25,10 +28,10 @@ def plan(params: Params) -> Plan:
         from scipy.stats import entropy
 
         kept = table.take(np.isin(table.outcome, _READ))
-        words = [
-            answers.text(str(word), options) if scored else None
-            for word, options, scored in zip(kept.word("extracted"), kept.word("options"), kept.scored, strict=True)
-        ]
+        if not len(kept):
+            return pb.Figure()
+        codes, _ = answers.coded(kept, "extracted", answers.text)
+        words = np.where(kept.scored, codes, _UNREADABLE).tolist()
         values, groups = [], []
         for rows in answers.together(kept.group if by_group else kept.sample):
             if len(rows) > 1:

@@ -26,10 +26,11 @@ def note(figures: Sequence[pb.Figure], members: Sequence[Ints], values: Floats, 
     from statsmodels.stats.multitest import multipletests
 
     found = {}
+    numbers = None if clusters is None else np.unique(clusters, return_inverse=True)[1]
     for number, rows in enumerate(members):
         inside = np.zeros(len(values), bool)
         inside[rows] = True
-        p_value = against_rest(inside, values, clusters)
+        p_value = against_rest(inside, values, numbers)
         if p_value is not None:
             found[number] = p_value
     if not found:
@@ -55,6 +56,12 @@ def against_rest(inside: Bools, values: Floats, clusters: Ints | None) -> float 
     value on being inside, with the covariance of Liang and Zeger (Biometrika 73, 1986) over
     clusters and t with one degree of freedom less than there are clusters.
 
+    Args:
+        inside: Which items are in the slice.
+        values: One number an item.
+        clusters: The number of each item's cluster, from 0 without a gap; None where all are
+            independent.
+
     Returns:
         None where one side has fewer than two clusters or nothing varies.
     """
@@ -63,12 +70,12 @@ def against_rest(inside: Bools, values: Floats, clusters: Ints | None) -> float 
     others = ~inside
     if not inside.any() or not others.any():
         return None
-    numbers = np.arange(len(values)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    numbers = np.arange(len(values)) if clusters is None else clusters
     count = int(numbers.max()) + 1
     if np.isin(values, (0.0, 1.0)).all() and count == len(values):
         table = [[int(values[side].sum()), int(side.sum() - values[side].sum())] for side in (inside, others)]
         return float(stats.fisher_exact(table).pvalue)
-    if min(len(np.unique(numbers[side])) for side in (inside, others)) < 2:
+    if min(np.count_nonzero(np.bincount(numbers[side])) for side in (inside, others)) < 2:
         return None
     means = values[inside].mean(), values[others].mean()
     pull = np.where(inside, (values - means[0]) / inside.sum(), -(values - means[1]) / others.sum())

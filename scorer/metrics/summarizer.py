@@ -13,6 +13,7 @@ import numpy as np
 
 from lynceus.outcomes import Outcome
 from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.judges.panel import decision
 from scorer.metrics import multiplicity
 from scorer.metrics.base import COMMON_PARAMS, Metric, Params, Plan
 from scorer.metrics.power import DIFFERENCE
@@ -31,6 +32,7 @@ _COLUMNS: dict[str, Column] = {
     "reason": lambda _, verdict: verdict.reason,
     "targets": lambda request, _: tuple(request.targets),
     "options": lambda request, _: tuple(request.options),
+    "panel": lambda _, verdict: tuple(f"{voice.model}\t{decision(voice.words)}" for voice in verdict.panel),
 }
 
 

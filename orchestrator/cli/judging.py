@@ -1,0 +1,39 @@
+"""The judge of a scorer that the orchestrator starts itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from orchestrator.engine.errors import ConfigError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def judge_options(command: Command) -> Command:
+    """Adds `--judge` and `--judge-cache`."""
+    command = click.option(
+        "--judge-cache", metavar="PATH|URL", help="Where the judge's replies are kept; default the user's cache folder."
+    )(command)
+    return click.option(
+        "--judge",
+        "judges",
+        multiple=True,
+        metavar="SPEC",
+        help="Judge of the scorer that is started: openai:MODEL[@URL], batch:MODEL[@URL] or grpc:H:P; the key in"
+        " $LYNCEUS_JUDGE_KEY. More of them make a panel.",
+    )(command)
+
+
+def judge_arguments(judges: Sequence[str], cache: str | None, scorer: str | None) -> list[str]:
+    """Returns what the started scorer is given.
+
+    Raises:
+        ConfigError: If the scorer is not ours to start.
+    """
+    if scorer and (judges or cache):
+        raise ConfigError(f"the scorer at {scorer} has a judge of its own: give --judge to its `scorer serve`")
+    words = [word for judge in judges for word in ("--judge", judge)]
+    return [*words, "--judge-cache", cache] if cache else words

@@ -1,0 +1,44 @@
+"""How far the judges of a panel agree: Krippendorff's alpha for nominal decisions."""
+
+from __future__ import annotations
+
+import krippendorff
+import numpy as np
+
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.table import Table
+
+
+def plan(_: Params) -> Plan:
+    """Reads the parameters: there are none."""
+    return Plan(_compute, columns=frozenset({"panel"}))
+
+
+def _compute(table: Table) -> pb.Figure:
+    panels = [dict(voice.split("\t", 1) for voice in panel) for panel in table.word("panel") if len(panel) > 1]
+    judges = sorted({judge for panel in panels for judge in panel})
+    decisions = sorted({decision for panel in panels for decision in panel.values()})
+    figure = pb.Figure(denominator=len(panels))
+    if panels:
+        same = sum(len(set(panel.values())) == 1 for panel in panels)
+        figure.details.update({"judges": judges, "unanimous": same, "judged": len(panels)})
+    if len(decisions) > 1:
+        codes = {decision: number for number, decision in enumerate(decisions)}
+        votes = np.full((len(judges), len(panels)), np.nan)
+        for column, panel in enumerate(panels):
+            for judge, decision in panel.items():
+                votes[judges.index(judge), column] = codes[decision]
+        figure.value = float(krippendorff.alpha(reliability_data=votes, level_of_measurement="nominal"))
+    return figure
+
+
+METRIC = Metric(
+    name="judge_agreement",
+    description="Krippendorff's alpha (nominal) over the items that at least two judges of a panel decided: 1 is "
+    "perfect agreement, 0 what chance gives. Undefined where all decisions are the same. Added to every task of a run "
+    "whose scorer has a panel.",
+    plan=plan,
+    unit="",
+)
+"""The metric."""
