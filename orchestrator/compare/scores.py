@@ -23,7 +23,7 @@ class Scored:
         labels: What the item can be sliced by.
         group: What its interval is clustered by.
         repeat: Which repeat it is, "" for the first.
-        asked: Hash of the question; None where it holds the model's own earlier answers.
+        asked: Hash of the question; None where it may hold the model's own earlier answers.
         target: Hash of targets and options.
     """
 
@@ -106,7 +106,8 @@ def _units(items: Mapping[str, Scored], spec: Mapping[str, Any]) -> dict[str, Un
 def _scored(item: Item) -> Scored:
     request = item.response.get("request") or {}
     messages: Sequence[Mapping[str, Any]] = request.get("messages", ())
-    own = any(message.get("role") == "ROLE_ASSISTANT" for message in messages)
+    # A later turn is asked with what the model said or drew before, whoever is made to say it.
+    own = bool(item.response.get("turn")) or any(message.get("role") == "ROLE_ASSISTANT" for message in messages)
     first, repeat = _REPEAT.sub("", item.key), _REPEAT.search(item.key)
     return Scored(
         score=item.score or 0.0,

@@ -23,10 +23,10 @@ from orchestrator.report.figures import Figure
 Spec = dict[str, Any]
 
 # Colours that stand for variables of the style sheet; see `draw`.
-INK, MUTED, LINE, ACCENT, SECOND, PAPER = "#010101", "#020202", "#030303", "#040404", "#050505", "#060606"
+INK, MUTED, LINE, ACCENT, SECOND = "#010101", "#020202", "#030303", "#040404", "#050505"
 SERIES = ("#040404", "#050505", "#070707", "#080808", "#090909", "#0a0a0a", "#010101")
 _VARIABLES = {
-    INK: "--ink", MUTED: "--muted", LINE: "--line", ACCENT: "--accent", SECOND: "--second", PAPER: "--card",
+    INK: "--ink", MUTED: "--muted", LINE: "--line", ACCENT: "--accent", SECOND: "--second",
     "#070707": "--third", "#080808": "--fourth", "#090909": "--fifth", "#0a0a0a": "--sixth",
 }  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -101,7 +101,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         bar=_bar(total),
         problems=_problems(packed),
         model=_model(run),
-        asked=_asked(run, packed.rules),
+        asked=_asked(run, packed),
         topics=_topics(
             packed.diagnostics.overview(overall(found))
             + _charts(run, found)
@@ -158,7 +158,7 @@ def _capability(name: str) -> str:
     return name.removeprefix("CAPABILITY_").replace("_", " ").lower()
 
 
-def _asked(run: Run, used: Iterable[str]) -> list[tuple[str, str]]:
+def _asked(run: Run, packed: Packed) -> list[tuple[str, str]]:
     identity = dict(run.identity)
     command = run.manifest.get("command", "")
     rows = [("Command", command if isinstance(command, str) else " ".join(map(str, command)))]
@@ -168,8 +168,9 @@ def _asked(run: Run, used: Iterable[str]) -> list[tuple[str, str]]:
     for name, value in identity.items():
         if name not in _SHOWN_ELSEWHERE and value not in (None, False, "", [], {}):
             rows.append((name.replace("_", " ").capitalize(), _words(value)))
+    rows.append(("Decoding", "; ".join(sorted(packed.decoding))))
     rules = run.manifest.get("rules") or {}
-    rows.append(("Rules", ", ".join(f"{name} {str(rules.get(name, ''))[:8]}".strip() for name in sorted(used))))
+    rows.append(("Rules", ", ".join(f"{name} {str(rules.get(name, ''))[:8]}".strip() for name in sorted(packed.rules))))
     rows.append(("Versions", _words(run.manifest.get("versions", {}))))
     rows.append(("Begun", str(run.manifest.get("created", ""))))
     return [(name, value) for name, value in rows if value]

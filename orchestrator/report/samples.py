@@ -39,6 +39,7 @@ class Packed:
         images: Names of the images shown, with their media types.
         problems: How often each (outcome, reason) other than scored occurs, with one message.
         rules: The rules that read the answers.
+        decoding: How it was decoded, as asked for, a few words for each way that occurs.
         diagnostics: What the charts need that no figure has.
         items: How many there are.
     """
@@ -48,6 +49,7 @@ class Packed:
     images: dict[str, str] = field(default_factory=dict)
     problems: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
     rules: set[str] = field(default_factory=set)
+    decoding: set[str] = field(default_factory=set)
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     items: int = 0
 
@@ -125,7 +127,10 @@ def _learn(packed: Packed, item: Item, outcome: str, reason: str) -> None:
     packed.diagnostics.add(item)
     if rule := item.verdict.get("rule") or item.scoring.get("rule"):
         packed.rules.add(str(rule))
-    for message in (item.response.get("request") or {}).get("messages", ()):
+    request = item.response.get("request") or {}
+    if config := {name: value for name, value in (request.get("config") or {}).items() if name != "seed"}:
+        packed.decoding.add(", ".join(f"{name} {value}" for name, value in sorted(config.items())))
+    for message in request.get("messages", ()):
         _images(packed, message.get("parts", ()))
     _images(packed, (item.response.get("response") or {}).get("parts", ()))
 
