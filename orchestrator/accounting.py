@@ -81,7 +81,10 @@ class Accounting:
 
     def plan(self, task: str) -> None:
         """Counts a planned item."""
-        self.tasks.setdefault(task, TaskCount()).planned += 1
+        count = self.tasks.get(task)
+        if count is None:
+            count = self.tasks[task] = TaskCount()
+        count.planned += 1
 
     def settle(self, task: str, outcome: Outcome, score: float) -> None:
         """Counts an item's outcome."""

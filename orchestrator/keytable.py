@@ -14,11 +14,14 @@ class KeyTable:
     """Maps keys to a number and seven flag bits. Keys are held as 128-bit hashes, never removed.
 
     Open addressing over flat arrays: a million keys take 52 MB, a dict of the same takes 200.
+
+    Args:
+        expected: Keys for which there is to be room at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, expected: int = 0) -> None:
         self._count = 0
-        self._allocate(1 << 10)
+        self._allocate(1 << max(10, (3 * expected // 2).bit_length()))
 
     def __len__(self) -> int:
         return self._count

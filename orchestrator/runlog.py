@@ -179,7 +179,7 @@ class RunLog:
         except OSError as error:
             raise write_error(path, error) from error
         self.images = ImageStore(path / "images")
-        self._table = KeyTable()
+        self._table = KeyTable(_line_count(path / RESPONSES))
         self.resumed = 0
         for key, outcome, offset in scan(path / RESPONSES):
             self._table.put(key, number=offset, flags=_state(outcome), mask=0b11)
@@ -264,6 +264,13 @@ def write_error(path: Path, error: OSError) -> RunWriteError:
             f"{path}: {error.strerror}; what was answered is safe: make room and run the command again"
         )
     return RunWriteError(f"{path} cannot be written: {error.strerror}; fix that and run the command again")
+
+
+def _line_count(path: Path) -> int:
+    """Returns about how many lines a file has, judged by the first megabyte."""
+    with path.open("rb") as file:
+        head = file.read(1 << 20)
+    return head.count(b"\n") * path.stat().st_size // max(1, len(head))
 
 
 def _state(outcome: Outcome | None) -> State:

@@ -39,6 +39,7 @@ from orchestrator.runlog import RunLog, RunLogError, State, write_error
 from orchestrator.samples import Sample, Turn
 
 _BATCH = 64
+_STRIDE = 2048
 _PREPARED_BYTES = 32 * 1024 * 1024
 _SYNC_SECONDS = 1.0
 _NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
@@ -162,12 +163,19 @@ class Engine:
 
     async def _produce_and_finish(self) -> None:
         loop = asyncio.get_running_loop()
+        size = _BATCH
+
+        def take(count: int) -> list[Sample]:
+            return list(islice(self._samples, count))
+
         while not self._draining:
-            batch = await loop.run_in_executor(self._thread, lambda: list(islice(self._samples, _BATCH)))
+            batch = await loop.run_in_executor(self._thread, take, size)
             if not batch:
                 self._accounting.complete = True
                 break
             episodes = [episode for sample in batch if (episode := self._plan(sample))]
+            # What an earlier process answered is passed over in long strides.
+            size = _BATCH if episodes else min(2 * size, _STRIDE)
             for start in range(0, len(episodes), 16):
                 await self._wait_for_room()
                 if self._draining:
@@ -196,16 +204,22 @@ class Engine:
         if shard and shard_of(sample.key, shard[1]) != shard[0]:
             return None
         episode = Episode(sample)
-        known = False
+        task = episode.task
+        known = []
         for turn in sample.turns:
             key = sample.item_key(turn)
             before = self._log.plan(key)
             if before.planned:
                 raise EngineError(f"the benchmark makes the key {key!r} twice: two rows share an id")
-            known = known or before.state is not State.NONE
+            known.append(before)
             if turn.scoring:
-                self._accounting.plan(episode.task)
-        return None if known and self._resume(episode) else episode
+                self._accounting.plan(task)
+        if all(entry.state is State.NONE for entry in known):
+            return episode
+        if len(known) == 1 and known[0].state is State.ANSWERED and known[0].settled:
+            self._accounting.resume(task, known[0].settled)
+            return None
+        return None if self._resume(episode) else episode
 
     def _resume(self, episode: Episode) -> bool:
         """Takes from the log what it holds of the sample; returns whether nothing is left to ask."""
