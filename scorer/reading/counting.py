@@ -29,7 +29,7 @@ _OPERAND_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _OPERAND_AFTER = re.compile(
-    r"\s*(?:x|by|times|[*/+]|-(?=\s*\d)|plus|minus)\s*(?:\d|a\b|one|two|three|four|five|six|seven|eight|nine|ten)|[ -](?:rows?|columns?|by)\b|\s*(?:\w+ )?(?:per|in each|for each|each)\b|-(?:sided|pointed|panel|grid|piece|by)\b|(?:th|st|nd|rd)\b|\s*(?:more|other|missing|additional|extra)\b|\s*(?:\w+ )?of (?:them|these|those|which|the)\b(?!\s*[.!]?\s*(?:$|\n))",
+    r"\s*(?:x|by|times|[*/+]|-(?=\s*\d)|plus|minus)\s*(?:\d|a\b|one|two|three|four|five|six|seven|eight|nine|ten)|[ -](?:rows?|columns?|by)\b|\s*(?:\w+ )?(?:per|in each|for each|each)\b|-(?:sided|pointed|panel|grid|piece|by)\b|(?:th|st|nd|rd)\b|\s*(?:more|other|missing|additional|extra)\b|\s*(?:\w+ )?of (?:them|these|those|which|the)\b(?!\s*(?:[.!](?:\s|$)|$|\n))",
     re.IGNORECASE,
 )
 _ONE = re.compile(

@@ -82,12 +82,25 @@ THEREFORE = re.compile(
     r"remaining|remains|making it|makes it|which makes|must be|has to be|have to be|should be|it'?s|that'?s|that is|this is|it is|it must|it was|"
     r"in conclusion|to conclude|in summary|overall|most likely|more likely|likely|probably|definitely|certainly|"
     r"es|c'est|é|è|das ist|por lo tanto|por tanto|donc|also ist es|daher|portanto|logo|quindi|поэтому|значит|следовательно|dunque|somit|folglich)"
-    r"|∴|=>?|所以|因此|故|综上|就是|したがって|よって|따라서)"
+    r"|∴|^\s*=>?|所以|因此|故|综上|就是|したがって|よって|따라서)"
     r"(?:[\s,:]*(?:the|it|it'?s|is|be|must be|has to be|would be|should be|we|we have|we get|i|i say|i'd say|that|this|here|only|just|clearly|definitely|to|是|选|选择|est|es|ist|é))*"
     rf"{_FILL}[\s,:]*{_OPENING}$",
     _I,
 )
 """lead: "so it must be", "leaving only"."""
+
+IDENTIFIES = re.compile(
+    rf"(?:^|[\s,;])(?:so|thus|therefore|hence|consequently)\b[^.;!?\n]{{0,60}}\b(?:is|are|be)\s*(?:the |an? )?{_OPENING}$",
+    _I,
+)
+"""lead: "so the lightest is"."""
+
+FINALLY = re.compile(rf"^\W*(?:the|our|its|their)\b[^.,;!?\n]{{1,50}}\bis\s*{_OPENING}$", _I)
+"""lead of the last sentence: "the lightest is"."""
+
+MARKED = re.compile(r"(?:✓|[-:(,]\s*(?:correct|yes|true)\b)[.!)\s]*$", _I)
+CROSSED = re.compile(r"(?:✗|[-:(,]\s*(?:wrong|incorrect|no|false)\b)[.!)\s]*$", _I)
+"""The end of a line that begins with a label: a verdict on it."""
 
 INSTEAD = re.compile(
     r"(?:(?:^|[\s,(;:.!?-])(?:but|actually|wait|correction|no|sorry|i mean|i meant|rather|make that|instead|on second thought|scratch that|hmm+|oops|edit|update|"
@@ -174,7 +187,7 @@ HYPOTHETICAL = re.compile(
 """A clause that supposes rather than states."""
 BAD = re.compile(
     r"\b(?:least(?: \w+)?|worst|wrong|incorrect|false|invalid|previous|former|old|rejected|discarded|eliminated|tempting|poor)(?: \w+)? "
-    r"(?:answer|option|choice|one|guess|response|solution|pick)\b",
+    r"(?:answer|option|choice|one|guess|response|solution|pick)\b|\b(?:first|second|third|fourth|another|other|every|each) (?:option|choice|answer)\b",
     _I,
 )
 """Anywhere in a lead: the noun is not the one that is asked for."""
@@ -279,7 +292,7 @@ OWN_TEXT = re.compile(
 """Between a label and its option's words."""
 BLANK = re.compile(r"[\s\"'()\[\].,:;!?*|✓<>=→-]*")
 """Before and behind an answer that stands alone on its line."""
-BEFORE = re.compile(r"[\s\"'()\[\].,:;!?*|✓<>=→-]*(?:\d{1,2}[.)]\s*)?[\s\"'(\[]*")
+BEFORE = re.compile(r"(?i)(?:the )?[\s\"'()\[\].,:;!?*|✓<>=→-]*(?:\d{1,2}[.)]\s*)?[\s\"'(\[]*")
 """Before an answer that begins its line."""
 FOLLOWED = re.compile(
     r"\s*(?:\((?!(?:not|or|and|maybe|possibly)\b)|[.,:;)!-]+(?:\s|$)|(?:because|since|as(?! well| in )|due|given|for the|rather than|instead of|and not|over|, not|\(not)\b|\(not\b|\n|$|因为|✓|[.,:;](?=[^\x00-\u2e7f]))",

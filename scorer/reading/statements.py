@@ -16,7 +16,7 @@ from scorer.reading.mentions import LABEL, TEXT, Mention
 MOST = 1600
 """Things named that are looked at: the last so many, and an eighth of that at the beginning."""
 
-LEAD, TAIL = 160, 120
+LEAD, TAIL = 160, 200
 """Code points looked at before and after something named, at most."""
 
 _CUES = (cues.BOXED, cues.ANSWER, cues.CHOOSE, cues.INSTEAD, cues.THEREFORE)
@@ -145,12 +145,19 @@ def classify(group: Group, here: Context) -> tuple[str, str]:
         return FIRM, "marked"
     if lead.endswith("[] "):
         return REJECTED, ""
+    if group.mentions[0].kind == TEXT and lead.endswith("= "):
+        return FIRM, "concluded"
     if cues.ONLY.search(lead):
         return FIRM, "stated"
     if cues.NO.match(here.line_after):
         return REJECTED, ""
     if cues.YES.match(here.line_after):
         return FIRM, "marked"
+    if len(group.values) == 1 and group.mentions[0].kind == LABEL and cues.BEFORE.fullmatch(here.line_before):
+        if cues.CROSSED.search(here.line_after):
+            return REJECTED, ""
+        if cues.MARKED.search(here.line_after):
+            return FIRM, "marked"
     if cues.NOT.search(lead):
         return REJECTED, ""
     if cues.WRONG.match(tail):
@@ -178,7 +185,7 @@ def classify(group: Group, here: Context) -> tuple[str, str]:
         if cues.GOVERNS.search(clause) and reason != "corrected":
             return REJECTED, ""
         if cues.BAD.search(clause):
-            return REJECTED, ""
+            return SUPPOSED, ""
         if asks or cues.IF.match(tail) or cues.supposes(clause) or cues.EXAMPLE.search(lead):
             return SUPPOSED, ""
         return FIRM, reason
@@ -209,7 +216,10 @@ def _cue(lead: str) -> tuple[int | None, str]:
         if match:
             return match.start(), reason
     match = cues.ANSWER_NOUN.search(lead)
-    return (match.start(), "stated") if match else (None, "")
+    if match:
+        return match.start(), "stated"
+    match = cues.IDENTIFIES.search(lead)
+    return (match.start(), "concluded") if match else (None, "")
 
 
 def _leads(text: str, group: Group, here: Context) -> bool:
@@ -244,7 +254,14 @@ def read(
     all_groups = groups(text, mentions, two=len(order) == 2)
     for group in all_groups[:-MOST][: MOST // 8] + all_groups[-MOST:]:
         here = context(text, group)
-        signature = (here.lead, here.tail, here.line_before, here.question, sum(m.plain for m in group.mentions))
+        signature = (
+            here.lead,
+            here.tail,
+            here.line_before,
+            here.line_after,
+            here.question,
+            sum(m.plain for m in group.mentions),
+        )
         status = seen.get(signature)
         if status is None:
             status = seen[signature] = classify(group, here)
@@ -254,9 +271,10 @@ def read(
         mixed = len(group.values) > 1
         at_line_start = len(group.values) == 1 and bool(cues.BEFORE.fullmatch(here.line_before))
         if at_line_start and what != REJECTED and (_bare(here) or _leads(text, group, here)):
-            if what == FIRM and not here.lead.strip():
-                what = NAMED if not cues.RIGHT.match(here.tail) else FIRM
             lines.append((group, here, _bare(here)))
+        letter = group.mentions[0].kind == LABEL and not group.mentions[0].plain
+        if letter and what == NAMED and cues.FINALLY.search(here.lead) and not text[group.last :].strip(" .!)\n"):
+            what, reason = FIRM, "concluded"
         if what == FIRM and not (mixed and cues.LOOKING.search(here.clause)):
             statements.append((group.first, group, reason))
         judged.append((group, what))
@@ -352,7 +370,9 @@ def _decide(
     if weak:
         named = {g.values[0] for g, what in judged if what in (NAMED, WEAK) and len(g.values) == 1}
         certain = {value for group in weak for value in group.values}
-        if len(certain) > 1 or (len(named) > 1 and len(text) <= 400):
+        closes = weak[-1] is judged[-1][0] and not cues.SENTENCE_END.search(text.rstrip(" .!)\n"), weak[-1].last)
+        alone = closes and (len(judged) < 2 or judged[-2][0].last <= weak[-1].first - len(context(text, weak[-1]).lead))
+        if len(certain) > 1 or (len(named) > 1 and len(text) <= 400 and not alone):
             return Reading("", "conflict")
         if not abstained or abstained[-1].end() < weak[-1].first:
             return Reading(weak[0].values[0], "likely", weak[0].span)
