@@ -21,7 +21,7 @@ def plan(params: Params) -> Plan:
 
     def compute(table: Table) -> pb.Figure:
         names, chosen, keys = _named(table)
-        read = table.scored & (keys >= 0)
+        read = table.scored & (keys >= 0) & (chosen >= 0)
         number = int(read.sum())
         figure = pb.Figure(denominator=number, denominator_answered=number)
         if not number:
@@ -58,14 +58,13 @@ def plan(params: Params) -> Plan:
 
 
 def _named(table: Table) -> tuple[list[str], Ints, Ints]:
-    """Returns the names of options, and the codes of each row's choice and key; -1 for no key."""
+    """Returns the names of options, and the codes of each row's choice and key; -1 for none."""
     chosen, of_chosen = answers.coded(table, "extracted", answers.name)
     keys, of_keys = answers.coded(table, "targets", answers.name)
-    # An empty extraction is one that was not read, and no name.
-    names = sorted({*of_chosen, *of_keys} - {""}) or [""]
+    names = sorted({*of_chosen, *of_keys} - {""})  # what was not read is no name
     place = {name: code for code, name in enumerate(names)}
-    chosen = np.array([place.get(name, 0) for name in of_chosen], np.int64)[chosen]
-    return names, chosen, np.array([*(place.get(name, 0) for name in of_keys), -1], np.int64)[keys]
+    recoded = [np.array([*(place.get(name, -1) for name in of), -1], np.int64) for of in (of_chosen, of_keys)]
+    return names, recoded[0][chosen], recoded[1][keys]
 
 
 def _mean(table: Table, rows: Bools) -> float | None:

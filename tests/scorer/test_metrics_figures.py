@@ -192,6 +192,15 @@ def test_choice_bias_names_texts_by_place() -> None:
     assert dict(found.details["key"]) == {"A": 1.0}
 
 
+def test_choice_bias_leaves_out_what_was_not_read_and_survives_free_answers() -> None:
+    items = [scored(str(n), 0.0, f"word {n}", targets=[f"other {n}"]) for n in range(200)]
+    items += [scored("empty", 1.0, "", targets=["a"]), passed("u", "unparsed", 0.0, targets=["a"])]
+    found = figure([*items, scored("k", 1.0, "a")], "choice_bias")
+    assert (found.denominator, found.value) == (200, 1.0)
+    assert found.details["items_without_answer_or_key"] == 3
+    assert "chosen" not in found.details
+
+
 def repeats(sample: str, answers: str, right: str, options: str = "") -> list[pb.ScoreRequest]:
     return [
         scored(f"t/{sample}" + (f"#{n}" if n else ""), float(answer == right), answer, options=list(options))
