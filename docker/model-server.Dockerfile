@@ -11,8 +11,8 @@ RUN python3 -m venv /opt/lynceus
 # Dependencies change seldom and code often: their layer comes first.
 COPY pyproject.toml constraints.txt docker/dependencies.py ./
 RUN case "${VARIANT}" in \
-      cpu|cuda) python3 dependencies.py pyproject.toml transformers openai ;; \
-      none) python3 dependencies.py pyproject.toml openai ;; \
+      cpu|cuda) python3 dependencies.py model-server pyproject.toml transformers openai ;; \
+      none) python3 dependencies.py model-server pyproject.toml openai ;; \
       *) echo "VARIANT is cpu, cuda or none, not '${VARIANT}'" >&2; exit 2 ;; \
     esac > requirements.txt \
     && if [ "${VARIANT}" = cpu ]; then sed -i 's/^torch>=.*/torch==2.13.0+cpu/' requirements.txt; fi \
@@ -23,7 +23,8 @@ COPY model_server model_server
 COPY scorer scorer
 COPY orchestrator orchestrator
 RUN /opt/lynceus/bin/pip install --no-cache-dir --no-deps . \
-    && /opt/lynceus/bin/pip uninstall --yes pip setuptools
+    && /opt/lynceus/bin/pip uninstall --yes --quiet pip setuptools \
+    && find /opt/lynceus -type d -name tests -prune -exec rm -rf {} +
 
 FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="lynceus-model-server" \

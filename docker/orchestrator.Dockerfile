@@ -7,7 +7,7 @@ WORKDIR /src
 RUN python3 -m venv /opt/lynceus
 # Dependencies change seldom and code often: their layer comes first.
 COPY pyproject.toml constraints.txt docker/dependencies.py ./
-RUN python3 dependencies.py pyproject.toml > requirements.txt \
+RUN python3 dependencies.py orchestrator pyproject.toml > requirements.txt \
     && /opt/lynceus/bin/pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt
 COPY README.md LICENSE ./
 COPY protos protos
@@ -15,7 +15,8 @@ COPY model_server model_server
 COPY scorer scorer
 COPY orchestrator orchestrator
 RUN /opt/lynceus/bin/pip install --no-cache-dir --no-deps . \
-    && /opt/lynceus/bin/pip uninstall --yes pip setuptools
+    && /opt/lynceus/bin/pip uninstall --yes --quiet pip setuptools \
+    && find /opt/lynceus -type d -name tests -prune -exec rm -rf {} +
 
 FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="lynceus-orchestrator" \
