@@ -12,6 +12,7 @@ from model_server.backend import Backend, LoadError
 from model_server.core import Core, Limits
 from model_server.metrics import Metrics
 from model_server.service import NAME, ModelServicer
+from model_server.tracing import Tracing
 
 log = logging.getLogger(__name__)
 
@@ -28,12 +29,12 @@ async def serve(
     The port is bound first, so that health can say NOT_SERVING while the model loads.
 
     Raises:
-        LoadError: If the model cannot be loaded.
+        LoadError: If the model cannot be loaded, or tracing is asked for and not installed.
         BindError: If the port cannot be bound.
         SecurityError: If TLS files cannot be read.
     """
     core = Core(backend, limits)
-    servicer = ModelServicer(core, metrics or Metrics())
+    servicer = ModelServicer(core, metrics or Metrics(), Tracing.from_environment())
     server = Server(config, NAME, lambda target: model_grpc.add_ModelServiceServicer_to_server(servicer, target))
     await server.start()
     log.info("listening on %s:%d, loading the model", config.host, server.port)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import grpc
 
@@ -12,10 +13,13 @@ from lynceus.model.v1 import model_pb2_grpc as model_grpc
 from model_server.backend import Call
 from model_server.core import Core
 from model_server.metrics import Metrics
+from model_server.tracing import Tracing
 
 NAME = "lynceus.model.v1.ModelService"
 """The service's full name, under which health reports it."""
 
+Request = TypeVar("Request", model.GenerateRequest, model.LikelihoodRequest)
+Response = TypeVar("Response", model.GenerateResponse, model.LikelihoodResponse)
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
@@ -25,11 +29,13 @@ class ModelServicer(model_grpc.ModelServiceServicer):
     Args:
         core: What answers.
         metrics: What counts.
+        tracing: What records spans; None records nothing.
     """
 
-    def __init__(self, core: Core, metrics: Metrics) -> None:
+    def __init__(self, core: Core, metrics: Metrics, tracing: Tracing | None = None) -> None:
         self._core = core
         self._metrics = metrics
+        self._tracing = tracing or Tracing()
 
     async def GetModelInfo(  # noqa: N802
         self, request: model.GetModelInfoRequest, context: Context
@@ -41,30 +47,24 @@ class ModelServicer(model_grpc.ModelServiceServicer):
         self, request: model.GenerateRequest, context: Context
     ) -> model.GenerateResponse:
         """See the contract."""
-        with self._metrics.call("Generate"):
-            call = _call(context)
-            try:
-                response = await self._core.generate(request, call)
-            except asyncio.CancelledError:
-                call.cancel()
-                raise
-            self._metrics.spent(response.usage)
-            return response
+        return await self._answer("Generate", self._core.generate, request, context)
 
     async def Likelihood(  # noqa: N802
         self, request: model.LikelihoodRequest, context: Context
     ) -> model.LikelihoodResponse:
         """See the contract."""
-        with self._metrics.call("Likelihood"):
-            call = _call(context)
+        return await self._answer("Likelihood", self._core.likelihood, request, context)
+
+    async def _answer(
+        self, name: str, method: Callable[[Request, Call], Awaitable[Response]], request: Request, context: Context
+    ) -> Response:
+        call = Call(context.time_remaining())
+        with self._metrics.call(name), self._tracing.call(name, context.invocation_metadata()) as span:
             try:
-                response = await self._core.likelihood(request, call)
+                response = await method(request, call)
             except asyncio.CancelledError:
                 call.cancel()
                 raise
+            span["usage"] = response.usage
             self._metrics.spent(response.usage)
             return response
-
-
-def _call(context: Context) -> Call:
-    return Call(context.time_remaining())

@@ -1,0 +1,75 @@
+"""Traces of calls, for OpenTelemetry: on where OTEL_EXPORTER_OTLP_ENDPOINT says where to, else nothing."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import StatusError
+from model_server.backend import LoadError
+
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+
+
+class Tracing:
+    """One span a call, a child of the caller's where it sends `traceparent`.
+
+    Args:
+        tracer: An OpenTelemetry tracer; None records nothing.
+    """
+
+    def __init__(self, tracer: Any = None) -> None:
+        self._tracer = tracer
+
+    @classmethod
+    def from_environment(cls) -> Tracing:
+        """Sets up the exporter that the environment names.
+
+        Raises:
+            LoadError: If the extra is not installed.
+        """
+        if not any(os.environ.get(name) for name in _ENDPOINTS):
+            return cls()
+        try:
+            exporter = importlib.import_module("opentelemetry.exporter.otlp.proto.grpc.trace_exporter")
+            sdk = importlib.import_module("opentelemetry.sdk.trace")
+            export = importlib.import_module("opentelemetry.sdk.trace.export")
+            resources = importlib.import_module("opentelemetry.sdk.resources")
+        except ModuleNotFoundError as error:
+            raise LoadError(
+                f"{_ENDPOINTS[0]} is set and {error.name} is not installed: pip install 'lynceus[otel]'"
+            ) from error
+        name = os.environ.get("OTEL_SERVICE_NAME", "model-server")
+        provider = sdk.TracerProvider(resource=resources.Resource.create({"service.name": name}))
+        provider.add_span_processor(export.BatchSpanProcessor(exporter.OTLPSpanExporter()))
+        return cls(provider.get_tracer("lynceus.model_server"))
+
+    @contextmanager
+    def call(self, method: str, metadata: Iterable[tuple[str, str | bytes]] | None) -> Iterator[dict[str, Any]]:
+        """Records one call; put what it cost into the mapping under "usage"."""
+        if self._tracer is None:
+            yield {}
+            return
+        propagate = importlib.import_module("opentelemetry.propagate")
+        trace = importlib.import_module("opentelemetry.trace")
+        carrier = {key: value for key, value in metadata or () if isinstance(value, str)}
+        kind = trace.SpanKind.SERVER
+        with self._tracer.start_as_current_span(method, context=propagate.extract(carrier), kind=kind) as span:
+            found: dict[str, Any] = {}
+            try:
+                yield found
+            except StatusError as error:
+                span.set_attribute("lynceus.reason", error.reason)
+                span.set_attribute("rpc.grpc.status_code", error.code.value[0])
+                raise
+            usage: model.Usage | None = found.get("usage")
+            if usage is not None:
+                span.set_attribute("lynceus.input_tokens", usage.input_tokens)
+                span.set_attribute("lynceus.image_tokens", usage.image_tokens)
+                span.set_attribute("lynceus.output_tokens", usage.output_tokens)
+                span.set_attribute("lynceus.queue_seconds", usage.queue_time.ToNanoseconds() / 1e9)
+                span.set_attribute("lynceus.model_seconds", usage.model_time.ToNanoseconds() / 1e9)
