@@ -213,7 +213,7 @@ RIGHT = re.compile(
     r"|[\s,:;)\]|-]*✓|\s*\|\s*(?:yes|correct)\b|\s+it is(?=[.!\s]*$)"
     r"|[)\]\"'\s]*(?:选项|選項|项|項)?\s*(?:是|为|才是|最)*\s*(?:正确|正確|对的|正解|最合适|最佳|最符合|符合题意)|[)\]\"'\s]*(?:が|は)?(?:正解|正しい|です|となります|になります|だと思)|[)\]\"'\s]*(?:번|가|이)?\s*(?:입니다|이다|정답|맞)"
     r"|\s+(?:es|est|ist|é|è|está|scheint) (?:la |le |die |der |das |a |o )?(?:respuesta |réponse |bonne |resposta |opção |opción |risposta |antwort )?(?:correct\w*|richtig\w*|korrekt\w*|bonne|juste|corret\w*|certa)"
-    r"|\s*-?\s*(?:правильный|верный|верно|правильно|सही)",
+    r"|\s+is (?:de|het) juiste\b|\s*-?\s*(?:правильный|верный|верно|правильно|सही)",
     _I,
 )
 """tail: "is the correct answer", "it is"."""
@@ -252,6 +252,9 @@ LOOKING = re.compile(
     _I,
 )
 """lead: regards without judging."""
+
+HAVING_LOOKED = re.compile(r"\W*(?:after|upon|having|on closer)\b[^.;!?\n]{0,60}[:,]\s*$", _I)
+"""lead: the looking is done."""
 
 ABSTAIN = re.compile(
     r"\b(?:none of (?:the|these|them|those)\b(?: \w+){0,3}|all of the above|n/a\b"

@@ -21,7 +21,7 @@ def lone_label(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
     mention = group.mentions[0]
     if what != NAMED or len(group.values) > 1 or mention.plain:
         return None
-    if cues.LOOKING.search(here.lead) or cues.EXAMPLE.search(here.lead):
+    if (cues.LOOKING.search(here.lead) and not cues.HAVING_LOOKED.match(here.lead)) or cues.EXAMPLE.search(here.lead):
         return None
     if mention.first == mention.start and mention.last == mention.end and not cues.SAID.search(here.lead):
         return None
@@ -59,6 +59,6 @@ def lone_text(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
     if group.last > 400 or len(text) - group.last > 400:
         return None
     plans = cues.PLANS.search(text[: group.last]) or cues.CUT_OFF.search(text)
-    if group.mentions[0].kind != TEXT or plans or cues.LOOKING.search(context(text, group).lead):
+    if group.mentions[0].kind != TEXT or plans or cues.LOOKING.search(context(text, group).clause):
         return None
     return Reading(group.values[0], "option_text", group.span)

@@ -59,7 +59,7 @@ class Mention:
 def _label_pattern(forms: frozenset[str]) -> re.Pattern[str]:
     one = "|".join(re.escape(name) for name in sorted(forms, key=lambda form: (-len(form), form)))
     return re.compile(
-        rf"(?P<prefix>(?i:{_PREFIX}))?(?P<thing>(?i:{_THING}))?(?P<open>{_OPEN}{{0,3}})(?<![{WORD}/@\\])(?<![{WORD}][.'])(?<![{WORD}]-)(?<!\d,)"
+        rf"(?P<prefix>(?i:{_PREFIX}))?(?P<thing>(?i:{_THING}))?(?P<open>{_OPEN}{{0,3}})(?:(?<![{WORD}/@\\])|(?i:(?<=option)|(?<=choice)))(?<![{WORD}][.'])(?<![{WORD}]-)(?<!\d,)"
         rf"(?P<label>{one})(?![{WORD}%°]|['’][A-Za-z]|-[A-Za-z]|[.,/:]\d|\.[A-Za-z]|/[A-Za-z]{{2}})(?P<close>\.?{_CLOSE}{{0,3}}(?:\s?(?:选项|選項|项(?!目)|項(?!目)|番|번))?)"
         rf"(?=(?P<soft> (?!(?i:{_AFTER_LABEL})(?![{WORD}]))[{WORD}])|)"
     )

@@ -13,8 +13,8 @@ from scorer.reading.numbers import WORDS, value_of
 _SAME = (
     ("top", "up", "upper", "upward", "upwards"),
     ("bottom", "down", "lower", "downward", "downwards"),
-    ("left", "leftmost", "left-most", "left hand", "left-hand"),
-    ("right", "rightmost", "right-most", "right hand", "right-hand"),
+    ("left", "leftmost", "left-most", "left hand", "left-hand", "leftward", "leftwards"),
+    ("right", "rightmost", "right-most", "right hand", "right-hand", "rightward", "rightwards"),
     ("above", "over", "on top of"),
     ("below", "under", "beneath", "underneath"),
     ("inside", "within", "in the interior"),

@@ -44,7 +44,7 @@ _THE_ONE = re.compile(
     r"\b(?:the|this|that|which|each|last|other|another|first|second|right|left|same|black|white|small|large|big) $",
     re.IGNORECASE,
 )
-_NEGATED = re.compile(r"\b(?:is|are|was|were|does|do|has|have|can|did) not\b|n't\b", re.IGNORECASE)
+_NEGATED = re.compile(r"\b(?:is|are|was|were|does|do|has|have|can|did) not\b|n't\b|\Anot at all\b", re.IGNORECASE)
 _ELLIPSIS = re.compile(
     r"(?:(?:it|they|there|that|this|these|he|she) )(?:is|are|does|do|has|have|can)[.! ]*", re.IGNORECASE
 )
@@ -54,6 +54,8 @@ def _names_else(text: str, mention: Mention) -> bool:
     """Whether a number is the name of a thing ("choice 2") or part of another ("forty-five")."""
     before = text[max(mention.start - 20, 0) : mention.start]
     if text[mention.start : mention.end].lower() == "one" and _THE_ONE.search(before):
+        return True
+    if text.startswith(" of which", mention.end):
         return True
     return value_of(text[mention.start : mention.end]) is not None and bool(_NAMED_THING.search(before))
 
