@@ -1,0 +1,11 @@
+"""`make bench`: every bench in turn, each a ratio to a baseline that is measured in the same run."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHES = ("bench_pipeline.py", "bench_scorer.py", "bench_likelihood.py", "bench_generate.py")
+
+for name in BENCHES:
+    print(f"\n== {name}", flush=True)
+    subprocess.run([sys.executable, str(Path(__file__).parent / name), *sys.argv[1:]], check=True)
