@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scorer import refusals
@@ -84,7 +84,7 @@ def _read(text: str, offset: int, reader: Callable[[str], Reading]) -> Answer:
 
 
 def read_choice(
-    text: str, labels: tuple[str, ...], options: Sequence[str] = (), *, forms: Mapping[str, str] | None = None
+    text: str, labels: tuple[str, ...], options: Sequence[str] = (), *, forms: mentions.Forms | None = None
 ) -> Answer:
     """Returns the label that an answer states.
 
@@ -96,8 +96,8 @@ def read_choice(
     """
     forms = forms or mentions.forms_of(labels)
     bare = _BARE.fullmatch(text)
-    if bare and bare[1] in forms:
-        return Answer(forms[bare[1]], "bare", bare.span(1))
+    if bare and bare[1] in forms.meanings:
+        return Answer(forms.meanings[bare[1]], "bare", bare.span(1))
     known: dict[str, str] = {}
     for option, label in zip(options, labels, strict=False):
         name = option_text(option, label)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
-from functools import cached_property
 
 
 def _table() -> dict[int, str]:
@@ -144,13 +143,10 @@ class Folded:
         self._clean = _JUNK.sub(_junk, flat) if _JUNK_SIGN.search(flat) else flat
         self.text = _SPACE.sub(_space, self._clean) if _SPACE_SIGN.search(self._clean) else self._clean
 
-    @cached_property
-    def _cuts(self) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
-        return _cuts(_JUNK, _junk, self._flat, self._clean), _cuts(_SPACE, _space, self._clean, self.text)
-
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Returns the range of the source that a non-empty range of the folded text came from."""
-        junk, space = self._cuts
+        junk = _cuts(_JUNK, _junk, self._flat, self._clean)
+        space = _cuts(_SPACE, _space, self._clean, self.text)
         first = _origin(junk, _origin(space, start))
         last = _origin(junk, _origin(space, end - 1))
         return first, last + 1

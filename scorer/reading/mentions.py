@@ -55,9 +55,21 @@ class Mention:
     lower: bool = False
 
 
-@lru_cache(maxsize=256)
-def _label_pattern(forms: frozenset[str]) -> re.Pattern[str]:
-    one = "|".join(re.escape(name) for name in sorted(forms, key=lambda form: (-len(form), form)))
+class Forms:
+    """Every way to write some labels.
+
+    Attributes:
+        meanings: The label each form stands for.
+        pattern: Finds the forms in folded text.
+    """
+
+    def __init__(self, meanings: Mapping[str, str]) -> None:
+        self.meanings = meanings
+        self.pattern = _pattern(meanings)
+
+
+def _pattern(meanings: Mapping[str, str]) -> re.Pattern[str]:
+    one = "|".join(re.escape(name) for name in sorted(meanings, key=lambda form: (-len(form), form)))
     return re.compile(
         rf"(?P<prefix>(?i:{_PREFIX}))?(?P<thing>(?i:{_THING}))?(?P<open>{_OPEN}{{0,3}})(?:(?<![{WORD}/@\\])|(?i:(?<=option)|(?<=choice)))(?<![{WORD}][.'])(?<![{WORD}]-)(?<!\d,)"
         rf"(?P<label>{one})(?![{WORD}%°]|['’][A-Za-z]|-[A-Za-z]|[.,/:]\d|\.[A-Za-z]|/[A-Za-z]{{2}})(?P<close>\.?{_CLOSE}{{0,3}}(?:\s?(?:选项|選項|项(?!目)|項(?!目)|番|번))?)"
@@ -66,23 +78,24 @@ def _label_pattern(forms: frozenset[str]) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=256)
-def forms_of(names: tuple[str, ...]) -> dict[str, str]:
-    """Returns every way to write the labels, and the label each stands for."""
-    return {form: name for name in reversed(names) for form in (name.lower(), name.upper(), name)}
+def forms_of(names: tuple[str, ...], values: tuple[str, ...] = ()) -> Forms:
+    """Returns the forms of labels, in any case, each standing for itself or for the value at its place."""
+    pairs = list(zip(names, values or names, strict=True))
+    return Forms({form: value for name, value in reversed(pairs) for form in (name.lower(), name.upper(), name)})
 
 
-def labels(text: str, forms: Mapping[str, str], *, shy: bool) -> Iterator[Mention]:
+def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
     """Yields every mention of a label.
 
     Args:
         text: The folded text.
-        forms: How the labels may be written, and the label each form stands for.
+        forms: How the labels may be written.
         shy: Whether all of them are names of other things, too, as digits are: then each
             counts only where it is announced.
     """
-    for match in _label_pattern(frozenset(forms)).finditer(text):
+    for match in forms.pattern.finditer(text):
         word = match["label"]
-        value = forms[word]
+        value = forms.meanings[word]
         closed = match["close"].lstrip(".")
         wrapped = bool(match["open"] and closed)
         prefix = match["prefix"] or ""

@@ -7,6 +7,7 @@ answers are, nothing is read: a wrong reading is worse than none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -334,20 +335,21 @@ def _line_answers(text: str, lines: list[tuple[Group, Context, bool]], order: Se
     return answers
 
 
-def _decide(
-    text: str,
-    statements: list[tuple[int, Group, str]],
-    judged: list[tuple[Group, str]],
-    mentions: Sequence[Mention],
-    lone: Callable[[str, list[tuple[Group, str]]], Reading | None] | None,
-) -> Reading:
-    abstained = [
-        m
-        for m in cues.ABSTAIN.finditer(text)
-        if not any(n.start < m.end() and m.start() < n.end for n in mentions if n.kind == TEXT)
+def _abstentions(text: str, mentions: Sequence[Mention], start: int = 0) -> list[re.Match[str]]:
+    """Returns where the text says that it has no answer, unless an option says so."""
+    options = [mention for mention in mentions if mention.kind == TEXT]
+    return [
+        match
+        for match in cues.ABSTAIN.finditer(text, start)
+        if not any(option.start < match.end() and match.start() < option.end for option in options)
     ]
-    if statements:
-        _, group, reason = statements[-1]
+
+
+def _concluded(
+    text: str, group: Group, reason: str, judged: list[tuple[Group, str]], mentions: Sequence[Mention]
+) -> Reading:
+    """Returns the last statement, unless what follows takes it back or sets another beside it."""
+    if text[group.last :].strip(" .!)*\n"):
         if cues.takes_back(text, group.last):
             return Reading("", "retracted")
         if cues.RESUMED.search(text, group.last) and any(
@@ -358,14 +360,24 @@ def _decide(
             for other, what in judged
         ):
             return Reading("", "conflict")
-        for match in abstained:
-            if match.start() > group.last and cues.RESOLVES.search(
-                text, max(group.last, match.start() - 60), match.start()
-            ):
+        for match in _abstentions(text, mentions, group.last):
+            if cues.RESOLVES.search(text, max(group.last, match.start() - 60), match.start()):
                 return Reading("", "abstained")
-        if len(group.values) > 1 or any(what == ALSO and other.values != group.values for other, what in judged):
-            return Reading("", "conflict")
-        return Reading(group.values[0], reason, group.span)
+    if len(group.values) > 1 or any(what == ALSO and other.values != group.values for other, what in judged):
+        return Reading("", "conflict")
+    return Reading(group.values[0], reason, group.span)
+
+
+def _decide(
+    text: str,
+    statements: list[tuple[int, Group, str]],
+    judged: list[tuple[Group, str]],
+    mentions: Sequence[Mention],
+    lone: Callable[[str, list[tuple[Group, str]]], Reading | None] | None,
+) -> Reading:
+    if statements:
+        return _concluded(text, statements[-1][1], statements[-1][2], judged, mentions)
+    abstained = _abstentions(text, mentions)
     weak = [group for group, what in judged if what == WEAK]
     if weak:
         named = {g.values[0] for g, what in judged if what in (NAMED, WEAK) and len(g.values) == 1}

@@ -7,6 +7,7 @@ from functools import lru_cache
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.reading import request as asked
 from scorer.reading.answer import read_choice
+from scorer.reading.mentions import Forms
 from scorer.reading.numbers import HAN_DIGITS, ORDINALS, WORDS
 from scorer.rules.base import RequestError, Rule
 
@@ -31,7 +32,7 @@ _NOUNS = (
 
 
 @lru_cache(maxsize=32)
-def _forms(count: int, letters: bool) -> dict[str, str]:
+def _forms(count: int, letters: bool) -> Forms:
     """Every way to write the numbers up to `count`: digits, words, ordinals, and letters where they are meant."""
     forms: dict[str, str] = {}
     cardinals = {value: word for word, value in WORDS.items()}
@@ -49,7 +50,7 @@ def _forms(count: int, letters: bool) -> dict[str, str]:
             names += [chr(ord("A") + number - 1)]
         for name in names:
             forms |= {name: value, name.capitalize(): value, name.upper(): value, name.title(): value}
-    return forms
+    return Forms(forms)
 
 
 def _read(request: pb.ScoreRequest) -> pb.Verdict:

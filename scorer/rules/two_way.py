@@ -115,7 +115,7 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
     labels = asked.strings(request, "labels")
     if labels and len(labels) != 2:
         raise RequestError("two_way: params.labels must be two labels")
-    forms = {form: options[labels.index(name)] for form, name in mentions.forms_of(labels).items()} if labels else {}
+    forms = mentions.forms_of(labels, options) if labels else None
     lower = {option.lower(): option for option in options}
     words = tuple(pair for pair in names_of(options) if pair[0] not in ("yes", "no"))
 
