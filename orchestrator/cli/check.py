@@ -1,0 +1,84 @@
+"""`orchestrator check`: judges any model server against the contract."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from lynceus.rpc import CallError, Credentials, SecurityError
+from lynceus.rpc.options import client_options
+
+
+@click.command("check")
+@click.option("--endpoint", "-e", help="The model server, H:P.")
+@click.option("--only", multiple=True, metavar="NAME", help="Run this check alone; may be repeated.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, help="Of a call.")
+@click.option("--drain-pid", type=click.IntRange(2), help="Judge the drain too: SIGTERM to this process, at the end.")
+@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Write JUnit XML here.")
+@click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON on stdout.")
+@click.option("--list", "listed", is_flag=True, help="List the checks and the sentences they hold a server to.")
+@client_options
+def command(
+    credentials: Credentials,
+    endpoint: str | None,
+    only: tuple[str, ...],
+    timeout: float,
+    drain_pid: int | None,
+    junit: Path | None,
+    as_json: bool,
+    listed: bool,
+) -> None:
+    """Judge a model server, in any language, against lynceus.model.v1.
+
+    Exit codes: 0 every check passed or is moot, 2 the server cannot be reached or the command
+    is wrong, 4 a check failed.
+    """
+    from orchestrator.conformance import CHECKS, Result, Status, judge, report
+    from orchestrator.engine import ConfigError, parse_endpoints
+
+    if listed:
+        for check in CHECKS.values():
+            click.echo(f"{check.name}\n    {check.holds}")
+        return
+    unknown = sorted(set(only) - CHECKS.keys())
+    if unknown:
+        raise click.UsageError(f"there is no check {unknown[0]!r}; --list names them")
+    try:
+        found = parse_endpoints([endpoint] if endpoint else [])
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
+    if len(found) != 1:
+        raise click.UsageError("give one --endpoint H:P")
+    address = str(found[0])
+    console = Console(stderr=as_json)
+    results: list[Result] = []
+
+    async def run() -> None:
+        async for result in judge(address, credentials, timeout=timeout, pid=drain_pid, only=only):
+            results.append(result)
+            report.print_result(result, console)
+
+    try:
+        asyncio.run(run())
+    except CallError as error:
+        raise click.UsageError(
+            f"{address} does not answer GetModelInfo: {error.code.name}: {' '.join(str(error).split())}"
+        ) from error
+    except SecurityError as error:
+        raise click.UsageError(str(error)) from error
+    if junit:
+        try:
+            report.write_junit(junit, address, results)
+        except OSError as error:
+            raise click.UsageError(f"{junit} cannot be written: {error.strerror}") from error
+    if as_json:
+        import json
+
+        click.echo(json.dumps(report.as_json(address, results), indent=2, ensure_ascii=False))
+    console.print(f"{address}: {report.summary(results)}", highlight=False, soft_wrap=True)
+    if any(result.status is Status.FAILED for result in results):
+        sys.exit(4)

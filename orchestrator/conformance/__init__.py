@@ -1,0 +1,6 @@
+"""Judges a model server against `lynceus.model.v1`, from outside and in any language."""
+
+from orchestrator.conformance.check import CHECKS, Broken, Check, Moot, Result, Status
+from orchestrator.conformance.runner import judge
+
+__all__ = ["CHECKS", "Broken", "Check", "Moot", "Result", "Status", "judge"]

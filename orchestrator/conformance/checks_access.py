@@ -1,0 +1,79 @@
+"""TLS, token and drain: judged where this client was given what they take."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from dataclasses import replace
+
+import grpc
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import PLAIN, CallError, Credentials, dial, is_serving
+from orchestrator.conformance.check import Broken, check
+from orchestrator.conformance.server import SERVICE, Server, applies, generation, user, wants
+
+
+@check("A server that was given a certificate speaks TLS alone.", "Bind the port with TLS credentials and no other.")
+async def tls_is_demanded(server: Server) -> None:
+    """A client in the clear gets no answer."""
+    applies(server.credentials.tls is not None, "the server is dialled in the clear; give --tls-ca to judge TLS")
+    error = await _attempt(server, replace(server.credentials, tls=None))
+    wants(error is not None, "a client without TLS was answered")
+
+
+@check(
+    "UNAUTHENTICATED     the credential is missing or wrong; the run stops",
+    "Compare the authorization header with the token in an interceptor, before any method is reached.",
+)
+async def token_is_demanded(server: Server) -> None:
+    """No token, and a wrong one."""
+    token = server.credentials.token
+    applies(token is not None, "no token was given; give --token-file to judge it")
+    for what, other in (("no token", None), ("a wrong token", f"not-{token}")):
+        error = await _attempt(server, Credentials(server.credentials.tls, other))
+        if error is None:
+            raise Broken(f"a call with {what} was answered")
+        wants(error.code is grpc.StatusCode.UNAUTHENTICATED, f"a call with {what} ended with {error.code.name}")
+
+
+@check(
+    "is NOT_SERVING before the model is loaded and again while the server drains.",
+    "On SIGTERM set health to NOT_SERVING, refuse new calls, let calls in flight end, then exit.",
+)
+async def drains_on_sigterm(server: Server) -> str:
+    """SIGTERM with calls in flight: they end, health says NOT_SERVING or the port is closed."""
+    applies(server.pid is not None, "the server would have to be ended; give --drain-pid PID to judge it")
+    request = generation("Tell a long story.", max_output_tokens=64) if server.claims("GENERATE") else None
+    method = "Generate" if request else "Likelihood"
+    calls = [asyncio.ensure_future(server.call(method, request or server.ask(user("Hello")))) for _ in range(2)]
+    await asyncio.sleep(0.02)
+    os.kill(int(server.pid or 0), signal.SIGTERM)
+    ends = await asyncio.gather(*calls, return_exceptions=True)
+    for end in ends:
+        if isinstance(end, CallError) and end.code is not grpc.StatusCode.UNAVAILABLE:
+            raise Broken(f"a call in flight ended with {end.code.name}: {end}")
+    until = time.monotonic() + server.timeout
+    while await _serves(server):
+        wants(time.monotonic() < until, f"{server.timeout:.0f} s after SIGTERM health is SERVING still")
+        await asyncio.sleep(0.05)
+    answered = sum(not isinstance(end, BaseException) for end in ends)
+    return f"{answered} of {len(ends)} calls in flight were answered"
+
+
+async def _attempt(server: Server, credentials: Credentials) -> CallError | None:
+    async with dial(server.address, credentials) as channel:
+        other = Server(server.address, credentials, channel, min(server.timeout, 5.0))
+        try:
+            await other.call("GetModelInfo", model.GetModelInfoRequest())
+        except CallError as error:
+            return error
+    return None
+
+
+async def _serves(server: Server) -> bool:
+    # A fresh connection: the one in use lives on while its calls end.
+    async with dial(server.address, server.credentials or PLAIN) as channel:
+        return await is_serving(channel, SERVICE, timeout=2.0)

@@ -1,0 +1,190 @@
+"""Generate: greedy and sampled decoding, what ends an output, what is reported of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import CallError
+from orchestrator.conformance.check import check
+from orchestrator.conformance.server import Server, applies, generation, text_of, wants
+
+PROMPT = "Describe a harbour at dawn in two sentences."
+_REFUSALS = (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT)
+_ODD = "�"  # what stands for bytes of a character that the limit cut in two
+
+
+@check("Zero is greedy decoding.", "Take the most probable token each time when temperature is 0.", ["GENERATE"])
+async def greedy_repeats_itself(server: Server) -> str:
+    """The same greedy request three times."""
+    texts = [text_of(await server.generate(PROMPT)) for _ in range(3)]
+    wants(len(set(texts)) == 1, f"three greedy answers to one request: {' | '.join(map(repr, texts))[:200]}")
+    return f"{texts[0]!r}"[:60]
+
+
+@check(
+    "An unset field means the server's own default, which it reports in GenerateResponse.effective_config",
+    "Use HasField (the optional presence), not the value: temperature 0 is greedy, unset is your default.",
+    ["GENERATE"],
+)
+async def unset_is_not_zero(server: Server) -> str:
+    """The default temperature is reported; a set 0 is 0 whatever the default."""
+    unset = model.GenerationConfig(max_output_tokens=16)
+    answer = await server.call("Generate", model.GenerateRequest(messages=generation(PROMPT).messages, config=unset))
+    wants(answer.effective_config.HasField("temperature"), "effective_config does not say which temperature was used")
+    default = answer.effective_config.temperature
+    greedy = await server.generate(PROMPT)
+    wants(greedy.effective_config.HasField("temperature"), "effective_config has no temperature where it was set to 0")
+    used = greedy.effective_config.temperature
+    wants(used == 0, f"temperature was set to 0 and {used} was used")
+    if default == 0:
+        wants(text_of(answer) == text_of(greedy), "the default is said to be greedy and the answers differ")
+    bare = model.GenerateRequest(messages=generation("Hello").messages)
+    effective = (await server.call("Generate", bare)).effective_config
+    wants(effective.max_output_tokens > 0, "effective_config does not say which max_output_tokens was used")
+    return f"default temperature {default:g}, {effective.max_output_tokens} tokens"
+
+
+@check(
+    "The configuration that was in force, every field set that the server knows.",
+    "Copy the request's config, fill in what was unset, and send that back.",
+    ["GENERATE"],
+)
+async def effective_config_is_complete(server: Server) -> None:
+    """Whatever was set comes back, or the request is refused."""
+    given = {"max_output_tokens": 7, "temperature": 0.0, "top_p": 0.5, "top_k": 3, "stop": ["@@@"]}
+    for name, value in given.items():
+        config = {"max_output_tokens": 7, name: value}
+        try:
+            effective = (await server.generate(PROMPT, **config)).effective_config
+        except CallError as error:
+            if error.code not in _REFUSALS or name in ("max_output_tokens", "temperature", "stop"):
+                raise
+            continue
+        back = getattr(effective, name)
+        there = list(back) == value if isinstance(value, list) else effective.HasField(name) and back == value
+        wants(there, f"{name} was set to {value} and effective_config has {back!r}")
+
+
+@check(
+    "Strings that end the output and are left out of it.",
+    "Cut the text at the first stop string, leave the string out and set FINISH_REASON_STOP_STRING.",
+    ["GENERATE"],
+)
+async def stop_strings_end_the_output(server: Server) -> str:
+    """A piece from the middle of an answer, sent as a stop string, ends that answer."""
+    full = text_of(await server.generate(PROMPT))
+    middle = len(full) // 2
+    stop = full[middle : middle + 3]
+    applies(len(full) > 3 and bool(stop.strip()) and _ODD not in stop, f"the answer {full!r} has no piece to stop at")
+    cut = await server.generate(PROMPT, stop=["@never@", stop])
+    expected = full[: full.index(stop)]
+    wants(text_of(cut) == expected, f"{full!r} stopped at {stop!r} should be {expected!r}, it is {text_of(cut)!r}")
+    reason = model.FinishReason.Name(cut.finish_reason)
+    wants(cut.finish_reason == model.FINISH_REASON_STOP_STRING, f"it stopped at {stop!r} with {reason}")
+    return f"at {stop!r}"
+
+
+@check(
+    "max_output_tokens was reached; the output is cut.",
+    "Stop after max_output_tokens tokens and set FINISH_REASON_MAX_TOKENS.",
+    ["GENERATE"],
+)
+async def output_limit_holds(server: Server) -> str:
+    """A short limit, then a longer one: a beginning of the same greedy answer."""
+    long, short = await server.generate(PROMPT), await server.generate(PROMPT, max_output_tokens=2)
+    applies(long.usage.output_tokens > 2, f"the answer has {long.usage.output_tokens} tokens: nothing to cut")
+    wants(short.usage.output_tokens <= 2, f"2 tokens were allowed, {short.usage.output_tokens} are reported")
+    reason = model.FinishReason.Name(short.finish_reason)
+    wants(short.finish_reason == model.FINISH_REASON_MAX_TOKENS, f"an output cut at 2 tokens ends with {reason}")
+    wants(len(text_of(short)) < len(text_of(long)) or not text_of(long), "2 tokens say as much as 16")
+    if server.exact:
+        begins = text_of(short).rstrip(_ODD).rstrip()
+        wants(text_of(long).startswith(begins), f"{begins!r} is no beginning of {text_of(long)!r}")
+    return f"{short.usage.output_tokens} of {long.usage.output_tokens} tokens"
+
+
+@check(
+    "Prompt tokens, images included.",
+    "Fill Usage: input_tokens of the prompt as the model sees it, output_tokens of what it said.",
+    ["GENERATE"],
+)
+async def usage_is_reported(server: Server) -> str:
+    """A longer prompt costs more, and no output beyond the limit."""
+    short, long = (await server.generate("Hello", max_output_tokens=4), await server.generate(PROMPT * 4))
+    wants(short.usage.input_tokens > 0, "input_tokens is 0")
+    wants(long.usage.input_tokens > short.usage.input_tokens, "a longer prompt has no more input_tokens")
+    wants(short.usage.output_tokens <= 4, f"{short.usage.output_tokens} output tokens where 4 were allowed")
+    wants(not text_of(short) or short.usage.output_tokens > 0, "text was said and output_tokens is 0")
+    return f"{short.usage.input_tokens} and {long.usage.input_tokens} prompt tokens"
+
+
+@check(
+    "Never sent: an output that failed is an error status.",
+    "Set finish_reason on every answer; a failure is a status code and never text.",
+    ["GENERATE"],
+)
+async def finish_reason_is_set(server: Server) -> None:
+    """An answer says why it ended, and its parts hold something."""
+    for limit in (1, 64):
+        answer = await server.generate(PROMPT, max_output_tokens=limit)
+        wants(answer.finish_reason in model.FinishReason.values(), f"finish_reason {answer.finish_reason} is unknown")
+        wants(answer.finish_reason != model.FINISH_REASON_UNSPECIFIED, "finish_reason is unspecified")
+        wants(all(part.WhichOneof("kind") for part in answer.parts), "a part of the answer is neither text nor image")
+
+
+@check(
+    "The output then depends on this request alone, not on what is decoded beside it.",
+    "Draw from a generator of the request's own, seeded by its seed; never from a shared one.",
+    ["GENERATE", "SEED"],
+)
+async def seed_repeats(server: Server) -> None:
+    """A seeded sample alone, again, and in company."""
+
+    async def sample(seed: int) -> str:
+        return text_of(await server.generate(PROMPT, temperature=1.0, seed=seed))
+
+    alone = [await sample(seed) for seed in (1, 2, 1, 2)]
+    wants(alone[:2] == alone[2:], f"seeds 1 and 2 gave {alone[:2]!r} and then {alone[2:]!r}")
+    if server.exact:
+        company = await asyncio.gather(*(sample(seed) for seed in (1, 2, 3, 4)))
+        wants(list(company[:2]) == alone[:2], f"seeds 1 and 2 alone gave {alone[:2]!r}, in company {company[:2]!r}")
+
+
+@check(
+    "The most probable tokens in its place, most probable first.",
+    "Report logarithms of the model's own probabilities, one entry per output token, alternatives sorted.",
+    ["GENERATE", "OUTPUT_LOGPROBS"],
+)
+async def logprobs_make_sense(server: Server) -> None:
+    """Two alternatives for each token of a greedy answer, which takes the first."""
+    answer = await server.generate(PROMPT, max_output_tokens=6, top_logprobs=2)
+    wants(bool(answer.logprobs) or not text_of(answer), "text was said and no log-probabilities came")
+    wants(
+        len(answer.logprobs) <= answer.usage.output_tokens,
+        f"{len(answer.logprobs)} log-probabilities for {answer.usage.output_tokens} tokens",
+    )
+    for token in answer.logprobs:
+        values = [other.logprob for other in token.alternatives]
+        wants(token.logprob <= 1e-6, f"a log-probability is {token.logprob}: above 0")
+        wants(1 <= len(values) <= 2, f"{len(values)} alternatives where 2 were asked for")
+        wants(values == sorted(values, reverse=True), f"alternatives are not sorted: {values}")
+        near = abs(token.logprob - values[0]) <= server.tolerance
+        wants(near, f"greedy took a token of {token.logprob:.4f} where one of {values[0]:.4f} stood")
+        wants(not any(other.alternatives for other in token.alternatives), "an alternative has alternatives")
+    none = await server.generate(PROMPT, max_output_tokens=2)
+    wants(not none.logprobs, "log-probabilities came that nobody asked for")
+
+
+@check(
+    "At least one image part, beside any text.",
+    "Answer MODALITY_IMAGE with an encoded image.",
+    ["GENERATE", "IMAGE_OUTPUT"],
+)
+async def images_are_made(server: Server) -> None:
+    """An image where one is asked for."""
+    request = model.GenerateRequest(messages=generation("Draw a red disc.").messages, modality=model.MODALITY_IMAGE)
+    answer = await server.call("Generate", request)
+    wants(any(part.image.data for part in answer.parts), "MODALITY_IMAGE was asked for and no image came")

@@ -1,0 +1,91 @@
+"""Runs the checks against one server."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Collection
+
+from google.protobuf.message import DecodeError
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import PLAIN, CallError, Credentials, dial
+
+# Importing the modules fills CHECKS; this is the order in which they are run.
+from orchestrator.conformance import (  # noqa: F401  isort: skip
+    checks_service,
+    checks_requests,
+    checks_generate,
+    checks_images,
+    checks_likelihood,
+    checks_load,
+    checks_access,
+)
+from orchestrator.conformance.check import CHECKS, Broken, Check, Moot, Result, Status
+from orchestrator.conformance.server import Server
+
+_CALLS = 12
+"""Calls that a check may make one after another, each within the timeout."""
+
+
+async def judge(
+    address: str,
+    credentials: Credentials = PLAIN,
+    *,
+    timeout: float = 60.0,
+    pid: int | None = None,
+    only: Collection[str] = (),
+) -> AsyncIterator[Result]:
+    """Yields the result of each check, one after another.
+
+    Args:
+        address: The server's `host:port`.
+        credentials: How to dial it.
+        timeout: Seconds that one call may take.
+        pid: The server's process, which the last check ends; None skips that check.
+        only: Names of the checks to run; empty runs all.
+
+    Raises:
+        CallError: The server cannot be reached, or does not describe itself.
+    """
+    async with dial(address, credentials) as channel:
+        server = Server(address, credentials, channel, timeout, pid=pid)
+        server.info = await _info(server)
+        for each in CHECKS.values():
+            if not only or each.name in only:
+                yield await _run(each, server)
+
+
+async def _info(server: Server) -> model.GetModelInfoResponse:
+    """Waits for a server that is still loading, for as long as a call may take."""
+    until = time.monotonic() + server.timeout
+    while True:
+        try:
+            info: model.GetModelInfoResponse = await server.call("GetModelInfo", model.GetModelInfoRequest())
+            return info
+        except CallError as error:
+            if error.consequence.retries is not None or time.monotonic() > until:
+                raise
+        await asyncio.sleep(0.2)
+
+
+async def _run(each: Check, server: Server) -> Result:
+    start = time.monotonic()
+    status, detail = Status.PASSED, ""
+    missing = [need for need in each.needs if not server.claims(need)]
+    try:
+        if missing:
+            raise Moot(f"the server does not claim {', '.join(missing)}")
+        async with asyncio.timeout(_CALLS * server.timeout):
+            detail = await each.run(server) or ""
+    except Moot as error:
+        status, detail = Status.SKIPPED, str(error)
+    except Broken as error:
+        status, detail = Status.FAILED, str(error)
+    except CallError as error:
+        status, detail = Status.FAILED, f"a request that should be answered ended with {error.code.name}: {error}"
+    except TimeoutError:
+        status, detail = Status.FAILED, f"not over after {_CALLS * server.timeout:.0f} s"
+    except DecodeError as error:
+        status, detail = Status.FAILED, f"an answer that is no message of the contract: {error}"
+    return Result(each, status, detail, time.monotonic() - start)
