@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from scorer import refusals
 from scorer.reading import mentions
 from scorer.reading.fold import Folded
+from scorer.reading.groups import Group
 from scorer.reading.lone import agreed, lone_label, lone_text
 from scorer.reading.mentions import option_text
-from scorer.reading.statements import Group, Reading, read
+from scorer.reading.statements import Reading, read
 
 HEAD, TAIL = 4096, 16384
 """Code points read of the beginning and the end of a text that is longer than both."""
@@ -83,6 +84,15 @@ def _read(text: str, offset: int, reader: Callable[[str], Reading]) -> Answer:
     return Answer("", "declined" if reading.value or refusals.declines(folded.text) else reading.reason)
 
 
+def _telling(one: tuple[str, str], other: tuple[str, str]) -> dict[str, str]:
+    """Returns the word by which each of two options differs from the other, if one word it is."""
+    pairs = list(zip(one[0].split(), other[0].split(), strict=False))
+    differ = [pair for pair in pairs if pair[0] != pair[1]]
+    if len(differ) != 1 or len(pairs) < 2 or len(one[0].split()) != len(other[0].split()):
+        return {}
+    return {differ[0][0]: one[1], differ[0][1]: other[1]}
+
+
 def read_choice(
     text: str, labels: tuple[str, ...], options: Sequence[str] = (), *, forms: mentions.Forms | None = None
 ) -> Answer:
@@ -102,6 +112,8 @@ def read_choice(
     for option, label in zip(options, labels, strict=False):
         name = option_text(option, label)
         known[name] = label if name not in known else ""
+    if len(known) == 2:
+        known |= _telling(*known.items())
     pairs = [(name, label) for name, label in known.items() if name and label]
     shy = labels[0].isdigit()
 

@@ -224,6 +224,7 @@ def _mentioned(text: str, usable: list[_Number]) -> Reading:
     total = _sum(usable)
     if total:
         return Reading(str(total.value), "stated", (total.start, total.end))
-    if _BREAKDOWN.match(text[first.end : first.end + 120]) and first.sentence == usable[1].sentence:
+    apart = usable[1].start - first.end > 2
+    if apart and _BREAKDOWN.match(text[first.end : first.end + 120]) and first.sentence == usable[1].sentence:
         return Reading(str(first.value), "stated", (first.start, first.end))
     return Reading("", "conflict")

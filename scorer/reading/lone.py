@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from scorer.reading import cues
+from scorer.reading.groups import Group
 from scorer.reading.mentions import TEXT
-from scorer.reading.statements import NAMED, REJECTED, SUPPOSED, Group, Reading, context
+from scorer.reading.statements import NAMED, REJECTED, SUPPOSED, Reading, context
 
 
 def lone_label(text: str, judged: list[tuple[Group, str]]) -> Reading | None:

@@ -111,7 +111,7 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
                 continue
             plain = True
         else:
-            plain = shy or word != value or (word == "I" and not _ends(text, match.end()))
+            plain = shy or word != value or word == "I"
         last = match.end() if closed or wrapped else match.end("label")
         wrapping = match["open"] or prefix or match["thing"]
         first = match.start() if wrapping else match.start("label")

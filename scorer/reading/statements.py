@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from scorer.reading import cues
+from scorer.reading.groups import Group, groups
 from scorer.reading.mentions import LABEL, TEXT, Mention
 
 MOST = 1600
@@ -37,60 +38,6 @@ class Reading:
     value: str
     reason: str
     span: tuple[int, int] = (0, 0)
-
-
-@dataclass(slots=True)
-class Group:
-    """Things named in one breath: one value, or several ("A and C")."""
-
-    mentions: list[Mention]
-    values: list[str] = field(default_factory=list)
-
-    @property
-    def first(self) -> int:
-        """Where it begins."""
-        return self.mentions[0].first
-
-    @property
-    def last(self) -> int:
-        """Where it ends."""
-        return self.mentions[-1].last
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """Where its first name stands."""
-        return self.mentions[0].start, self.mentions[0].end
-
-    @property
-    def article(self) -> bool:
-        """Whether it is a lower-case "a" and may be the article of something cut off."""
-        mention = self.mentions[0]
-        return mention.plain and mention.kind == LABEL and mention.lower and mention.value in "aA"
-
-
-def groups(text: str, mentions: Sequence[Mention], *, two: bool = False) -> list[Group]:
-    """Returns the mentions, those that are named in one breath together.
-
-    With only `two` things to name, "not one, the other" is two breaths.
-    """
-    found: list[Group] = []
-    for mention in mentions:
-        if found:
-            group = found[-1]
-            between = text[group.last : mention.first] if mention.first >= group.last else ""
-            same_line = len(between) < 40 and "\n" not in between
-            own = group.mentions[-1].kind == LABEL and mention.kind == TEXT
-            if mention.value in group.values and len(group.values) > 1:
-                same_line = False
-            if two and between.strip() == "," and cues.NOT.search(text, max(group.first - 20, 0), group.first):
-                same_line = False
-            if same_line and ((own and cues.OWN_TEXT.fullmatch(between)) or cues.JOIN.fullmatch(between)):
-                group.mentions.append(mention)
-                if mention.value not in group.values:
-                    group.values.append(mention.value)
-                continue
-        found.append(Group([mention], [mention.value]))
-    return found
 
 
 FIRM, WEAK, REJECTED, NAMED, SUPPOSED, LED, ALSO = "firm", "weak", "rejected", "named", "supposed", "led", "also"
@@ -171,9 +118,9 @@ def classify(group: Group, here: Context) -> tuple[str, str]:
         cue, reason = _cue(lead)
         if cue is not None and cues.NEGATED.search(lead, cue):
             return REJECTED, ""
-    elif cue is not None and cues.NEGATED.search(clause, cue):
+    elif cue is not None and reason != "corrected" and cues.NEGATED.search(clause, cue):
         return REJECTED, ""
-    if cue is not None and reason == "concluded" and group.article:
+    if cue is not None and group.article and (reason == "concluded" or (group.values == ["I"] and reason != "stated")):
         return NAMED, ""
     if (
         cue is not None
@@ -274,12 +221,15 @@ def read(
         if at_line_start and what != REJECTED and (_bare(here) or _leads(text, group, here)):
             lines.append((group, here, _bare(here)))
         letter = group.mentions[0].kind == LABEL and not group.mentions[0].plain
-        if letter and what == NAMED and cues.FINALLY.search(here.lead) and not text[group.last :].strip(" .!)\n"):
+        if letter and what == NAMED and cues.FINALLY.search(here.lead) and group is all_groups[-1]:
             what, reason = FIRM, "concluded"
         if what == FIRM and not (mixed and cues.LOOKING.search(here.clause)):
             statements.append((group.first, group, reason))
         judged.append((group, what))
-    statements += [(group.first, group, "bare") for group in _line_answers(text, lines, order)]
+    statements += [
+        (group.first, group, "bare")
+        for group in _line_answers(text, lines, order, {v for _, g, _ in statements for v in g.values})
+    ]
     if judged and _ends_alone(text, judged):
         statements.append((judged[-1][0].first, judged[-1][0], "bare"))
     statements.sort(key=lambda item: item[0])
@@ -313,7 +263,9 @@ def _nothing_leads(group: Group, here: Context, judged: list[tuple[Group, str]])
     return True
 
 
-def _line_answers(text: str, lines: list[tuple[Group, Context, bool]], order: Sequence[str]) -> list[Group]:
+def _line_answers(
+    text: str, lines: list[tuple[Group, Context, bool]], order: Sequence[str], stated: set[str]
+) -> list[Group]:
     """Returns the groups that are an answer by standing alone on the first or the last line."""
     if not lines:
         return []
@@ -326,11 +278,20 @@ def _line_answers(text: str, lines: list[tuple[Group, Context, bool]], order: Se
     enumerates = not bare and text[group.first : group.last + 2] == "1. "
     if first_line and (bare or not several) and follower != 1 and not enumerates:
         answers.append(group)
-    group, _, bare = lines[-1]
+    group, here, bare = lines[-1]
+    cut_off = group is not lines[0][0] or text[: group.first].strip()
+    cut_off = cut_off and bare and (":" in here.line_after or ".." in here.line_after)  # "Option B: ..."
     last_line = "\n" not in text[group.last :].strip()
     step = index[group.values[0]] - index[lines[-2][0].values[0]] if len(lines) > 1 else 0
     enumerates = not bare and text[group.first : group.last + 2] == "1. "
-    if last_line and (bare or not several) and step != 1 and group not in answers and not enumerates:
+    if (
+        last_line
+        and (bare or not (several or stated - {group.values[0]}))
+        and step != 1
+        and group not in answers
+        and not enumerates
+        and not cut_off
+    ):
         answers.append(group)
     return answers
 
@@ -382,7 +343,7 @@ def _decide(
     if weak:
         named = {g.values[0] for g, what in judged if what in (NAMED, WEAK) and len(g.values) == 1}
         certain = {value for group in weak for value in group.values}
-        closes = weak[-1] is judged[-1][0] and not cues.SENTENCE_END.search(text.rstrip(" .!)\n"), weak[-1].last)
+        closes = weak[-1] is judged[-1][0] and len(text) - weak[-1].last <= 200
         alone = closes and (len(judged) < 2 or judged[-2][0].last <= weak[-1].first - len(context(text, weak[-1]).lead))
         if len(certain) > 1 or (len(named) > 1 and len(text) <= 400 and not alone):
             return Reading("", "conflict")

@@ -9,9 +9,10 @@ from scorer.reading import mentions
 from scorer.reading import request as asked
 from scorer.reading.answer import read_answer
 from scorer.reading.cues import ABSTAIN, SENTENCE_END
+from scorer.reading.groups import Group
 from scorer.reading.mentions import Mention
 from scorer.reading.numbers import value_of
-from scorer.reading.statements import NAMED, REJECTED, SUPPOSED, WEAK, Group, Reading, read
+from scorer.reading.statements import NAMED, REJECTED, SUPPOSED, WEAK, Reading, read
 from scorer.reading.variants import names_of
 from scorer.rules.base import RequestError, Rule
 
