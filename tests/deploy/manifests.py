@@ -1,0 +1,148 @@
+"""What the tests of this folder ask of manifests: rendered by kubectl, read as the kubelet reads them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).parents[2]
+DEPLOY = REPOSITORY / "deploy"
+OVERLAYS = sorted(path.name for path in (DEPLOY / "overlays").iterdir())
+COMPONENTS = sorted(path.name for path in (DEPLOY / "components").iterdir())
+INCLUDED = {"pdb": "cpu-demo", "sharded": "cpu-demo", "keda": "gpu", "kueue": "vllm"}
+"""Which overlay a component is tried on, where it is not the base."""
+
+Manifest = dict[str, Any]
+
+needs_kubectl = pytest.mark.skipif(
+    shutil.which("kubectl") is None, reason="no kubectl: install it, its `kustomize` renders the manifests"
+)
+
+
+def kustomize(folder: Path) -> list[Manifest]:
+    """Renders a folder."""
+    done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [found for found in yaml.safe_load_all(done.stdout) if found]
+
+
+@functools.cache
+def rendered(name: str) -> list[Manifest]:
+    """Renders "base", "overlay/NAME", "component/NAME" (on the base or an overlay) or "cluster"."""
+    kind, _, name = name.partition("/")
+    if kind == "overlay":
+        return kustomize(DEPLOY / "overlays" / name)
+    if kind == "component":
+        return with_components(INCLUDED.get(name, "base"), name)
+    return (
+        [*kustomize(DEPLOY / "namespace"), *kustomize(DEPLOY / "cluster/kueue")]
+        if kind == "cluster"
+        else (kustomize(DEPLOY / "base"))
+    )
+
+
+def with_components(overlay: str, *names: str) -> list[Manifest]:
+    """Renders an overlay, or the base, with components added."""
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(os.path.relpath(DEPLOY, Path(folder).resolve()))
+        base = here / "base" if overlay == "base" else here / "overlays" / overlay
+        content = {"resources": [str(base)], "components": [str(here / "components" / name) for name in names]}
+        (Path(folder) / "kustomization.yaml").write_text(yaml.safe_dump(content))
+        return kustomize(Path(folder))
+
+
+ALL = ["base", *(f"overlay/{name}" for name in OVERLAYS), *(f"component/{name}" for name in COMPONENTS), "cluster"]
+
+
+def of_kind(manifests: list[Manifest], *kinds: str) -> list[Manifest]:
+    """Those of some kinds."""
+    return [manifest for manifest in manifests if manifest["kind"] in kinds]
+
+
+def workloads(manifests: list[Manifest]) -> list[Manifest]:
+    """Those that make pods."""
+    return of_kind(manifests, "Deployment", "Job")
+
+
+def containers(workload: Manifest) -> Iterator[Manifest]:
+    """Init containers first, as they run."""
+    pod = workload["spec"]["template"]["spec"]
+    yield from pod.get("initContainers", ())
+    yield from pod["containers"]
+
+
+def data_of(manifests: list[Manifest], kind: str) -> dict[str, dict[str, str]]:
+    """Name -> data of ConfigMaps or Secrets."""
+    return {found["metadata"]["name"]: found.get("data", {}) for found in of_kind(manifests, kind)}
+
+
+def environment(
+    container: Manifest, manifests: list[Manifest], last: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The variables that the kubelet sets, in its order: envFrom, env (each may use those before it), then `last`.
+
+    The Job controller appends JOB_COMPLETION_INDEX to a container's `env`, so that it comes last: arguments may use
+    it, values of other variables may not.
+    """
+    maps, secrets = data_of(manifests, "ConfigMap"), data_of(manifests, "Secret")
+    found: dict[str, str] = {}
+    for source in container.get("envFrom", ()):
+        found.update(maps[source["configMapRef"]["name"]])
+    for item in container.get("env", ()):
+        if "value" in item:
+            found[item["name"]] = expand(item["value"], found)
+            continue
+        ((kind, reference),) = item["valueFrom"].items()
+        held = {"configMapKeyRef": maps, "secretKeyRef": secrets}[kind].get(reference["name"], {})
+        if reference["key"] in held:
+            found[item["name"]] = held[reference["key"]]
+        else:
+            assert reference.get("optional"), f"{reference} is not there and not optional"
+    return {**found, **(last or {})}
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """Replaces `$(NAME)`; a name that is not set stays, as in Kubernetes, and `$$` is a dollar."""
+    return re.sub(
+        r"\$\$|\$\(([A-Za-z_.-][\w.-]*)\)",
+        lambda match: "$" if match[0] == "$$" else variables.get(match[1], match[0]),
+        text,
+    )
+
+
+def words(container: Manifest, variables: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """A container's command and arguments, expanded."""
+    return (
+        [expand(word, variables) for word in container.get("command", ())],
+        [expand(word, variables) for word in container.get("args", ())],
+    )
+
+
+def entrypoint(image: str) -> list[str]:
+    """The ENTRYPOINT of the Dockerfile that an image of ours is built from; [] for others' images."""
+    name = image.rpartition(":")[0].removeprefix("lynceus-").removesuffix("-slim").removesuffix("-cpu")
+    path = REPOSITORY / "docker" / f"{name}.Dockerfile"
+    if not image.startswith("lynceus-") or not path.exists():
+        return []
+    (line,) = re.findall(r"^ENTRYPOINT (\[.*\])$", path.read_text(), re.MULTILINE)
+    parsed: list[str] = yaml.safe_load(line)
+    return parsed
+
+
+def image_variables(image: str) -> dict[str, str]:
+    """The ENV of the final stage of the Dockerfile of an image of ours, without PATH."""
+    name = image.rpartition(":")[0].removeprefix("lynceus-").removesuffix("-slim").removesuffix("-cpu")
+    stage = (REPOSITORY / "docker" / f"{name}.Dockerfile").read_text().rpartition("\nFROM ")[2].replace("\\\n", " ")
+    found = dict(re.findall(r"(\w+)=(\S+)", " ".join(re.findall(r"^ENV (.*)$", stage, re.MULTILINE))))
+    found.pop("PATH")
+    return found
