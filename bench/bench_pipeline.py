@@ -45,7 +45,8 @@ def main() -> None:
 def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
     """Returns the medians over `runs`, pipeline and ceiling in turn."""
     data = folder / "data.parquet"
-    size = pipeline_data.make(data, kind, rows)
+    # In a process of its own: a child's peak memory counts what its parent held when it was started.
+    size = in_child({"what": "data", "data": str(data), "kind": kind, "rows": rows})["image_bytes"]
     floors, pipelines = [], []
     with server(folder, "ours") as model, server(folder, "bare") as bare, scorer(folder) as scoring:
         for run in range(runs):
@@ -88,6 +89,9 @@ def child(job: dict[str, Any]) -> None:
     """One measurement: seconds of the work itself, without interpreter start and imports."""
     import resource
 
+    if job["what"] == "data":
+        print(json.dumps({"image_bytes": pipeline_data.make(Path(job["data"]), job["kind"], job["rows"])}))
+        return
     seconds = asyncio.run(floor(job)) if job["what"] == "floor" else evaluate(job)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     result = {"seconds": seconds, "rss": usage.ru_maxrss * 1024, "cpu": usage.ru_utime + usage.ru_stime}

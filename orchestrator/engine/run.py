@@ -40,7 +40,7 @@ from orchestrator.samples import Sample, Turn
 
 _BATCH = 64
 _STRIDE = 2048
-_PREPARED_BYTES = 32 * 1024 * 1024
+_PREPARED_BYTES = 16 * 1024 * 1024
 _SYNC_SECONDS = 1.0
 _NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
 
@@ -193,10 +193,16 @@ class Engine:
         self._log.flush()
 
     async def _wait_for_room(self) -> None:
-        window = 64 + 2 * sum(dispatcher.pool.slots for dispatcher in self._dispatchers.values())
-        while not self._draining and (self._open >= window or self._prepared >= _PREPARED_BYTES):
+        while not self._draining and self._full():
             self._room.clear()
             await self._room.wait()
+
+    def _full(self) -> bool:
+        """Whether enough is prepared: twice what can be in flight, or less where it is large."""
+        dispatchers = self._dispatchers.values()
+        if self._open >= 64 + 2 * sum(dispatcher.pool.slots for dispatcher in dispatchers):
+            return True
+        return self._prepared >= _PREPARED_BYTES and any(dispatcher.waiting for dispatcher in dispatchers)
 
     def _plan(self, sample: Sample) -> Episode | None:
         """Counts a sample's items and passes over what the log holds; returns what is left to ask."""
