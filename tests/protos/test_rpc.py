@@ -277,3 +277,12 @@ async def test_health_stub_by_hand(served: Any) -> None:
         stub: Any = health_pb2_grpc.HealthStub(channel)
         reply = await stub.Check(health_pb2.HealthCheckRequest(service=SERVICE))
     assert reply.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_a_stream_without_the_token_is_refused_before_it_says_anything(served: Any) -> None:
+    async with served(rpc.ServerConfig(token="s3cret", grace=1.0)) as (server, _), rpc.dial(address(server)) as channel:
+        stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
+        stream = stub.ServerReflectionInfo(timeout=5)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stream.read()
+    assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED

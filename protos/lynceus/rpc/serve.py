@@ -192,30 +192,36 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
     def __init__(self, token: str) -> None:
         self._expected = f"Bearer {token}".encode()
 
-        async def deny(_: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
-            error = Unauthenticated(
-                "bad_token",
-                "the bearer token is missing or wrong: set --token-file or LYNCEUS_TOKEN",
-            )
-            await _abort(context, error)
-
-        self._deny: Any = grpc.unary_unary_rpc_method_handler(deny)
-
     async def intercept_service(
         self,
         continuation: Continuation,
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
-        """Lets the call through or answers UNAUTHENTICATED."""
-        if handler_call_details.method.startswith(_OPEN_TO_ALL):
-            return await continuation(handler_call_details)
+        """Lets the call through or answers UNAUTHENTICATED, before anything is read."""
+        handler = await continuation(handler_call_details)
+        if handler is None or handler_call_details.method.startswith(_OPEN_TO_ALL):
+            return handler
         given: Iterable[tuple[str, str | bytes]] = handler_call_details.invocation_metadata or ()
         for key, value in given:
             if key == "authorization":
                 data = value.encode() if isinstance(value, str) else value
                 if hmac.compare_digest(data, self._expected):
-                    return await continuation(handler_call_details)
-        return self._deny
+                    return handler
+        if handler.stream_stream:
+            return grpc.stream_stream_rpc_method_handler(_deny_stream)
+        return grpc.unary_unary_rpc_method_handler(_deny)
+
+
+async def _deny(_: Any, context: Any) -> None:
+    await _abort(
+        context,
+        Unauthenticated("bad_token", "the bearer token is missing or wrong: set --token-file or LYNCEUS_TOKEN"),
+    )
+
+
+async def _deny_stream(requests: Any, context: Any) -> AsyncIterator[bytes]:
+    await _deny(requests, context)
+    yield b""
 
 
 async def _abort(context: Any, error: StatusError) -> None:

@@ -439,7 +439,8 @@ class Verdict(_message.Message):
     """
     extracted: _builtins.str
     """What the rule took the answer to be, in the rule's own terms (an option's
-    label, a number); empty unless scored.
+    label, a number). Empty unless scored; a parity rule may keep the words of an
+    unparsed answer here, where its reference counts them.
     """
     score: _builtins.float
     """1 is right, 0 is wrong; rules with partial credit give values between, some
