@@ -114,12 +114,17 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--filtered", type=int, default=0)
     parser.add_argument("--no-likelihood", action="store_true")
     parser.add_argument("--max-connection-age", type=float)
+    parser.add_argument("--token-file", type=Path)
     return parser.parse_args()
 
 
 async def serve(flags: argparse.Namespace) -> None:
     config = ServerConfig(
-        port=flags.port, port_file=flags.port_file, grace=5.0, max_connection_age=flags.max_connection_age
+        port=flags.port,
+        port_file=flags.port_file,
+        grace=5.0,
+        max_connection_age=flags.max_connection_age,
+        token=flags.token_file.read_text() if flags.token_file else None,
     )
     servicer = Model(flags)
     server = Server(config, SERVICE, lambda s: model_pb2_grpc.add_ModelServiceServicer_to_server(servicer, s))

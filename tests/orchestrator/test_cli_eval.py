@@ -232,3 +232,24 @@ def test_tokens_and_deadline_stop_and_resume(cluster: Cluster, shared_scorer: Se
     assert "tokens" in error
     cluster.eval("run", [server], shared_scorer)
     assert cluster.calls() == {str(n): 1 for n in range(40)}
+
+
+def test_no_secret_in_a_run_folder(cluster: Cluster, shared_scorer: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "planted-token-4711"
+    token = cluster.folder / "token"
+    token.write_text(secret)
+    monkeypatch.setenv("LYNCEUS_TOKEN", secret)
+    cluster.eval("run", [cluster.model()], shared_scorer, "--limit", "4", "--token-file", str(token))
+    for path in (cluster.folder / "run").rglob("*"):
+        assert not path.is_file() or secret.encode() not in path.read_bytes(), path
+
+
+def test_a_wrong_token_stops_the_run_at_once(cluster: Cluster, shared_scorer: Server, tmp_path: Path) -> None:
+    right, wrong = tmp_path / "right", tmp_path / "wrong"
+    right.write_text("right")
+    wrong.write_text("wrong")
+    server = cluster.model("--token-file", str(right))
+    error = one_line(cluster.eval("run", [server], shared_scorer, "--token-file", str(wrong), code=2))
+    assert "refuses the credential" in error
+    cluster.eval("run", [server], shared_scorer, "--limit", "4", "--token-file", str(right))
+    assert cluster.counts("run")["scored"] == 4
