@@ -64,7 +64,8 @@ async def effective_config_is_complete(server: Server) -> None:
                 raise
             continue
         back = getattr(effective, name)
-        there = list(back) == value if isinstance(value, list) else effective.HasField(name) and back == value
+        listed = name in {field.name for field, _ in effective.ListFields()}
+        there = listed and (list(back) if isinstance(value, list) else back) == value
         wants(there, f"{name} was set to {value} and effective_config has {back!r}")
 
 
