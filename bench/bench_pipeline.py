@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -59,18 +60,23 @@ def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
                 "run": str(folder / f"run{run}"),
             }
             pipelines.append(in_child(job))
-    floor = statistics.median(one["per_second"] for one in floors)
-    pipeline = statistics.median(rows / one["seconds"] for one in pipelines)
+
+    def median(field: str) -> float:
+        return statistics.median(one[field] for one in pipelines)
+
+    ceiling = statistics.median(one["per_second"] for one in floors)
     return {
         "kind": kind,
         "rows": rows,
         "image_bytes": round(size),
-        "grpc_unary_per_second": round(floor),
-        "pipeline_per_second": round(pipeline),
-        "share_of_ceiling": round(pipeline / floor, 2),
-        "orchestrator_cpu_ms_per_sample": round(1000 * statistics.median(one["cpu"] for one in pipelines) / rows, 3),
-        "orchestrator_rss_mb": round(max(one["rss"] for one in pipelines) / 1e6),
-        "whole_process_seconds": round(statistics.median(one["wall"] for one in pipelines), 2),
+        "grpc_unary_per_second": round(ceiling),
+        "to_figures_per_second": round(rows / median("figures")),
+        "to_report_per_second": round(rows / median("seconds")),
+        "share_of_ceiling": round(rows / median("figures") / ceiling, 2),
+        "orchestrator_cpu_ms_per_sample": round(1000 * median("cpu") / rows, 3),
+        "orchestrator_rss_mb": round(median("rss") / 1e6),
+        "rss_with_report_mb": round(median("rss_with_report") / 1e6),
+        "whole_process_seconds": round(median("wall"), 2),
     }
 
 
@@ -87,25 +93,15 @@ def in_child(job: dict[str, Any]) -> dict[str, Any]:
 
 def child(job: dict[str, Any]) -> None:
     """One measurement: seconds of the work itself, without interpreter start and imports."""
-    import resource
-
     if job["what"] == "data":
         print(json.dumps({"image_bytes": pipeline_data.make(Path(job["data"]), job["kind"], job["rows"])}))
         return
-    seconds = asyncio.run(floor(job)) if job["what"] == "floor" else evaluate(job)
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    result = {"seconds": seconds, "rss": usage.ru_maxrss * 1024, "cpu": usage.ru_utime + usage.ru_stime}
-    if job["what"] == "floor":
-        result["per_second"] = job["rows"] / seconds
-    else:
-        result["cpu"] -= job["cpu_before"]
+    result = {"per_second": job["rows"] / asyncio.run(floor(job))} if job["what"] == "floor" else evaluate(job)
     print(json.dumps(result))
 
 
-def evaluate(job: dict[str, Any]) -> float:
-    """The product's own way from data to report."""
-    import resource
-
+def evaluate(job: dict[str, Any]) -> dict[str, float]:
+    """The product's own way from data to report; what it took to the figures, and with the report."""
     from rich.console import Console
 
     from orchestrator import report, run_eval, run_plan
@@ -115,9 +111,7 @@ def evaluate(job: dict[str, Any]) -> float:
 
     for module in (report, vstar, terminal):
         assert module, "imported before the clock starts"
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    job["cpu_before"] = usage.ru_utime + usage.ru_stime
-    started = time.perf_counter()
+    before, started = used(), time.perf_counter()
     plan = run_plan.make(
         ["vstar_bench"],
         method="generate",
@@ -134,8 +128,21 @@ def evaluate(job: dict[str, Any]) -> float:
     where = run_eval.Where(endpoints=[Endpoint("127.0.0.1", job["model"])], scorer=Endpoint("127.0.0.1", job["scorer"]))
     console = Console(file=sys.stderr, quiet=True)
     work = run_eval.evaluate(plan, where, Options(), Budget(), run=Path(job["run"]), console=console)
-    run_eval.finish(asyncio.run(work), console)
-    return time.perf_counter() - started
+    run = asyncio.run(work)
+    figures = {"figures": time.perf_counter() - started, "cpu": used() - before, "rss": peak()}
+    run_eval.finish(run, console)
+    return {**figures, "seconds": time.perf_counter() - started, "rss_with_report": peak()}
+
+
+def used() -> float:
+    """CPU seconds of this process."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def peak() -> int:
+    """Peak memory of this process, bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 async def floor(job: dict[str, Any]) -> float:
