@@ -127,7 +127,9 @@ def serve_command(
             from model_server.adapter import KitBackend
             from model_server.demo import Demo
 
-            return KitBackend(Demo(model_id), metrics)
+            demo = Demo(model_id)
+            demo.name = name or demo.name
+            return KitBackend(demo, metrics)
         if not model_id:
             raise click.UsageError(f"--backend {backend} needs --model")
         if backend == "openai":
@@ -141,11 +143,8 @@ def serve_command(
                 max_concurrency=max_concurrency,
                 max_queue=max_queue,
             )
-        try:
-            from model_server.hf.backend import HfBackend
-            from model_server.hf.settings import Settings
-        except ModuleNotFoundError as error:
-            raise LoadError(f"{error.name} is not installed: pip install 'lynceus[transformers]'") from error
+        from model_server.hf.settings import Settings
+
         settings = Settings(
             model=model_id,
             name=name,
@@ -162,6 +161,11 @@ def serve_command(
             image_cache_bytes=image_cache_mb * 1_000_000,
             max_image_pixels=max_image_pixels,
         )
+        settings.check()
+        try:
+            from model_server.hf.backend import HfBackend
+        except ModuleNotFoundError as error:
+            raise LoadError(f"{error.name} is not installed: pip install 'lynceus[transformers]'") from error
         return HfBackend(settings, metrics)
 
     run(make, config, metrics_port)

@@ -76,7 +76,7 @@ class HfBackend(Backend):
     def load(self) -> None:
         """Loads the checkpoint."""
         self._checkpoint = checkpoints.load(self._settings)
-        self._family = family_of(self._checkpoint.kind)
+        self._family = family_of(self._checkpoint)
         self._prompter = Prompter(self._checkpoint, self._family, self._settings.max_image_pixels)
         self._ends = end_tokens(self._checkpoint)
         self._vision = VisionCache(self._checkpoint, self._settings.image_cache_bytes, self._metrics)

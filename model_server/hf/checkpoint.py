@@ -66,8 +66,6 @@ def load(settings: Settings) -> Checkpoint:
     if settings.revision:
         shared["revision"] = settings.revision  # type: ignore[assignment]
     folder = Path(settings.model)
-    if folder.is_dir() and not (folder / "config.json").exists():
-        raise LoadError(f"{folder} holds no config.json: give the folder that save_pretrained wrote")
     try:
         config = tf.AutoConfig.from_pretrained(settings.model, **shared)
         auto, has_vision = _class_for(config, settings)

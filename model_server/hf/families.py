@@ -114,10 +114,6 @@ class Family:
         """Images of one prompt, as the processor wants them for a batch of one."""
         return [pictures]
 
-    def clean(self, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Drops or mends what the processor made."""
-        return inputs
-
     def plain(self, messages: Sequence[model.Message], checkpoint: Checkpoint) -> str:
         """The prompt of a checkpoint without a chat template: its images, then its texts, line by line."""
         token = getattr(checkpoint.processor, "image_token", "")
@@ -225,9 +221,12 @@ class Family:
         return {"position_ids": places.expand(ids.shape[0], -1)}
 
 
-def family_of(kind: str) -> Family:
-    """Returns the family of a config's `model_type`."""
-    return FAMILIES.get(kind, Family())
+def family_of(checkpoint: Checkpoint) -> Family:
+    """Returns the family of a checkpoint; an unknown type with positions in three dimensions is stepped as Qwen is."""
+    known = FAMILIES.get(checkpoint.kind)
+    if known is None and hasattr(checkpoint.model.base_model, "rope_deltas"):
+        return Qwen()
+    return known or Family()
 
 
 class Qwen(Family):
@@ -235,7 +234,7 @@ class Qwen(Family):
 
     def reset(self, model: Any) -> None:
         """The shift of the last image prompt would otherwise reach the next text-only one."""
-        model.model.rope_deltas = None
+        model.base_model.rope_deltas = None
 
     def prefill_positions(self, mask: torch.Tensor) -> dict[str, torch.Tensor]:
         """The model finds them."""
@@ -245,7 +244,7 @@ class Qwen(Family):
         """Adds the shift that images cause to the position that comes next."""
         self.reset(model)
         state = super().prefill(model, inputs)
-        shift = model.model.rope_deltas
+        shift = model.base_model.rope_deltas
         if shift is not None:
             state.next_position = state.next_position + shift.view(-1)
         return state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import inspect
 import json
 import threading
 from bisect import bisect_right
@@ -76,6 +77,9 @@ class Prompter:
         self._max_pixels = max_pixels
         self._local = threading.local()
         self._join = _offsets_tokenizer(checkpoint.tokenizer)
+        # Some tokenizers give token types to models that know none.
+        typed = "token_type_ids" in inspect.signature(checkpoint.model.forward).parameters
+        self._unwanted = {"labels"} if typed else {"labels", "token_type_ids"}
         self._image_ids = family.image_token_ids(checkpoint)
         self._placeholders = sorted(family.placeholders(checkpoint)) if checkpoint.has_vision else []
 
@@ -115,8 +119,7 @@ class Prompter:
             text = rendered
         else:
             encoded, text = self._process(rendered, pictures, draws)
-        inputs = {k: v for k, v in encoded.items() if isinstance(v, torch.Tensor) and k != "labels"}
-        inputs = self._family.clean(inputs)
+        inputs = {k: v for k, v in encoded.items() if isinstance(v, torch.Tensor) and k not in self._unwanted}
         ids = inputs["input_ids"][0].tolist()
         return Prompt(inputs, ids, sum(i in self._image_ids for i in ids), text, tuple(keys))
 

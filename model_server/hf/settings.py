@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from model_server.backend import LoadError
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -41,3 +43,13 @@ class Settings:
     default_max_tokens: int = 512
     image_cache_bytes: int = 512_000_000
     max_image_pixels: int = 100_000_000
+
+    def check(self) -> None:
+        """Finds what can be found before anything heavy is imported.
+
+        Raises:
+            LoadError: If the folder holds no checkpoint.
+        """
+        folder = Path(self.model)
+        if folder.is_dir() and not (folder / "config.json").exists():
+            raise LoadError(f"{folder} holds no config.json: give the folder that save_pretrained wrote")

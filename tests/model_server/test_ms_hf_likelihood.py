@@ -38,7 +38,7 @@ def loaded(checkpoint_folder: Any) -> Any:
     @functools.cache
     def get(kind: str) -> Loaded:
         checkpoint = checkpoints.load(Settings(model=str(checkpoint_folder(kind))))
-        family = family_of(checkpoint.kind)
+        family = family_of(checkpoint)
         return Loaded(checkpoint, family, Prompter(checkpoint, family, 10**8))
 
     return get
