@@ -1,4 +1,4 @@
-"""Finds benchmarks by task name: ours by a table, others' by the entry points `lynceus.benchmarks`."""
+"""Finds benchmarks by task name: ours by a table, others' by the entry points `lynceus.benchmarks` or a task file."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ GROUP = "lynceus.benchmarks"
 """Entry points of this group load to a `Benchmark`; the entry point's name is the tasks' prefix."""
 
 
+TASK_FILES = (".yaml", ".yml")
+"""A task with such an ending is a task file, see `orchestrator.taskfile`."""
+
+
 class UnknownTaskError(Exception):
     """No benchmark has a task of this name. The message names the closest."""
 
@@ -43,15 +47,22 @@ def find(words: Iterable[str]) -> dict[str, Benchmark]:
     """Returns the benchmark of each task that the words name, groups taken apart, in order.
 
     Raises:
+        TaskFileError: If a word is a task file that is wrong.
         UnknownTaskError: If a word names neither a task nor a group.
     """
     found: dict[str, Benchmark] = {}
     for word in words:
-        benchmark = _owner(word)
-        if benchmark is None:
+        if word.endswith(TASK_FILES):
+            from orchestrator.taskfile import load
+
+            benchmark = load(word)
+            found.update(dict.fromkeys(benchmark.tasks, benchmark))
+            continue
+        owner = _owner(word)
+        if owner is None:
             raise UnknownTaskError(_unknown(word))
-        for task in benchmark.groups.get(word, (word,)):
-            found[task] = benchmark
+        for task in owner.groups.get(word, (word,)):
+            found[task] = owner
     return found
 
 

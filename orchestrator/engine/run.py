@@ -40,6 +40,7 @@ from orchestrator.samples import Sample, Turn
 
 _BATCH = 64
 _STRIDE = 2048
+_BUILD = 16
 _PREPARED_BYTES = 16 * 1024 * 1024
 _SYNC_SECONDS = 1.0
 _NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
@@ -176,11 +177,11 @@ class Engine:
             episodes = [episode for sample in batch if (episode := self._plan(sample))]
             # What an earlier process answered is passed over in long strides.
             size = _BATCH if episodes else min(2 * size, _STRIDE)
-            for start in range(0, len(episodes), 16):
+            for start in range(0, len(episodes), _BUILD):
                 await self._wait_for_room()
                 if self._draining:
                     break
-                await self._build(episodes[start : start + 16])
+                await self._build(episodes[start : start + _BUILD])
         while self._open and not self._draining:
             self._room.clear()
             await self._room.wait()
