@@ -39,6 +39,7 @@ def command(
     async def work() -> Path:
         from orchestrator import run_eval, run_score
         from orchestrator.readings import described
+        from orchestrator.report import write_report
         from orchestrator.runlog import VERDICTS
 
         endpoint = one_endpoint(scorer_at)
@@ -48,6 +49,8 @@ def command(
         run_eval.finish(scored, Console())
         if parity and (run / VERDICTS).stat().st_size:
             click.echo("\n".join(described(run)))
+            # The run's own page now has a reference's reading to show beside its figures.
+            click.echo(f"report of both: {write_report(run)}")
         return scored
 
     sys.exit(guarded(work)[1])

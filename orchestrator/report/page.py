@@ -16,6 +16,7 @@ from markupsafe import Markup
 from orchestrator.report.charts import Chart, by_label, by_task, crossed, grid
 from orchestrator.report.figures import Figure, accounting, counts, figures, overall, slices
 from orchestrator.report.published import tables
+from orchestrator.report.readings import readings
 from orchestrator.report.run import OUTCOMES, Run
 from orchestrator.report.samples import Packed, outcomes, pack
 
@@ -108,6 +109,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
             + packed.diagnostics.charts(overall(found))
         ),
         published=tables(list(run.tasks), found) if published else [],
+        readings=readings(run),
         blind={(f.task, f.name): f for f in overall(figures(blind.tasks))} if blind else {},
         packed=packed,
         images=_embedded(run, packed) if embed else {},
@@ -145,7 +147,7 @@ def _model(run: Run) -> list[tuple[str, str]]:
         ("Context", f"{int(model['max_context_tokens']):,} tokens" if model.get("max_context_tokens") else ""),
         (
             "Can",
-            ", ".join(c.removeprefix("CAPABILITY_").replace("_", " ").lower() for c in model.get("capabilities", ())),
+            ", ".join(map(_capability, model.get("capabilities", ()))),
         ),
         ("Chat template", str(model.get("chat_template_sha256", ""))[:12]),
         *((name.replace("_", " ").capitalize(), str(value)) for name, value in (model.get("properties") or {}).items()),
@@ -171,6 +173,7 @@ def _asked(run: Run, packed: Packed) -> list[tuple[str, str]]:
     rows.append(("Decoding", "; ".join(sorted(packed.decoding))))
     rules = run.manifest.get("rules") or {}
     rows.append(("Rules", ", ".join(f"{name} {str(rules.get(name, ''))[:8]}".strip() for name in sorted(packed.rules))))
+    rows.append(("Judges", ", ".join(map(str, run.manifest.get("judges", ())))))
     rows.append(("Versions", _words(run.manifest.get("versions", {}))))
     rows.append(("Begun", str(run.manifest.get("created", ""))))
     return [(name, value) for name, value in rows if value]

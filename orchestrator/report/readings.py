@@ -1,0 +1,42 @@
+"""The reference's reading of a run beside the default one, where both were made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orchestrator.readings import PARITY_FOLDER, Difference, differences
+from orchestrator.report.figures import Figure, figures, overall
+from orchestrator.report.run import Run, open_run
+
+_MOST_SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """Both readings of a run.
+
+    Attributes:
+        pairs: Each overall figure by the default rule and by the reference's.
+        shown: Items that the two read differently, the first of them.
+        differing: How many there are.
+        items: How many items both read.
+    """
+
+    pairs: Sequence[tuple[Figure, Figure]]
+    shown: Sequence[Difference]
+    differing: int
+    items: int
+
+
+def readings(run: Run) -> Readings | None:
+    """Returns both readings; None where `orchestrator score RUN --parity` was not run."""
+    folder = run.path / PARITY_FOLDER
+    if not run.tasks or not (folder / "results.json").exists():
+        return None
+    other = open_run(folder)
+    theirs = {(figure.task, figure.name): figure for figure in overall(figures(other.tasks))}
+    ours = overall(figures(run.tasks))
+    pairs = [(figure, theirs[figure.task, figure.name]) for figure in ours if (figure.task, figure.name) in theirs]
+    found = differences(run.path)
+    return Readings(pairs, found[:_MOST_SHOWN], len(found), len(run.verdicts.keys() & other.verdicts.keys()))

@@ -1,0 +1,38 @@
+"""Both readings of a run, side by side in its report."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from orchestrator.report.readings import readings
+from orchestrator.report.run import open_run
+
+
+def orchestrator(*words: str) -> str:
+    done = subprocess.run([sys.executable, "-m", "orchestrator", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_report_shows_what_the_reference_reads_otherwise(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    answer = "Based on the image, the answer is (A)."
+    orchestrator(
+        "eval", "--task", "vstar_bench", "--synthetic", "--limit", "4", "--model", f"demo:constant:{answer}",
+        "--run", str(run), "--quiet",
+    )  # fmt: skip
+    assert readings(open_run(run)) is None
+    assert "Two readings" not in (run / "report.html").read_text()
+    said = orchestrator("score", str(run), "--parity")
+    assert "4 of 4 samples are read differently" in said
+    both = readings(open_run(run))
+    assert both
+    assert (both.differing, both.items) == (4, 4)
+    # The reference takes the first letter of "Based".
+    assert {(one.careful, one.parity) for one in both.shown} == {("A", "B")}
+    assert [ours.name for ours, _ in both.pairs] == ["accuracy", "choice bias"]
+    page = (run / "report.html").read_text()
+    assert "Two readings" in page
+    assert "#sample=vstar_bench/0" in page
