@@ -10,12 +10,18 @@ import click
 
 
 @click.command("tasks")
+@click.option("--task", "-t", "words", multiple=True, help="Only these: tasks, groups or task files (YAML).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object with tasks and groups.")
-def command(as_json: bool) -> None:
+def command(words: tuple[str, ...], as_json: bool) -> None:
     """List tasks, groups and each benchmark's settings."""
-    from orchestrator.registry import benchmarks
+    from orchestrator.data.rows import DataError
+    from orchestrator.registry import UnknownTaskError, benchmarks, find
 
-    found = benchmarks().values()
+    try:
+        # One entry a benchmark, in the order of the words.
+        found = list({b.name: b for b in find(words).values()}.values()) if words else list(benchmarks().values())
+    except (UnknownTaskError, DataError) as error:
+        raise click.UsageError(str(error)) from error
     if as_json:
         tasks = [
             {

@@ -1,0 +1,47 @@
+"""`orchestrator new-task`: a task file from a data file, by looking at it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+
+@click.command("new-task")
+@click.argument("data")
+@click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Default: DATA's name, .yaml.")
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+def command(data: str, output: Path | None, force: bool) -> None:
+    """Write a task file for DATA: a CSV, JSONL, JSON or parquet file, a folder, or a hub id.
+
+    It says what it guessed. Look at the result, then ask `orchestrator prompts --task FILE`.
+    """
+    import yaml
+
+    from orchestrator.data.rows import DataError
+    from orchestrator.registry import TASK_FILES
+    from orchestrator.taskfile import load
+    from orchestrator.taskfile.guessing import guess
+
+    output = output or Path(f"{Path(data).stem.split('@')[0]}.yaml")
+    if not output.name.endswith(TASK_FILES):
+        raise click.UsageError(f"--output {output}: a task file ends in {' or '.join(TASK_FILES)}")
+    if output.exists() and not force:
+        raise click.UsageError(f"{output} is there already; --force writes over it, --output names another")
+    try:
+        found = guess(data)
+        if Path(data).exists():
+            found.values["data"] = os.path.relpath(data, output.parent)
+        text = yaml.safe_dump(found.values, sort_keys=False, allow_unicode=True, default_flow_style=None, width=1000)
+        output.write_text(text, encoding="utf-8")
+        benchmark = load(output)
+        rows = benchmark.rows(benchmark.name, None)
+    except DataError as error:
+        raise click.UsageError(str(error)) from error
+    except OSError as error:
+        raise click.UsageError(f"{output} cannot be written: {error.strerror}") from error
+    for reason in found.reasons:
+        click.echo(f"  {reason}")
+    count = f"{rows.count:,} rows" if rows.count is not None else "rows"
+    click.echo(f"{output}: {count}; look at it, then: orchestrator prompts --task {output} --limit 2")

@@ -1,0 +1,188 @@
+"""Guesses a task file from a table by looking at it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from orchestrator.data.opening import open_rows
+from orchestrator.data.rows import DataError
+from orchestrator.data.table import Table
+
+_LOOKED_AT = 2000
+_SHOWN = 40
+_PICTURE = re.compile(r".*\.(png|jpe?g|webp|gif|bmp|tiff?)$", re.IGNORECASE)
+_OPTION = re.compile(r"(?:(option|choice|opt|answer)[_ -]?)?([a-jA-J]|\d)")
+_NAMES = {
+    "answer": (
+        "answer",
+        "correct_answer",
+        "answer_key",
+        "correct",
+        "label",
+        "target",
+        "gold",
+        "ground_truth",
+        "solution",
+    ),
+    "question": ("question", "query", "prompt", "instruction", "text", "problem", "input"),
+    "id": ("id", "question_id", "qid", "uid", "sample_id", "idx", "index", "pid"),
+    "options": ("options", "choices", "candidates", "endings", "multiple_choices"),
+    "labels": ("category", "subject", "topic", "type", "subset", "domain", "task", "difficulty", "level", "split"),
+}
+
+
+@dataclass(slots=True)
+class Guess:
+    """A task file to be, and why.
+
+    Attributes:
+        values: Its keys and values.
+        reasons: A line for each guess, and for what is left to be decided.
+    """
+
+    values: dict[str, Any]
+    reasons: list[str] = field(default_factory=list)
+
+
+def guess(data: str) -> Guess:
+    """Looks at the first rows of a table.
+
+    Raises:
+        DataError: It cannot be read, or nothing in it looks like a question and its answer.
+    """
+    source = open_rows(data, Table(hub=data, split="test", columns={}, images=()))
+    rows = [row.fields for row in itertools.islice(source, _LOOKED_AT)]
+    if not rows:
+        raise DataError(f"{data} has no rows")
+    names = list(rows[0])
+    made = Guess({"data": data})
+    images = _images(Path(data), rows)
+    if images:
+        made.values["image"] = images if len(images) > 1 else images[0]
+        made.reasons.append(f"image: {', '.join(images)}")
+    free = [name for name in names if name not in images]
+    options = _options(free, rows)
+    identifier = _named("id", [name for name in free if _unique(rows, name)])
+    answer = _named("answer", [name for name in free if name not in options])
+    question = _named("question", [name for name in free if name not in (*options, answer)])
+    if not answer or not question:
+        what = "answer" if not answer else "question"
+        raise DataError(
+            f"{data}: no column looks like the {what}; it has {', '.join(names)}. "
+            f"Rename one to `{what}`, or write the task file by hand"
+        )
+    if identifier:
+        made.values["id"] = identifier
+        made.reasons.append(f"id: {identifier}, different in every row looked at")
+    made.values["question"] = question
+    if options:
+        made.values["options"] = options if len(options) > 1 else options[0]
+        made.reasons.append(f"options: {', '.join(options)}")
+    made.values["answer"] = answer
+    if options:
+        _form(made, rows, options, answer)
+    else:
+        made.values["rule"] = "contains_word"
+        made.reasons.append("no options were found: an answer is right if the right word stands in it (contains_word)")
+    used = {*images, *options, answer, question, identifier}
+    labels = [name for name in free if name not in used and _sorts(rows, name)]
+    if labels:
+        made.values["labels"] = labels if len(labels) > 1 else labels[0]
+        made.reasons.append(f"labels: {', '.join(labels)}, with few values each")
+    return made
+
+
+def _named(what: str, names: Sequence[str]) -> str:
+    lowered = {name.lower().replace(" ", "_"): name for name in reversed(names)}
+    return next((lowered[name] for name in _NAMES[what] if name in lowered), "")
+
+
+def _images(path: Path, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Columns of encoded files, which rows leave out, and of paths to files."""
+    names: list[str] = list(rows[0])
+    if path.suffix == ".parquet" or (path.is_dir() and any(path.rglob("*.parquet"))):
+        import pyarrow.parquet as pq
+
+        file = path if path.is_file() else next(iter(sorted(path.rglob("*.parquet"))))
+        names = pq.read_schema(file).names
+    elif path.is_dir() and ((path / "state.json").exists() or (path / "dataset_dict.json").exists()):
+        import datasets
+
+        loaded = datasets.load_from_disk(str(path))
+        columns = loaded.column_names
+        names = columns if isinstance(columns, list) else next(iter(columns.values()))
+    found = [name for name in names if name not in rows[0]]
+    for name in rows[0]:
+        values = [row.get(name) for row in rows[:_SHOWN]]
+        if all(isinstance(value, str) and _PICTURE.match(value) for value in values):
+            found.append(name)
+    return found
+
+
+def _options(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One column of lists, or the longest series of columns like option_a, option_b."""
+    for name in sorted(names, key=lambda name: name.lower() not in _NAMES["options"]):
+        lists = [_list(row.get(name)) for row in rows[:_SHOWN]]
+        if all(one is not None and len(one) > 1 for one in lists):
+            return [name]
+    series: dict[tuple[str, bool], list[str]] = {}
+    for name in names:
+        found = _OPTION.fullmatch(name.strip().lower())
+        if found:
+            series.setdefault((found[1] or "", found[2].isdecimal()), []).append(name)
+    return max((found for found in series.values() if len(found) > 1), key=len, default=[])
+
+
+def _form(made: Guess, rows: Sequence[Mapping[str, Any]], options: Sequence[str], answer: str) -> None:
+    """Sets `answer_is` by what every answer fits."""
+    texts = ["" if row.get(answer) is None else str(row[answer]).strip().removesuffix(".0") for row in rows]
+    offers = [_list(row[options[0]]) or [] if len(options) == 1 else [row[name] for name in options] for row in rows]
+    most = max(map(len, offers))
+    if all(text in [str(option).strip() for option in offer] for text, offer in zip(texts, offers, strict=True)):
+        form, why = "text", "every answer is the text of an option"
+    elif all(re.fullmatch(r"\(?[A-Za-z]\)?\.?", text) for text in texts):
+        form, why = "letter", "every answer is one letter"
+    elif all(text.isdecimal() for text in texts):
+        numbers = [int(text) for text in texts]
+        if min(numbers) == 0:
+            form, why = "index", f"answers run from 0 to {max(numbers)}"
+        elif max(numbers) == most:
+            form, why = "number", f"answers run from {min(numbers)} to {max(numbers)}"
+        else:
+            form, why = (
+                "number",
+                (
+                    f"CHECK THIS: answers run from {min(numbers)} to {max(numbers)} of {most} options; "
+                    "`index` if they count from 0"
+                ),
+            )
+    else:
+        form, why = "text", f"CHECK THIS: answers like {texts[0]!r} are neither letter nor number nor always an option"
+    made.values["answer_is"] = form
+    made.reasons.append(f"answer: {answer}, as {form}: {why}")
+
+
+def _list(value: Any) -> list[Any] | None:
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except json.JSONDecodeError:
+            return None
+    return value if isinstance(value, list) else None
+
+
+def _unique(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
+    return len({str(row.get(name)) for row in rows}) == len(rows)
+
+
+def _sorts(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
+    """Whether a column is named like a label and has few values."""
+    values = [row.get(name) for row in rows]
+    few = len({str(value) for value in values}) <= max(2, min(50, len(rows) // 2))
+    return name.lower() in _NAMES["labels"] and few and all(isinstance(value, str | int) for value in values)
