@@ -12,6 +12,7 @@ from scorer.reading.fold import Folded
 from scorer.reading.groups import Group
 from scorer.reading.lone import agreed, lone_label, lone_text
 from scorer.reading.mentions import option_text
+from scorer.reading.numbers import WORDS
 from scorer.reading.statements import Reading, read
 
 HEAD, TAIL = 4096, 16384
@@ -19,8 +20,13 @@ HEAD, TAIL = 4096, 16384
 
 _OVERRULED = ("lone_label", "option_text", "likely", "agreed", "only_number", "negation")
 # What a model that declines names in passing is no answer.
-_TAG = re.compile(r"<(answer|final_answer|ans|conclusion)>", re.IGNORECASE)
+_TAG = re.compile(r"<(answer|final_answer|ans|conclusion|choice|option|output)>", re.IGNORECASE)
 
+
+_NUMBERS = {str(value): word for word, value in WORDS.items() if value != 1}
+
+_NEXT = re.compile(r"\n(?:the )?(?:next )?(?:question|q|human|user|instruction)\s?\d{0,3}\s?:", re.IGNORECASE)
+# A base model does not stop at its answer.
 
 # The commonest answers, read without further ado.
 _BARE = re.compile(r"\s{0,9}[(\[\"*]{0,3}([A-Za-z0-9])[)\]\".*]{0,3}\s{0,9}")
@@ -77,11 +83,18 @@ def read_answer(text: str, reader: Callable[[str], Reading]) -> Answer:
 
 def _read(text: str, offset: int, reader: Callable[[str], Reading]) -> Answer:
     folded = Folded(text)
-    reading = reader(folded.text)
+    reading = _before_next(folded.text, reader) or reader(folded.text)
     if reading.value and (reading.reason not in _OVERRULED or not refusals.declines(folded.text)):
         start, end = folded.span(*reading.span)
         return Answer(reading.value, reading.reason, (start + offset, end + offset))
     return Answer("", "declined" if reading.value or refusals.declines(folded.text) else reading.reason)
+
+
+def _before_next(folded: str, reader: Callable[[str], Reading]) -> Reading | None:
+    """Reads what stands before a question that the model goes on to ask itself, if that states an answer."""
+    asked = _NEXT.search(folded)
+    reading = reader(folded[: asked.start()]) if asked and folded[: asked.start()].strip() else None
+    return reading if reading and reading.value and reading.reason not in _OVERRULED else None
 
 
 def _telling(one: tuple[str, str], other: tuple[str, str]) -> dict[str, str]:
@@ -112,6 +125,10 @@ def read_choice(
     for option, label in zip(options, labels, strict=False):
         name = option_text(option, label)
         known[name] = label if name not in known else ""
+    # "four" for 4; "one" is mostly a pronoun.
+    for name, label in list(known.items()):
+        if name in _NUMBERS and _NUMBERS[name] not in known:
+            known[_NUMBERS[name]] = label
     if len(known) == 2:
         known |= _telling(*known.items())
     pairs = [(name, label) for name, label in known.items() if name and label]

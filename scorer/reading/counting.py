@@ -13,8 +13,8 @@ from scorer.reading.statements import Reading
 
 _W = cues.WORD
 _NUMBER = re.compile(
-    rf"(?<![{_W}.#/])(?<!\d,)(?<!(?<![0-9A-Za-z) ])-)(?:(?P<digits>\d{{1,9}}(?:,\d{{3}})*)(?![{_W}%°]|\.\d|,\d|[/:]\d)|(?P<word>{WORD_PATTERN}|a dozen|half a dozen|{'|'.join(FOREIGN)}|none|no(?= (?:panels?|grids?|pieces?|choices?|shapes?|images?|boxes|squares?|cells?|such)\b))(?![{_W}]))"
-    rf"|(?P<han>[{HAN}]+)(?=[个個格张張幅块塊つ枚面])",
+    rf"(?<![{_W}.#/])(?<!\d,)(?<!(?<![0-9A-Za-z) ])-)(?:(?P<digits>\d{{1,9}}(?:,\d{{3}})*)(?:\.0{{1,3}}(?![\d.]))?(?![{_W}%°]|\.\d|,\d|[/:]\d)|(?P<word>{WORD_PATTERN}|a dozen|half a dozen|{'|'.join(FOREIGN)}|none|no(?= (?:panels?|grids?|pieces?|choices?|shapes?|images?|boxes|squares?|cells?|such)\b))(?![{_W}]| (?:hundred|thousand|million|dozen)\b))"
+    rf"|(?P<han>[{HAN}]+)(?=[个個格张張幅块塊つ枚面])|(?:(?<=[是为為:有])|\A)[{HAN}]+(?=[.\s]*\Z)",
     re.IGNORECASE,
 )
 _SPECIAL = {"a dozen": 12, "half a dozen": 6, "none": 0, "no": 0}
@@ -23,7 +23,9 @@ _NAME = re.compile(
     r"(?:\b(?:choice|option|panel|grid|row|column|col|step|figure|fig\.?|image|question|part|number|no\.?|level|case|line|cell|item|section|position|piece|picture|puzzle|example|version|table|page|q)s?|#|第) ?#?\(?$",
     re.IGNORECASE,
 )
-_MARKS = re.compile(r"\b(?:marked|labell?ed|numbered|called|indices|index)\b[^.;!?\n]{0,40}$", re.IGNORECASE)
+_MARKS = re.compile(
+    r"\b(?:marked|labell?ed|numbered|called|indices|index)\b(?:(?!\b(?:so|there)\b)[^.;!?\n]){0,40}$", re.IGNORECASE
+)
 _OPERAND_BEFORE = re.compile(
     r"(?:\d|\bone|two|three|four|five|six|seven|eight|nine|ten)\s*(?:x|by|times|[*/+-]|plus|minus|\+|and then)\s*$|\b(?:each|every) (?:with|containing|having|of|has|holds?|contains?)\s*$|\b(?:rows?|columns?|groups?|sets?|lines?|pairs?) (?:of|with|containing|each with)\s*$|\b(?:plus|minus|adding|times|multiplied by|more than|less than|fewer than|at least|at most|up to|over|under|from)\s*$",
     re.IGNORECASE,
@@ -105,7 +107,7 @@ def numbers(text: str) -> list[_Number]:
     several_lines = "\n" in text
     matches = list(_NUMBER.finditer(text))
     for match in matches[:-MOST][: MOST // 8] + matches[-MOST:]:
-        word = match[0].lower().replace(",", "")
+        word = (match["digits"] or match[0]).lower().replace(",", "")
         value = _SPECIAL.get(word, value_of(word))
         if value is None:
             continue
@@ -221,6 +223,10 @@ def _mentioned(text: str, usable: list[_Number]) -> Reading:
         if cues.ABSTAIN.search(text):
             return Reading("", "abstained")
         return Reading(str(last.value), "only_number", (last.start, last.end))
+    resumed = list(cues.RESUMED.finditer(text, first.end, last.start))
+    after = [number for number in usable if resumed and number.start > resumed[-1].end()]
+    if after and len({number.value for number in after}) == 1:
+        return Reading(str(last.value), "corrected", (last.start, last.end))
     total = _sum(usable)
     if total:
         return Reading(str(total.value), "stated", (total.start, total.end))

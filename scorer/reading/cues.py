@@ -20,16 +20,18 @@ NOUN = (
     r"(?:answer|ans|choice|option|solution|response|pick|selection|guess|conclusion|verdict|prediction|letter|result|"
     r"(?:correct|right|best|matching|missing|next|odd|most \w+|only \w+|final|proper|suitable|appropriate)(?: \w+)? "
     r"(?:one|match|fit|candidate|figure|shape|panel|piece|image|picture|tile|alternative|out|grid|pattern)|"
-    r"one (?:that|which)|"
+    r"(?:one|panel|figure|shape|piece|image|picture|option|choice) (?:that|which)|"
     r"respuesta|opci[oó]n|alternativa|soluci[oó]n|r[ée]ponse|antwort|l[öo]sung|resposta|op[çc][ãa]o|risposta|opzione|"
-    r"antwoord|odpowied[źz]|cevap|yan[ıi]t|đáp án|câu trả lời|jawaban(?:nya)?|"
+    r"antwoord|odpowied[źz]|odpověď|svar(?:et)?|răspuns(?:ul)?|απάντηση|คำตอบ|cevap|yan[ıi]t|đáp án|câu trả lời|jawaban(?:nya)?|"
     r"ответ|вариант|відповідь|उत्तर|जवाब|الإجابة|الجواب|الاجابة|الخيار|الإجابة الصحيحة|"
     r"答案|选项|選項|正解|答え|回答|解答|正答|选择|選擇|정답|답)"
 )
 _IS = (
     r"(?:(?:is|was|be|are|equals|becomes|remains|being)\b|'s\b|\b(?:corresponds|points|belongs|refers|leads|comes|boils)(?: \w+)? to(?: be)?\b|"
-    r"\b(?:es|ser[íi]a|est|serait|ist|lautet|wäre|é|seria|è|sarebbe|jest|to|là|adalah|это|є|هي|هو)(?![" + WORD + r"])|"
-    r"是|为|為|应为|應為|应该是|應該是|は|은|는|[:=→-])"
+    r"\b(?:es|ser[íi]a|est|serait|ist|lautet|wäre|é|seria|è|sarebbe|jest|to|je|är|er|este|είναι|là|adalah|это|є|هي|هو)(?!["
+    + WORD
+    + r"])|"
+    r"คือ|是|为|為|应为|應為|应该是|應該是|は|은|는|[:=→-])"
 )
 _FILL = (
     r"(?:\s*\b(?:the|that|most|more|very|likely|probably|clearly|definitely|certainly|simply|just|therefore|thus|then|"
@@ -52,11 +54,11 @@ BOXED = re.compile(rf"(?:boxed:|</?(?:answer|final_answer|ans|conclusion)>){_OPE
 """lead: LaTeX boxes and their like."""
 
 CHOOSE = re.compile(
-    r"(?:\b(?:choos(?:e|ing)|chose|pick(?:ed|ing)?|select(?:ed|ing)?|(?:go|going|went|gone|stick|sticking|stay|staying) (?:for|with)|"
+    r"(?:\b(?:choos(?:e|ing)|chosen?|pick(?:ed|ing)?|select(?:ed|ing)?|(?:go|going|went|gone|stick|sticking|stay|staying) (?:for|with)|"
     r"opt(?:ing|ed)? for|vot(?:e|ing) for|settl(?:e|ed|ing) (?:on|for)|lean(?:ing|s)? (?:more )?(?:toward|towards|to)|prefer|have to (?:go with|say|choose|pick)|arriv(?:e|es|ed|ing) at|end(?:ed|ing)? up with|(?:come|came) (?:to|up with)|"
     r"conclud(?:e|ed|ing)(?: that)?(?: with)?|say|guess(?:ing)?|bet(?:ting)?(?: on)?|answer(?:ing)?|decid(?:e|ed|ing) on|submit|"
     r"i(?:'d| would)? (?:think|believe|suspect|suppose|reckon|suggest|propose|assume)|money(?:'s| is) on|gotta be|got to be|"
-    r"elijo|escojo|selecciono|elegir[íi]a|escolho|escolheria|je choisis|je choisirais|ich w[äa]hle|scelgo|выбираю|selecteer)\b|选择?|選擇?|认为是?|觉得是?)"
+    r"elijo|escojo|selecciono|elegir[íi]a|escolho|escolheria|je choisis|je choisirais|ich w[äa]hle|scelgo|выбираю|(?:думаю|считаю|полагаю),? что(?: это)?|selecteer)\b|选择?|選擇?|认为是?|觉得是?)"
     rf"\s*(?:it(?:'s| is)|it would be|option|the)?{_FILL}{_OPENING}$",
     _I,
 )
@@ -67,6 +69,12 @@ ONLY = re.compile(
     _I,
 )
 """lead: "it can't be anything other than"."""
+
+ALL_BUT = re.compile(
+    rf"\b(?:everything|all(?: (?:of )?(?:the )?(?:\w+ )?(?:options|choices|answers))?|(?:every|each|any) (?:option|choice|answer)) (?:but|except(?: for)?|other than){_OPENING}$",
+    _I,
+)
+"""lead: what is said of the others does not hold of this one."""
 
 EXAMPLE = re.compile(r"\b(?:for example|for instance|e\.g|such as|example|in the format|of the form)\b", _I)
 """Anywhere in a lead: what follows illustrates."""
@@ -139,7 +147,8 @@ ALSO = re.compile(
 """tail: says that there is another answer."""
 
 YES = re.compile(
-    r"[\s)\]\"'|]*(?:[?:=→-]+\s*)?(?:✓|(?<=[?:=|→-] )\(?(?:yes|true|correct|right)\b(?=\s*(?:[.,;!)|]|$|✓)))", _I
+    r"[\s)\]\"'|]*(?:[?:=→-]+\s*)?(?:✓|(?<=[?:=|→-] )\(?(?:yes|true|correct|right)\b(?=\s*(?:[.,;!)|]|$|✓)))|\s*[(\[](?:yes|true|correct)[)\]]",
+    _I,
 )
 NO = re.compile(
     r"[\s)\]\"'|]*(?:[?:=→-]+\s*)?(?:✗|(?<=[?:=|→-] )\(?(?:no|nope|false|incorrect|wrong|not \w+)\b(?=\s*(?:[.,;!)|]|$|✗)))",
@@ -210,8 +219,8 @@ RIGHT = re.compile(
     r"(?:\s+(?:answer|choice|option|one|fit|match|candidate|response|solution|conclusion|completion|pick|selection|figure|shape|panel|piece|image|here|overall))?|(?:answer|solution|winner|choice|pick|guess|(?:must|has to|should) be it|is it|it|odd one out|missing (?:piece|panel|figure|one|shape|image|part)))"
     r"(?:\s+(?:to|for) (?:the|this) (?:question|puzzle|problem|sequence|pattern|missing \w+))?"
     r"(?=\s*(?:[.,;!)\]\"'✓-]|\n|$|because|since|as\b|given|here|among|of (?:the|these|all)|that|which|and (?:the|all|not)|based|due|while|where|in (?:this|my)|for (?:the|this|these)|to (?:complete|fill)|from|with|considering|to me|imo))"
-    r"|[\s,:;)\]|-]*✓|\s*\|\s*(?:yes|correct)\b|\s+it is(?=[.!\s]*$)"
-    r"|[)\]\"'\s]*(?:选项|選項|项|項)?\s*(?:是|为|才是|最)*\s*(?:正确|正確|对的|正解|最合适|最佳|最符合|符合题意)|[)\]\"'\s]*(?:が|は)?(?:正解|正しい|です|となります|になります|だと思)|[)\]\"'\s]*(?:번|가|이)?\s*(?:입니다|이다|정답|맞)"
+    r"|[\s,:;)\]|-]*✓|\s*\|\s*(?:yes|correct)\b|\s+it is(?=[.!\s]*$)|\s+holds(?: true)?(?=[.!\s]*$)"
+    r"|[)\]\"'\s]*(?:选项|選項|项|項)?\s*(?:是|为|才是|最)*\s*(?:正确|正確|对的|正解|最合适|最佳|最符合|符合题意)|[)\]\"'\s]*(?:が|は)?(?:正解|正しい|です|となります|になります|だと思|(?:最も|一番)?(?:適切|最適|ふさわしい|当てはまり)(?!では|じゃ|とは|でな))|[)\]\"'\s]*(?:번|가|이)?\s*(?:입니다|이다|정답|맞)"
     r"|\s+(?:es|est|ist|é|è|está|scheint) (?:la |le |die |der |das |a |o )?(?:respuesta |réponse |bonne |resposta |opção |opción |risposta |antwort )?(?:correct\w*|richtig\w*|korrekt\w*|bonne|juste|corret\w*|certa)"
     r"|\s+is (?:de|het) juiste\b|\s*-?\s*(?:правильный|верный|верно|правильно|सही)",
     _I,
@@ -225,11 +234,16 @@ SUBJECT = re.compile(
 """tail: a verb follows, so that what stands before it is spoken of, not chosen: "so B lies"."""
 
 FITS = re.compile(
-    r"\s+(?:(?:clearly|definitely|best|also|seems? to|appears? to|would|perfectly|correctly|likely|does|should|must|will|is the (?:only )?(?:one|option|choice|figure|image|shape|panel) (?:that|which)|is what)\s+){0,3}"
-    r"(?:fits?|fills?|belongs|goes|completes?|continues?|matches|match|works?|satisf(?:y|ies)|follows?|makes? (?:the most )?sense|remains?|is (?:left|the remaining (?:one|option|choice)))\b(?P<rest>[^.;!?\n]{0,80})",
+    r"\s+(?:(?:clearly|definitely|best|most|closely|accurately|also|seems? to|appears? to|would|perfectly|correctly|likely|does|should|must|will|is the (?:only )?(?:one|option|choice|figure|image|shape|panel) (?:that|which)|is what)\s+){0,3}"
+    r"(?:fits?|fills?|belongs|goes|completes?|continues?|matches|match|works?|satisf(?:y|ies)|follows?|makes? (?:the most )?sense|remains?|(?:(?<=best )|(?<=closely )|(?<=accurately ))(?:describes?|represents?|captures?|reflects?|answers?|explains?|illustrates?)|(?:shows?|has|displays?|depicts?|meets?) (?:exactly )?(?:this|that|these)\b|is (?:left|the remaining (?:one|option|choice)))\b(?P<rest>[^.;!?\n]{0,80})",
     _I,
 )
 """tail: "fits the pattern best"."""
+CLOSES = re.compile(
+    r"\s+(?:fits?|works|matches|completes|remains)(?: (?:best|perfectly|well|exactly))?(?: (?:the|this) (?:\w+ ){0,2}(?:pattern|sequence|image|picture|rule|description|question|puzzle|blank|series|matrix))?(?=[.!,;]|\s*$)",
+    _I,
+)
+"""tail: fits, and that is all: what stands before it was concluded, not looked at."""
 HALF = re.compile(
     r"\b(?:but|however|only|except|partial(?:ly)?|first|some|almost|one of|half|although|though|not|n't|to a degree|well enough|superficially|in terms of|if)\b",
     _I,
@@ -237,12 +251,21 @@ HALF = re.compile(
 """In the rest of a FITS: praise that is about to be taken back."""
 
 WRONG = re.compile(
-    r"\s*\((?:incorrect|wrong|false|no)\b|[\s:)\]\"'|-]*(?:(?:is|are|was|were|does|do|did|can|could|seems?|appears?|looks?|would|should|has|have|had|must|might|may|which|all|both|also|clearly|therefore|definitely|obviously|likely|probably|simply|just|then|thus|be|to|get|gets|the)\s+){0,4}"
+    r"\s*[(\[](?:incorrect|wrong|false|no|not correct)\b|[\s:)\]\"'|-]*(?:(?:is|are|was|were|does|do|did|can|could|seems?|appears?|looks?|would|should|has|have|had|must|might|may|which|all|both|also|clearly|therefore|definitely|obviously|likely|probably|simply|just|then|thus|be|to|get|gets|the)\s+){0,4}"
     r"(?:not\b|n't\b|never|cannot\b|can't\b|isn't|aren't|wasn't|doesn't|don't|didn't|won't|wouldn't|couldn't|wrong|incorrect|false|out\b|eliminated|excluded|ruled|rejected|discarded|inconsistent|invalid|impossible|unlikely|implausible|fails?\b|too\b|no\b(?!\.)|✗|breaks?|violates?|lacks?|misses|differs?|irrelevant|off\b|less\b)"
     r"|\s*(?:选项|選項|项|項)?\s*(?:不|错|錯|排除|并非|非)|(?:では(?:ない|ありません|なく)|じゃない|が間違|は違|は不正解)|(?:은|는|이|가)?\s*(?:아니|아닙|틀)|\s+(?:no es|n'est|non è|não é|ist nicht|ist falsch|es incorrect|не |неверн)",
     _I,
 )
 """tail: "is wrong", "can be ruled out"."""
+
+LIKEWISE = re.compile(r"\b(?:and|but|,|as) so (?:is|are|was|were|does|do|did)\s*[\"'(]*$", _I)
+"""lead: what was said of another holds of this one."""
+
+CONTRAST = re.compile(r"\b(?:but|however|yet|still|though|nevertheless|nonetheless)\b", _I)
+"""Between another possibility and the answer: the possibility is passed over."""
+
+ORIGIN, GOAL = re.compile(r"\bfrom (?:the )?$", _I), re.compile(r"\s+(?:side )?to\b", _I)
+"""lead and tail of what a movement starts from."""
 
 IF = re.compile(r"[^.;!?\n]{0,40}\b(?:if|unless|only when|were)\b", _I)
 """tail: makes what stands before it conditional."""
@@ -269,7 +292,7 @@ ABSTAIN = re.compile(
 RESOLVES = re.compile(r"\b(?:actually|so|therefore|thus|hence|conclusion|wait|answer is|but|however)\b|所以|因此", _I)
 
 TAKEN_BACK = re.compile(
-    r"\b(?:wait,? no|no,? wait|scratch that|(?:that|this)(?:'s| is| was| can'?t be| is not| isn't) (?:not )?(?:wrong|right|incorrect|correct|a mistake|an error)|(?:that|this|it)(?:'s| is| does)?(?:n't| not)(?: seem| look)? right|i (?:was|am) (?:wrong|mistaken)|(?:made|making) (?:a|an) (?:mistake|error)|on second thought|let me (?:correct|fix|reconsider|re-?think|re-?evaluate|start over|redo|try again)|i take (?:that|it) back|(?:changed|changing) my mind)\b",
+    r"\b(?:wait,? no|no,? wait|actually,? no(?=[.,!\s]*$)|scratch that|(?:that|this)(?:'s| is| was| can'?t be| is not| isn't) (?:not )?(?:wrong|right|incorrect|correct|a mistake|an error)|(?:that|this|it)(?:'s| is| does)?(?:n't| not)(?: seem| look)? right|i (?:was|am) (?:wrong|mistaken)|(?:made|making) (?:a|an) (?:mistake|error)|on second thought|let me (?:correct|fix|reconsider|re-?think|re-?evaluate|start over|redo|try again)|i take (?:that|it) back|(?:changed|changing) my mind)\b",
     _I,
 )
 """Anywhere behind a conclusion: it no longer stands."""
@@ -278,14 +301,20 @@ PLANS = re.compile(
     _I,
 )
 """In a text that states nothing: it only sets out."""
+DEPICTED = re.compile(
+    r"\b(?:with|wearing|shows?|showing|says?|saying|reads?|reading|bears?|bearing|has|have|having|contains?|see|write|written|spells?|print\w*)"
+    r" (?:(?:the|a|an|big|large|capital|red|white|black) ){0,3}(?:letter|word|number)s? [\"'(]*$",
+    _I,
+)
+"""Before a label: a letter that is seen, not one that is chosen."""
 CUT_OFF = re.compile(
-    r"\b(?:is|are|was|the|an?|of|and|to|in|on|with|that|which|has|have|its|but|or)\s*$",
+    r"\b(?:is|are|was|were|the|an?|of|and|to|in|on|with|that|which|has|have|its|but|or|for|as|by|from|at|than|because|since|while|not|known|very)\s*$",
     _I,
 )
 """The text ends in the middle of a sentence."""
 JOIN = re.compile(
-    r"[\"')\]]*\s*(?:,\s*(?:and|or)\b|[,/&|+]|and/or|as well as\b|and also\b|along with\b|plus\b\b|and\b|or\b|\(or\b|nor\b|vs\.?|versus\b|y\b|o\b|et\b|ou\b|oder\b|und\b|和|或者?|と|か|와|또는|и\b|или\b)?"
-    r"\s*(?:(?:the|both|also|maybe|possibly|perhaps|even|either|probably|option|choice|letter|answer|number)s?\s+){0,2}[\"'(\[]*",
+    r"[\"')\]]*(?:\.{1,3}(?=\s*(?:or|and)\b))?\s*(?:,\s*(?:and|or)\b|,?\s*(?:and )?then\b|[,/&|+]|and/or|as well as\b|and also\b|along with\b|plus\b\b|and\b|or\b|\(or\b|nor\b|vs\.?|versus\b|y\b|o\b|et\b|ou\b|oder\b|und\b|和|或者?|还是|還是|と|か|それとも|와|또는|아니면|и\b|или\b)?"
+    r"\s*(?:(?:the|both|also|maybe|possibly|perhaps|even|either|probably|option|choice|letter|answer|number)s?\s+){0,2}(?:boxed:)?[\"'(\[]*",
     _I,
 )
 """Between things named in one breath."""

@@ -19,7 +19,7 @@ def _table() -> dict[int, str]:
         table.update({first + i: chr(ord(letter) + i) for i in range(size)})
     for zero in (0x0660, 0x06F0, 0x0966, 0x09E6):
         table.update({zero + i: str(i) for i in range(10)})
-    plain = {
+    signs = {
         "‘’‚ʼ′`´": "'",
         "“”„«»「」『』〝〞″": '"',
         "（【〔［〈《": "(",
@@ -33,15 +33,17 @@ def _table() -> dict[int, str]:
         "¿": " ",
         "‐‑‒–—―−": "-",
         "→⇒➜➡⟹⟶➔➞": "→",
-        "✅✔☑🗸": "✓",
-        "❌✗✘❎🚫": "✗",
+        "✅✔☑🗸👍": "✓",
+        "❌✗✘❎🚫👎": "✗",
         "×✕": "x",
         "İ": "I",
         "…": ".",
         "👉☞➤►▶•●▪◦■□": " ",
     }
-    for chars, to in plain.items():
+    for chars, to in signs.items():
         table.update({ord(char): to for char in chars})
+    for code in (*range(0x2600, 0x2700), *range(0x1F300, 0x1FB00)):
+        table.setdefault(code, " ")
     del table[ord("`")]
     return table
 
@@ -73,10 +75,11 @@ _JUNK = re.compile(
     | (?P<open>\{{)
     | (?P<close>\}}|<\|end_of_box\|>)
     | (?P<blank>\\+[()\[\],;:!\s]|\$+|&nbsp;|</?(?:b|i|u|strong|em|p|span|div|center|code|pre|font|mark|sup|sub|h[1-6])\b[^<>]{{0,80}}>
-        |<\|?/?(?:s|im_end|im_start|endoftext|eot_id|end_of_text|end_of_turn|end|pad|eos)\|?>)
+        |\[/?INST\]|<\|?/?(?:s|im_end|im_start|endoftext|eot_id|end_of_text|end_of_turn|end|pad|eos)\|?>)
     | (?P<line><br\s*/?>|</?(?:li|ul|ol|tr)>)
     | (?P<gone>[​-‏‪-‮⁠-⁤﻿︀-️⃣­]+|\\+(?=[*_`"'#&%]))
     | (?P<times>(?<=\d)[ ]?\*[ ]?(?=\d))
+    | (?P<degree>[ ]?\^[ ]?\{{?[ ]?\\+circ(?![A-Za-z])[ ]?\}}?|(?<=\d)[ ]?degrees?(?![A-Za-z]))
     | (?P<arrow>[-=]{{1,2}}>)
     | (?P<stars>\*+)
     | (?P<ticks>`+)
@@ -98,6 +101,7 @@ _CONSTANT = {
     "line": "\n",
     "gone": "",
     "times": " x ",
+    "degree": "°",
     "arrow": " → ",
     "stars": " ",
     "ticks": " ",
@@ -105,7 +109,7 @@ _CONSTANT = {
     "head": "",
 }
 _SPACE = re.compile(r"[^\S\n]*\n\s*|[^\S\n]+(?=[.,:;!?)\]]|\n|\Z)|(?<=[(\[])[^\S\n]+|[^\S\n]+")
-_JUNK_SIGN = re.compile(r"[\\{}$&<>*_`~#+•АБВС​-‏‪-‮⁠-⁤﻿︀-️⃣­-]")
+_JUNK_SIGN = re.compile(r"[\\{}[$&<>*_`~#+•АБВС​-‏‪-‮⁠-⁤﻿︀-️⃣­-]|[0-9] ?degree")
 _SPACE_SIGN = re.compile(r"[^\S ]| (?=[\s.,:;!?)\]])|[(\[] |\A | \Z")
 
 

@@ -54,7 +54,8 @@ def groups(text: str, mentions: Sequence[Mention], *, two: bool = False) -> list
             between = text[group.last : mention.first] if mention.first >= group.last else ""
             same_line = len(between) < 40 and "\n" not in between
             own = group.mentions[-1].kind == LABEL and mention.kind == TEXT
-            if mention.value in group.values and len(group.values) > 1:
+            words = own and group.mentions[-1].value == mention.value
+            if mention.value in group.values and len(group.values) > 1 and not words:
                 same_line = False
             if two and between.strip() == "," and cues.NOT.search(text, max(group.first - 20, 0), group.first):
                 same_line = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scorer.reading import cues
 from scorer.reading.groups import Group
-from scorer.reading.mentions import TEXT
+from scorer.reading.mentions import LABEL, TEXT
 from scorer.reading.statements import NAMED, REJECTED, SUPPOSED, Reading, context
 
 
@@ -23,6 +23,8 @@ def lone_label(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
     if what != NAMED or len(group.values) > 1 or mention.plain:
         return None
     if (cues.LOOKING.search(here.lead) and not cues.HAVING_LOOKED.match(here.lead)) or cues.EXAMPLE.search(here.lead):
+        return None
+    if cues.DEPICTED.search(text, max(group.first - 60, 0), mention.start):
         return None
     if mention.first == mention.start and mention.last == mention.end and not cues.SAID.search(here.lead):
         return None
@@ -45,12 +47,20 @@ def agreed(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
     values = {value for group in kept for value in group.values}
     if len(values) != 1 or len(kinds) != 2 or len(text) > 400 or any(what == SUPPOSED for _, what in judged):
         return None
+    if cues.CUT_OFF.search(text, kept[-1].last):
+        return None
     return Reading(kept[-1].values[0], "agreed", kept[-1].span)
+
+
+def _lists(group: Group) -> bool:
+    """Whether it repeats the options: three or more, each by its label and its words."""
+    kinds = {(mention.kind, mention.value) for mention in group.mentions}
+    return len(group.values) > 2 and all({(LABEL, value), (TEXT, value)} <= kinds for value in group.values)
 
 
 def lone_text(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
     """Reads a short text that names a single option by its words."""
-    kept = [(group, what) for group, what in judged if what != REJECTED]
+    kept = [(group, what) for group, what in judged if what != REJECTED and not _lists(group)]
     values = {value for group, _ in kept for value in group.values}
     if len(values) > 1 and kept:
         return Reading("", "conflict") if all(group.mentions[0].kind == TEXT for group, _ in kept) else None

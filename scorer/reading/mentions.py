@@ -10,16 +10,17 @@ from functools import lru_cache
 
 from scorer.reading.cues import WORD
 from scorer.reading.fold import fold
+from scorer.reading.numbers import ORDINALS
 
 LABEL, TEXT = "label", "text"
 
 _PREFIX = (
     r"(?:(?<!["
     + WORD
-    + r"])(?:the )?(?:option|choice|letter|alternative|opción|opcion|option|lettre|letra|literal|opção|opcao|"
+    + r"])(?:the )?(?:option|choice|letter|alternative|opción|opcion|option|lettre|letra|literal|alternativa|opção|opcao|"
     r"buchstabe|lettera|вариант|pilihan|seçenek|opzione|optie)(?: (?:option|choice|letter|number|no\.?))?\s?[#№]?\s?|(?:选项|選項|选择肢|選択肢|선택지|보기)\s*)"
 )
-_THING = rf"(?<![{WORD}])(?:the )?(?:(?:number|no\.|panel|image|figure|picture|shape|piece|tile|diagram|view|graph|cube|box|object|block|one|option|choice) ?(?:marked|labell?ed|numbered|called)? ?(?:as |with )?(?:#|number )?) ?"
+_THING = rf"(?<![{WORD}])(?:the )?(?:(?:number|no\.|nr\.?|panel|image|figure|picture|shape|piece|tile|diagram|view|graph|cube|box|object|block|one|option|choice) ?(?:marked|labell?ed|numbered|called)? ?(?:as |with )?(?:#|number )?) ?"
 _AFTER_LABEL = (
     r"is|was|are|were|and|or|nor|because|since|as|would|must|should|will|shall|seems?|looks?|appears?|fits?|matches|works|completes|continues|follows|has|have|had|"
     r"shows?|but|not|rather|instead|over|with|for|from|than|can|cannot|can't|could|does|doesn't|do|did|isn't|wasn't|won't|may|might|the|this|that|these|which|where|when|while|whereas|"
@@ -69,9 +70,11 @@ class Forms:
 
 
 def _pattern(meanings: Mapping[str, str]) -> re.Pattern[str]:
+    single = "".join(re.escape(name) for name in sorted(meanings) if len(name) == 1 and name not in "Nn")
+    after_slash = rf"|(?<=(?<![{WORD}])[{single}]/)" if single else ""
     one = "|".join(re.escape(name) for name in sorted(meanings, key=lambda form: (-len(form), form)))
     return re.compile(
-        rf"(?P<prefix>(?i:{_PREFIX}))?(?P<thing>(?i:{_THING}))?(?P<open>{_OPEN}{{0,3}})(?:(?<![{WORD}/@\\])|(?i:(?<=option)|(?<=choice)))(?<![{WORD}][.'])(?<![{WORD}]-)(?<!\d,)"
+        rf"(?P<prefix>(?i:{_PREFIX}))?(?P<thing>(?i:{_THING}))?(?P<open>{_OPEN}{{0,3}})(?:(?<![{WORD}/@\\]){after_slash}|(?i:(?<=option)|(?<=choice)))(?<![{WORD}][.'])(?<![{WORD}]-)(?<!\d,)"
         rf"(?P<label>{one})(?![{WORD}%°]|['’][A-Za-z]|-[A-Za-z]|[.,/:]\d|\.[A-Za-z]|/[A-Za-z]{{2}})(?P<close>\.?{_CLOSE}{{0,3}}(?:\s?(?:选项|選項|项(?!目)|項(?!目)|番|번))?)"
         rf"(?=(?P<soft> (?!(?i:{_AFTER_LABEL})(?![{WORD}]))[{WORD}])|)"
     )
@@ -79,9 +82,17 @@ def _pattern(meanings: Mapping[str, str]) -> re.Pattern[str]:
 
 @lru_cache(maxsize=256)
 def forms_of(names: tuple[str, ...], values: tuple[str, ...] = ()) -> Forms:
-    """Returns the forms of labels, in any case, each standing for itself or for the value at its place."""
+    """Returns the forms of labels, in any case and by place, each standing for itself or for the value at its place."""
     pairs = list(zip(names, values or names, strict=True))
-    return Forms({form: value for name, value in reversed(pairs) for form in (name.lower(), name.upper(), name)})
+    by_place = {
+        f"{article} {ordinal} {noun}": value
+        for ordinal, (_, value) in zip(ORDINALS, pairs, strict=False)
+        for article in ("the", "The")
+        for noun in ("option", "choice")
+    }
+    return Forms(
+        by_place | {form: value for name, value in reversed(pairs) for form in (name.lower(), name.upper(), name)}
+    )
 
 
 def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
@@ -160,6 +171,13 @@ def option_text(option: str, label: str) -> str:
     return text[match.end() :] if match and len(text) > match.end() else text
 
 
+_IDIOM = re.compile(
+    r"(?:(?<=\ball )|(?<=\bthat's )|(?<=\byou're )|(?<=\bquite ))right\b|\bright (?:next|above|below|behind|beside|beneath|under|after|before|now|away|here|there|"
+    r"in front|in the (?:middle|center|centre)|near|angles?)\b|\Aright, (?=(?:it|the|this|that|so|there|answer)\b)"
+)
+"""Where "right" is no direction."""
+
+
 def _boundary(text: str, start: int, end: int, name: str) -> bool:
     first, last = name[0], name[-1]
     if start and (
@@ -193,13 +211,14 @@ def texts(text: str, names: Sequence[tuple[str, str]]) -> list[Mention]:
     """
     low = text.lower().replace("-", " ") if any(" " in name for name, _ in names) else text.lower()
     found: list[tuple[int, int, str]] = []
+    idioms = {low.find("right", m.start()) for m in _IDIOM.finditer(low)} if any(n == "right" for n, _ in names) else ()
     for name, value in names:
         if not name:
             continue
         start = low.find(name)
         while start >= 0:
             end = start + len(name)
-            if _boundary(low, start, end, name):
+            if _boundary(low, start, end, name) and not (name == "right" and start in idioms):
                 found.append((start, end, value))
                 start = low.find(name, end)
             else:

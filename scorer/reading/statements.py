@@ -97,6 +97,8 @@ def classify(group: Group, here: Context) -> tuple[str, str]:
         return FIRM, "concluded"
     if cues.ONLY.search(lead):
         return FIRM, "stated"
+    if cues.ALL_BUT.search(lead):
+        return (FIRM if cues.WRONG.match(tail) else REJECTED), "stated"
     if cues.NO.match(here.line_after):
         return REJECTED, ""
     if cues.YES.match(here.line_after):
@@ -106,10 +108,14 @@ def classify(group: Group, here: Context) -> tuple[str, str]:
             return REJECTED, ""
         if cues.MARKED.search(here.line_after):
             return FIRM, "marked"
+    if cues.ORIGIN.search(lead) and cues.GOAL.match(tail):
+        return NAMED, ""
     if cues.NOT.search(lead):
         return REJECTED, ""
     if cues.WRONG.match(tail):
         return REJECTED, ""
+    if cues.LIKEWISE.search(lead):
+        return (REJECTED if cues.NEGATED.search(lead) else ALSO), ""
     if cues.ALSO.match(tail):
         return ALSO, ""
     asks = here.question and bool(cues.INVERTED.match(lead))
@@ -127,6 +133,7 @@ def classify(group: Group, here: Context) -> tuple[str, str]:
         and reason in ("chosen", "corrected", "concluded")
         and group.mentions[-1].kind == LABEL
         and cues.SUBJECT.match(tail)
+        and not (reason == "concluded" and cues.CLOSES.match(tail))
     ):
         cue = None
     if cue is not None:
@@ -198,7 +205,7 @@ def read(
     judged: list[tuple[Group, str]] = []
     statements: list[tuple[int, Group, str]] = []
     lines: list[tuple[Group, Context, bool]] = []
-    seen: dict[tuple[str, str, str, bool, int], tuple[str, str]] = {}
+    seen: dict[tuple[str, str, str, str, bool, int], tuple[str, str]] = {}
     all_groups = groups(text, mentions, two=len(order) == 2)
     for group in all_groups[:-MOST][: MOST // 8] + all_groups[-MOST:]:
         here = context(text, group)
@@ -279,8 +286,8 @@ def _line_answers(
     if first_line and (bare or not several) and follower != 1 and not enumerates:
         answers.append(group)
     group, here, bare = lines[-1]
-    cut_off = group is not lines[0][0] or text[: group.first].strip()
-    cut_off = cut_off and bare and (":" in here.line_after or ".." in here.line_after)  # "Option B: ..."
+    begins = group is lines[0][0] and not text[: group.first].strip()
+    cut_off = not begins and bare and (":" in here.line_after or ".." in here.line_after)  # "Option B: ..."
     last_line = "\n" not in text[group.last :].strip()
     step = index[group.values[0]] - index[lines[-2][0].values[0]] if len(lines) > 1 else 0
     enumerates = not bare and text[group.first : group.last + 2] == "1. "
@@ -324,7 +331,12 @@ def _concluded(
         for match in _abstentions(text, mentions, group.last):
             if cues.RESOLVES.search(text, max(group.last, match.start() - 60), match.start()):
                 return Reading("", "abstained")
-    if len(group.values) > 1 or any(what == ALSO and other.values != group.values for other, what in judged):
+    if len(group.values) > 1 or any(
+        what == ALSO
+        and other.values != group.values
+        and (other.first > group.first or not cues.CONTRAST.search(text, other.last, group.first))
+        for other, what in judged
+    ):
         return Reading("", "conflict")
     return Reading(group.values[0], reason, group.span)
 

@@ -27,8 +27,16 @@ _SAME = (
     ("triangle", "triange", "traingle", "triangles", "triangular"),
     ("circle", "circles", "circular"),
     ("rectangle", "rectangles", "rectangular"),
-    ("clockwise", "clock-wise"),
-    ("counterclockwise", "counter-clockwise", "counter clockwise", "anticlockwise", "anti-clockwise", "anti clockwise"),
+    ("clockwise", "clock-wise", "cw"),
+    (
+        "counterclockwise",
+        "counter-clockwise",
+        "counter clockwise",
+        "anticlockwise",
+        "anti-clockwise",
+        "anti clockwise",
+        "ccw",
+    ),
     ("filled", "solid", "shaded"),
     ("empty", "hollow", "unfilled", "not filled", "unshaded", "outlined"),
     ("different", "differ", "dissimilar"),
@@ -44,6 +52,8 @@ _SAME = (
     ("mirrored", "mirror"),
     ("zero", "none", "no circles"),
     ("dash", "dashed"),
+    ("increase", "increases", "increased", "increasing"),
+    ("decrease", "decreases", "decreased", "decreasing"),
     ("curve", "curved", "curves"),
 )
 _GROUP = {word: words for words in _SAME for word in words}

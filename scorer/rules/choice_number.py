@@ -47,7 +47,7 @@ def _forms(count: int, letters: bool) -> Forms:
             for noun in ("", "个", "個", "张", "張", "项", "項", "幅")
         ]
         if letters:
-            names += [chr(ord("A") + number - 1)]
+            names += [chr(ord("A") + number - 1), chr(ord("a") + number - 1)]
         for name in names:
             forms |= {name: value, name.capitalize(): value, name.upper(): value, name.title(): value}
     return Forms(forms)

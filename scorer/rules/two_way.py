@@ -31,8 +31,10 @@ _YES_NO = re.compile(
       (?P<yes>\b(?:yes|yeah|yep|yup)\b)
     | (?P<no>\b(?:nope|nah)\b
       | \bno\b(?=\s*(?:[.,;:!)"'\n-]|way\s*(?:[.!]|$)|$)|\s+(?:it|they|there|the|this|that|these|those|he|we|i)\b))
-    | (?P<si>\A(?:sí|oui|ja|sim|да|はい|네|예|是的?|对|true|correct)(?=[\s.,;:!]|\Z))
-    | (?P<non>\A(?:non|nein|não|нет|いいえ|아니[요오]?|不是?|否|false|incorrect)(?=[\s.,;:!]|\Z))
+    | (?P<si>\A(?:sí|oui|ja|sim|да|はい|네|예|是的?|对|有|نعم|true|correct
+      |certainly|definitely|absolutely|of\ course|indeed|i\ (?:think|believe|guess|suppose)\ so)
+      (?!\ not\b)(?=[\s.,;:!]|\Z))
+    | (?P<non>\A(?:non|nein|não|нет|いいえ|아니[요오]?|不是?|没有?|沒有?|否|لا|false|incorrect)(?=[\s.,;:!]|\Z))
     """,
     re.IGNORECASE | re.VERBOSE,
 )
@@ -45,7 +47,11 @@ _THE_ONE = re.compile(
     r"\b(?:the|this|that|which|each|last|other|another|first|second|right|left|same|black|white|small|large|big) $",
     re.IGNORECASE,
 )
-_NEGATED = re.compile(r"\b(?:is|are|was|were|does|do|has|have|can|did) not\b|n't\b|\Anot at all\b", re.IGNORECASE)
+_NEGATED = re.compile(
+    r"\b(?:is|are|was|were|does|do|has|have|can|did) not\b|n't\b"
+    r"|\A(?:not at all|(?:absolutely|certainly|definitely|of course) not)\b",
+    re.IGNORECASE,
+)
 _ELLIPSIS = re.compile(
     r"(?:(?:it|they|there|that|this|these|he|she) )(?:is|are|does|do|has|have|can)[.! ]*", re.IGNORECASE
 )
