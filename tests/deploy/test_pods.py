@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,11 @@ def with_arguments(manifests: list[Manifest], *arguments: str) -> list[Manifest]
     return copy
 
 
-async def answered(run: Path, count: int) -> None:
+async def answered(cluster: Cluster, run: Path, count: int) -> None:
     """Waits until so many responses are in the run's log."""
+    end = time.monotonic() + 60
     while not (run / "responses.jsonl").exists() or (run / "responses.jsonl").read_bytes().count(b"\n") < count:
+        assert time.monotonic() < end, f"no {count} answers\n{logs(cluster)}"
         await asyncio.sleep(0.05)
 
 
@@ -90,14 +93,14 @@ async def test_drained_replicas_and_a_drained_orchestrator_change_no_figure(
     async with Cluster(tmp_path) as cluster:
         cluster.apply(manifests)
         run = cluster.claim("lynceus-runs") / "demo"
-        await answered(run, 4)
+        await answered(cluster, run, 4)
         before = {pod.address for pod in cluster.of("model-server")}
         first, second = cluster.of("model-server")
         await cluster.drain(first)
-        await answered(run, 12)
+        await answered(cluster, run, 12)
         # The other goes the hard way: its node is lost, and nobody asks.
         await cluster.drain(second, grace=0)
-        await answered(run, 20)
+        await answered(cluster, run, 20)
         (pod,) = cluster.of("orchestrator")
         await cluster.drain(pod)
         assert pod.exit_code == 3, logs(cluster)

@@ -1,0 +1,82 @@
+"""`orchestrator submit`: a run rendered for a Kubernetes cluster."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from orchestrator.cli.eval import command as evaluate
+from orchestrator.submit.render import Submission, SubmitError, render
+from orchestrator.submit.watch import watch
+
+_NOT_HERE = {
+    "endpoints": "the cluster's own",
+    "scorer_at": "the cluster's own",
+    "model": "the model server's",
+    "shard": "--shards",
+    "run": "a name, not a folder",
+    "patience": "long enough for a node to be replaced",
+    "judges": "the scorer's",
+    "judge_cache": "the scorer's",
+    "dry_run": "nothing is sent",
+    "as_json": "the log is for people",
+    "quiet": "the log is for people",
+    "tls": "the component mtls",
+    "tls_ca": "the component mtls",
+    "tls_cert": "the component mtls",
+    "tls_key": "the component mtls",
+    "tls_server_name": "the component mtls",
+    "token_file": "the Secret lynceus-token",
+}
+"""Options of `eval` that a cluster's run does not take, and what stands in their place."""
+
+SHARED = [param for param in evaluate.params if isinstance(param, click.Option) and param.name not in _NOT_HERE]
+
+
+def flags_of(given: dict[str, Any]) -> list[str]:
+    """Turns parsed options back into flags for `eval`; defaults are left out."""
+    words: list[str] = []
+    for option in SHARED:
+        value, flag = given[option.name or ""], max(option.opts, key=len)
+        if option.is_flag:
+            words += [flag] if value else []
+        elif value is not None and value != option.default:
+            words += [f"{flag}={item}" for item in (value if option.multiple else [value])]
+    return words
+
+
+@click.command("submit")
+@click.option("--overlay", default="gpu", show_default=True, metavar="NAME|PATH", help="Folder of deploy/overlays.")
+@click.option("--component", "components", multiple=True, metavar="NAME|PATH", help="Folder of deploy/components.")
+@click.option("--model", help="What the model servers load, for example /models/NAME; default the overlay's.")
+@click.option("--replicas", type=click.IntRange(1), help="Model servers; default the overlay's.")
+@click.option("--shards", type=click.IntRange(2), help="Run in so many pods at once, and merge.")
+@click.option("--run", "name", help="Name of the run, its folder under /runs and its Job; default from the first task.")
+@click.option("--namespace", default="lynceus", show_default=True)
+@click.option("--registry", help="What comes before the images' names, for example registry.example/team.")
+@click.option("--tag", help="Tag of the images; default the overlay's.")
+@click.option("--watch", "follow", is_flag=True, help="Render nothing: follow the log of the run that was applied.")
+def command(follow: bool, name: str | None, **given: Any) -> None:
+    """Render a run for a Kubernetes cluster: pipe it into `kubectl apply -f -`.
+
+    Takes what `orchestrator eval` takes. The same command with --watch follows the run's log to
+    its end and exits as the run does: 0 complete, 3 otherwise.
+    """
+    submission = Submission(
+        flags=tuple(flags_of(given)),
+        name=name or given["tasks"][0].lower().replace("_", "-"),
+        **{key: given[key] for key in ("overlay", "components", "model", "replicas", "shards")},
+        **{key: given[key] for key in ("namespace", "registry", "tag")},
+    )
+    try:
+        if follow:
+            sys.exit(watch(submission))
+        click.echo(render(submission), nl=False)
+    except SubmitError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+
+
+command.params = [*SHARED, *command.params]

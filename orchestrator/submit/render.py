@@ -1,0 +1,189 @@
+"""A run as manifests: an overlay with the run's own flags, replicas, shards and names, rendered by kubectl."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+IMAGES = (
+    "lynceus-orchestrator",
+    "lynceus-scorer",
+    "lynceus-model-server",
+    "lynceus-model-server-slim",
+    "lynceus-model-server-cpu",
+)
+JOB = "orchestrator"
+
+
+class SubmitError(Exception):
+    """What was asked for cannot be rendered. A configuration mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One run on a cluster.
+
+    Attributes:
+        flags: What `orchestrator eval` is given, without endpoints and run folder.
+        name: Name of the run: of its folder under /runs and of its Job.
+        overlay: Name of a folder of `deploy/overlays`, or a path.
+        components: Names of folders of `deploy/components`.
+        namespace: Where to.
+        model: What model-server's `--model` gets; None leaves the overlay's.
+        replicas: Model servers; None leaves the overlay's.
+        shards: Parts that the run is made in, each by a pod of its own, and merged; None for one pod.
+        registry: What comes before the images' names, for example `registry.example/team`.
+        tag: Tag of the images.
+    """
+
+    flags: tuple[str, ...]
+    name: str
+    overlay: str = "gpu"
+    components: tuple[str, ...] = ()
+    namespace: str = "lynceus"
+    model: str | None = None
+    replicas: int | None = None
+    shards: int | None = None
+    registry: str | None = None
+    tag: str | None = None
+
+    @property
+    def job(self) -> str:
+        """The name of the run's Job."""
+        return f"{JOB}-{self.name}"
+
+    @property
+    def last_job(self) -> str:
+        """The name of the Job that writes the report."""
+        return f"merge-{self.name}" if self.shards else self.job
+
+
+def deploy_folder() -> Path:
+    """Where the manifests are: in the wheel, or beside the package in a working tree.
+
+    Raises:
+        SubmitError: If they are at neither place.
+    """
+    packaged = Path(__file__).parent / "deploy"
+    for folder in (packaged, Path(__file__).parents[2] / "deploy"):
+        if (folder / "base" / "kustomization.yaml").exists():
+            return folder
+    raise SubmitError(f"no manifests at {packaged}: install lynceus again")
+
+
+def choices(kind: str) -> list[str]:
+    """The names of the overlays or components that there are."""
+    return sorted(path.name for path in (deploy_folder() / kind).iterdir())
+
+
+def render(submission: Submission) -> str:
+    """Returns the manifests as YAML.
+
+    Raises:
+        SubmitError: If there is no such overlay or component, or no kubectl, or it refuses.
+    """
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", submission.name):
+        raise SubmitError(f"--run {submission.name!r}: a name of a-z, 0-9 and '-', 40 characters at most")
+    deploy = deploy_folder()
+    overlay = _folder(deploy / "overlays", submission.overlay)
+    # First the one that adds a Job: others change every Job that they find.
+    names = [*(["sharded"] if submission.shards else []), *submission.components]
+    components = [_folder(deploy / "components", name) for name in names]
+    with tempfile.TemporaryDirectory(prefix="lynceus-") as temporary:
+        here = Path(temporary).resolve()
+        # In layers, since components come before the patches beside them and after the generators: the run's flags
+        # replace the overlay's first, then components such as mtls add theirs, then the numbers they brought are set.
+        _write(here / "run", _run(submission), overlay)
+        _write(here / "with", {"namespace": "lynceus"}, here / "run", components)
+        _write(here / "all", _all(submission), here / "with")
+        return _kubectl("kustomize", str(here / "all"))
+
+
+def _run(submission: Submission) -> dict[str, Any]:
+    arguments = ["eval", *submission.flags, "--run=$(RUN)"]
+    arguments += ["--endpoint=model:50051", "--scorer=scorer:50052", "--patience=3600"]
+    generators = [_merged("lynceus-run", {"RUN": f"/runs/{submission.name}"})]
+    if submission.model is not None:
+        generators.append(_merged("lynceus-model", {"MODEL": submission.model}))
+    path = "/spec/template/spec/containers/0/args"
+    return {
+        "namespace": "lynceus",
+        "configMapGenerator": generators,
+        "patches": [_patch("Job", JOB, {"op": "replace", "path": path, "value": arguments})],
+    }
+
+
+def _all(submission: Submission) -> dict[str, Any]:
+    patches = [_rename(JOB, submission.job)]
+    found: dict[str, Any] = {"namespace": submission.namespace, "patches": patches}
+    if submission.replicas is not None:
+        found["replicas"] = [{"name": "model-server", "count": submission.replicas}]
+    if submission.shards:
+        parts = [{"op": "replace", "path": f"/spec/{key}", "value": submission.shards} for key in _PARTS]
+        patches.insert(0, _patch("Job", JOB, *parts))
+        folders = [f"$(RUN)/shard-{index}" for index in range(submission.shards)]
+        path = "/spec/template/spec/containers/0/args"
+        # The component names four folders, after the word `merge`.
+        drop = [{"op": "remove", "path": f"{path}/1"}] * 4
+        add = [{"op": "add", "path": f"{path}/1", "value": folder} for folder in reversed(folders)]
+        patches.append(_patch("Job", "merge", *drop, *add))
+        patches.append(_rename("merge", submission.last_job))
+        found["configMapGenerator"] = [_merged("lynceus-run", {"SHARDS": str(submission.shards)})]
+    if submission.registry or submission.tag:
+        prefix = f"{submission.registry.rstrip('/')}/" if submission.registry else ""
+        tag = {"newTag": submission.tag} if submission.tag else {}
+        found["images"] = [{"name": name, "newName": prefix + name, **tag} for name in IMAGES]
+    return found
+
+
+_PARTS = ("completions", "parallelism")
+
+
+def _merged(name: str, values: dict[str, str]) -> dict[str, Any]:
+    literals = [f"{key}={value}" for key, value in values.items()]
+    return {"name": name, "namespace": "lynceus", "behavior": "merge", "literals": literals}
+
+
+def _patch(kind: str, name: str, *operations: dict[str, Any]) -> dict[str, Any]:
+    return {"target": {"kind": kind, "name": name}, "patch": json.dumps(operations)}
+
+
+def _rename(name: str, to: str) -> dict[str, Any]:
+    patch = _patch("Job", name, {"op": "replace", "path": "/metadata/name", "value": to})
+    return {**patch, "options": {"allowNameChange": True}}
+
+
+def _folder(parent: Path, name: str) -> Path:
+    """A folder by name, or by path."""
+    found = Path(name) if "/" in name else parent / name
+    if not (found / "kustomization.yaml").exists():
+        names = ", ".join(sorted(path.name for path in parent.iterdir()))
+        raise SubmitError(f"no {parent.name.rstrip('s')} {name!r}: there are {names}; or give the path of a folder")
+    return found.resolve()
+
+
+def _write(folder: Path, content: dict[str, Any], resource: Path, components: Sequence[Path] = ()) -> None:
+    folder.mkdir()
+    paths = {"resources": [os.path.relpath(resource, folder)]}
+    if components:
+        paths["components"] = [os.path.relpath(path, folder) for path in components]
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump({**paths, **content}))
+
+
+def _kubectl(*words: str) -> str:
+    if shutil.which("kubectl") is None:
+        raise SubmitError("kubectl is not installed: `orchestrator submit` renders with its kustomize")
+    done = subprocess.run(["kubectl", *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SubmitError(f"kubectl {words[0]}: {done.stderr.strip().splitlines()[-1] if done.stderr else 'failed'}")
+    return done.stdout
