@@ -24,18 +24,23 @@ def command(names: tuple[str, ...], file: Path | None, as_json: bool, judging: J
 
     The shipped cases cover the reading of choices, open answers and VOILA's steps. Cases of
     your own are JSON lines like the shipped ones, each with the `expected` reply.
+
+    The result for the shipped cases is kept in the cache: runs scored by this judge name it.
     """
     if file and len(names) != 1:
         raise click.UsageError("--cases needs one --set that says what they are cases of")
-    judge = opened(judging)
-    if judge is None:
+    judges = opened(judging)
+    if judges is None:
         raise click.UsageError("there is no judge to calibrate: give --judge SPEC")
 
     async def run() -> list[Calibration]:
         try:
-            return [await calibrate(judge, name, _cases(name, file)) for name in names or sorted(SETS)]
+            found = [await calibrate(judges.judge, name, _cases(name, file)) for name in names or sorted(SETS)]
+            for done in found if file is None else ():
+                judges.cache.calibrated(judges.spec, done.name, done.agreed, done.decisions)
+            return found
         finally:
-            await judge.close()
+            await judges.close()
 
     for done in asyncio.run(run()):
         if as_json:

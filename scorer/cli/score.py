@@ -52,12 +52,14 @@ async def _score(
         summarizer = Summarizer(specs, all_metrics()) if specs is not None else None
     except RequestError as error:
         raise UsageExit(str(error)) from error
-    judge = opened(judging)
+    judges = opened(judging)
     try:
-        await _print(file, Scorer(registry, judge, judging.reread, in_flight(judging)), summarizer)
+        await _print(
+            file, Scorer(registry, judges.judge if judges else None, judging.reread, in_flight(judging)), summarizer
+        )
     finally:
-        if judge is not None:
-            await judge.close()
+        if judges is not None:
+            await judges.close()
 
 
 async def _print(file: BinaryIO, scorer: Scorer, summarizer: Summarizer | None) -> None:

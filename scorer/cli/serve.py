@@ -36,9 +36,9 @@ def command(config: ServerConfig, registry: Registry[AnyRule], judging: Judging,
 
 
 async def _serve(config: ServerConfig, registry: Registry[AnyRule], judging: Judging, telemetry: Telemetry) -> None:
-    judge = opened(judging)
-    scorer = Scorer(registry, judge, judging.reread, in_flight(judging))
-    serving = server(config, scorer, judging.names, telemetry)
+    judges = opened(judging)
+    scorer = Scorer(registry, judges.judge if judges else None, judging.reread, in_flight(judging))
+    serving = server(config, scorer, judges.names if judges else (), telemetry)
     try:
         port = await serving.start()
     except (BindError, SecurityError) as error:
@@ -46,5 +46,5 @@ async def _serve(config: ServerConfig, registry: Registry[AnyRule], judging: Jud
     await serving.set_serving()
     logging.getLogger(__name__).info("%s listens on %s:%d", SERVICE, config.host, port)
     await serving.run_until_signal()
-    if judge is not None:
-        await judge.close()
+    if judges is not None:
+        await judges.close()

@@ -17,6 +17,9 @@ _TABLES = (
     """CREATE TABLE IF NOT EXISTS batches (
         judge TEXT NOT NULL, prompt TEXT NOT NULL, batch TEXT NOT NULL, created DOUBLE PRECISION NOT NULL,
         PRIMARY KEY (judge, prompt))""",
+    """CREATE TABLE IF NOT EXISTS calibrations (
+        judge TEXT NOT NULL, cases TEXT NOT NULL, agreed INTEGER NOT NULL, decisions INTEGER NOT NULL,
+        PRIMARY KEY (judge, cases))""",
 )
 
 
@@ -103,6 +106,18 @@ class Cache:
     def end_batch(self, judge: str, batch: str) -> None:
         """Forgets a batch that has ended."""
         self._run("DELETE FROM batches WHERE judge = ? AND batch = ?", (judge, batch))
+
+    def calibrated(self, spec: str, cases: str, agreed: int, decisions: int) -> None:
+        """Remembers how often a judge agreed with labelled cases; the last measurement stands."""
+        self._run(
+            "INSERT INTO calibrations VALUES (?, ?, ?, ?) ON CONFLICT (judge, cases) "
+            "DO UPDATE SET agreed = excluded.agreed, decisions = excluded.decisions",
+            (spec, cases, agreed, decisions),
+        )
+
+    def calibrations(self, spec: str) -> list[tuple[str, int, int]]:
+        """Returns what was measured of a judge: cases, agreed, decisions."""
+        return self._run("SELECT cases, agreed, decisions FROM calibrations WHERE judge = ? ORDER BY cases", (spec,))
 
     def close(self) -> None:
         """Closes the database."""

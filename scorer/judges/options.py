@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -53,12 +53,7 @@ class Judging:
     poll: float = 30.0
     budget: Budget = field(default_factory=Budget)
 
-    @property
-    def names(self) -> list[str]:
-        """The specs without a user and password that an address may hold."""
-        return [re.sub(r"://[^/@\s]+@", "://***@", spec) for spec in self.specs]
-
-    def open(self) -> Judge | None:
+    def open(self) -> Opened | None:
         """Returns the judge, or the panel of several; None where none was asked for.
 
         Raises:
@@ -70,7 +65,7 @@ class Judging:
         cache = Cache(self.cache)
         budget = replace(self.budget)
         judges = [Cached(self._single(spec, budget, cache), cache) for spec in self.specs]
-        return judges[0] if len(judges) == 1 else Panel(judges)
+        return Opened(judges[0] if len(judges) == 1 else Panel(judges), self.specs, cache)
 
     def _single(self, spec: str, budget: Budget, cache: Cache) -> Judge:
         kind, _, rest = spec.partition(":")
@@ -108,6 +103,45 @@ class Judging:
                 f"--judge {spec} needs an API key: set LYNCEUS_JUDGE_KEY or OPENAI_API_KEY, or give --judge-key-file"
             )
         return Batch(config, budget, cache, poll=self.poll) if kind == "batch" else Endpoint(config, budget)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A judge that can be asked, and what is known of it.
+
+    Attributes:
+        judge: Who is asked: the one judge, or the panel.
+        specs: What it, or each of a panel, was given as.
+        cache: Where replies and calibrations are kept.
+    """
+
+    judge: Judge
+    specs: Sequence[str]
+    cache: Cache
+
+    @property
+    def spec(self) -> str:
+        """Under what a calibration of it is kept."""
+        return ", ".join(map(_plain, self.specs))
+
+    @property
+    def names(self) -> list[str]:
+        """What a run records of each judge: its spec without a password, and its measured error."""
+        return [self._name(_plain(spec)) for spec in self.specs]
+
+    def _name(self, spec: str) -> str:
+        known = self.cache.calibrations(spec)
+        said = ", ".join(f"{agreed} of {decisions} {cases}" for cases, agreed, decisions in known)
+        return f"{spec} (agrees with {said} cases)" if known else f"{spec} (not calibrated)"
+
+    async def close(self) -> None:
+        """Closes the judges and the cache."""
+        await self.judge.close()
+        self.cache.close()
+
+
+def _plain(spec: str) -> str:
+    return re.sub(r"://[^/@\s]+@", "://***@", spec)
 
 
 def judge_options(command: Command) -> Command:
@@ -174,7 +208,7 @@ def judge_options(command: Command) -> Command:
     return wrapped  # type: ignore[return-value]
 
 
-def opened(judging: Judging) -> Judge | None:
+def opened(judging: Judging) -> Opened | None:
     """Opens the judge; a cache that cannot be opened is a usage error."""
     try:
         return judging.open()

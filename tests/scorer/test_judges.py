@@ -63,13 +63,13 @@ def item(text: str, key: str = "a") -> pb.ScoreRequest:
 
 
 async def verdicts(settings: Judging, *items: pb.ScoreRequest) -> list[pb.Verdict]:
-    judge = settings.open()
-    scorer = Scorer(rules(), judge, settings.reread)
+    judges = settings.open()
+    assert judges
+    scorer = Scorer(rules(), judges.judge, settings.reread)
     try:
         return list(await asyncio.gather(*(scorer.verdict(request) for request in items)))
     finally:
-        if judge:
-            await judge.close()
+        await judges.close()
 
 
 async def test_a_verdict_is_auditable(url: str, vendor: Vendor) -> None:
@@ -244,8 +244,8 @@ async def test_a_batch_is_submitted_once_and_found_again_after_a_restart(
     items = [item(f"blue {n}", str(n)) for n in range(6)]
     judge = settings.open()
     assert judge
-    judge._judge._gather = 0.05  # type: ignore[attr-defined]
-    scorer = Scorer(rules(), judge)
+    judge.judge._judge._gather = 0.05  # type: ignore[attr-defined]
+    scorer = Scorer(rules(), judge.judge)
     asking = asyncio.gather(*(scorer.verdict(request) for request in items), return_exceptions=True)
     while not vendor.batches:
         await asyncio.sleep(0.02)
@@ -267,8 +267,8 @@ async def test_an_expired_batch_gives_what_it_has(url: str, vendor: Vendor, tmp_
     settings = judging(url, specs=(f"batch:judge@{url}",), cache=str(tmp_path / "judge.sqlite"))
     judge = settings.open()
     assert judge
-    judge._judge._gather = 0.05  # type: ignore[attr-defined]
-    scorer = Scorer(rules(), judge)
+    judge.judge._judge._gather = 0.05  # type: ignore[attr-defined]
+    scorer = Scorer(rules(), judge.judge)
     done = await asyncio.gather(*(scorer.verdict(item(f"blue {n}", str(n))) for n in range(4)))
     await judge.close()
     assert sorted(verdict.outcome for verdict in done) == ["scored", "scored", "unjudged", "unjudged"]
@@ -344,6 +344,14 @@ def test_scorer_calibrate(url: str, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("open_answer: agrees with ")
     assert "kappa" in done.stdout
+    plain = f"openai:j@{url}"
+    settings = judging(url, specs=(plain, plain.replace("://", "://me:s3cret@")), cache=str(tmp_path / "cache.sqlite"))
+    known = settings.open()
+    assert known
+    assert known.names[0].startswith(f"{plain} (agrees with ")
+    assert known.names[0].endswith(" of 30 open_answer cases)")
+    assert known.names[1].endswith("(not calibrated)")
+    assert "s3cret" not in known.names[1]
     own = tmp_path / "cases.jsonl"
     own.write_text('{"question": "q"}\n')
     bad = subprocess.run([*command, "--cases", str(own)], capture_output=True, text=True, check=False)
