@@ -7,13 +7,8 @@ import contextlib
 from array import array
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import lru_cache
 from itertools import islice
 from typing import Any
-
-import orjson
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.outcomes import Outcome
@@ -23,6 +18,8 @@ from orchestrator.engine.budget import Budget
 from orchestrator.engine.dispatch import Dispatcher, Job, Result
 from orchestrator.engine.episode import Built, Ended, Episode, build, unasked_line
 from orchestrator.engine.errors import EngineError, IncompleteError
+from orchestrator.engine.lines import asked_line
+from orchestrator.engine.options import Options
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.keytable import shard_of
@@ -31,7 +28,6 @@ from orchestrator.run_records import (
     answer_of_line,
     outcome_line,
     put_answer,
-    response_json,
     score_request,
     verdict_line,
 )
@@ -44,23 +40,6 @@ _BUILD = 16
 _PREPARED_BYTES = 16 * 1024 * 1024
 _SYNC_SECONDS = 1.0
 _NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How the engine runs; nothing here changes a result.
-
-    Attributes:
-        timeout: Deadline of one call, seconds.
-        patience: Seconds for which a call that meets full or absent servers is sent again.
-        blind: Whether images are replaced by grey ones.
-        shard: (index from 0, number of shards); None runs everything.
-    """
-
-    timeout: float = 600.0
-    patience: float = 600.0
-    blind: bool = False
-    shard: tuple[int, int] | None = None
 
 
 class Engine:
@@ -311,24 +290,7 @@ class Engine:
             task.add_done_callback(self._follow.discard)
 
     def _add_line(self, built: Built, result: Result, ended: Ended | None, code: str) -> int:
-        rest: dict[str, Any] = {}
-        if result.response is not None:
-            rest["response"] = response_json(result.response, self._log.images.put)
-        if ended:
-            rest["error"] = {"code": code, "reason": ended.reason, "message": ended.detail}
-        rest["replica"] = result.replica
-        rest["attempts"] = result.job.attempts
-        rest["seconds"] = round(result.seconds, 6)
-        rest["started"] = _stamp(result.started)
-        line = b"".join(
-            (
-                b'{"key":' + orjson.dumps(built.key),
-                b',"outcome":"%b"' % ended.outcome.encode() if ended else b"",
-                b"," + built.head + b",",
-                orjson.dumps(rest)[1:-1],
-                b"," + built.tail + b"}",
-            )
-        )
+        line = asked_line(built, result, ended, code, self._log.images.put)
         offset = self._log.add_response(built.key, ended.outcome if ended else None, line)
         self._flush_soon()
         return offset
@@ -434,14 +396,3 @@ class Engine:
             self._log.flush()
         except RunLogError as error:
             self.stop(error)
-
-
-def _stamp(seconds: float) -> str:
-    """Returns a time as RFC 3339 has it, in UTC, to the millisecond."""
-    whole = int(seconds)
-    return f"{_second(whole)}.{int((seconds - whole) * 1000):03d}Z"
-
-
-@lru_cache(maxsize=8)
-def _second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
