@@ -16,7 +16,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "orchestrator"))
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
-@pytest.fixture(scope="session")
+# Not for the session: Playwright's event loop stays the running one until it is stopped, and asyncio tests of other
+# files would find it.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = next((found for name in NAMES if (found := shutil.which(name))), None)
