@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -279,7 +280,9 @@ def _serve_arguments(name: str) -> list[str]:
 @contextlib.contextmanager
 def _handlers(handler: Callable[[], None]) -> Any:
     loop = asyncio.get_running_loop()
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    # Signals reach the main thread alone; beside a notebook's own loop there are none to handle.
+    main = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
     for number in numbers:
         loop.add_signal_handler(number, handler)
     try:

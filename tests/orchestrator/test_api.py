@@ -1,0 +1,110 @@
+"""The Python API: the same engine, typed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator import Results, api, evaluate
+from orchestrator.engine import ConfigError
+
+PAGE = Path(__file__).parents[2] / "docs" / "python-api.md"
+CSV = "question,A,B,answer,topic\nBarks?,cat,dog,B,sound\nLays eggs?,hen,dog,A,food\n"
+TASK = "data: animals.csv\nquestion: question\noptions: [A, B]\nanswer: answer\nlabels: topic\n"
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("task")
+    (folder / "animals.csv").write_text(CSV)
+    (folder / "animals.yaml").write_text(TASK)
+    return folder / "animals.yaml"
+
+
+@pytest.fixture(scope="module")
+def results(task: Path) -> Results:
+    return evaluate(str(task), model="demo:constant:B", run=task.parent / "run")
+
+
+def test_results_are_those_of_the_folder(results: Results) -> None:
+    written = json.loads((results.run / "results.json").read_text())
+    assert results.counts == {"animals": written["tasks"]["animals"]["counts"]}
+    accuracy = results["accuracy"]
+    assert (accuracy.value, accuracy.denominator, accuracy.unit) == (50.0, 2, "percent")
+    assert accuracy == results["animals/accuracy"]
+    assert accuracy.low is not None
+    assert accuracy.low < 50 < (accuracy.high or 0)
+    assert results.model["model_name"] == "demo-constant-B"
+    assert (results.run / "report.html").exists()
+    with pytest.raises(KeyError, match="there are animals/accuracy"):
+        results["none"]
+
+
+def test_items_have_answers_and_verdicts(results: Results) -> None:
+    first, second = results.items()
+    assert (first.key, first.outcome, first.score, first.text) == ("animals/1", "scored", 1.0, "B")
+    assert (second.score, second.extracted, second.targets) == (0.0, "B", ("A",))
+    assert second.options == ("hen", "dog")
+    assert second.labels == {"topic": "food"}
+
+
+def test_tables(results: Results) -> None:
+    pytest.importorskip("pandas")
+    figures, items = results.to_pandas(), results.to_pandas("items")
+    assert len(figures) == len(results.figures)
+    assert set(items["label.topic"]) == {"sound", "food"}
+    assert items.score.mean() == 0.5
+    with pytest.raises(ValueError, match="figures"):
+        results.to_pandas("rows")
+
+
+async def test_it_runs_beside_a_running_loop_and_resumes(task: Path, results: Results) -> None:
+    assert asyncio.get_running_loop().is_running()
+    before = (results.run / "responses.jsonl").read_bytes()
+    again = evaluate(str(task), model="demo:constant:B", run=results.run)
+    assert again.figures == results.figures
+    assert (results.run / "responses.jsonl").read_bytes() == before
+    fresh = evaluate([str(task)], model="demo:constant:B", run=results.run.parent / "other")
+    assert fresh.figures == results.figures
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"tasks": "no_such_task"}, "no task"),
+        ({"tasks": "vstar_bench", "synthetic": True, "settings": {"nothing": 1}}, "known settings"),
+        ({"tasks": "vstar_bench", "synthetic": True, "parity": True, "shuffle_options": True}, "--parity"),
+        ({"tasks": "vstar_bench", "scorer": "h:1", "judge": ["openai:x"]}, "judge of its own"),
+    ],
+)
+def test_mistakes_are_config_errors(given: dict[str, object], said: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        evaluate(**given, run=tmp_path / "run")  # type: ignore[arg-type]
+
+
+def test_a_run_that_is_not_complete_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is no run"):
+        api.read(tmp_path)
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(ConfigError, match="not complete"):
+        api.read(tmp_path)
+
+
+def test_importing_the_package_is_cheap() -> None:
+    code = "import sys, orchestrator; sys.exit(any(m in sys.modules for m in ('grpc', 'numpy', 'orchestrator.api')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_page_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    code = "".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "vstar_bench/" in done.stdout
