@@ -186,6 +186,8 @@ class Pool:
         try:
             while replica.waiting:
                 await pause(attempt)
+                if not replica.waiting:
+                    break  # gone from the name meanwhile: its channel is closed
                 await self._admit(replica, strict=False)
                 attempt += 1
                 if attempt == 3 and replica.health is not Health.READY:
