@@ -165,6 +165,8 @@ def make(
         )
         rows = limit or benchmark.synthetic_rows
         source = _synthetic(benchmark, name, seed, rows) if synthetic else benchmark.rows(name, where.get(name))
+        if source.count == 0:
+            raise ConfigError(f"task {name}: {source.origin} has no rows for it: give --data another path")
         tasks.append(Task(benchmark, variant, source))
     return Plan(tuple(tasks), limit, repeats, blind)
 
@@ -215,6 +217,8 @@ def _data_of(words: Sequence[str], found: Mapping[str, Benchmark]) -> dict[str, 
     where: dict[str, str] = {}
     for word in words:
         task, equals, path = word.partition("=")
+        if not word or (task in found and equals and not path):
+            raise ConfigError(f"--data {word!r} names no data: give a path or hub id, or leave it out")
         if equals and task in found:
             where[task] = path
         elif equals and task.isidentifier() and "/" not in task and not Path(word).exists():
@@ -237,7 +241,11 @@ def _settings_of(words: Sequence[str], found: Mapping[str, Benchmark]) -> dict[s
                 f"--set {word}: known settings are {', '.join(known) or 'none for this task'} (NAME=VALUE)"
             )
         for benchmark in owners:
-            given[benchmark.name][name] = _value(word, text, get_type_hints(benchmark.settings)[name])
+            value = _value(word, text, get_type_hints(benchmark.settings)[name])
+            allowed = _fields(benchmark)[name].metadata.get("range")
+            if allowed is not None and value not in allowed:
+                raise ConfigError(f"--set {word}: give {allowed[0]} to {allowed[-1]}")
+            given[benchmark.name][name] = value
     made = {}
     for name, benchmark in benchmarks.items():
         try:

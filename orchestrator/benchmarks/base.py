@@ -12,6 +12,9 @@ from lynceus.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import Row, RowSource
 from orchestrator.samples import Sample, Variant
 
+OUTPUT_TOKENS = range(1, 2**31)
+"""What a bound on an answer's tokens may be."""
+
 
 class NoSettings:
     """For benchmarks without settings of their own."""
@@ -32,7 +35,8 @@ class Benchmark:
         synthetic: Rows in the upstream schema, drawn from a seed; endless or long, taken
             with `--limit`.
         settings: A frozen dataclass whose fields are the `--set NAME=VALUE` of this
-            benchmark, each with a default and `metadata={"help": ...}`.
+            benchmark, each with a default and `metadata={"help": ...}`; a whole number may have
+            a `"range"` beside it.
         methods: The inference methods that its tasks have.
         needs: Capabilities a model must claim, for example "IMAGE_OUTPUT", by task; looked
             at before the first sample is sent.

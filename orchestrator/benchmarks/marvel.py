@@ -20,7 +20,7 @@ from pathlib import Path
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks import marvel_image as image
-from orchestrator.benchmarks.base import Benchmark, check_parity, metric
+from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, metric
 from orchestrator.benchmarks.marvel_labels import fine_category, fine_options
 from orchestrator.data.images import row_image
 from orchestrator.data.opening import FORMS, open_rows
@@ -60,7 +60,9 @@ class Settings:
     """What `--set` takes."""
 
     questions: str = field(default="avr,fine,coarse", metadata={"help": "kinds of question to ask, of these three"})
-    max_output_tokens: int = field(default=512, metadata={"help": "bound on an answer's tokens"})
+    max_output_tokens: int = field(
+        default=512, metadata={"help": "bound on an answer's tokens", "range": OUTPUT_TOKENS}
+    )
     instruct: bool = field(default=True, metadata={"help": "add our one-line answer instruction to the data's text"})
     letters: bool = field(default=False, metadata={"help": "name the choices A to D, in the image and in the text"})
     panels: bool = field(

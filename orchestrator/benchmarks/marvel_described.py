@@ -15,7 +15,7 @@ import click
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks import marvel, marvel_texts
-from orchestrator.benchmarks.base import Benchmark, check_parity, metric
+from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, metric
 from orchestrator.data.rows import DataError, Row
 from orchestrator.samples import Call, Sample, Variant, image_part, single, text_part, user
 
@@ -31,7 +31,9 @@ class Settings:
     image: bool = field(default=True, metadata={"help": "show the puzzle's image beside its description"})
     baseline: bool = field(default=False, metadata={"help": "ask each puzzle without its description as well"})
     letters: bool = field(default=False, metadata={"help": "name the choices A to D"})
-    max_output_tokens: int = field(default=512, metadata={"help": "bound on an answer's tokens"})
+    max_output_tokens: int = field(
+        default=512, metadata={"help": "bound on an answer's tokens", "range": OUTPUT_TOKENS}
+    )
     descriptions_sha256: str = field(default="", metadata={"help": "set by itself: hash of the file"})
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from typing import Literal
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks import marvel, marvel_texts
-from orchestrator.benchmarks.base import Benchmark, check_parity, metric
+from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, metric
 from orchestrator.benchmarks.marvel_families import Pool
 from orchestrator.data.rows import Row, RowSource
 from orchestrator.samples import (
@@ -51,7 +51,9 @@ class Settings:
     texts: str = field(default="", metadata={"help": "file with columns id and reasoning, in place of explanations"})
     chat_turns: bool = field(default=False, metadata={"help": "demonstrations as earlier turns of the conversation"})
     letters: bool = field(default=False, metadata={"help": "name the choices A to D"})
-    max_output_tokens: int = field(default=1024, metadata={"help": "bound on an answer's tokens"})
+    max_output_tokens: int = field(
+        default=1024, metadata={"help": "bound on an answer's tokens", "range": OUTPUT_TOKENS}
+    )
     texts_sha256: str = field(default="", metadata={"help": "set by itself: hash of the file of texts"})
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import Benchmark, metric
+from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, metric
 from orchestrator.data.images import row_image
 from orchestrator.data.rows import Row
 from orchestrator.samples import (
@@ -91,7 +91,9 @@ class Settings:
     )
     collage: bool = field(default=False, metadata={"help": "the three images as one picture"})
     judge: bool = field(default=False, metadata={"help": "score steps 1 to 3 by judge_voila, not by voila_properties"})
-    max_output_tokens: int = field(default=2048, metadata={"help": "bound on an answer's tokens"})
+    max_output_tokens: int = field(
+        default=2048, metadata={"help": "bound on an answer's tokens", "range": OUTPUT_TOKENS}
+    )
 
     def __post_init__(self) -> None:
         if not 1 <= self.steps <= 4:

@@ -12,7 +12,7 @@ import grpc
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.rpc import CallError, Credentials
 from orchestrator.engine.errors import ConfigError, IncompleteError
-from orchestrator.engine.replica import Health, Replica, backoff, pause
+from orchestrator.engine.replica import Health, Replica, backoff, dialled, pause
 from orchestrator.engine.resolve import Endpoint, Resolver, resolve
 
 RESOLVE_SECONDS = 5.0
@@ -210,7 +210,8 @@ class Pool:
                 replica.health = Health.REFUSED
                 if strict:
                     raise ConfigError(
-                        f"{replica.address} does not speak lynceus.model.v1.ModelService: {error}"
+                        f"{replica.address} does not speak lynceus.model.v1.ModelService ({error}): "
+                        "is that the model server?"
                     ) from None
             return
         if replica.health is Health.GONE:
@@ -251,7 +252,7 @@ class Pool:
     def _silence(self, seconds: float) -> str:
         return (
             f"no model server answers at {self._names()} ({self._last_error()}) after {seconds:.0f} s: "
-            "is model-server running there? run the same command again to resume"
+            f"is model-server running there, {dialled(self._credentials)}? run the same command again to resume"
         )
 
 

@@ -133,6 +133,13 @@ def backoff(attempt: int) -> float:
 def describe(error: CallError) -> str:
     """Returns a call's failure as people read it."""
     message = str(error)
-    if "failed to connect" in message:
+    if "handshake failed" in message:
+        message = f"TLS handshake failed: {message.rpartition('OPENSSL_internal:')[2].removesuffix(': OK')}"
+    elif "failed to connect" in message:
         message = message.rpartition(": ")[2]
     return f"{error.code.name}: {message[:300]}"
+
+
+def dialled(credentials: Credentials) -> str:
+    """Returns what a server has to do to be reached: both ends must agree on TLS."""
+    return "with TLS as asked for here" if credentials.tls else "without TLS as asked for here"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.engine.errors import ConfigError
@@ -35,19 +35,23 @@ Resolver = Callable[[Endpoint], Awaitable[Sequence[str]]]
 """Returns the `address:port` of every replica behind an endpoint; OSError if it cannot."""
 
 
-def parse_endpoints(words: Iterable[str]) -> tuple[Endpoint, ...]:
+def parse_endpoints(words: Sequence[str]) -> tuple[Endpoint, ...]:
     """Reads `H:P[,H:P...]`, each word possibly several.
 
     Raises:
-        ConfigError: If one is not `host:port`.
+        ConfigError: If one is not `host:port`, or a word names none: an empty variable in a
+            script must not become "start one".
     """
     found: dict[Endpoint, None] = {}
+    for word in words:
+        if not word.strip(" ,"):
+            raise ConfigError(f"endpoint {word!r} is empty: give host:port, for example 127.0.0.1:50051")
     for part in (part.strip() for word in words for part in word.split(",")):
         if not part:
             continue
         host, colon, port = part.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
-        if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
+        if not (colon and host and "/" not in host and port.isdecimal() and 0 < int(port) < 65536):
             raise ConfigError(f"endpoint {part!r} is not host:port, for example 127.0.0.1:50051")
         found[Endpoint(host, int(port))] = None
     return tuple(found)

@@ -16,7 +16,7 @@ from lynceus.scorer.v1 import scorer_pb2 as scorer
 from lynceus.scorer.v1 import scorer_pb2_grpc
 from orchestrator.engine.errors import ConfigError, EngineError, IncompleteError
 from orchestrator.engine.pool import REACH_SECONDS
-from orchestrator.engine.replica import backoff, describe
+from orchestrator.engine.replica import backoff, describe, dialled
 from orchestrator.engine.resolve import Endpoint
 
 _BATCH_ITEMS = 256
@@ -55,6 +55,7 @@ class ScorerClient:
         self.on_verdict = on_verdict
         self._patience = patience
         self._metadata = credentials.metadata
+        self._dialled = dialled(credentials)
         self._channel = dial(str(endpoint), credentials)
         self._stub = scorer_pb2_grpc.ScorerServiceStub(self._channel)
         self._pending: dict[str, tuple[scorer.ScoreRequest, Scoring, int]] = {}
@@ -251,10 +252,12 @@ class ScorerClient:
             return ConfigError(f"the scorer at {self.endpoint} refuses the credential: {error}")
         if error.consequence.retries is None:
             return self._silence(error)
+        if error.code is grpc.StatusCode.UNIMPLEMENTED and error.reason == "unimplemented":
+            return ConfigError(f"{self.endpoint} does not speak lynceus.scorer.v1.ScorerService: is that the scorer?")
         return EngineError(f"the scorer at {self.endpoint} cannot score this: {error}")
 
     def _silence(self, error: CallError) -> IncompleteError:
         return IncompleteError(
             f"the scorer at {self.endpoint} does not answer ({describe(error)}); every answer is safe: "
-            "start it and run the same command again to resume"
+            f"start it, {self._dialled}, and run the same command again to resume"
         )

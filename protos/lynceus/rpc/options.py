@@ -14,6 +14,8 @@ from lynceus.rpc.security import SecurityError, Tls, read_token
 from lynceus.rpc.serve import ServerConfig
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+_PORT = click.IntRange(0, 65535)
+_SECONDS = click.FloatRange(0)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -22,15 +24,17 @@ def server_options(default_port: int) -> Callable[[Command], Command]:
 
     def decorate(command: Command) -> Command:
         @click.option("--host", default="127.0.0.1", show_default=True, help="Address to bind; 0.0.0.0 in a container.")
-        @click.option("--port", default=default_port, show_default=True, help="Port; 0 takes a free one.")
+        @click.option("--port", type=_PORT, default=default_port, show_default=True, help="Port; 0 takes a free one.")
         @click.option("--port-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the bound port here.")
-        @click.option("--health-port", type=int, help="Second port, in the clear, for health probes alone.")
+        @click.option("--health-port", type=_PORT, help="Second port, in the clear, for health probes alone.")
         @click.option("--tls-cert", type=_FILE, help="Server certificate (PEM); turns TLS on.")
         @click.option("--tls-key", type=_FILE, help="Its private key (PEM).")
         @click.option("--tls-client-ca", type=_FILE, help="Ask clients for a certificate of this authority (mTLS).")
         @click.option("--token-file", type=_FILE, help="Ask for this bearer token (else $LYNCEUS_TOKEN).")
-        @click.option("--grace", default=30.0, show_default=True, help="Seconds for calls in flight at SIGTERM.")
-        @click.option("--max-connection-age", type=float, help="Rotate connections after so many seconds.")
+        @click.option(
+            "--grace", type=_SECONDS, default=30.0, show_default=True, help="Seconds for calls in flight at SIGTERM."
+        )
+        @click.option("--max-connection-age", type=_SECONDS, help="Rotate connections after so many seconds.")
         @functools.wraps(command)
         def wrapped(
             *args: Any,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +39,7 @@ class Tls:
         """Returns credentials that follow the files: a renewed certificate needs no restart.
 
         Raises:
-            SecurityError: If a file is missing or cannot be read.
+            SecurityError: If a file is missing, cannot be read or is not what it should be.
         """
         certificate, key, ca = self.certificate, self.key, self.ca
         if certificate is None or key is None:
@@ -47,6 +48,7 @@ class Tls:
         seen = [_stamp(files)]
 
         def read() -> grpc.ServerCertificateConfiguration:
+            _check(certificate, key, ca)
             pair = (_read(key), _read(certificate))
             return grpc.ssl_server_certificate_configuration([pair], _read(ca) if ca else None)
 
@@ -67,10 +69,11 @@ class Tls:
         """Returns a client's credentials.
 
         Raises:
-            SecurityError: If a file is missing or cannot be read.
+            SecurityError: If a file is missing, cannot be read or is not what it should be.
         """
         if (self.certificate is None) != (self.key is None):
             raise SecurityError("a client certificate needs both --tls-cert and --tls-key")
+        _check(self.certificate, self.key, self.ca)
         return grpc.ssl_channel_credentials(
             *(_read(path) if path else None for path in (self.ca, self.key, self.certificate))
         )
@@ -94,6 +97,26 @@ def read_token(file: Path | None) -> str | None:
     if not token.isascii() or not token.isprintable():
         raise SecurityError(f"{source} holds characters that a header cannot carry: use ASCII")
     return token
+
+
+def _check(certificate: Path | None, key: Path | None, ca: Path | None) -> None:
+    # gRPC takes whatever bytes it is given and fails later, handshake by handshake, without a reason.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        if ca:
+            context.load_verify_locations(cadata=_read(ca).decode("ascii", "replace"))
+    except (ssl.SSLError, ValueError) as error:
+        raise SecurityError(f"{ca} holds no certificate in PEM") from error
+    if not (certificate and key):
+        return
+    for path in (certificate, key):
+        _read(path)
+    try:
+        context.load_cert_chain(certificate, key, password=lambda: "")
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None)
+        what = f": {reason.replace('_', ' ').lower()}" if reason else ""
+        raise SecurityError(f"{certificate} and {key} are no certificate and its private key in PEM{what}") from error
 
 
 def _read(path: Path) -> bytes:

@@ -1,0 +1,69 @@
+"""Mistakes in a command: each is one line that says what, where and how to mend it, and exit code 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from engine_cluster import Cluster, Server
+
+from orchestrator.cli.eval import command
+
+
+def mistake(*words: str) -> str:
+    result = CliRunner().invoke(command, words)
+    assert result.exit_code == 2, result.output
+    assert isinstance(result.exception, SystemExit)
+    errors = [line for line in result.output.splitlines() if line.startswith("Error:")]
+    assert len(errors) == 1, result.output
+    return errors[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("--set", "max_output_tokens=0"), "give 1 to"),
+        (("--set", "max_output_tokens=-1"), "give 1 to"),
+        (("--set", "max_output_tokens=4294967296"), "give 1 to"),
+        (("--endpoint", ""), "is empty"),
+        (("--endpoint", "a:1", "--endpoint", " "), "is empty"),
+        (("--scorer", ""), "is empty"),
+        (("--stage", "draw="), "is empty"),
+        (("--endpoint", "http://localhost:8000"), "is not host:port"),
+    ],
+)
+def test_words_that_cannot_be_meant(words: tuple[str, ...], hint: str) -> None:
+    assert hint in mistake("--task", "marvel", "--synthetic", *words)
+
+
+@pytest.mark.parametrize("word", ["", "marvel="])
+def test_an_empty_variable_is_not_the_hub(word: str) -> None:
+    assert "names no data" in mistake("--task", "marvel", "--data", word)
+
+
+def test_data_without_a_row_is_no_complete_run(tmp_path: Path) -> None:
+    columns = [
+        "id", "pattern", "task_configuration", "avr_question", "explanation", "answer", "f_perception_question",
+        "f_perception_answer", "f_perception_distractor", "c_perception_question_tuple", "c_perception_answer_tuple",
+        "image",
+    ]  # fmt: skip
+    path = tmp_path / "none.parquet"
+    pq.write_table(pa.table({name: pa.array([], pa.string()) for name in columns}), path)
+    assert "has no rows" in mistake("--task", "marvel", "--data", str(path))
+
+
+def test_the_wrong_service_at_an_address(cluster: Cluster, shared_scorer: Server) -> None:
+    model = cluster.model()
+    output = cluster.eval("a", [model], model, "--limit", "1", code=2)
+    assert f"Error: {model.address} does not speak lynceus.scorer.v1.ScorerService" in output
+    output = cluster.eval("b", [shared_scorer], shared_scorer, "--limit", "1", code=2)
+    assert f"Error: {shared_scorer.address} does not speak lynceus.model.v1.ModelService" in output
+
+
+def test_tls_where_there_is_none(cluster: Cluster, shared_scorer: Server) -> None:
+    output = cluster.eval("a", [cluster.model()], shared_scorer, "--tls", "--patience", "1", code=3)
+    assert "TLS handshake failed: WRONG_VERSION_NUMBER" in output
+    assert "ssl_transport_security" not in output

@@ -1,0 +1,35 @@
+"""What the shared options refuse before anything listens or dials."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from lynceus.rpc import SecurityError, Tls
+from lynceus.rpc.options import server_options
+
+
+@pytest.mark.parametrize(
+    "words", [("--port", "99999"), ("--port", "-1"), ("--health-port", "70000"), ("--grace", "-1")]
+)
+def test_numbers_out_of_range(words: tuple[str, ...]) -> None:
+    @click.command()
+    @server_options(50051)
+    def serve(config: object) -> None:
+        raise AssertionError(config)
+
+    result = CliRunner().invoke(serve, words)
+    assert result.exit_code == 2
+    assert "is not in the range" in result.output
+
+
+def test_files_that_are_no_pem(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("not a certificate\n")
+    with pytest.raises(SecurityError, match="no certificate in PEM"):
+        Tls(ca=file).channel_credentials()
+    with pytest.raises(SecurityError, match="no certificate and its private key"):
+        Tls(file, file).server_credentials()
