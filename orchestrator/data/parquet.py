@@ -18,7 +18,7 @@ from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
 
 _FIELD_ROWS = 256
-_IMAGE_BYTES = 8 << 20
+_IMAGE_BYTES = 2 << 20
 _KEPT_BATCHES = 4
 _KEPT_CURSORS = 4
 
