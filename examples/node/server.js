@@ -1,7 +1,6 @@
 // A model server for Lynceus from the .proto alone. The "model" is forty lines at the top: it reads the options in the
 // prompt and names one; put yours in its place. Run: npm install && node server.js --port 50051
 import { createHash } from "node:crypto";
-import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import grpc from "@grpc/grpc-js";
@@ -9,18 +8,17 @@ import loader from "@grpc/proto-loader";
 import { ReflectionService } from "@grpc/reflection";
 import { HealthImplementation } from "grpc-health-check";
 
-const LIMIT = 64 * 1024 * 1024;
-const CONTEXT = 4096;
+const [LIMIT, CONTEXT, PIXELS, IMAGE_TOKENS] = [64 * 1024 * 1024, 4096, 100e6, 64];
 const SERVICE = "lynceus.model.v1.ModelService";
 
 // ---- the model: words are tokens, and what it says depends on the prompt alone ----
 const words = (text) => text.match(/\s*\S+/g) ?? [];
 const fraction = (text) => createHash("sha256").update(text).digest().readUInt32BE() / 2 ** 32;
-const logprob = (prompt, token) => Math.log(0.05 + 0.9 * fraction(`${prompt}|${token}`));
+const logprob = (prompt, token, greedy) => Math.log(greedy ? 0.9 : 0.09 * fraction(`${prompt}|${token}`) + 1e-6);
 
 function continueText(prompt, config) {
   const options = [...prompt.matchAll(/^\(?([A-J1-9])[.)]/gm)].map((match) => match[1]);
-  const tokens = words(options.length ? `The answer is ${options[Math.floor(fraction(prompt) * options.length)]}.` : "I see.");
+  const tokens = words(options.length ? `The answer is ${options[Math.floor(fraction(prompt) * options.length)]}.` : "I see nothing to choose from here.");
   const kept = tokens.slice(0, config.maxOutputTokens);
   let text = kept.join("");
   let reason = kept.length < tokens.length ? "FINISH_REASON_MAX_TOKENS" : "FINISH_REASON_END_OF_SEQUENCE";
@@ -29,37 +27,59 @@ function continueText(prompt, config) {
   return { text, reason, tokens: kept.length };
 }
 
+// ---- images: this model sees their sha256; a real one would decode them, after the same checks ----
+function checkImage(data) {
+  const png = data.length > 32 && data.toString("latin1", 0, 8) === "\x89PNG\r\n\x1a\n";
+  const jpeg = data.length > 4 && data.readUInt16BE(0) === 0xffd8;
+  if (!png && !jpeg) throw invalid("bad_image", "an image is neither PNG nor JPEG");
+  const whole = png ? data.toString("latin1", data.length - 8, data.length - 4) === "IEND" : data.readUInt16BE(data.length - 2) === 0xffd9;
+  if (!whole) throw invalid("bad_image", "an image file is cut short");
+  const [width, height] = png ? [data.readUInt32BE(16), data.readUInt32BE(20)] : jpegSize(data);
+  if (width * height > PIXELS) throw invalid("image_too_large", `an image has ${width} x ${height} pixels, the limit is ${PIXELS}`);
+}
+function jpegSize(data) {
+  for (let at = 2; at + 9 < data.length; at += 2 + data.readUInt16BE(at + 2)) {
+    const marker = data[at + 1];
+    if (marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker)) return [data.readUInt16BE(at + 7), data.readUInt16BE(at + 5)];
+  }
+  throw invalid("bad_image", "a JPEG file has no frame");
+}
+
 // ---- the contract ----
 class Refusal extends Error {
-  constructor(code, reason, message) { super(message); this.code = code; this.reason = reason; }
+  constructor(code, reason, message) { super(message); Object.assign(this, { code, reason }); }
 }
 const invalid = (reason, message) => new Refusal(grpc.status.INVALID_ARGUMENT, reason, message);
+const unimplemented = (reason, message) => new Refusal(grpc.status.UNIMPLEMENTED, reason, message);
 
 function render(messages) {
   if (!messages.length) throw invalid("no_messages", "the request has no messages");
   if (messages.at(-1).role !== "ROLE_USER") throw invalid("last_role", "the last message must be the user's");
+  const images = messages.flatMap(({ parts }) => parts).filter(({ kind }) => kind === "image").length;
   const prompt = messages.map(({ role, parts }, index) => {
-    if (role === "ROLE_UNSPECIFIED") throw invalid("no_role", `messages[${index}] has no role`);
+    if (!["ROLE_SYSTEM", "ROLE_USER", "ROLE_ASSISTANT"].includes(role)) throw invalid("no_role", `messages[${index}] has no role`);
     if (role === "ROLE_SYSTEM" && index > 0) throw invalid("system_role", `messages[${index}]: a system message comes first`);
     if (!parts.length) throw invalid("no_parts", `messages[${index}] has no parts`);
     return parts.map((part) => {
       if (part.kind === "text") return part.text;
-      if (part.kind === "image") throw new Refusal(grpc.status.UNIMPLEMENTED, "no_image_input", "this model reads text only");
+      if (part.kind === "image") {
+        const data = part.image.data ?? Buffer.alloc(0);
+        checkImage(data);
+        return `<image ${createHash("sha256").update(data).digest("hex")}>`;
+      }
       throw invalid("empty_part", `messages[${index}] has a part without a kind`);
     }).join("\n");
   }).join("\n\n");
   if (!prompt.trim()) throw invalid("empty_prompt", "the prompt is empty");
-  return prompt;
+  return { prompt, imageTokens: images * IMAGE_TOKENS, inputTokens: words(prompt).length + images * (IMAGE_TOKENS - 2) };
 }
-
 function fit(tokens, more) {
-  if (tokens + more > CONTEXT) {
-    throw new Refusal(grpc.status.OUT_OF_RANGE, "context_overflow", `${tokens} prompt and ${more} output tokens, the context is ${CONTEXT}`);
-  }
+  if (tokens + more <= CONTEXT) return;
+  throw new Refusal(grpc.status.OUT_OF_RANGE, "context_exceeded", `${tokens} and ${more} more tokens, the context is ${CONTEXT}`);
 }
 
 function generate({ messages, config, modality }) {
-  const prompt = render(messages);
+  const { prompt, inputTokens, imageTokens } = render(messages);
   const asked = config ?? { stop: [] };
   const effective = { maxOutputTokens: asked.maxOutputTokens ?? 256, temperature: asked.temperature ?? 0, topP: asked.topP ?? 1,
     topK: asked.topK ?? 0, seed: asked.seed ?? 0, stop: asked.stop, topLogprobs: 0 };
@@ -67,42 +87,41 @@ function generate({ messages, config, modality }) {
   if (!(effective.temperature >= 0)) throw invalid("temperature", `temperature is ${effective.temperature}; it is 0 or more`);
   if (!(effective.topP > 0 && effective.topP <= 1)) throw invalid("top_p", `top_p is ${effective.topP}; it is above 0 and at most 1`);
   if (effective.stop.includes("")) throw invalid("stop", "a stop string is empty");
-  if (asked.topLogprobs) throw new Refusal(grpc.status.UNIMPLEMENTED, "no_logprobs", "output log-probabilities are not implemented");
-  if (modality === "MODALITY_IMAGE") throw new Refusal(grpc.status.UNIMPLEMENTED, "no_image_output", "this model makes text only");
-  if (effective.temperature > 0) throw new Refusal(grpc.status.UNIMPLEMENTED, "no_sampling", "this model decodes greedily only");
-  const inputTokens = words(prompt).length;
-  fit(inputTokens, Math.min(effective.maxOutputTokens, 1));
+  if (asked.topLogprobs) throw unimplemented("no_logprobs", "output log-probabilities are not implemented");
+  if (modality === "MODALITY_IMAGE") throw unimplemented("no_image_output", "this model makes text only");
+  if (effective.temperature > 0) throw unimplemented("no_sampling", "this model decodes greedily only");
+  fit(inputTokens, effective.maxOutputTokens);
   const { text, reason, tokens } = continueText(prompt, effective);
-  return { parts: [{ text }], finishReason: reason, effectiveConfig: effective, usage: { inputTokens, outputTokens: tokens } };
+  return { parts: [{ text }], finishReason: reason, effectiveConfig: effective, usage: { inputTokens, imageTokens, outputTokens: tokens } };
 }
-
 function likelihood({ messages, continuations, returnTokens }) {
-  const prompt = render(messages);
+  const { prompt, inputTokens, imageTokens } = render(messages);
   if (!continuations.length) throw invalid("no_continuations", "there is nothing to score");
   if (continuations.includes("")) throw invalid("empty_continuation", "a continuation is empty");
-  const inputTokens = words(prompt).length;
-  const greedy = words(continueText(prompt, { maxOutputTokens: 256, stop: [] }).text).join("");
+  const best = words(continueText(prompt, { maxOutputTokens: CONTEXT, stop: [] }).text);
   const scores = continuations.map((continuation) => {
     const tokens = words(continuation).length ? words(continuation) : [continuation];
     fit(inputTokens, tokens.length);
-    const scored = tokens.map((token, index) => ({ token: Buffer.from(token), logprob: logprob(prompt + tokens.slice(0, index).join(""), token) }));
-    return { logprob: scored.reduce((sum, { logprob }) => sum + logprob, 0), tokenCount: tokens.length,
-      isGreedy: continuation === greedy, tokens: returnTokens ? scored : [] };
+    let isGreedy = true;
+    const scored = tokens.map((token, index) => {
+      isGreedy &&= token === best[index];
+      return { token: Buffer.from(token), logprob: logprob(prompt + tokens.slice(0, index).join(""), token, isGreedy) };
+    });
+    const sum = scored.reduce((total, each) => total + each.logprob, 0);
+    return { logprob: sum, tokenCount: tokens.length, isGreedy, tokens: returnTokens ? scored : [] };
   });
-  return { scores, usage: { inputTokens, outputTokens: scores.reduce((sum, { tokenCount }) => sum + tokenCount, 0) } };
+  return { scores, usage: { inputTokens, imageTokens, outputTokens: scores.reduce((sum, { tokenCount }) => sum + tokenCount, 0) } };
 }
 
 const info = () => ({ modelName: "node-example", modelRevision: "1", serverVersion: "node-example 1.0.0", maxConcurrency: 8,
-  capabilities: ["CAPABILITY_GENERATE", "CAPABILITY_LIKELIHOOD"], maxRequestBytes: LIMIT, maxContextTokens: CONTEXT, computeDtype: "float64" });
+  capabilities: ["GENERATE", "LIKELIHOOD", "IMAGE_INPUT", "MULTI_IMAGE"].map((name) => `CAPABILITY_${name}`), maxRequestBytes: LIMIT, maxContextTokens: CONTEXT, computeDtype: "float64" });
 
 // The one place where an exception becomes a status, with google.rpc.ErrorInfo in google.rpc.Status, written by hand.
 const field = (number, data) => Buffer.concat([Buffer.from([number * 8 + 2]), varint(data.length), data]);
 const varint = (value) => Buffer.from(value < 128 ? [value] : [(value & 127) | 128, ...varint(value >> 7)]);
 function answer(handler) {
   return (call, callback) => {
-    try {
-      callback(null, handler(call.request));
-    } catch (error) {
+    try { callback(null, handler(call.request)); } catch (error) {
       const { code = grpc.status.INTERNAL, reason = "internal_error" } = error;
       const details = error instanceof Refusal ? error.message : `${error.name} in the server; its log has the trace`;
       if (!(error instanceof Refusal)) console.error(error);
@@ -116,7 +135,7 @@ function answer(handler) {
 }
 
 const { port } = parseArgs({ options: { port: { type: "string", default: "50051" } } }).values;
-const protos = process.env.LYNCEUS_PROTOS ?? join(dirname(fileURLToPath(import.meta.url)), "../../protos");
+const protos = process.env.LYNCEUS_PROTOS ?? fileURLToPath(new URL("../../protos", import.meta.url));
 const definition = loader.loadSync("lynceus/model/v1/model.proto", { includeDirs: [protos], enums: String, oneofs: true, arrays: true, longs: Number });
 const server = new grpc.Server({ "grpc.max_receive_message_length": LIMIT, "grpc.max_send_message_length": LIMIT });
 server.addService(definition[SERVICE], { GetModelInfo: answer(info), Generate: answer(generate), Likelihood: answer(likelihood) });
