@@ -22,6 +22,7 @@ COPY protos protos
 COPY model_server model_server
 COPY scorer scorer
 COPY orchestrator orchestrator
+COPY deploy deploy
 RUN /opt/lynceus/bin/pip install --no-cache-dir --no-deps . \
     && /opt/lynceus/bin/pip uninstall --yes --quiet pip setuptools \
     && find /opt/lynceus -type d -name tests -prune -exec rm -rf {} +

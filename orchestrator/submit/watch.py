@@ -38,7 +38,7 @@ def watch(submission: Submission) -> int:
             if waited.returncode == 0:
                 return _told(submission, state)
         follow = ["kubectl", "logs", namespace, job, "--all-containers", "--follow", "--tail=20", "--ignore-errors"]
-        subprocess.run([*follow, f"--pod-running-timeout={_POLL}"], stdout=sys.stdout, stderr=sys.stderr, check=False)
+        subprocess.run([*follow, f"--pod-running-timeout={_POLL}"], check=False)
         subprocess.run(
             ["kubectl", "wait", namespace, job, "--for=condition=Complete", f"--timeout={_POLL}"],
             capture_output=True,

@@ -1,0 +1,141 @@
+"""`orchestrator submit` renders the run that its flags describe."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from manifests import COMPONENTS, OVERLAYS, Manifest, environment, needs_kubectl, of_kind, words
+
+import orchestrator.cli
+from orchestrator.cli.eval import command as evaluate
+
+pytestmark = needs_kubectl
+DEMO = ("--overlay=cpu-demo", "--task=vstar_bench", "--synthetic")
+
+
+def submit(*flags: str, env: dict[str, str] | None = None) -> Result:
+    return CliRunner().invoke(orchestrator.cli.main, ["submit", *flags], env=env)
+
+
+def rendered(*flags: str) -> list[Manifest]:
+    result = submit(*flags)
+    assert result.exit_code == 0, result.stderr
+    return [found for found in yaml.safe_load_all(result.stdout) if found]
+
+
+def arguments(manifests: list[Manifest], job: str, index: int = 0) -> list[str]:
+    (found,) = (one for one in of_kind(manifests, "Job") if one["metadata"]["name"] == job)
+    (container,) = found["spec"]["template"]["spec"]["containers"]
+    return words(container, environment(container, manifests, {"JOB_COMPLETION_INDEX": str(index)}))[1]
+
+
+def test_the_flags_of_eval_come_through_and_mean_the_same() -> None:
+    flags = [
+        "--limit=7",
+        "--method=likelihood",
+        "--set=letters=true",
+        "--seed=3",
+        "--shuffle-options",
+        "--data=/data/x y",
+    ]
+    manifests = rendered(*DEMO, *flags, "--run=night")
+    given = arguments(manifests, "orchestrator-night")
+    assert given[0] == "eval"
+    params = evaluate.make_context("eval", given[1:]).params
+    wanted = evaluate.make_context("eval", ["--task=vstar_bench", "--synthetic", *flags, "--run=/runs/night"]).params
+    here = {"endpoints": ("model:50051",), "scorer_at": "scorer:50052", "patience": 3600.0}
+    assert params == {**wanted, **here}
+
+
+def test_replicas_model_names_and_places() -> None:
+    manifests = rendered(
+        *("--overlay=vllm", "--task=marvel", "--data=/data/marvel", "--model=/models/qwen", "--replicas=5"),
+        *("--namespace=team", "--registry=registry.example/x", "--tag=v9"),
+    )
+    deployments = {found["metadata"]["name"]: found for found in of_kind(manifests, "Deployment")}
+    assert deployments["model-server"]["spec"]["replicas"] == 5
+    pod = deployments["model-server"]["spec"]["template"]["spec"]
+    for container in (pod["initContainers"][1], pod["containers"][0]):
+        assert "--model=/models/qwen" in words(container, environment(container, manifests))[1]
+    assert {found["metadata"]["namespace"] for found in manifests} == {"team"}
+    images = {c["image"] for d in deployments.values() for c in d["spec"]["template"]["spec"]["containers"]}
+    assert images == {"registry.example/x/lynceus-model-server-slim:v9", "registry.example/x/lynceus-scorer:v9"}
+    assert pod["initContainers"][1]["image"].startswith("vllm/vllm-openai:")
+
+
+def test_shards_with_another_component() -> None:
+    manifests = rendered(*DEMO, "--shards=6", "--component=mtls")
+    job = next(found for found in of_kind(manifests, "Job") if found["metadata"]["name"] == "orchestrator-vstar-bench")
+    assert (job["spec"]["completions"], job["spec"]["parallelism"]) == (6, 6)
+    for index in range(6):
+        words = arguments(manifests, "orchestrator-vstar-bench", index)
+        assert "--shard=6" in words
+        assert [word for word in words if word.startswith("--run=")][-1] == f"--run=/runs/vstar-bench/shard-{index}"
+        assert "--tls-ca=/tls/ca.crt" in words
+    merge = arguments(manifests, "merge-vstar-bench")
+    assert merge[:7] == ["merge", *(f"/runs/vstar-bench/shard-{index}" for index in range(6))]
+    assert "--run=/runs/vstar-bench/merged" in merge
+    assert "--tls-ca=/tls/ca.crt" in merge
+
+
+@pytest.mark.parametrize("overlay", [name for name in OVERLAYS if name != "sharded"])
+def test_every_overlay_validates(overlay: str) -> None:
+    for manifest in rendered("--task=marvel", "--data=/data/marvel", f"--overlay={overlay}", "--shards=2"):
+        kubernetes_validate.validate(manifest, "1.34", strict=True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--overlay=moon",), f"no overlay 'moon': there are {', '.join(OVERLAYS)}"),
+        (("--component=moon",), f"no component 'moon': there are {', '.join(COMPONENTS)}"),
+        (("--run=A_B",), "--run 'A_B': a name of a-z, 0-9 and '-'"),
+    ],
+)
+def test_mistakes_are_one_line(flags: tuple[str, ...], says: str) -> None:
+    result = submit("--task=marvel", *flags)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert says in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_without_kubectl_it_says_so(tmp_path: Path) -> None:
+    result = submit(*DEMO, env={"PATH": str(tmp_path)})
+    assert result.exit_code == 2
+    assert result.stderr == "Error: kubectl is not installed: `orchestrator submit` renders with its kustomize\n"
+
+
+def fake_kubectl(folder: Path, script: str) -> dict[str, str]:
+    path = folder / "kubectl"
+    path.write_text(f'#!/bin/sh\necho "$@" >> {folder}/calls\n{script}\n')
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize(("state", "code"), [("Complete", 0), ("Failed", 3)])
+def test_watch_follows_until_the_job_has_ended(tmp_path: Path, state: str, code: int) -> None:
+    # The first pod's log ends before the Job does: it is followed again.
+    script = f"""
+    case "$1 $*" in
+      "wait "*condition={state}*) [ "$(grep -c ^logs {tmp_path}/calls)" -ge 2 ] ;;
+      wait*) false ;;
+    esac"""
+    result = submit(*DEMO, "--watch", "--namespace=team", env=fake_kubectl(tmp_path, script))
+    assert result.exit_code == code, result.output
+    calls = (tmp_path / "calls").read_text()
+    assert calls.count("logs --namespace=team job/orchestrator-vstar-bench") == 2
+    assert ("/runs/vstar-bench/report.html" in result.stdout) == (code == 0)
+
+
+def test_watch_of_a_run_that_is_not_there(tmp_path: Path) -> None:
+    env = fake_kubectl(tmp_path, 'echo "not found" >&2; exit 1')
+    result = submit(*DEMO, "--watch", env=env)
+    assert result.exit_code == 2
+    assert "job/orchestrator-vstar-bench in lynceus: not found; was the rendered run applied?" in result.stderr
