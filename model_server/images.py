@@ -20,6 +20,15 @@ from lynceus.rpc import InvalidRequest
 MAX_PIXELS = 100_000_000
 """Default limit on an image's pixels: 300 MB once decoded."""
 
+Image.init()
+FORMATS = tuple(
+    name
+    for name in ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "ICO")
+    if name in Image.OPEN
+)
+"""Formats that are read. Pillow knows many more, and for PostScript starts an interpreter that
+runs what it is given."""
+
 _DEEP = {"I;16": 257.0, "I;16B": 257.0, "I;16L": 257.0, "I;16N": 257.0}
 
 
@@ -27,7 +36,7 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS, where: str = "the image
     """Returns the image as 8-bit RGB.
 
     Args:
-        data: The file's bytes, in any format that pillow reads.
+        data: The file's bytes, in one of `FORMATS`.
         max_pixels: Limit on width times height.
         where: What to call it in an error.
 
@@ -38,7 +47,7 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS, where: str = "the image
         with warnings.catch_warnings():
             # Our own limit below is the one that counts, and it is an error.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = Image.open(io.BytesIO(data))
+            image = Image.open(io.BytesIO(data), formats=FORMATS)
         pixels = image.width * image.height
         if pixels > max_pixels:
             raise InvalidRequest(
@@ -67,7 +76,7 @@ def media_type(data: bytes) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = Image.open(io.BytesIO(data))
+            image = Image.open(io.BytesIO(data), formats=FORMATS)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise InvalidRequest("bad_image", "the image is in no image format that can be read") from error
     return image.get_format_mimetype() or "application/octet-stream"

@@ -13,6 +13,25 @@ from PIL import Image
 from lynceus.model.v1 import model_pb2 as model
 from orchestrator.samples import BadRowError, image_part
 
+Image.init()
+FORMATS = tuple(
+    name
+    for name in ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "ICO")
+    if name in Image.OPEN
+)
+"""Formats that are read. Pillow knows many more, and for PostScript starts an interpreter that
+runs what it is given."""
+
+
+def open_image(data: bytes) -> Image.Image:
+    """Returns an encoded image whose header has been read.
+
+    Raises:
+        OSError: It is in none of `FORMATS`, or damaged.
+        Image.DecompressionBombError: It is larger than any image should be.
+    """
+    return Image.open(io.BytesIO(data), formats=FORMATS)
+
 
 class ImageStore:
     """Content-addressed files. Safe from several threads."""
@@ -79,7 +98,7 @@ def blinded(message: model.Message) -> model.Message:
 
 def _grey_part(part: model.Part) -> model.Part:
     try:
-        with Image.open(io.BytesIO(part.image.data)) as image:
+        with open_image(part.image.data) as image:
             size, kind = image.size, image.format or "PNG"
     except (OSError, Image.DecompressionBombError) as error:
         raise BadRowError("corrupt_image", f"the image cannot be read: {error}") from error

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from PIL import Image, ImageDraw, ImageFont, UnidentifiedImageError
 
+from orchestrator.images import open_image
 from orchestrator.samples import BadRowError
 
 PANEL = 180
@@ -102,7 +103,7 @@ def opened(data: bytes, configuration: str) -> Image.Image:
             ("unknown_layout").
     """
     try:
-        image = Image.open(io.BytesIO(data)).convert("L")
+        image = open_image(data).convert("L")
     except UnidentifiedImageError as error:
         raise BadRowError("corrupt_image", "the image is in no format that can be read") from error
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:

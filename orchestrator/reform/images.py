@@ -11,6 +11,7 @@ from typing import Any
 from PIL import Image, ImageDraw, UnidentifiedImageError
 
 from orchestrator.data.rows import DataError
+from orchestrator.images import open_image
 from orchestrator.reform.table import Boxes
 from orchestrator.samples import BadRowError
 
@@ -42,7 +43,7 @@ def shown(data: bytes, boxes: Boxes | None, field: Any) -> bytes:
     if boxes is None:
         return data
     try:
-        with Image.open(io.BytesIO(data)) as file:
+        with open_image(data) as file:
             image = file.convert("RGB")
     except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
         raise BadRowError("unreadable_image", f"the image cannot be decoded: {error}") from error

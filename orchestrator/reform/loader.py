@@ -9,7 +9,6 @@ what the reference's loader hands out.
 from __future__ import annotations
 
 import copy
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from PIL import Image
 
 from orchestrator.data.images import row_image
 from orchestrator.data.rows import DataError, Row, RowSource
+from orchestrator.images import open_image
 from orchestrator.reform import dialogs, files
 from orchestrator.reform.families import FAMILIES
 from orchestrator.reform.images import shown
@@ -196,7 +196,7 @@ class ReformDataset(Sequence[dict[str, Any]]):
         question = self._question(row, dialog, at, number, variant)
         try:
             encoded = shown(row_image(row), self.dataset.boxes, question.extras.get("bbox"))
-            with Image.open(io.BytesIO(encoded)) as file:
+            with open_image(encoded) as file:
                 image = file.convert("RGB")
         except (BadRowError, OSError) as error:
             raise DataError(f"sample {question.sample_id}: {error}") from error

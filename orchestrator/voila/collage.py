@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from PIL import Image
 
+from orchestrator.images import open_image
+
 GAP = 50
 """White columns between two images, in pixels."""
 
@@ -23,7 +25,7 @@ def collage(images: Sequence[bytes]) -> bytes:
     Raises:
         OSError: One cannot be decoded.
     """
-    opened = [Image.open(io.BytesIO(data)).convert("RGB") for data in images]
+    opened = [open_image(data).convert("RGB") for data in images]
     height = max(image.height for image in opened)
     scaled = [
         image.resize((max(1, int(image.width * height / image.height)), height), Image.Resampling.LANCZOS)

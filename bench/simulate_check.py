@@ -1,0 +1,166 @@
+"""The simulator against real runs: `python bench/simulate_check.py`.
+
+Replicas that answer after a fixed delay, all in one process beside orchestrator and scorer. What
+one orchestrator takes per call on this machine comes from a run of its own whose replicas answer at
+once, what a call takes beside the delay from a run with one replica, everything else from the flags.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import bench_pipeline
+import pipeline_data
+from pipeline_null import Null
+from simulate import System, simulate
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.model.v1 import model_pb2_grpc
+from lynceus.rpc import Server, ServerConfig
+
+SLOTS = 4
+
+
+class Slow(Null):
+    """Answers after a while."""
+
+    def __init__(self, delay: float) -> None:
+        self.delay = delay
+
+    async def GetModelInfo(self, request: Any, context: Any) -> model.GetModelInfoResponse:  # noqa: N802
+        """Says what it is."""
+        info: model.GetModelInfoResponse = await super().GetModelInfo(request, context)
+        return model.GetModelInfoResponse(
+            model_name=info.model_name,
+            model_revision=info.model_revision,
+            capabilities=info.capabilities,
+            max_concurrency=SLOTS,
+        )
+
+    async def Generate(self, request: Any, context: Any) -> model.GenerateResponse:  # noqa: N802
+        """Answers "B"."""
+        await asyncio.sleep(self.delay)
+        return await super().Generate(request, context)
+
+
+async def serve(count: int, delay: float, ports_file: Path, ready: Path) -> None:
+    """Runs `count` replicas in this process until it is killed; writes their ports, one a line."""
+    servers = []
+    for _ in range(count):
+        server = Server(
+            ServerConfig(port_file=ready if len(servers) == count - 1 else None),
+            "lynceus.model.v1.ModelService",
+            lambda s: model_pb2_grpc.add_ModelServiceServicer_to_server(Slow(delay), s),
+        )
+        servers.append(server)
+        ports_file.write_text("".join(f"{one.port}\n" for one in servers[:-1]))
+        await server.start()
+        await server.set_serving()
+    await servers[0].run_until_signal()
+
+
+def evaluate(job: dict[str, Any]) -> dict[str, float]:
+    """One real run; rate from the log's own times, so that start and imports are left out."""
+    from datetime import datetime
+
+    import orjson
+    from rich.console import Console
+
+    from orchestrator import run_eval, run_plan
+    from orchestrator.engine import Budget, Endpoint, Options
+
+    plan = run_plan.make(
+        ["vstar_bench"],
+        method="generate",
+        data=[job["data"]],
+        synthetic=False,
+        limit=job["rows"],
+        repeats=1,
+        seed=0,
+        shuffle_options=False,
+        parity=False,
+        blind=False,
+        settings=[],
+    )
+    where = run_eval.Where(
+        endpoints=[Endpoint("127.0.0.1", port) for port in job["ports"]],
+        scorer=Endpoint("127.0.0.1", job["scorer"]),
+    )
+    before = bench_pipeline.used()
+    work = run_eval.evaluate(plan, where, Options(), Budget(), run=Path(job["run"]), console=Console(quiet=True))
+    run = asyncio.run(work)
+    cpu = bench_pipeline.used() - before
+    lines = [orjson.loads(line) for line in (run / "responses.jsonl").read_bytes().splitlines()]
+    began = [datetime.fromisoformat(line["started"]).timestamp() for line in lines]
+    ended = [start + line["seconds"] for start, line in zip(began, lines, strict=True)]
+    held = sorted(line["seconds"] for line in lines)
+    return {
+        "rate": len(lines) / (max(ended) - min(began)),
+        "cpu_ms": 1000 * cpu / len(lines),
+        "median_call": held[len(held) // 2],
+    }
+
+
+def measured(replicas: int, delay: float, rows: int, scorer: int, folder: Path) -> dict[str, float]:
+    """Starts replicas, makes one run in a process of its own, and returns what it measured."""
+    ports, ready, run = (folder / f"{name}-{replicas}-{delay}" for name in ("ports", "ready", "run"))
+    words = [sys.executable, __file__, "--serve", str(replicas), str(delay), str(ports), str(ready)]
+    with bench_pipeline.running(words, ready) as last:
+        job = {"ports": [*map(int, ports.read_text().split()), last], "rows": rows, "scorer": scorer}
+        job |= {"data": str(folder / "data.parquet"), "run": str(run)}
+        child = [sys.executable, __file__, "--child", json.dumps(job)]
+        out = subprocess.run(child, stdout=subprocess.PIPE, text=True, check=True).stdout
+    found: dict[str, float] = json.loads(out.splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    """Prints one JSON object a run: what was measured, what the model says, and how far apart they are."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--replicas", default="1,2,4,8,128")
+    parser.add_argument("--delay", type=float, default=0.1)
+    parser.add_argument("--seconds", type=float, default=4.0, help="Of each run, did replicas alone count.")
+    parser.add_argument("--most", type=int, default=4000, help="Samples of a run at most.")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--serve", nargs=4, help=argparse.SUPPRESS)
+    flags = parser.parse_args()
+    if flags.serve:
+        count, delay, ports, ready = flags.serve
+        asyncio.run(serve(int(count), float(delay), Path(ports), Path(ready)))
+        return
+    if flags.child:
+        print(json.dumps(evaluate(json.loads(flags.child))))
+        return
+    with tempfile.TemporaryDirectory(prefix=".bench-", dir=".") as name:
+        folder = Path(name).resolve()
+        pipeline_data.make(folder / "data.parquet", "tiny", flags.most)
+        with bench_pipeline.scorer(folder) as scorer:
+            busy = measured(8, 0.0, 2000, scorer, folder)
+            alone = measured(1, flags.delay + 0.001, round(flags.seconds * SLOTS / flags.delay), scorer, folder)
+            print(json.dumps({"answers at once": busy, "one replica": alone}), flush=True)
+            for replicas in map(int, flags.replicas.split(",")):
+                rows = min(flags.most, round(flags.seconds * replicas * SLOTS / flags.delay))
+                real = measured(replicas, flags.delay, rows, scorer, folder)
+                system = System(
+                    samples=rows,
+                    replicas=replicas,
+                    slots=SLOTS,
+                    service=flags.delay,
+                    latency=alone["median_call"] - flags.delay - 0.001,
+                    cpu=1 / busy["rate"],
+                    image_bytes=12_000,
+                )
+                said = simulate(system).rate
+                line = {"replicas": replicas, "samples": rows, **real, "simulated": said}
+                print(json.dumps(line | {"error": said / real["rate"] - 1}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
