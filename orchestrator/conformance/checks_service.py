@@ -92,7 +92,7 @@ async def health_has_both_names(server: Server) -> None:
 )
 async def reflection_names_the_service(server: Server) -> None:
     """Reflection lists the service, in whichever version of it the server speaks."""
-    version = ""
+    said = "not asked"
     for version in ("v1", "v1alpha"):
         method: Any = server.channel.stream_stream(
             f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
@@ -104,13 +104,12 @@ async def reflection_names_the_service(server: Server) -> None:
         try:
             answers = [answer async for answer in call]
         except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-                continue
-            raise Broken(f"reflection ends with {error.code().name}: {error.details()}") from error
+            said = f"{error.code().name}: {error.details()}"
+            continue
         names = [service.name for answer in answers for service in answer.list_services_response.service]
         wants(SERVICE in names, f"reflection lists {', '.join(names) or 'nothing'} and not {SERVICE}")
         return
-    raise Broken("the server has no reflection, neither v1 nor v1alpha")
+    raise Broken(f"the server has no reflection, neither v1 nor v1alpha ({said})")
 
 
 @check(
