@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 
+from lynceus.outcomes import Outcome
 from lynceus.rpc import MAX_MESSAGE_BYTES, InvalidRequest, Server, ServerConfig
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from lynceus.scorer.v1 import scorer_pb2_grpc
@@ -177,6 +178,16 @@ def _sized(response: pb.ScorerServiceScoreResponse) -> list[pb.ScorerServiceScor
     half = len(verdicts) // 2
     parts = (verdicts[:half], verdicts[half:])
     return [small for part in parts for small in _sized(pb.ScorerServiceScoreResponse(verdicts=part))]
+
+
+def warm() -> None:
+    """Makes a small summary: what SciPy and statsmodels take to load, seconds, is then not the first run's to wait."""
+    spec = pb.MetricSpec(name="warm", metric="accuracy", by=[pb.Slice(labels=["slice"])])
+    summarizer = Summarizer([spec], metrics())
+    for number in range(8):
+        request = pb.ScoreRequest(key=str(number), labels={"slice": str(number % 2)}, group=str(number % 4))
+        summarizer.add(request, pb.Verdict(key=request.key, outcome=Outcome.SCORED, score=number % 2))
+    summarizer.finish()
 
 
 def server(
