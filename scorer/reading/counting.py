@@ -53,7 +53,7 @@ _NUMBER_THEN = re.compile(
 
 _TOTAL_BEFORE = re.compile(
     r"(?:\b(?:in total|altogether|in all|total(?: (?:number|count|amount))?|sum(?:s)?(?: is| up)?|grand total|count(?= (?:is|=|:))|together)\b[^.;\n\d]{0,60}?(?:\b(?:is|are|of|equals|to|has|have|contains?|there are|we have|makes?|be|was)\b|[:=,])|"
-    r"[=]|\b(?:adds? up to|amounts? to|comes? (?:out )?to|totall?ing|totals?|making|(?:that|this|it|which|and|grid|grids|panels?|one|blank) makes?|makes?|giving|gives?(?: us)?|yields?|equals|which makes|i count(?:ed)?|so i count|we count)|一共有?|总共有?|共有?|合計は?|全部で|총|모두|en total hay|au total|insgesamt|no total)"
+    r"[=]|\b(?:adds? up to|amounts? to|comes? (?:out )?to|totall?ing|totals?|making|(?:that|this|it|which|and|grid|grids|panels?|one|blank) makes?|makes?|giving|gives?(?: us)?|yields?|equals|which makes|i count(?:ed)?|so i count|we count)|\b(?:with|including|adding|counting) (?:the|all)\b[^.;,:\n]{1,40},|一共有?|总共有?|共有?|合計は?|全部で|총|모두|en total hay|au total|insgesamt|no total)"
     r"\s*(?:exactly|just|only|a total of|is|are|it|there are|us|about|approximately|around|[:=(\"'])*\s*$",
     re.IGNORECASE,
 )
@@ -71,6 +71,7 @@ _INCOMPLETE = re.compile(
 )
 _PARTS = re.compile(r"[^.;\n]\b(?:in total|altogether|in all|total)\s*[:(,-]\s*$", re.IGNORECASE)
 _LISTED, _LISTS = re.compile(r"\d\s?,\s?(?:and )?$"), re.compile(r"\s?,\s?(?:and )?\d")
+_ASIDE = re.compile(r"\bbut |, (?=(?:perhaps|maybe|probably|possibly|i'd|i would)\b)", re.IGNORECASE)
 _NONE = re.compile(r"\b(?:there(?:'s| is| are)|has|have|contains?)\s$", re.IGNORECASE)
 _APPROXIMATE = re.compile(
     r"\b(?:at least|at most|more than|less than|fewer than|up to|over|under|no more than|no fewer than|between|from|either|between [^.,;\n]{1,20} and|from [^.,;\n]{1,20} to)\s*$|(?:\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)) ?(?:or|to|-) ?(?:maybe |perhaps |even |possibly )?$",
@@ -153,7 +154,13 @@ def _rank(lead: str, tail: str) -> int:
     question = bool(stop and stop[0] == "?")
     if cues.BOXED.search(lead):
         return 3
-    if cues.NOT.search(lead) or _APPROXIMATE.search(lead) or _OR.match(tail) or question or cues.GOVERNS.search(lead):
+    if (
+        cues.NOT.search(lead)
+        or _APPROXIMATE.search(lead)
+        or _OR.match(tail)
+        or question
+        or cues.GOVERNS.search(_ASIDE.split(lead)[-1])
+    ):
         return -1
     if _OPERAND_AFTER.match(tail):
         return 0

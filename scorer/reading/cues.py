@@ -54,7 +54,7 @@ BOXED = re.compile(rf"(?:boxed:|</?(?:answer|final_answer|ans|conclusion)>){_OPE
 """lead: LaTeX boxes and their like."""
 
 CHOOSE = re.compile(
-    r"(?:\b(?:choos(?:e|ing)|chosen?|pick(?:ed|ing)?|select(?:ed|ing)?|(?:go|going|went|gone|stick|sticking|stay|staying) (?:for|with)|"
+    r"(?:\b(?:choos(?:e|ing)|chosen?|pick(?:ed|ing)?|select(?:ed|ing)?|(?:go|going|went|gone|stick|sticking|stay|staying) (?:for|with)|stand(?:ing)? by|"
     r"opt(?:ing|ed)? for|vot(?:e|ing) for|settl(?:e|ed|ing) (?:on|for)|lean(?:ing|s)? (?:more )?(?:toward|towards|to)|prefer|have to (?:go with|say|choose|pick)|arriv(?:e|es|ed|ing) at|end(?:ed|ing)? up with|(?:come|came) (?:to|up with)|"
     r"conclud(?:e|ed|ing)(?: that)?(?: with)?|say|guess(?:ing)?|bet(?:ting)?(?: on)?|answer(?:ing)?|decid(?:e|ed|ing) on|submit|"
     r"i(?:'d| would)? (?:think|believe|suspect|suppose|reckon|suggest|propose|assume)|money(?:'s| is) on|gotta be|got to be|"
@@ -157,11 +157,17 @@ NO = re.compile(
 """Behind a label: a verdict as in a table."""
 
 MAYBE = re.compile(
-    rf"(?:(?<![{WORD}])(?:maybe|perhaps|possibly|corresponds to|corresponding to|which is|namely|i\.e\.,?|could be|might be|may be|can be|seems? (?:to be|like)|looks?(?: to be| like)?|appears? to be|match(?:es)?|fits?|suggests?|indicates?|means|implies|closest to|resembles?|shows?|quizás|tal vez|peut-être|vielleicht|talvez|forse|возможно)|可能是|也许是)"
+    rf"(?:(?<![{WORD}])(?:maybe|perhaps|possibly|corresponds to|corresponding to|which is|namely|i\.e\.,?|could be|might be|may be|can be|seems? (?:to be|like)|looks?(?: to be| like)?|appears? to be|match(?:es)?|fits?|suggests?|indicates?|means|implies|closest to|resembles?|shows?|(?:(?<=, )|(?<=\bis )|(?<=\bare ))(?:shown|depicted|represented|given|found) (?:in|by|as)|quizás|tal vez|peut-être|vielleicht|talvez|forse|возможно)|可能是|也许是)"
     rf"(?:\s*(?:is|it'?s|it is|that|the))*{_FILL}{_OPENING}$",
     _I,
 )
 """lead: counts only while nothing firmer is said and nothing contradicts it."""
+
+LIKENED = re.compile(
+    r"\b(?:panel|figure|image|picture|shape|row|column|tile|piece) (?:\d|[A-Z])\b.{0,30}\b(?:like|resembles?|match\w*|corresponds? to|closest to)\s*\w*\s*$",
+    _I,
+)
+"""lead: one thing in the picture is compared with another."""
 
 NOT = re.compile(
     rf"(?:(?<![{WORD}])(?:not|never|neither|nor|no longer|cannot be|can't be|rather than|instead of|(?<!none )(?<!nothing )(?<!anything )other than|(?<!other )than|except(?: for)?|"
@@ -180,7 +186,7 @@ NEGATED = re.compile(
 """Anywhere between a lead's noun and what it names."""
 
 GOVERNS = re.compile(
-    r"(?:\b(?:not|never)|n't) (?:really |quite |actually |fully |necessarily )?(?:think|believe|agree|say|choose|pick|select|go|sure|certain|convinced|conclude|mean|know|see|clear|suggest|imply|follow|the case|suppose|support|prove)\b|(?<!no )(?<!without a )(?<!without )\b(?:doubt|disagree)\b|\bno (?:reason|evidence|way|indication)\b",
+    r"(?:\b(?:not|never)|n't) (?:really |quite |actually |fully |necessarily )?(?:think|believe|agree|say|choose|pick|select|go|sure|certain|convinced|conclude|mean|know|see|clear|suggest|imply|follow|the case|suppose|support|prove)\b|(?:\bnot|n't) (?:very |really |at all )?(?:likely|true|possible|plausible|probable|correct|right) that\b|\b(?:unlikely|impossible|doubtful|false|wrong) that\b|\b(?:nothing|little|hardly anything) (?:(?:that|to|here|which|really) ){0,2}(?:suggest|indicate|support|point|show|impl)\w*|(?<!no )(?<!without a )(?<!without )\b(?:doubt|disagree)\b|\bno (?:reason|evidence|way|indication)\b",
     _I,
 )
 """Before a lead: "I don't think the answer is"."""
@@ -234,8 +240,8 @@ SUBJECT = re.compile(
 """tail: a verb follows, so that what stands before it is spoken of, not chosen: "so B lies"."""
 
 FITS = re.compile(
-    r"\s+(?:(?:clearly|definitely|best|most|closely|accurately|also|seems? to|appears? to|would|perfectly|correctly|likely|does|should|must|will|is the (?:only )?(?:one|option|choice|figure|image|shape|panel) (?:that|which)|is what)\s+){0,3}"
-    r"(?:fits?|fills?|belongs|goes|completes?|continues?|matches|match|works?|satisf(?:y|ies)|follows?|makes? (?:the most )?sense|remains?|(?:(?<=best )|(?<=closely )|(?<=accurately ))(?:describes?|represents?|captures?|reflects?|answers?|explains?|illustrates?)|(?:shows?|has|displays?|depicts?|meets?) (?:exactly )?(?:this|that|these)\b|is (?:left|the remaining (?:one|option|choice)))\b(?P<rest>[^.;!?\n]{0,80})",
+    r"[)\]\"']?\s+(?:(?:clearly|definitely|best|most|closely|accurately|also|seems? to|appears? to|would|perfectly|correctly|likely|does|should|must|will|is the (?:only )?(?:one|option|choice|figure|image|shape|panel) (?:that|which)|is what)\s+){0,3}"
+    r"(?:fits?|fills?|belongs|goes|completes?|continues?|matches|match|works?|satisf(?:y|ies)|follows?|makes? (?:the most )?sense|remains?|(?:(?<=best )|(?<=closely )|(?<=accurately ))(?:describes?|represents?|captures?|reflects?|answers?|explains?|illustrates?)|(?:shows?|has|displays?|depicts?|meets?) (?:exactly )?(?:this|that|these)\b|is (?:much |far |slightly )?more (?:likely|plausible|probable|suitable|appropriate|consistent) than (?!nothing|none)|is (?:left|the remaining (?:one|option|choice)))\b(?P<rest>[^.;!?\n]{0,80})",
     _I,
 )
 """tail: "fits the pattern best"."""
@@ -289,6 +295,8 @@ ABSTAIN = re.compile(
     _I,
 )
 """Anywhere: an answer without content."""
+UNSURE = re.compile(r"not sure|unsure", _I)
+"""Behind an answer: it is tentative, and an answer all the same."""
 RESOLVES = re.compile(r"\b(?:actually|so|therefore|thus|hence|conclusion|wait|answer is|but|however)\b|所以|因此", _I)
 
 TAKEN_BACK = re.compile(
@@ -319,15 +327,17 @@ JOIN = re.compile(
 )
 """Between things named in one breath."""
 OWN_TEXT = re.compile(
-    r"[\"')\]]*\s?[.):,=|-]*\s*(?:(?:which|it|that) (?:is|says|shows|reads)\s+|the |an? |[\"'(\[])*", _I
+    r"[\"')\]]*\s?[.):,=|-]*\s*(?:(?:(?:which|it|that) )?(?:is|says|shows|reads|states)\s+|the |an? |[\"'(\[])*", _I
 )
 """Between a label and its option's words."""
+EQUATES = re.compile(r"\b(?:is|says|shows|reads|states)\b", _I)
+"""In an OWN_TEXT: says what the label stands for, and no more."""
 BLANK = re.compile(r"[\s\"'()\[\].,:;!?*|✓<>=→-]*")
 """Before and behind an answer that stands alone on its line."""
 BEFORE = re.compile(r"(?i)(?:the )?[\s\"'()\[\].,:;!?*|✓<>=→-]*(?:\d{1,2}[.)]\s*)?[\s\"'(\[]*")
 """Before an answer that begins its line."""
 FOLLOWED = re.compile(
-    r"\s*(?:\((?!(?:not|or|and|maybe|possibly)\b)|[.,:;)!-]+(?:\s|$)|(?:because|since|as(?! well| in )|due|given|for the|rather than|instead of|and not|over|, not|\(not)\b|\(not\b|\n|$|因为|✓|[.,:;](?=[^\x00-\u2e7f]))",
+    r"\s*(?:[(\[](?!(?:not|or|and|maybe|possibly)\b)|by (?:the )?(?:process of )?elimination\b|[.,:;)!-]+(?:\s|$)|(?:because|since|as(?! well| in )|due|given|for the|rather than|instead of|and not|over|, not|\(not)\b|\(not\b|\n|$|因为|✓|[.,:;](?=[^\x00-\u2e7f]))",
     _I,
 )
 """Behind an answer that begins its line."""

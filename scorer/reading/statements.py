@@ -7,6 +7,7 @@ answers are, nothing is read: a wrong reading is worse than none.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -160,7 +161,7 @@ def classify(group: Group, here: Context) -> tuple[str, str]:
         if cues.supposes(lead):
             return SUPPOSED, ""
         return LED, "concluded"
-    if cues.MAYBE.search(lead) and not cues.GOVERNS.search(clause):
+    if cues.MAYBE.search(lead) and not cues.GOVERNS.search(clause) and not cues.LIKENED.search(lead):
         return WEAK, "stated"
     return NAMED, ""
 
@@ -177,7 +178,13 @@ def _cue(lead: str) -> tuple[int | None, str]:
     return (match.start(), "concluded") if match else (None, "")
 
 
-def _leads(text: str, group: Group, here: Context) -> bool:
+def _leads(text: str, group: Group, here: Context, following: str) -> bool:
+    if here.line_after.startswith(")") and cues.SUBJECT.match(here.line_after[1:]):
+        return False  # "Option C (anger) would require a frown"
+    if len(group.mentions) > 1 and cues.EQUATES.search(text, group.mentions[0].last, group.mentions[1].first):
+        return False  # "Option A is happiness."
+    if following and re.search(rf"[.;,] (?:[A-Za-z]{{1,12}} )?\(?{re.escape(following)}[):]", here.line_after):
+        return False  # "Option A: 3 dots. Option B: 4 dots."
     if cues.FOLLOWED.match(here.line_after):
         return not cues.LISTED.match(here.line_after)
     # "(B) The glove is woven" answers; "A) shiny. B) soft" lists.
@@ -205,6 +212,7 @@ def read(
     judged: list[tuple[Group, str]] = []
     statements: list[tuple[int, Group, str]] = []
     lines: list[tuple[Group, Context, bool]] = []
+    following = dict(itertools.pairwise(order))
     seen: dict[tuple[str, str, str, str, bool, int], tuple[str, str]] = {}
     all_groups = groups(text, mentions, two=len(order) == 2)
     for group in all_groups[:-MOST][: MOST // 8] + all_groups[-MOST:]:
@@ -225,7 +233,11 @@ def read(
             what = FIRM if _nothing_leads(group, here, judged) and not cues.ARTICLE.search(here.lead) else NAMED
         mixed = len(group.values) > 1
         at_line_start = len(group.values) == 1 and bool(cues.BEFORE.fullmatch(here.line_before))
-        if at_line_start and what != REJECTED and (_bare(here) or _leads(text, group, here)):
+        if (
+            at_line_start
+            and what != REJECTED
+            and (_bare(here) or _leads(text, group, here, following.get(group.values[0], "")))
+        ):
             lines.append((group, here, _bare(here)))
         letter = group.mentions[0].kind == LABEL and not group.mentions[0].plain
         if letter and what == NAMED and cues.FINALLY.search(here.lead) and group is all_groups[-1]:
@@ -329,7 +341,9 @@ def _concluded(
         ):
             return Reading("", "conflict")
         for match in _abstentions(text, mentions, group.last):
-            if cues.RESOLVES.search(text, max(group.last, match.start() - 60), match.start()):
+            if not cues.UNSURE.fullmatch(match[0]) and cues.RESOLVES.search(
+                text, max(group.last, match.start() - 60), match.start()
+            ):
                 return Reading("", "abstained")
     if len(group.values) > 1 or any(
         what == ALSO

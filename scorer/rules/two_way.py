@@ -95,6 +95,16 @@ def _by_negation(text: str, options: tuple[str, str], judged: list[tuple[Group, 
     return Reading("", "no_choice")
 
 
+def _both(text: str, value: str, found: list[Mention]) -> bool:
+    """Whether a later sentence begins with the other answer: "Yes, the shapes. No, not the colours."."""
+    return any(
+        mention.value != value
+        and text[: mention.start].rstrip(" ")[-1:] in (".", ";", "\n")
+        and text[mention.end : mention.end + 1] in (",", ".", "!", ";")
+        for mention in found
+    )
+
+
 def _lone(text: str, judged: list[tuple[Group, str]], options: tuple[str, str]) -> Reading:
     kept = [(group, what) for group, what in judged if what in (NAMED, WEAK)]
     values = {value for group, _ in kept for value in group.values}
@@ -132,7 +142,10 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
             found = _yes_no(text, lower["yes"], lower["no"])
         if forms:
             found = mentions.without_overlap(found, mentions.labels(text, forms, shy=labels[0].isdigit()))
-        return read(text, found, options, lambda folded, judged: _lone(folded, judged, options))
+        reading = read(text, found, options, lambda folded, judged: _lone(folded, judged, options))
+        if set(lower) == {"yes", "no"} and reading.reason in ("bare", "leading") and _both(text, reading.value, found):
+            return Reading("", "conflict")
+        return reading
 
     return asked.verdict(request, read_answer(request.text, reader), targets)
 

@@ -14,7 +14,9 @@ from scorer.rules import rules
 
 CORPUS = Path(__file__).parent / "corpus"
 CASES = {
-    path.stem: [json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in CORPUS.glob("*.jsonl")
+    path.stem: [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    for path in CORPUS.glob("*.jsonl")
+    if path.stem != "blind"
 }
 OUTCOMES = ("unparsed", "refused")
 

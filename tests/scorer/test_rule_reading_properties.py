@@ -16,7 +16,12 @@ from scorer import reasoning
 from scorer.rules import rules
 
 CORPUS = Path(__file__).parent / "corpus"
-CASES = [json.loads(line) for path in sorted(CORPUS.glob("*.jsonl")) for line in path.read_text("utf-8").splitlines()]
+CASES = [
+    case
+    for path in sorted(CORPUS.glob("*.jsonl"))
+    for case in map(json.loads, path.read_text("utf-8").splitlines())
+    if not case.get("open")
+]
 MATERIALS = ("rubber", "cotton", "kevlar", "leather")
 WORDS = (
     *(
