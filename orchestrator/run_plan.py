@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.scorer.v1 import scorer_pb2 as scorer
+from orchestrator import bundle
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.data.rows import Row, RowSource
 from orchestrator.engine.errors import ConfigError
@@ -225,7 +226,7 @@ def _data_of(words: Sequence[str], found: Mapping[str, Benchmark]) -> dict[str, 
             raise ConfigError(f"--data {word}: {task} is none of the tasks {', '.join(found)}")
         else:
             where.update({name: word for name in found if name not in where})
-    return where
+    return {name: bundle.resolve(path, name) for name, path in where.items()}
 
 
 def _settings_of(words: Sequence[str], found: Mapping[str, Benchmark]) -> dict[str, Any]:

@@ -84,8 +84,7 @@ class FileTask:
     def rows(self, _: str, data: str | None) -> RowSource:
         """Opens the data that the file names, relative to the file, or another."""
         values = self.file.values
-        named = self.file.path.parent / values["data"]
-        where = data or (str(named) if named.exists() else values["data"])
+        where = data or self.where()
         table = Table(
             hub=values["data"],
             split=values.get("split", "test"),
@@ -110,6 +109,11 @@ class FileTask:
         digest = hashlib.sha256(f"{source.digest}\n{self.file.sha256}\n".encode()).hexdigest()
         made = replace(source, digest=digest, iterate=numbered)
         return check_unique(made, self._identifier) if "id" in values else made
+
+    def where(self) -> str:
+        """Returns the data that the file names: a path relative to the file, or a hub id."""
+        named = self.file.path.parent / self.file.values["data"]
+        return str(named) if named.exists() else str(self.file.values["data"])
 
     def samples(self, row: Row, variant: Variant) -> Iterator[Sample]:
         """Returns the question of one row, `<task>/<id>`, the row's number where no column is the id."""

@@ -1,0 +1,38 @@
+"""`orchestrator fetch`: the data of tasks in a folder, for machines without a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("fetch")
+@click.option("--task", "-t", "tasks", multiple=True, required=True, help="Task, group or task file; may be repeated.")
+@click.option("--data", multiple=True, metavar="TASK=PATH", help="Data of a task that is not its own hub id.")
+@click.option("--to", required=True, type=click.Path(path_type=Path), help="The bundle's folder; new or empty.")
+def command(tasks: tuple[str, ...], data: tuple[str, ...], to: Path) -> None:
+    """Copy the data of tasks, with revisions and digests, for `--data DIR` elsewhere.
+
+    A run from the bundle reads nothing else, and refuses a file that is not what was fetched.
+    """
+    from orchestrator import bundle
+    from orchestrator.data.rows import DataError
+    from orchestrator.registry import UnknownTaskError, find
+
+    try:
+        found = find(tasks)
+        where = {}
+        for word in data:
+            task, equals, path = word.partition("=")
+            if not (equals and path and task in found):
+                raise click.UsageError(f"--data {word}: give TASK=PATH with one of {', '.join(found)}")
+            where[task] = path
+        listed = bundle.write(found, where, to)
+    except (UnknownTaskError, DataError) as error:
+        raise click.UsageError(str(error)) from error
+    for task, slot in listed["tasks"].items():
+        held = listed["data"][slot]
+        revision = f" at {held['revision']}" if held["revision"] else ""
+        click.echo(f"  {task}: {held['origin']}{revision}, {len(held['files'])} files")
+    click.echo(f"{to}: copy it, then: orchestrator eval --task {tasks[0]} --data {to.name}")
