@@ -148,6 +148,14 @@ class Cluster:
         """The folder behind a PersistentVolumeClaim."""
         return self.folder / "claims" / name
 
+    def secret(self, name: str, files: dict[str, bytes]) -> None:
+        """Makes a Secret that pods may mount, as another controller would."""
+        folder = _volume(self.folder / "secrets" / name, 65532)
+        for file, data in files.items():
+            (folder / file).write_bytes(data)
+            os.chown(folder / file, 0, 65532)
+            (folder / file).chmod(0o640)
+
     def apply(self, manifests: list[Manifest]) -> None:
         """Takes manifests in, as `kubectl apply` does, and starts what they describe."""
         self._manifests = manifests
@@ -314,6 +322,8 @@ class Cluster:
     def _host(self, pod: Pod, volume: Manifest) -> Path:
         if "persistentVolumeClaim" in volume:
             return self.claim(volume["persistentVolumeClaim"]["claimName"])
+        if "secret" in volume:
+            return self.folder / "secrets" / volume["secret"]["secretName"]
         assert "emptyDir" in volume, f"{volume} is not run here"
         return _volume(self.folder / "empty" / pod.name / volume["name"], pod.spec["securityContext"]["fsGroup"])
 

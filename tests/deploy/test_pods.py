@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from manifests import Manifest, rendered
+from certificates import issue
+from manifests import Manifest, of_kind, rendered, with_components
 from pod_runner import Cluster, missing
 
 pytestmark = [
@@ -120,3 +121,14 @@ async def test_a_mistake_fails_the_job_at_once(tmp_path: Path) -> None:
         end = await cluster.job("orchestrator")
         assert end.endswith("exited with 2"), end
         assert len([pod for pod in cluster.past if pod.owner["kind"] == "Job"]) == 1
+
+
+async def test_the_demo_runs_over_mutual_tls(tmp_path: Path, local: dict[str, Any]) -> None:
+    manifests = with_components("cpu-demo", "mtls")
+    async with Cluster(tmp_path) as cluster:
+        for name, files in issue(of_kind(manifests, "Certificate")).items():
+            cluster.secret(name, files)
+        cluster.apply(manifests)
+        assert await cluster.job("orchestrator") == "Complete", logs(cluster)
+        assert results(cluster.claim("lynceus-runs") / "demo") == local
+        assert not [pod.name for pod in cluster.pods if pod.restarts]
