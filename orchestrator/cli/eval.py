@@ -15,6 +15,9 @@ from lynceus.rpc.options import client_options
 from orchestrator.cli.judging import judge_arguments, judge_options
 from orchestrator.cli.outcome import guarded
 
+MOST_DIGITS = 20
+"""Characters of `--shard`: no cluster has more shards, and Python refuses to read very long numbers."""
+
 _POSITIVE = click.FloatRange(0, min_open=True)
 
 
@@ -149,6 +152,7 @@ def parse_shard(word: str | None) -> tuple[int, int] | None:
         return None
     first, slash, count = word.rpartition("/")
     index = first if slash else os.environ.get("JOB_COMPLETION_INDEX", "")
-    if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
+    short = len(word) <= MOST_DIGITS
+    if not (short and index.isdecimal() and count.isdecimal() and int(index) < int(count)):
         raise ConfigError(f"--shard {word}: give I/N with I from 0 to N-1, or N where $JOB_COMPLETION_INDEX is set")
     return int(index), int(count)

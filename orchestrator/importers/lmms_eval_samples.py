@@ -92,14 +92,20 @@ def _taken(where: str, task: str, line: bytes) -> Taken:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise DataError(f"{where}, is not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise DataError(f"{where}, is no object: is it a samples file of lmms-eval (--log_samples)?")
     missing = [name for name in ("doc_id", "target", "filtered_resps") if name not in fields]
     if missing:
         raise DataError(f"{where}, has no {', '.join(missing)}: is it a samples file of lmms-eval (--log_samples)?")
+    try:
+        number = int(fields["doc_id"])
+    except (TypeError, ValueError):
+        raise DataError(f"{where}: doc_id {fields['doc_id']!r} is no number") from None
     text = _first(fields["filtered_resps"])
     prompt = _prompt(fields)
     failed = text if text.startswith(FAILED) else ""
     return Taken(
-        number=int(fields["doc_id"]),
+        number=number,
         prompt=prompt,
         text="" if failed else text,
         failed=failed,

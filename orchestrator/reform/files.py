@@ -220,7 +220,9 @@ def _put(header: dict[str, Any], prefix: str, value: Any) -> None:
     if not inner:
         header[name] = value
     elif "." not in inner and inner != "item":
-        header.setdefault(name, {})[inner] = value
+        held = header.setdefault(name, {})
+        if isinstance(held, dict):
+            held[inner] = value
 
 
 def _check_header(file: Path, header: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

@@ -53,7 +53,7 @@ def read_file(path: Path) -> list[Mapping[str, Any]]:
         records = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is no JSON: {error}") from error
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise DataError(f"{path} should be a JSON array of objects, one a test")
@@ -92,6 +92,9 @@ def predictions(
         missing = [key for key in (*wanted, *["round_id"] * rounds) if key not in record]
         if missing:
             raise DataError(f"{where} lacks {', '.join(missing)}")
+        options = record.get("answer_options") or ()
+        if not isinstance(options, list | tuple):
+            raise DataError(f"{where}: the options {options!r} are no list")
         sample_id = re.sub(r"[#:\s]", "_", str(record["sample_id"]))
         test = tests[sample_id]
         tests[sample_id] += 1
@@ -99,11 +102,11 @@ def predictions(
         yield Prediction(
             sample_id + (f"#{test}" if test else ""),
             _said(record["prediction"], where, formulation, method),
-            record.get("text") or str(record.get("question", "")),
+            str(record.get("text") or record.get("question", "")),
             Scoring(
                 _RULES[formulation],
                 targets=_targets(record, where, formulation),
-                options=tuple(map(str, record.get("answer_options") or ())),
+                options=tuple(map(str, options)),
                 params={"infer": method} if formulation == SINGLE_CHOICE else {},
                 labels=labels,
                 group=sample_id,
@@ -147,7 +150,7 @@ def _targets(record: Mapping[str, Any], where: str, formulation: str) -> tuple[s
     if formulation == SINGLE_CHOICE:
         try:
             return (str(int(record["answer"])),)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise DataError(f"{where}: the answer {record['answer']!r} is no index") from None
     value = record["references"] if formulation == GENERATION else record["answer"]
     targets = tuple(map(str, value)) if isinstance(value, list) else (str(value),)

@@ -147,6 +147,8 @@ def _specs(file: BinaryIO) -> list[pb.MetricSpec]:
         found = orjson.loads(file.read())
         if not isinstance(found, list):
             raise ValueError("not a list")
+        if not all(isinstance(entry, dict) for entry in found):
+            raise ValueError("an entry is no object")
         return [ParseDict(entry, pb.MetricSpec()) for entry in found]
     except (ValueError, ParseError) as error:
         raise UsageExit(f"{file.name}: no list of MetricSpec in proto3 JSON: {_one_line(error)}") from error

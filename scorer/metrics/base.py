@@ -27,8 +27,15 @@ class Params:
 
     @classmethod
     def of(cls, message: struct_pb2.Struct) -> Params:
-        """Returns the parameters that a message holds."""
-        return cls(MessageToDict(message))
+        """Returns the parameters that a message holds.
+
+        Raises:
+            RequestError: One is infinite, not a number, or nested without end.
+        """
+        try:
+            return cls(MessageToDict(message))
+        except (ValueError, RecursionError) as error:
+            raise RequestError(f"the parameters cannot be read: {error}", "invalid_param") from None
 
     def names(self) -> list[str]:
         """Returns the keys given."""

@@ -25,7 +25,7 @@ def whole(request: pb.ScoreRequest, name: str, default: int) -> int:
     if name not in request.params.fields:
         return default
     value = request.params.fields[name].number_value
-    if value < 1 or value != int(value):
+    if not 1 <= value < 2**53 or value != int(value):
         raise RequestError(f"{request.rule}: params.{name} must be a whole number above zero")
     return int(value)
 

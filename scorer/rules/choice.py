@@ -21,6 +21,9 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
     names = asked.strings(request, "labels")
     options = tuple(request.options)
     count = asked.whole(request, "count", len(options) or len(names) or 4)
+    # Before any labels are made: a number from outside must not say how much memory is taken.
+    if not names and not 1 < count <= 26:
+        raise RequestError(f"choice: {count} labels: give 2 to 26 options, or params.count")
     labels = _labels(names, count)
     if options and len(options) != len(labels):
         raise RequestError(f"choice: {len(options)} options but {len(labels)} labels")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from google.protobuf.json_format import MessageToDict
-
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.rules.base import RequestError, Rule, scored, unparsed
 
@@ -50,7 +48,7 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
 def _reduction(request: pb.ScoreRequest) -> str:
     if not request.HasField("params"):
         return "sum"
-    word = MessageToDict(request.params).get("reduction", "sum")
+    word = request.params.fields["reduction"].string_value if "reduction" in request.params.fields else "sum"
     if word not in _REDUCTIONS:
         raise RequestError(f"reduction is {word!r}: give {' | '.join(_REDUCTIONS)}")
     return str(word)

@@ -35,7 +35,7 @@ def load(path: Path) -> list[Rule]:
     """
     try:
         document = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise PluginError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from error
     entries = document.get("rules") if isinstance(document, dict) else None
     if not isinstance(entries, list) or not entries or set(document) != {"rules"}:
@@ -65,12 +65,16 @@ def _rule(entry: Any, where: str) -> Rule:
     patterns = [_compiled(pattern, fold, where) for pattern in entry.get("patterns", [])]
     if not patterns:
         raise PluginError(f"{where}: patterns is empty: give at least one")
+    try:
+        spelled = json.dumps(entry, sort_keys=True, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise PluginError(f"{where}: holds more than strings, numbers and lists of them: {error}") from None
     return Rule(
         name=name,
         description=entry.get("description", "A rule written in YAML."),
         read=_reader(patterns, labels, choose == "last", fold, entry.get("refusals", True)),
         version=entry.get("version", 1),
-        depends=(json.dumps(entry, sort_keys=True, ensure_ascii=False),),
+        depends=(spelled,),
     )
 
 
