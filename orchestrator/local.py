@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lynceus.rpc.security import TOKEN_VARIABLE
-from orchestrator.engine.errors import ConfigError, EngineError
+from orchestrator.engine.errors import ConfigError, EngineError, IncompleteError
 from orchestrator.engine.resolve import Endpoint
 
 _PR_SET_PDEATHSIG = 1
@@ -95,8 +95,12 @@ class LocalServer:
 def _failure(module: str, code: int, log: Path) -> EngineError:
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     last = lines[-1].removeprefix("Error: ") if lines else f"exit code {code}"
+    name = module.replace("_", "-")
+    if code <= 0:  # by a signal: another process's doing, the kernel's for want of memory among them
+        how = f"by {signal.Signals(-code).name}" if code else "as it was told to"
+        return IncompleteError(f"{name} has ended {how}; every answer is safe: run the same command again to resume")
     kind = ConfigError if code == 2 else EngineError
-    return kind(f"{module.replace('_', '-')} has ended: {last}")
+    return kind(f"{name} has ended: {last}")
 
 
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None

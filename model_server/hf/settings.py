@@ -48,8 +48,12 @@ class Settings:
         """Finds what can be found before anything heavy is imported.
 
         Raises:
-            LoadError: If the folder holds no checkpoint.
+            LoadError: If the folder is none or holds no checkpoint.
         """
         folder = Path(self.model)
+        if folder.is_file():
+            raise LoadError(f"{folder} is a file: give the folder that save_pretrained wrote")
+        if not folder.exists() and (self.model.startswith(("/", ".", "~")) or self.model.count("/") > 1):
+            raise LoadError(f"there is no folder {folder}; a hub id has the form owner/name")
         if folder.is_dir() and not (folder / "config.json").exists():
             raise LoadError(f"{folder} holds no config.json: give the folder that save_pretrained wrote")

@@ -88,6 +88,8 @@ def look(settings: Settings) -> Endpoint:
     until = time.monotonic() + settings.patience
     with openai.OpenAI(api_key=key_of(settings), base_url=settings.base_url, max_retries=0, timeout=20.0) as client:
         where = str(client.base_url)
+        if not where.startswith(("http://", "https://")):
+            raise LoadError(f"{where} is no URL: give --base-url in full, for example http://host:8000/v1")
         while True:
             try:
                 listed: list[Any] = list(client.models.list())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from engine_cluster import Cluster, Server
+from engine_cluster import Cluster, Server, wait_for
 
 from orchestrator.cli.eval import command
 
@@ -67,3 +70,20 @@ def test_tls_where_there_is_none(cluster: Cluster, shared_scorer: Server) -> Non
     output = cluster.eval("a", [cluster.model()], shared_scorer, "--tls", "--patience", "1", code=3)
     assert "TLS handshake failed: WRONG_VERSION_NUMBER" in output
     assert "ssl_transport_security" not in output
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
+def test_a_server_of_its_own_that_was_killed_can_be_resumed(cluster: Cluster, shared_scorer: Server) -> None:
+    words = ("eval", "--task", "toy", "--synthetic", "--limit", "12", "--scorer", shared_scorer.address, "--run", "run")
+    running = cluster.start(*words, "--max-requests-per-second", "5")
+    answers = cluster.folder / "run" / "responses.jsonl"
+    wait_for(lambda: answers.exists() and answers.stat().st_size)
+    (child,) = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+    os.kill(int(child), signal.SIGKILL)
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 3
+    assert "Error: model-server has ended by SIGKILL; every answer is safe" in errors
+    kept = answers.read_bytes()
+    cluster.orchestrator(*words)
+    assert answers.read_bytes().startswith(kept)
+    assert cluster.counts("run")["scored"] + cluster.counts("run")["unparsed"] == 12
