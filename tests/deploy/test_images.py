@@ -48,7 +48,7 @@ assert importlib.util.find_spec("pip") is None
 """
 # What an image does without, since its service imports it only where an extra is installed.
 WITHOUT = {
-    "orchestrator": ("orchestrator.inspect",),
+    "orchestrator": ("orchestrator.report.formats.inspect",),
     "scorer": ("scorer.testkit",),
     "model-server": ("model_server.hf",),
 }
@@ -111,7 +111,8 @@ def test_nothing_of_an_image_can_be_written_by_its_user(containers: dict[str, st
         "find / -xdev -writable ! -type l ! -path '/proc/*' ! -path '/sys/*' ! -path '/dev/*' 2>/dev/null || true"
     )
     found = set(run(containers[service], "sh", "-c", writable).split())
-    assert {path for path in found if not path.startswith(("/tmp", "/var/tmp", "/run/lock", "/dev"))} == set()
+    # /runs is where a volume goes; without one, a run lands in the container and is lost with it.
+    assert {path for path in found if not path.startswith(("/tmp", "/var/tmp", "/run/lock", "/dev"))} <= {"/runs"}
 
 
 def test_the_orchestrators_image_carries_the_manifests(containers: dict[str, str]) -> None:
