@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
@@ -139,6 +140,37 @@ def test_our_own_servers_pass_and_drain(server: list[str], tmp_path: Path) -> No
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.slow
+async def test_our_transformers_backend_passes(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    built = subprocess.run(
+        [sys.executable, str(ROOT / "tests/model_server/tiny.py"), "llava", str(tmp_path / "llava")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    port = tmp_path / "port"
+    words = ["serve", "--backend", "transformers", "--model", str(tmp_path / "llava")]
+    with subprocess.Popen(
+        [sys.executable, "-m", "model_server", *words, "--port", "0", "--port-file", str(port)],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    ) as process:
+        try:
+            while not port.exists():
+                assert process.poll() is None
+                await asyncio.sleep(0.05)
+            address = f"127.0.0.1:{port.read_text().strip()}"
+            results = [result async for result in judge(address, timeout=60, pid=process.pid)]
+        finally:
+            process.kill()
+    assert {r.check.name: r.detail for r in results if r.status is Status.FAILED} == {}
+    skipped = {result.check.name for result in results if result.status is Status.SKIPPED}
+    assert skipped == {"images_are_made", "tls_is_demanded", "token_is_demanded"}
 
 
 async def test_a_failure_is_exit_code_4_with_contract_and_fix(tmp_path: Path) -> None:
