@@ -54,7 +54,7 @@ BOXED = re.compile(rf"(?:boxed:|</?(?:answer|final_answer|ans|conclusion)>){_OPE
 """lead: LaTeX boxes and their like."""
 
 CHOOSE = re.compile(
-    r"(?:\b(?:choos(?:e|ing)|chosen?|pick(?:ed|ing)?|select(?:ed|ing)?|(?:go|going|went|gone|stick|sticking|stay|staying) (?:for|with)|stand(?:ing)? by|"
+    r"(?:\b(?:choos(?:e|ing)|chosen?|pick(?:ed|ing)?|select(?:ed|ing)?|(?:go|going|went|gone|stick|sticking|stay|staying) (?:for|with)|stand(?:ing)? by|(?:completed|filled(?: in)?|solved) (?:by|with)|"
     r"opt(?:ing|ed)? for|vot(?:e|ing) for|settl(?:e|ed|ing) (?:on|for)|lean(?:ing|s)? (?:more )?(?:toward|towards|to)|prefer|have to (?:go with|say|choose|pick)|arriv(?:e|es|ed|ing) at|end(?:ed|ing)? up with|(?:come|came) (?:to|up with)|"
     r"conclud(?:e|ed|ing)(?: that)?(?: with)?|say|guess(?:ing)?|bet(?:ting)?(?: on)?|answer(?:ing)?|decid(?:e|ed|ing) on|submit|"
     r"i(?:'d| would)? (?:think|believe|suspect|suppose|reckon|suggest|propose|assume)|money(?:'s| is) on|gotta be|got to be|"
@@ -103,7 +103,9 @@ IDENTIFIES = re.compile(
 )
 """lead: "so the lightest is"."""
 
-FINALLY = re.compile(rf"^\W*(?:the|our|its|their)\b[^.,;!?\n]{{1,50}}\bis\s*{_OPENING}$", _I)
+FINALLY = re.compile(
+    rf"^\W*(?:the|our|its|their)\b[^.,;!?\n]{{1,50}}\b(?:is|(?:would|should|must) be)\s*{_OPENING}$", _I
+)
 """lead of the last sentence: "the lightest is"."""
 
 MARKED = re.compile(r"(?:✓|[-:(,]\s*(?:correct|yes|true)\b)[.!)\s]*$", _I)
@@ -241,7 +243,7 @@ SUBJECT = re.compile(
 
 FITS = re.compile(
     r"[)\]\"']?\s+(?:(?:clearly|definitely|best|most|closely|accurately|also|seems? to|appears? to|would|perfectly|correctly|likely|does|should|must|will|is the (?:only )?(?:one|option|choice|figure|image|shape|panel) (?:that|which)|is what)\s+){0,3}"
-    r"(?:fits?|fills?|belongs|goes|completes?|continues?|matches|match|works?|satisf(?:y|ies)|follows?|makes? (?:the most )?sense|remains?|(?:(?<=best )|(?<=closely )|(?<=accurately ))(?:describes?|represents?|captures?|reflects?|answers?|explains?|illustrates?)|(?:shows?|has|displays?|depicts?|meets?) (?:exactly )?(?:this|that|these)\b|is (?:much |far |slightly )?more (?:likely|plausible|probable|suitable|appropriate|consistent) than (?!nothing|none)|is (?:left|the remaining (?:one|option|choice)))\b(?P<rest>[^.;!?\n]{0,80})",
+    r"(?:fits?|fills?|belongs|goes|completes?|continues?|matches|match|works?|satisf(?:y|ies)|follows?|makes? (?:the most )?sense|remains?|(?:(?<=best )|(?<=closely )|(?<=accurately ))(?:describes?|represents?|captures?|reflects?|answers?|explains?|illustrates?)|(?:shows?|has|displays?|depicts?|meets?) (?:exactly )?(?:this|that|these)\b|is (?:different|distinct) from (?:all )?(?:of )?(?:the )?(?:others?|rest)\b|is (?:much |far |slightly )?more (?:likely|plausible|probable|suitable|appropriate|consistent) than (?!nothing|none)|is (?:left|the remaining (?:one|option|choice)))\b(?P<rest>[^.;!?\n]{0,80})",
     _I,
 )
 """tail: "fits the pattern best"."""
@@ -364,6 +366,10 @@ SAID = re.compile(
 
 RESUMED = re.compile(r"(?:^|[\s.])(?:wait|hold on|actually|hmm+|correction|oops|sorry)\b", _I)
 """Anywhere behind a conclusion: the thought goes on."""
+_ODD = re.compile(
+    r"\b(?:that|which|who) (?:(?:does|do|is|are|has|have|can) not|(?:does|do|is|are|has|have|ca)n't|cannot|never)\b[^,.;!?\n]{0,50}?(?= (?:is|(?:would|should|must) be)\b)",
+    _I,
+)
 _FINE = re.compile(r"\bnot (?:wrong|incorrect|a mistake)|(?:is|was|'s) (?:right|correct)$", _I)
 
 
@@ -375,3 +381,8 @@ def supposes(clause: str) -> bool:
 def takes_back(text: str, start: int) -> bool:
     """Returns whether anything from `start` on withdraws what was said before."""
     return any(not _FINE.search(match[0]) for match in TAKEN_BACK.finditer(text, start))
+
+
+def negates(words: str) -> bool:
+    """Returns whether a noun's sentence denies it, other than by what singles it out: "the one that does not fit"."""
+    return bool(NEGATED.search(_ODD.sub(" ", words)))

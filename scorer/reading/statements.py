@@ -109,13 +109,13 @@ def classify(group: Group, here: Context) -> tuple[str, str]:
             return REJECTED, ""
         if cues.MARKED.search(here.line_after):
             return FIRM, "marked"
-    if cues.ORIGIN.search(lead) and cues.GOAL.match(tail):
+    if cues.GOAL.match(tail) and cues.ORIGIN.search(lead):
         return NAMED, ""
     if cues.NOT.search(lead):
         return REJECTED, ""
     if cues.WRONG.match(tail):
         return REJECTED, ""
-    if cues.LIKEWISE.search(lead):
+    if "so " in lead and cues.LIKEWISE.search(lead):
         return (REJECTED if cues.NEGATED.search(lead) else ALSO), ""
     if cues.ALSO.match(tail):
         return ALSO, ""
@@ -123,9 +123,9 @@ def classify(group: Group, here: Context) -> tuple[str, str]:
     cue, reason = _cue(clause)
     if cue is None and clause != lead:
         cue, reason = _cue(lead)
-        if cue is not None and cues.NEGATED.search(lead, cue):
+        if cue is not None and cues.negates(lead[cue:]):
             return REJECTED, ""
-    elif cue is not None and reason != "corrected" and cues.NEGATED.search(clause, cue):
+    elif cue is not None and reason != "corrected" and cues.negates(clause[cue:]):
         return REJECTED, ""
     if cue is not None and group.article and (reason == "concluded" or (group.values == ["I"] and reason != "stated")):
         return NAMED, ""
@@ -181,6 +181,8 @@ def _cue(lead: str) -> tuple[int | None, str]:
 def _leads(text: str, group: Group, here: Context, following: str) -> bool:
     if here.line_after.startswith(")") and cues.SUBJECT.match(here.line_after[1:]):
         return False  # "Option C (anger) would require a frown"
+    if group.mentions[0].kind == TEXT and len(group.mentions) > 1 and cues.SUBJECT.match(here.line_after):
+        return False  # "The woman (B) is to the left"
     if len(group.mentions) > 1 and cues.EQUATES.search(text, group.mentions[0].last, group.mentions[1].first):
         return False  # "Option A is happiness."
     if following and re.search(rf"[.;,] (?:[A-Za-z]{{1,12}} )?\(?{re.escape(following)}[):]", here.line_after):
