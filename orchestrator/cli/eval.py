@@ -22,7 +22,7 @@ _POSITIVE = click.FloatRange(0, min_open=True)
 
 
 @click.command("eval")
-@click.option("--task", "-t", "tasks", multiple=True, required=True, help="Task, group or task file (.yaml); repeatable.")
+@click.option("--task", "-t", "tasks", multiple=True, required=True, help="Task, group or .yaml task file; repeatable.")
 @click.option(
     "--endpoint", "-e", "endpoints", multiple=True, help="Model servers H:P[,H:P]; without it one is started."
 )

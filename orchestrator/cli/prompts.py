@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command("prompts")
-@click.option("--task", "-t", "tasks", multiple=True, required=True, help="Task, group or task file (.yaml); repeatable.")
+@click.option("--task", "-t", "tasks", multiple=True, required=True, help="Task, group or .yaml task file; repeatable.")
 @click.option("--data", multiple=True, help="Path or hub id of the data, or TASK=PATH; default each task's hub id.")
 @click.option("--synthetic", is_flag=True, help="Draw rows from the seed instead of reading data.")
 @click.option("--limit", type=click.IntRange(1), help="Only the first N rows of each task.")
