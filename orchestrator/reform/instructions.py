@@ -290,11 +290,6 @@ def wording(dataset: Dataset, file: str = "") -> Wording:
     return OWN[dataset.instructions] if dataset.instructions else Wording((), ())
 
 
-def in_file(dataset: Dataset, file: str) -> bool:
-    """Whether a file has texts for a dataset."""
-    return bool(file) and dataset.name in _loaded(file)
-
-
 @functools.lru_cache(maxsize=8)
 def _loaded(file: str) -> Mapping[str, Wording]:
     try:
