@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 WITHOUT = {
-    "orchestrator": {"google-re2", "jsonschema", "prometheus-client", "statsmodels"},
+    "orchestrator": {"google-re2", "prometheus-client", "statsmodels"},
     "scorer": {"datasets", "fsspec", "httpx", "ijson", "jinja2", "pillow", "pyarrow", "rich", "vl-convert-python"},
     "model-server": {
         "datasets", "fsspec", "google-re2", "httpx", "ijson", "jsonschema", "orjson", "pyarrow", "rich", "scipy",
