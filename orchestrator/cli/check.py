@@ -39,6 +39,7 @@ def command(
     """
     from orchestrator.conformance import CHECKS, Result, Status, judge, report
     from orchestrator.engine import ConfigError, parse_endpoints
+    from orchestrator.engine.replica import describe, dialled
 
     if listed:
         for check in CHECKS.values():
@@ -66,7 +67,8 @@ def command(
         asyncio.run(run())
     except CallError as error:
         raise click.UsageError(
-            f"{address} does not answer GetModelInfo: {error.code.name}: {' '.join(str(error).split())}"
+            f"{address} does not answer GetModelInfo ({describe(error)}): is a model server running there, "
+            f"{dialled(credentials)}?"
         ) from error
     except SecurityError as error:
         raise click.UsageError(str(error)) from error
