@@ -189,7 +189,8 @@ def main() -> None:
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=type(field.default), default=field.default)
     parser.add_argument("--seed", type=int, default=0)
     flags = vars(parser.parse_args())
-    print(json.dumps(dataclasses.asdict(simulate(System(**flags), seed=flags.pop("seed")))))
+    seed = flags.pop("seed")
+    print(json.dumps(dataclasses.asdict(simulate(System(**flags), seed))))
 
 
 if __name__ == "__main__":
