@@ -46,7 +46,8 @@ class ModelServiceStub(object):
     INTERNAL            a failure of the server itself; sent again once
 
     Each carries google.rpc.ErrorInfo (domain "lynceus") with a stable reason.
-    Unknown fields are ignored. Health is served beside this service by
+    Unknown fields are ignored. A call that was cancelled, or whose deadline has
+    passed, is given up, and its place goes to the next. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
     "lynceus.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.
@@ -96,7 +97,8 @@ class ModelServiceServicer(object):
     INTERNAL            a failure of the server itself; sent again once
 
     Each carries google.rpc.ErrorInfo (domain "lynceus") with a stable reason.
-    Unknown fields are ignored. Health is served beside this service by
+    Unknown fields are ignored. A call that was cancelled, or whose deadline has
+    passed, is given up, and its place goes to the next. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
     "lynceus.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.
@@ -174,7 +176,8 @@ class ModelService(object):
     INTERNAL            a failure of the server itself; sent again once
 
     Each carries google.rpc.ErrorInfo (domain "lynceus") with a stable reason.
-    Unknown fields are ignored. Health is served beside this service by
+    Unknown fields are ignored. A call that was cancelled, or whose deadline has
+    passed, is given up, and its place goes to the next. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
     "lynceus.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.

@@ -47,7 +47,8 @@ class ModelServiceStub:
       INTERNAL            a failure of the server itself; sent again once
 
     Each carries google.rpc.ErrorInfo (domain "lynceus") with a stable reason.
-    Unknown fields are ignored. Health is served beside this service by
+    Unknown fields are ignored. A call that was cancelled, or whose deadline has
+    passed, is given up, and its place goes to the next. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
     "lynceus.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.
@@ -92,7 +93,8 @@ class ModelServiceAsyncStub(ModelServiceStub):
       INTERNAL            a failure of the server itself; sent again once
 
     Each carries google.rpc.ErrorInfo (domain "lynceus") with a stable reason.
-    Unknown fields are ignored. Health is served beside this service by
+    Unknown fields are ignored. A call that was cancelled, or whose deadline has
+    passed, is given up, and its place goes to the next. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
     "lynceus.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.
@@ -133,7 +135,8 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
       INTERNAL            a failure of the server itself; sent again once
 
     Each carries google.rpc.ErrorInfo (domain "lynceus") with a stable reason.
-    Unknown fields are ignored. Health is served beside this service by
+    Unknown fields are ignored. A call that was cancelled, or whose deadline has
+    passed, is given up, and its place goes to the next. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
     "lynceus.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.
