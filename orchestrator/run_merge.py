@@ -20,6 +20,9 @@ from orchestrator.runlog import RESPONSES, VERDICTS, RunLog, scan, write_error
 def merge(shards: Sequence[Path], run: Path) -> dict[str, Any]:
     """Puts complete shards together in a new folder and returns its manifest; figures come after.
 
+    May be called again for the same shards, whatever ended the call before: a folder without a
+    manifest is begun anew, one with the manifest of these very shards is taken as it is.
+
     Raises:
         ManifestError: If they do not fit: other commands, a shard that is missing, twice or not
             complete, a key that is missing, in two shards, or in the wrong one.
@@ -27,20 +30,26 @@ def merge(shards: Sequence[Path], run: Path) -> dict[str, Any]:
     """
     manifests = [run_manifest.read(shard) for shard in shards]
     _check_fit(shards, manifests)
+    created = [manifest["created"] for manifest in manifests]
     if (run / run_manifest.MANIFEST).exists():
-        raise ManifestError(f"{run} is there already: give --run a new folder")
+        there = run_manifest.read(run)
+        if there.get("merged") == created and there["identity_sha256"] == manifests[0]["identity_sha256"]:
+            return there
+        raise ManifestError(f"{run} is there already, and not of these shards: give --run a new folder")
     seen = KeyTable()
     for shard, manifest in zip(shards, manifests, strict=True):
         _check_keys(shard, manifest, seen)
     merged = {**manifests[0], "shard": None, "planned": _sum(manifest["planned"] for manifest in manifests)}
     merged["replicas"] = sorted({replica for manifest in manifests for replica in manifest["replicas"]})
-    merged["merged"] = [manifest["created"] for manifest in manifests]
+    merged["merged"] = created
     log = RunLog(run)
     try:
+        for name in (RESPONSES, VERDICTS):
+            with (run / name).open("wb") as target:
+                for shard in shards:
+                    with (shard / name).open("rb") as source:
+                        shutil.copyfileobj(source, target, 1 << 20)
         for shard in shards:
-            for name in (RESPONSES, VERDICTS):
-                with (shard / name).open("rb") as source, (run / name).open("ab") as target:
-                    shutil.copyfileobj(source, target, 1 << 20)
             _take_images(shard / "images", run / "images")
     except OSError as error:
         raise write_error(run, error) from error

@@ -51,7 +51,7 @@ def parse_endpoints(words: Sequence[str]) -> tuple[Endpoint, ...]:
             continue
         host, colon, port = part.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
-        if not (colon and host and "/" not in host and port.isdecimal() and 0 < int(port) < 65536):
+        if not (colon and host and "/" not in host and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65536):
             raise ConfigError(f"endpoint {part!r} is not host:port, for example 127.0.0.1:50051")
         found[Endpoint(host, int(port))] = None
     return tuple(found)

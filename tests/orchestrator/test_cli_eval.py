@@ -211,6 +211,19 @@ def test_shards_merge_to_the_same_results(cluster: Cluster, shared_scorer: Serve
     scorer = ("--scorer", shared_scorer.address)
     cluster.orchestrator("merge", "part2", "part0", "part1", "--run", "merged", *scorer)
     assert cluster.results("merged") == cluster.results("whole")
+    # Killed before the figures, and killed in the middle of a copy: the same command again finishes it.
+    merged = cluster.folder / "merged"
+    copied = {name: (merged / name).read_bytes() for name in ("responses.jsonl", "verdicts.jsonl")}
+    for left in ("whole", "torn"):
+        (merged / "results.json").unlink()
+        if left == "torn":
+            (merged / "manifest.json").unlink()
+            (merged / "responses.jsonl").write_bytes(copied["responses.jsonl"][:777])
+        cluster.orchestrator("merge", "part2", "part0", "part1", "--run", "merged", *scorer)
+        assert cluster.results("merged") == cluster.results("whole")
+        assert {name: (merged / name).read_bytes() for name in copied} == copied
+    other = cluster.orchestrator("merge", "part0", "part1", "part2", "--run", "whole", *scorer, code=2)
+    assert "not of these shards" in one_line(other)
     assert "gap: shard 1/3 is missing" in one_line(
         cluster.orchestrator("merge", "part0", "part2", "--run", "m2", *scorer, code=2)
     )
