@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: setup demo test check bench images protos format clean
+.PHONY: setup demo test check bench images breaking protos format clean
 
 setup: $(STAMP)
 
@@ -35,6 +35,11 @@ bench: setup
 
 images:
 	docker/build
+
+# Whether the contracts still say what they said at a commit: make breaking AGAINST=v0.1.0
+AGAINST ?= main
+breaking: setup
+	$(BIN)/buf breaking protos --against '.git#ref=$(AGAINST),subdir=protos'
 
 protos: setup
 	$(BIN)/buf format --write protos

@@ -70,3 +70,28 @@ def test_imports_without_torch(package: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "breaks"),
+    [
+        ("string detail = 9;", "string detail = 9;\n  // More.\n  string more = 99;", False),
+        ("string detail = 9;", "string detail = 12;", True),
+        ("string detail = 9;", "string remark = 9;", True),
+        ("rpc Score(stream", "rpc Grade(stream", True),
+    ],
+)
+def test_changes_to_the_contract_are_additive_or_found(tmp_path: Path, old: str, new: str, breaks: bool) -> None:
+    buf = Path(sys.executable).parent / "buf"
+    if not buf.exists():
+        pytest.skip("buf is not installed")
+    changed = tmp_path / "protos"
+    shutil.copytree(PROTOS, changed, ignore=shutil.ignore_patterns("*.py", "*.pyi", "__pycache__"))
+    contract = changed / "lynceus" / "scorer" / "v1" / "scorer.proto"
+    text = contract.read_text()
+    assert old in text
+    contract.write_text(text.replace(old, new))
+    done = subprocess.run(
+        [str(buf), "breaking", str(changed), "--against", str(PROTOS)], capture_output=True, check=False
+    )
+    assert (done.returncode != 0) == breaks, done.stdout
