@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lynceus.media import media_type
 from lynceus.model.v1 import model_pb2 as model
 
 JsonValue = str | int | float | bool | None | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
@@ -191,20 +192,3 @@ def user(*parts: model.Part) -> model.Message:
 def assistant(text: str) -> model.Message:
     """Returns a message of the model's."""
     return model.Message(role=model.ROLE_ASSISTANT, parts=[text_part(text)])
-
-
-_SIGNATURES = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF8", "image/gif"),
-    (b"BM", "image/bmp"),
-    (b"II*\x00", "image/tiff"),
-    (b"MM\x00*", "image/tiff"),
-)
-
-
-def media_type(data: bytes) -> str:
-    """Returns the media type of an encoded image, "application/octet-stream" if unknown."""
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((name for sign, name in _SIGNATURES if data.startswith(sign)), "application/octet-stream")

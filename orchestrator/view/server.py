@@ -12,8 +12,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 import orjson
 
+from lynceus.media import media_type
 from orchestrator.report.page import document, render
-from orchestrator.samples import media_type
 from orchestrator.view.progress import Folder, Followed
 
 HOST = "127.0.0.1"

@@ -14,6 +14,7 @@ from typing import Any
 
 import openai
 
+from lynceus.media import media_type
 from scorer.judges.base import JudgeError, JudgePrompt, Reply, canonical
 from scorer.judges.budget import Budget
 from scorer.judges.throttle import Throttle
@@ -213,5 +214,4 @@ def _said(error: openai.APIStatusError) -> str:
 
 
 def _data_url(image: bytes) -> str:
-    kind = "png" if image.startswith(b"\x89PNG") else "webp" if image[8:12] == b"WEBP" else "jpeg"
-    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
+    return f"data:{media_type(image)};base64,{base64.b64encode(image).decode()}"
