@@ -28,3 +28,13 @@ def shared_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     made = Cluster(tmp_path_factory.mktemp("scorer"))
     yield made.scorer()
     made.close()
+
+
+@pytest.fixture
+def expected(cluster: Cluster, shared_scorer: Server) -> bytes:
+    """The results of an undisturbed run of 120 rows; its calls are not counted."""
+    server = cluster.model("--concurrency", "8")
+    cluster.eval("undisturbed", [server], shared_scorer, "--limit", "120")
+    server.kill()
+    (server.folder / "calls").unlink()
+    return cluster.results("undisturbed")

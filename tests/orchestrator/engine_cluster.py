@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +87,9 @@ class Cluster:
         self.servers.append(server)
         return server
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "orchestrator", *words]
+    def start(self, *words: str, before: Sequence[str] = ()) -> subprocess.Popen[str]:
+        """Starts an orchestrator; `before` stands before it, `faketime` for example."""
+        command = [*before, sys.executable, "-m", "orchestrator", *words]
         process = subprocess.Popen(
             command, cwd=self.folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -115,6 +116,11 @@ class Cluster:
         """Every call that any model server has answered."""
         logs = [server.folder / "calls" for server in self.servers]
         return Counter(word for log in logs if log.exists() for word in log.read_text().split())
+
+    def answered(self, run: str = "run") -> int:
+        """Calls in a run's log."""
+        path = self.folder / run / "responses.jsonl"
+        return path.read_bytes().count(b"\n") if path.exists() else 0
 
     def results(self, run: str) -> bytes:
         return (self.folder / run / "results.json").read_bytes()

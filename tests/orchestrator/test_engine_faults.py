@@ -15,30 +15,15 @@ from engine_cluster import Cluster, Server, wait_for
 ROWS = ("--limit", "120")
 
 
-@pytest.fixture
-def expected(cluster: Cluster, shared_scorer: Server) -> bytes:
-    """The undisturbed run's results; its calls are not counted."""
-    server = cluster.model("--concurrency", "8")
-    cluster.eval("undisturbed", [server], shared_scorer, *ROWS)
-    server.kill()
-    (server.folder / "calls").unlink()
-    return cluster.results("undisturbed")
-
-
-def answered(cluster: Cluster, run: str = "run") -> int:
-    path = cluster.folder / run / "responses.jsonl"
-    return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
 def test_orchestrator_killed_in_the_middle(cluster: Cluster, shared_scorer: Server, expected: bytes) -> None:
     server = cluster.model("--delay", "0.02", "--concurrency", "4")
     words = cluster.words("run", [server], shared_scorer, *ROWS)
     for reach in (20, 60, 90):
         process = cluster.start(*words)
-        wait_for(lambda reach=reach: answered(cluster) >= reach)
+        wait_for(lambda reach=reach: cluster.answered() >= reach)
         process.kill()
         process.communicate()
-    logged = answered(cluster)
+    logged = cluster.answered()
     before = cluster.calls()
     cluster.orchestrator(*words)
     assert cluster.results("run") == expected
@@ -52,7 +37,7 @@ def test_orchestrator_killed_in_the_middle(cluster: Cluster, shared_scorer: Serv
 def test_one_of_three_replicas_killed(cluster: Cluster, shared_scorer: Server, expected: bytes) -> None:
     servers = [cluster.model("--delay", "0.02", "--concurrency", "3") for _ in range(3)]
     process = cluster.start(*cluster.words("run", servers, shared_scorer, *ROWS))
-    wait_for(lambda: answered(cluster) >= 20)
+    wait_for(lambda: cluster.answered() >= 20)
     servers[1].kill()
     _, error = process.communicate(timeout=60)
     assert process.returncode == 0, error
@@ -64,7 +49,7 @@ def test_one_of_three_replicas_killed(cluster: Cluster, shared_scorer: Server, e
 def test_a_replica_that_hangs(cluster: Cluster, shared_scorer: Server, expected: bytes) -> None:
     servers = [cluster.model("--delay", "0.01", "--concurrency", "3") for _ in range(3)]
     process = cluster.start(*cluster.words("run", servers, shared_scorer, *ROWS, "--timeout", "2"))
-    wait_for(lambda: answered(cluster) >= 20)
+    wait_for(lambda: cluster.answered() >= 20)
     servers[0].signal(signal.SIGSTOP)
     _, error = process.communicate(timeout=90)
     assert process.returncode == 0, error
@@ -74,7 +59,7 @@ def test_a_replica_that_hangs(cluster: Cluster, shared_scorer: Server, expected:
 def test_the_only_replica_comes_back(cluster: Cluster, shared_scorer: Server, expected: bytes) -> None:
     server = cluster.model("--delay", "0.02")
     process = cluster.start(*cluster.words("run", [server], shared_scorer, *ROWS))
-    wait_for(lambda: answered(cluster) >= 20)
+    wait_for(lambda: cluster.answered() >= 20)
     server.kill()
     time.sleep(1.0)
     server.start()
@@ -86,7 +71,7 @@ def test_the_only_replica_comes_back(cluster: Cluster, shared_scorer: Server, ex
 def test_a_replica_that_comes_back_with_other_weights_is_not_used(cluster: Cluster, shared_scorer: Server) -> None:
     servers = [cluster.model("--delay", "0.03", "--concurrency", "2") for _ in range(2)]
     process = cluster.start(*cluster.words("run", servers, shared_scorer, *ROWS))
-    wait_for(lambda: answered(cluster) >= 20)
+    wait_for(lambda: cluster.answered() >= 20)
     servers[0].kill()
     calls = (servers[0].folder / "calls").read_text()
     servers[0].start("--weights", "2")
@@ -99,7 +84,7 @@ def test_a_replica_that_comes_back_with_other_weights_is_not_used(cluster: Clust
 def test_no_replica_for_longer_than_patience(cluster: Cluster, shared_scorer: Server) -> None:
     server = cluster.model("--delay", "0.02")
     process = cluster.start(*cluster.words("run", [server], shared_scorer, *ROWS, "--patience", "1.5"))
-    wait_for(lambda: answered(cluster) >= 20)
+    wait_for(lambda: cluster.answered() >= 20)
     server.kill()
     _, error = process.communicate(timeout=60)
     assert process.returncode == 3
@@ -117,9 +102,9 @@ def test_scorer_killed_and_back(cluster: Cluster, expected: bytes) -> None:
     scorer = cluster.scorer()
     server = cluster.model("--delay", "0.02")
     process = cluster.start(*cluster.words("run", [server], scorer, *ROWS))
-    wait_for(lambda: answered(cluster) >= 30)
+    wait_for(lambda: cluster.answered() >= 30)
     scorer.kill()
-    wait_for(lambda: answered(cluster) >= 60)
+    wait_for(lambda: cluster.answered() >= 60)
     scorer.start()
     _, error = process.communicate(timeout=60)
     assert process.returncode == 0, error
@@ -131,7 +116,7 @@ def test_scorer_gone_for_good(cluster: Cluster, expected: bytes) -> None:
     server = cluster.model("--delay", "0.01")
     words = cluster.words("run", [server], scorer, *ROWS, "--patience", "2")
     process = cluster.start(*words)
-    wait_for(lambda: answered(cluster) >= 10)
+    wait_for(lambda: cluster.answered() >= 10)
     scorer.kill()
     _, error = process.communicate(timeout=60)
     assert process.returncode == 3
@@ -146,7 +131,7 @@ def test_ctrl_c_drains(cluster: Cluster, shared_scorer: Server, expected: bytes)
     server = cluster.model("--delay", "0.05", "--concurrency", "4")
     words = cluster.words("run", [server], shared_scorer, *ROWS)
     process = cluster.start(*words)
-    wait_for(lambda: answered(cluster) >= 10)
+    wait_for(lambda: cluster.answered() >= 10)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=30)
     assert process.returncode == 3
@@ -161,7 +146,7 @@ def test_two_processes_on_one_folder(cluster: Cluster, shared_scorer: Server) ->
     server = cluster.model("--delay", "0.05")
     words = cluster.words("run", [server], shared_scorer, *ROWS)
     process = cluster.start(*words)
-    wait_for(lambda: answered(cluster) >= 1)
+    wait_for(lambda: cluster.answered() >= 1)
     assert "written by another process" in cluster.orchestrator(*words, code=3)
     process.kill()
 
