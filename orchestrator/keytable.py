@@ -28,9 +28,17 @@ class KeyTable:
 
     def get(self, key: str | bytes) -> tuple[int, int] | None:
         """Returns (number, flags) of a key, None if it was never put."""
-        slot = self._find(*digest(key))
+        return self.at(*digest(key))
+
+    def at(self, low: int, high: int) -> tuple[int, int] | None:
+        """Returns (number, flags) of the key with this hash, None if it was never put."""
+        slot = self._find(low, high)
         flags = self._flags[slot]
         return (self._numbers[slot], flags & ~_USED) if flags else None
+
+    def mark(self, low: int, high: int, flags: int) -> None:
+        """Sets flag bits of the key with this hash, which was put before."""
+        self._flags[self._find(low, high)] |= flags
 
     def put(
         self, key: str | bytes, *, number: int | None = None, flags: int, mask: int = 0x7F

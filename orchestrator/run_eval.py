@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from orchestrator import run_manifest, run_plan, run_results
 from orchestrator.accounting import Accounting
 from orchestrator.engine import Budget, Endpoint, Engine, IncompleteError, Options, Pool, ScorerClient
 from orchestrator.local import LocalServer
+from orchestrator.planned import PlannedRows
 from orchestrator.progress import Progress
 from orchestrator.run_plan import Plan
 from orchestrator.runlog import VERDICTS, RunLog
@@ -86,11 +88,13 @@ async def evaluate(
         try:
             manifest = _manifest(plan, servers, identity, stages, options, path, log, console)
             accounting = Accounting(expected=None if options.shard else _expected(plan))
-            engine = Engine(plan.samples(), log, servers.pools, servers.scorer, accounting, options, budget)
-            async with Progress(console, accounting), _signals(engine, console):
-                await raced(engine.run(), *(guard() for guard in servers.guards))
+            known = PlannedRows(log, plan.name_of_samples(identity), plan.names, accounting, options.shard)
+            with contextlib.closing(known), _few_collections():
+                engine = Engine(plan.samples(known), log, servers.pools, servers.scorer, accounting, options, budget)
+                async with Progress(console, accounting), _signals(engine, console):
+                    await raced(engine.run(), *(guard() for guard in servers.guards))
             planned = {task: count.planned for task, count in accounting.tasks.items()}
-            manifest = {**manifest, "planned": planned}
+            manifest = {**manifest, "planned": planned, "replicas": _replicas(manifest, servers)}
             run_manifest.write(path / run_manifest.MANIFEST, manifest)
             results = await run_results.write(path, manifest, servers.scorer)
         finally:
@@ -248,10 +252,29 @@ def _manifest(
         console.print("the scorer's rules have changed since: every answer is scored anew", style="dim")
         log.forget_verdicts()
         old = {**old, "rules": fresh["rules"], "scorer": fresh["scorer"]}
+    if old["benchmarks"] != fresh["benchmarks"]:
+        console.print("the benchmark's code has changed since: what was answered stays as it was asked", style="dim")
+        old["benchmarks_resumed"] = fresh["benchmarks"]
+    old["replicas"] = _replicas(old, servers)
     old["metrics"] = fresh["metrics"]
     run_manifest.write(file, old)
     (path / run_results.RESULTS).unlink(missing_ok=True)
     return old
+
+
+def _replicas(manifest: Mapping[str, Any], servers: Servers) -> list[str]:
+    """Returns the replicas of every attempt at the run."""
+    return sorted({*manifest["replicas"], *servers.pools[""].replicas})
+
+
+@contextlib.contextmanager
+def _few_collections() -> Iterator[None]:
+    """What is there by now stays: the garbage collector need not look at it again and again."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _expected(plan: Plan) -> int | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import inspect
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
+
+import orjson
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.scorer.v1 import scorer_pb2 as scorer
@@ -16,7 +17,9 @@ from orchestrator import bundle
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.data.rows import Row, RowSource
 from orchestrator.engine.errors import ConfigError
+from orchestrator.planned import STRIDE, PlannedRows
 from orchestrator.registry import UnknownTaskError, find
+from orchestrator.run_code import code_hash
 from orchestrator.run_manifest import model_identity
 from orchestrator.samples import Sample, Variant
 
@@ -39,12 +42,14 @@ class Plan:
         limit: Rows per task; None takes all.
         repeats: How often each row is run.
         blind: Whether images are replaced by grey ones.
+        synthetic: Whether the rows are drawn.
     """
 
     tasks: tuple[Task, ...]
     limit: int | None
     repeats: int
     blind: bool
+    synthetic: bool
 
     @property
     def method(self) -> str:
@@ -77,12 +82,28 @@ class Plan:
         counts = [self.rows_of(task) for task in self.tasks]
         return None if None in counts else sum(filter(None, counts)) * self.repeats
 
-    def samples(self) -> Iterator[Sample]:
-        """Yields the samples, row by row, reading nothing ahead."""
-        for task in self.tasks:
-            for row in itertools.islice(task.source, self.limit):
-                for repeat in range(self.repeats):
-                    yield from task.benchmark.samples(row, dataclasses.replace(task.variant, repeat=repeat))
+    def samples(self, planned: PlannedRows | None = None) -> Iterator[Sample]:
+        """Yields the samples, row by row, no images read.
+
+        Args:
+            planned: What earlier processes planned: rows that are over are passed over.
+        """
+        for number, task in enumerate(self.tasks):
+            variants = [dataclasses.replace(task.variant, repeat=repeat) for repeat in range(self.repeats)]
+            rows = itertools.islice(task.source, self.limit)
+            for first in itertools.count(0, STRIDE):
+                stride = list(itertools.islice(rows, STRIDE))
+                if not stride:
+                    break
+                if planned and planned.over(number, first, len(stride)):
+                    continue
+                for row, variant in itertools.product(stride, variants):
+                    for sample in task.benchmark.samples(row, variant):
+                        if planned:
+                            planned.note(sample)
+                        yield sample
+                if planned:
+                    planned.close_stride(number, first, len(stride))
 
     def metrics(self) -> dict[str, list[scorer.MetricSpec]]:
         """Returns the figures to compute, by task."""
@@ -111,8 +132,14 @@ class Plan:
         }
 
     def code(self) -> dict[str, str]:
-        """Returns the sha256 of each benchmark's module."""
-        return {b.name: _module_hash(b) for b in {task.benchmark.name: task.benchmark for task in self.tasks}.values()}
+        """Returns the hash of each benchmark's code (`code_hash`)."""
+        benchmarks = {task.benchmark.name: task.benchmark for task in self.tasks}
+        return {name: code_hash(benchmark, synthetic=self.synthetic) for name, benchmark in benchmarks.items()}
+
+    def name_of_samples(self, identity: Mapping[str, Any]) -> bytes:
+        """Returns 32 bytes that differ where another identity or other code may make other samples."""
+        words = orjson.dumps([identity, self.code()], option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(words).digest()
 
     def rows_of(self, task: Task) -> int | None:
         """Returns how many rows of a task are run, once each; None where its source does not know."""
@@ -169,7 +196,7 @@ def make(
         if source.count == 0:
             raise ConfigError(f"task {name}: {source.origin} has no rows for it: give --data another path")
         tasks.append(Task(benchmark, variant, source))
-    return Plan(tuple(tasks), limit, repeats, blind)
+    return Plan(tuple(tasks), limit, repeats, blind, synthetic)
 
 
 def check_capabilities(plan: Plan, models: Mapping[str, model.GetModelInfoResponse], where: Mapping[str, str]) -> None:
@@ -291,10 +318,5 @@ def _synthetic(benchmark: Benchmark, task: str, seed: int, rows: int) -> RowSour
     def iterate() -> Iterator[Row]:
         return itertools.islice(benchmark.synthetic(task, seed), rows)
 
-    words = f"{benchmark.name}|{task}|{seed}|{_module_hash(benchmark)}"
+    words = f"{benchmark.name}|{task}|{seed}|{code_hash(benchmark, synthetic=True)}"
     return RowSource(f"synthetic, seed {seed}", hashlib.sha256(words.encode()).hexdigest(), rows, iterate)
-
-
-def _module_hash(benchmark: Benchmark) -> str:
-    file = inspect.getsourcefile(benchmark.samples)
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""

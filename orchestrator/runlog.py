@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from orchestrator.keytable import KeyTable
 RESPONSES, VERDICTS = "responses.jsonl", "verdicts.jsonl"
 _HEAD = re.compile(rb'\{"key":"((?:[^"\\]|\\.)*)"(?:,"outcome":"(\w+)")?')
 _OUTCOMES = tuple(Outcome)
+_BY_WORD: dict[bytes | None, Outcome | None] = {None: None, **{outcome.encode(): outcome for outcome in Outcome}}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -195,6 +196,27 @@ class RunLog:
         """Notes that this process has planned a key, and returns what was known of it before."""
         return _entry(self._table.put(key, flags=0b100, mask=0b100))
 
+    def settled(self, keys: Sequence[tuple[int, int, bool]]) -> list[Outcome] | None:
+        """Notes that keys are planned if nothing is left to do for any of them.
+
+        Args:
+            keys: The two halves of each key's hash (`keytable.digest`), and whether it is scored.
+
+        Returns:
+            The outcomes of those that are scored; None if one is to be asked or scored still, or was
+            planned before: then nothing is noted.
+        """
+        found = []
+        for low, high, scored in keys:
+            entry = _entry(self._table.at(low, high))
+            if entry.planned or entry.state in (State.NONE, State.FAILED) or (scored and not entry.settled):
+                return None
+            if scored and entry.settled:
+                found.append(entry.settled)
+        for low, high, _ in keys:
+            self._table.mark(low, high, 0b100)
+        return found
+
     def add_response(self, key: str, outcome: Outcome | None, line: bytes) -> int:
         """Appends a call's line and returns its offset; outcome None means that it has an answer."""
         offset = self.responses.add(line)
@@ -241,11 +263,12 @@ def scan(path: Path) -> Iterator[tuple[bytes, Outcome | None, int]]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             head = _HEAD.match(line)
-            if head is None:
+            if head is None or head[2] not in _BY_WORD:
                 raise RunLogError(f"{path}, line {number}: not a line of a run log; delete it and run again")
-            raw, word = head.groups()
-            key = orjson.loads(b'"%b"' % raw).encode() if b"\\" in raw else raw
-            yield key, Outcome(word.decode()) if word else None, offset
+            key = head[1]
+            if b"\\" in key:
+                key = orjson.loads(b'"%b"' % key).encode()
+            yield key, _BY_WORD[head[2]], offset
             offset += len(line)
 
 

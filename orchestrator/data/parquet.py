@@ -65,7 +65,9 @@ def _fields(file: Path) -> Iterator[dict[str, Any]]:
     parquet = _opened(file)
     names = [one.name for one in parquet.schema_arrow if not _holds_bytes(one.type)]
     for batch in parquet.iter_batches(batch_size=_FIELD_ROWS, columns=names):
-        yield from batch.to_pylist()
+        present = batch.schema.names
+        for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            yield dict(zip(present, cells, strict=True))
 
 
 def _holds_bytes(kind: pa.DataType) -> bool:
