@@ -192,6 +192,7 @@ def scorer(folder: Path) -> Iterator[int]:
 @contextmanager
 def running(command: list[str], port_file: Path) -> Iterator[int]:
     """Runs a server until the block ends."""
+    port_file.unlink(missing_ok=True)
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         while not port_file.exists() or not port_file.read_text():

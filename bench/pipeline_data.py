@@ -13,29 +13,46 @@ from PIL import Image, ImageFilter
 BASES = 40
 """Encoded images per kind; a comment in the file makes each row's bytes its own."""
 
+_CHUNK = 1024
+_GROUPS = {"big": 64, "tiny": 64, "dot": 1024}
+"""Rows per row group, about as the hub's own tables have them."""
+
 
 def make(path: Path, kind: str, rows: int) -> float:
-    """Writes a parquet file and returns the mean bytes of an image."""
+    """Writes a parquet file and returns the mean bytes of an image.
+
+    Args:
+        path: The file.
+        kind: "big" JPEGs, "tiny" PNGs or "dot", PNGs of eight by eight pixels.
+        rows: How many.
+    """
     draw = np.random.default_rng(7)
-    bases = [_png(draw) if kind == "tiny" else _jpeg(draw) for _ in range(BASES)]
-    images = [_own(bases[row % BASES], row) for row in range(rows)]
+    bases = [_jpeg(draw) if kind == "big" else _png(draw, 8 if kind == "dot" else 64) for _ in range(BASES)]
     labels = draw.integers(0, 4, rows)
-    table = pa.table(
-        {
-            "image": [{"bytes": data, "path": None} for data in images],
-            "text": ["What is the color of the thing? (A) red (B) green (C) blue (D) grey"] * rows,
-            "label": ["ABCD"[label] for label in labels],
-            "category": [("direct_attributes", "relative_position")[row % 2] for row in range(rows)],
-            "question_id": list(range(rows)),
-        }
-    )
-    pq.write_table(table, path, row_group_size=64, compression="none")
-    return sum(map(len, images)) / rows
+    size, writer = 0, None
+    for start in range(0, rows, _CHUNK):
+        chunk = range(start, min(start + _CHUNK, rows))
+        images = [_own(bases[row % BASES], row) for row in chunk]
+        size += sum(map(len, images))
+        table = pa.table(
+            {
+                "image": [{"bytes": data, "path": None} for data in images],
+                "text": ["What is the color of the thing? (A) red (B) green (C) blue (D) grey"] * len(chunk),
+                "label": ["ABCD"[labels[row]] for row in chunk],
+                "category": [("direct_attributes", "relative_position")[row % 2] for row in chunk],
+                "question_id": list(chunk),
+            }
+        )
+        writer = writer or pq.ParquetWriter(path, table.schema, compression="none")
+        writer.write_table(table, row_group_size=_GROUPS[kind])
+    if writer:
+        writer.close()
+    return size / rows
 
 
-def _png(draw: np.random.Generator) -> bytes:
+def _png(draw: np.random.Generator, side: int) -> bytes:
     buffer = io.BytesIO()
-    Image.fromarray(draw.integers(0, 128, (64, 64, 3), dtype=np.uint8)).save(buffer, "PNG")
+    Image.fromarray(draw.integers(0, 128, (side, side, 3), dtype=np.uint8)).save(buffer, "PNG")
     return buffer.getvalue()
 
 

@@ -38,20 +38,20 @@ class Null(model_pb2_grpc.ModelServiceServicer):
         return ANSWER
 
 
-async def main(kind: str, port_file: Path) -> None:
+async def main(kind: str, port_file: Path, null: Null) -> None:
     """Serves until it is killed."""
     if kind == "ours":
         server = Server(
             ServerConfig(port_file=port_file),
             "lynceus.model.v1.ModelService",
-            lambda s: model_pb2_grpc.add_ModelServiceServicer_to_server(Null(), s),
+            lambda s: model_pb2_grpc.add_ModelServiceServicer_to_server(null, s),
         )
         await server.start()
         await server.set_serving()
         await server.run_until_signal()
         return
     bare = grpc.aio.server(options=[("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)])
-    model_pb2_grpc.add_ModelServiceServicer_to_server(Null(), bare)
+    model_pb2_grpc.add_ModelServiceServicer_to_server(null, bare)
     port = bare.add_insecure_port("127.0.0.1:0")
     await bare.start()
     port_file.write_text(str(port))
@@ -59,4 +59,4 @@ async def main(kind: str, port_file: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), Null()))

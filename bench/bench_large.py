@@ -1,0 +1,206 @@
+"""A large run's folder: `python bench/bench_large.py [--rows N] [--folder DIR] [--steps ...]`.
+
+Makes the folder of a run of which all but a few samples are answered, then measures each step
+as a process of its own: the resume up to its next call on the wire and on to the figures, the
+report, a comparison, scoring again and a merge. CPU and peak memory are the process's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pipeline_data
+import pipeline_null
+import psutil
+from bench_pipeline import running, scorer
+
+LEFT = 100
+"""Samples that are not answered yet."""
+
+_FIRST = 200
+LOGS = ("responses.jsonl", "verdicts.jsonl")
+STEPS = "resume,report,compare,score,merge"
+
+
+class Noting(pipeline_null.Null):
+    """The null model, which notes when it was asked first."""
+
+    def __init__(self, note: Path) -> None:
+        self._note = note
+
+    async def Generate(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Answers "B"."""
+        if not self._note.exists():
+            self._note.touch()
+        return pipeline_null.ANSWER
+
+
+def main() -> None:
+    """Measures and prints one JSON object a step."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--kind", default="dot", help="dot (70 bytes an image), tiny or big")
+    parser.add_argument("--folder", type=Path, help="Keep what is made here, and take what is there.")
+    parser.add_argument("--steps", default=STEPS)
+    parser.add_argument("--serve", nargs=2, type=Path, help=argparse.SUPPRESS)
+    flags = parser.parse_args()
+    if flags.serve:
+        asyncio.run(pipeline_null.main("ours", flags.serve[0], Noting(flags.serve[1])))
+        return
+    with tempfile.TemporaryDirectory(prefix=".bench-", dir=".") as made:
+        folder = (flags.folder or Path(made)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        for step in ["make", *flags.steps.split(",")]:
+            found = STEP[step](folder, flags)
+            if found:
+                print(json.dumps({"step": step, "rows": flags.rows, **found}), flush=True)
+
+
+def make(folder: Path, flags: Any) -> dict[str, Any]:
+    """Makes data and run folder: a few real answers, and the rest written after their pattern."""
+    run = folder / "run"
+    if run.exists():
+        return {}
+    data = folder / "data.parquet"
+    if not data.exists():
+        pipeline_data.make(data, flags.kind, flags.rows)
+    with servers(folder) as ask:
+        subprocess.run([*ask(run), "--max-tokens-total", str(601 * _FIRST)], check=False, stderr=subprocess.DEVNULL)
+    manifest = json.loads((run / "manifest.json").read_text())
+    for name in LOGS:
+        lines = (run / name).read_bytes().splitlines()
+        keys = {orjson.loads(line)["key"] for line in lines}
+        pattern = lines[-1]
+        key = orjson.loads(pattern)["key"].encode()
+        with (run / name).open("ab") as file:
+            for row in range(flags.rows - LEFT):
+                if f"vstar_bench/{row}" not in keys:
+                    file.write(pattern.replace(key, b"vstar_bench/%d" % row) + b"\n")
+        shutil.copyfile(run / name, folder / name)
+    size = sum((run / name).stat().st_size for name in LOGS)
+    return {"log_mb": round(size / 1e6), "data_mb": round(data.stat().st_size / 1e6), "run": manifest["created"]}
+
+
+def resume(folder: Path, flags: Any) -> dict[str, Any]:
+    """Runs the command again: to the next call on the wire, and to the end."""
+    with servers(folder) as ask:
+        (folder / "asked").unlink(missing_ok=True)
+        for name in LOGS:
+            shutil.copyfile(folder / name, folder / "run" / name)
+        started = time.perf_counter()
+        process = psutil.Popen(ask(folder / "run"))
+        while not (folder / "asked").exists() and process.is_running() and process.status() != "zombie":
+            time.sleep(0.01)
+        found = {"seconds_to_call": round(time.perf_counter() - started, 2)} | usage(process, "to_call")
+        return found | finished(process, started)
+
+
+def report(folder: Path, flags: Any) -> dict[str, Any]:
+    """Writes the page again."""
+    found = command("report", folder / "run")
+    return found | {"page_mb": round((folder / "run" / "report.html").stat().st_size / 1e6)}
+
+
+def compare(folder: Path, flags: Any) -> dict[str, Any]:
+    """Compares the run with itself under another name."""
+    other = folder / "other"
+    if not other.exists():
+        other.symlink_to("run")
+    return command("compare", folder / "run", other)
+
+
+def score(folder: Path, flags: Any) -> dict[str, Any]:
+    """Scores every answer again."""
+    with scorer(folder) as port:
+        return command("score", folder / "run", "--scorer", f"127.0.0.1:{port}")
+
+
+def merge(folder: Path, flags: Any) -> dict[str, Any]:
+    """Splits the run into two shards, which no run has made, and merges them."""
+    from orchestrator.keytable import shard_of
+
+    run, shards = folder / "run", [folder / f"shard{index}" for index in range(2)]
+    manifest = json.loads((run / "manifest.json").read_text())
+    for index, shard in enumerate(shards):
+        if shard.exists():
+            break
+        shard.mkdir()
+        planned = 0
+        for name in LOGS:
+            planned = 0
+            with (run / name).open("rb") as source, (shard / name).open("wb") as target:
+                for line in source:
+                    if shard_of(line[8 : line.index(b'"', 8)].decode(), 2) == index:
+                        target.write(line)
+                        planned += 1
+        own = {**manifest, "shard": {"index": index, "of": 2}, "planned": {"vstar_bench": planned}}
+        (shard / "manifest.json").write_text(json.dumps(own))
+    whole = folder / "merged"
+    subprocess.run(["rm", "-rf", whole], check=True)
+    with scorer(folder) as port:
+        return command("merge", *shards, "--run", whole, "--scorer", f"127.0.0.1:{port}")
+
+
+def command(*words: Any) -> dict[str, Any]:
+    """Runs a subcommand to its end."""
+    started = time.perf_counter()
+    process = psutil.Popen([sys.executable, "-m", "orchestrator", *map(str, words)], stdout=subprocess.DEVNULL)
+    return finished(process, started)
+
+
+def finished(process: psutil.Popen, started: float) -> dict[str, Any]:
+    """Waits for a process and returns what it took."""
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{process.args} ended with {os.waitstatus_to_exitcode(status)}")
+    cpu = used.ru_utime + used.ru_stime
+    took = time.perf_counter() - started
+    return {"seconds": round(took, 2), "cpu": round(cpu, 2), "peak_mb": round(used.ru_maxrss * 1024 / 1e6)}
+
+
+def usage(process: psutil.Popen, suffix: str) -> dict[str, Any]:
+    """Returns a running process's CPU seconds and peak memory so far."""
+    times = process.cpu_times()
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+    return {f"cpu_{suffix}": round(times.user + times.system, 2), f"peak_mb_{suffix}": round(peak * 1024 / 1e6)}
+
+
+@contextmanager
+def servers(folder: Path) -> Any:
+    """Runs model and scorer, and yields what makes the command that asks them."""
+    port = folder / "port-model"
+    serve = [sys.executable, __file__, "--serve", str(port), str(folder / "asked")]
+    with running(serve, port) as model, scorer(folder) as scoring:
+
+        def ask(run: Path) -> list[str]:
+            words = ["eval", "--task", "vstar_bench", "--data", str(folder / "data.parquet"), "--run", str(run)]
+            places = ["--endpoint", f"127.0.0.1:{model}", "--scorer", f"127.0.0.1:{scoring}"]
+            return [sys.executable, "-m", "orchestrator", *words, *places, "--quiet"]
+
+        yield ask
+
+
+STEP = {
+    "make": make,
+    "resume": resume,
+    "report": report,
+    "compare": compare,
+    "score": score,
+    "merge": merge,
+}
+
+if __name__ == "__main__":
+    main()
