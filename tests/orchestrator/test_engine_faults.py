@@ -143,7 +143,7 @@ def test_ctrl_c_drains(cluster: Cluster, shared_scorer: Server, expected: bytes)
 
 
 def test_two_processes_on_one_folder(cluster: Cluster, shared_scorer: Server) -> None:
-    server = cluster.model("--delay", "0.05")
+    server = cluster.model("--delay", "1")
     words = cluster.words("run", [server], shared_scorer, *ROWS)
     process = cluster.start(*words)
     wait_for(lambda: cluster.answered() >= 1)

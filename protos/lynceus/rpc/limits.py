@@ -8,17 +8,22 @@ KEEPALIVE_TIME_MS = 20_000
 about half a minute although a call may rightly take minutes."""
 
 KEEPALIVE_TIMEOUT_MS = 10_000
-"""How long a ping may go unanswered before the connection counts as dead."""
+"""How long a ping may go unanswered before the connection counts as dead, and how long a
+connection that was accepted may say nothing."""
 
 CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", KEEPALIVE_TIME_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+    # A minute unless it is set, whatever the timeout of keepalives.
+    ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.http2.max_pings_without_data", 0),
     # Retrying is the engine's business: it knows what was answered.
     ("grpc.enable_retries", 0),
     ("grpc.initial_reconnect_backoff_ms", 200),
+    # Despite its name what one attempt to connect may take.
+    ("grpc.min_reconnect_backoff_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.max_reconnect_backoff_ms", 5_000),
     # A channel of its own for each address: no sharing of sockets behind the engine's back.
     ("grpc.use_local_subchannel_pool", 1),
@@ -34,6 +39,7 @@ SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+    ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.so_reuseport", 0),
 )
 """What every server gets."""
