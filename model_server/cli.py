@@ -62,7 +62,8 @@ def main() -> None:
     "--model",
     "model_id",
     default="",
-    help="Folder or hub id (transformers), model name (openai), constant:TEXT (demo).",
+    help="Folder, hub id or demo, a small model that comes along (transformers); model name (openai); "
+    "constant:TEXT (demo).",
 )
 @click.option("--name", default="", help="Name to file results under; default the model's own.")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, or auto (all GPUs, else CPU).")
@@ -125,11 +126,11 @@ def serve_command(
     def make(metrics: Metrics) -> Backend:
         if backend == "demo":
             from model_server.adapter import KitBackend
-            from model_server.demo import Demo
+            from model_server.demo.unseeing import Unseeing
 
-            demo = Demo(model_id)
-            demo.name = name or demo.name
-            return KitBackend(demo, metrics)
+            unseeing = Unseeing(model_id)
+            unseeing.name = name or unseeing.name
+            return KitBackend(unseeing, metrics)
         if not model_id:
             raise click.UsageError(f"--backend {backend} needs --model")
         if backend == "openai":
@@ -143,11 +144,13 @@ def serve_command(
                 max_concurrency=max_concurrency,
                 max_queue=max_queue,
             )
+        from model_server import demo
         from model_server.hf.settings import Settings
 
+        comes_along = model_id == demo.NAME
         settings = Settings(
-            model=model_id,
-            name=name,
+            model=str(demo.CHECKPOINT) if comes_along else model_id,
+            name=name or (demo.FILED_UNDER if comes_along else ""),
             device=device,
             dtype=dtype,
             attention=attention,

@@ -37,7 +37,8 @@ class Where:
         endpoints: Model servers; empty starts one for `model`.
         stages: Model servers of further stages by name.
         scorer: The scorer; None starts one.
-        model: What the embedded model server serves: "demo", "demo:ARGUMENT", a folder or a hub id.
+        model: What the embedded model server serves: "demo", a folder or a hub id; "demo:hash" and
+            "demo:constant:TEXT" need no weights.
         credentials: How to dial whatever is not embedded.
         concurrency: Calls in flight per replica; None takes what each asks for.
         judge: What follows `scorer serve` where a scorer is started, to give it a judge.
@@ -294,8 +295,8 @@ def _expected(plan: Plan) -> int | None:
 
 
 def _serve_arguments(name: str) -> list[str]:
-    if name == "demo" or name.startswith("demo:"):
-        _, _, argument = name.partition(":")
+    kind, _, argument = name.partition(":")
+    if kind == "demo":
         return ["--backend", "demo", *(["--model", argument] if argument else [])]
     return ["--backend", "transformers", "--model", name]
 

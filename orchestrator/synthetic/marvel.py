@@ -146,43 +146,86 @@ def rows(seed: int) -> Iterator[Row]:
         yield _row(ink.generator("marvel", seed, index), index + 1, pattern, configuration)
 
 
-def _row(rng: random.Random, number: int, pattern: str, configuration: str) -> Row:
-    make, _, explanation = RULES[pattern]
+@dataclass(frozen=True)
+class Drawn:
+    """A puzzle before it is drawn.
+
+    Attributes:
+        configuration: How its context is laid out.
+        width: Of the image, in pixels.
+        height: Of the image, in pixels.
+        context: The panels above, without the blank one.
+        blank: Whether one more panel stands blank behind them.
+        choices: The four panels below.
+        answer: Number of the right one, from 1.
+    """
+
+    configuration: str
+    width: int
+    height: int
+    context: tuple[Panel, ...]
+    blank: bool
+    choices: tuple[Panel, ...]
+    answer: int
+
+    @property
+    def count(self) -> int:
+        """Panels in the context, the blank one included."""
+        return len(self.context) + self.blank
+
+
+def puzzle(rng: random.Random, pattern: str, configuration: str) -> Drawn:
+    """Draws a puzzle of a pattern in a configuration."""
+    make, _, _ = RULES[pattern]
     width, height, count = SIZES.get(configuration, (0, 640, 0))
     if not count:
         count = rng.randint(4, 5)
         width = 360 + count * PANEL
     context, right, wrong = make(rng, configuration, count)
     answer = rng.randint(1, 4)
-    choices = [*wrong[: answer - 1], right, *wrong[answer - 1 :]]
-    question, fine, distractor = _fine(rng, choices)
-    lead = "You are given a puzzle, with its context on top and four choices (marked by 1, 2, 3, or 4) below."
-    blank = "" if configuration == "3D" else ", including the blank one,"
+    choices = (*wrong[: answer - 1], right, *wrong[answer - 1 :])
+    return Drawn(configuration, width, height, tuple(context), configuration != "3D", choices, answer)
+
+
+LEAD = "You are given a puzzle, with its context on top and four choices (marked by 1, 2, 3, or 4) below."
+COMPLETES = "Which choice (either 1, 2, 3, or 4) completes the context?"
+
+
+def counting(drawn: Drawn) -> list[tuple[str, int]]:
+    """Returns the three questions for numbers of panels, and the numbers."""
+    blank = ", including the blank one," if drawn.blank else ""
+    return [
+        (f"You are given a puzzle. How many panels{blank} are there in the context part?", drawn.count),
+        ("You are given a puzzle. How many panels are there in the choices part?", 4),
+        (f"You are given a puzzle. How many panels{blank} are there in the whole puzzle?", drawn.count + 4),
+    ]
+
+
+def _row(rng: random.Random, number: int, pattern: str, configuration: str) -> Row:
+    drawn = puzzle(rng, pattern, configuration)
+    question, right, wrong = fine(rng, drawn.choices)
+    counts = counting(drawn)
     return ink.drawn_row(
         {
             "id": number,
             "pattern": pattern,
             "task_configuration": configuration,
-            "avr_question": f"{lead} Which choice (either 1, 2, 3, or 4) completes the context?",
-            "explanation": explanation,
-            "answer": answer,
-            "f_perception_question": f"{lead} {question}",
-            "f_perception_answer": fine,
-            "f_perception_distractor": distractor,
-            "c_perception_question_tuple": [
-                f"You are given a puzzle. How many panels{blank} are there in the context part?",
-                "You are given a puzzle. How many panels are there in the choices part?",
-                f"You are given a puzzle. How many panels{blank} are there in the whole puzzle?",
-            ],
-            "c_perception_answer_tuple": [count, 4, count + 4],
+            "avr_question": f"{LEAD} {COMPLETES}",
+            "explanation": RULES[pattern][2],
+            "answer": drawn.answer,
+            "f_perception_question": f"{LEAD} {question}",
+            "f_perception_answer": right,
+            "f_perception_distractor": wrong,
+            "c_perception_question_tuple": [text for text, _ in counts],
+            "c_perception_answer_tuple": [panels for _, panels in counts],
             "file": f"Marvel/{number}.png",
-            "description": [_described(panel) for panel in (*context, *choices)],
+            "description": [described(panel) for panel in (*drawn.context, *drawn.choices)],
         },
-        lambda: ink.png(_picture(configuration, (width, height), count, context, choices)),
+        lambda: ink.png(ink.halved(picture(drawn))),
     )
 
 
-def _described(panel: Panel) -> str:
+def described(panel: Panel) -> str:
     """Returns in words what a panel shows."""
     if len(panel.faces) == 6:
         names = ("top", "left", "middle", "right", "far right", "bottom")
@@ -199,7 +242,7 @@ def _described(panel: Panel) -> str:
     return " and ".join(seen)
 
 
-def _fine(rng: random.Random, choices: Sequence[Panel]) -> tuple[str, str, str]:
+def fine(rng: random.Random, choices: Sequence[Panel]) -> tuple[str, str, str]:
     """Returns a question on one choice, its answer and the wrong one."""
     place = rng.randrange(4)
     panel = choices[place]
@@ -224,19 +267,21 @@ def _either(rng: random.Random, text: str, right: str, wrong: str) -> tuple[str,
     return text.format(*rng.sample((right, wrong), 2)), right, wrong
 
 
-def _picture(
-    configuration: str, size: tuple[int, int], count: int, context: Sequence[Panel], choices: Sequence[Panel]
-) -> Image.Image:
-    big = Image.new("L", (size[0] * ink.SCALE, size[1] * ink.SCALE), 255)
+def picture(drawn: Drawn, *, numbered: bool = True) -> Image.Image:
+    """Returns a puzzle at twice its size, with or without the numbers below the choices."""
+    big = Image.new("L", (drawn.width * ink.SCALE, drawn.height * ink.SCALE), 255)
     draw = ImageDraw.Draw(big)
     ink.words(draw, (24, 100), "Context", 52, anchor="lm")
-    ink.words(draw, (24, (CHOICE_TOP[configuration] - 32) * ink.SCALE), "Choices", 52, anchor="lm")
-    for box, panel in itertools.zip_longest(context_boxes(configuration, count), context):
+    ink.words(draw, (24, (CHOICE_TOP[drawn.configuration] - 32) * ink.SCALE), "Choices", 52, anchor="lm")
+    for box, panel in itertools.zip_longest(context_boxes(drawn.configuration, drawn.count), drawn.context):
         _panel(draw, box, panel or Panel())
-    for number, (box, panel) in enumerate(zip(choice_boxes(size[0], configuration), choices, strict=True), 1):
+    for number, (box, panel) in enumerate(
+        zip(choice_boxes(drawn.width, drawn.configuration), drawn.choices, strict=True), 1
+    ):
         _panel(draw, box, panel)
-        ink.words(draw, (box[0] + box[2], (box[3] + 26) * ink.SCALE), str(number), 60)
-    return ink.halved(big)
+        if numbered:
+            ink.words(draw, (box[0] + box[2], (box[3] + 26) * ink.SCALE), str(number), 60)
+    return big
 
 
 def _panel(draw: ImageDraw.ImageDraw, box: tuple[int, int, int, int], panel: Panel) -> None:

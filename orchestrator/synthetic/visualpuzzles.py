@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,34 +23,63 @@ WIDTH, HEIGHT = 1200, 900
 BALLS = {"red": (214, 40, 40), "blue": (40, 80, 220), "green": (40, 150, 70), "yellow": (245, 200, 30)}
 FIGURES = ("triangle", "square", "pentagon", "star")
 
+PLACES: tuple[ink.Point, ...] = tuple((360 + i * 560, 1250) for i in range(4))
+"""Where drawn options stand."""
+
 Figure = tuple[str, bool, int]
 """A shape, whether it is filled, and how many dots stand below it."""
 Cells = tuple[tuple[int, int], ...]
 """The cells of a block figure."""
 Painter = Callable[[ImageDraw.ImageDraw], None]
-Puzzle = tuple[str, list[str] | None, str, Painter]
-"""Question, options or None where they are drawn, the answer's letter, how it is drawn."""
+Seen = tuple[ink.Point, tuple[str, ...]]
+"""A place in the drawing at twice its size, and words for what stands there."""
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """A puzzle before it is drawn.
+
+    Attributes:
+        question: Its text.
+        options: Their texts; None where they are drawn.
+        answer: The right one's letter.
+        paint: Draws it at twice its size.
+        steps: Why the answer is right, in words.
+        seen: What stands where.
+    """
+
+    question: str
+    options: list[str] | None
+    answer: str
+    paint: Painter
+    steps: str
+    seen: Sequence[Seen]
 
 
 def rows(seed: int) -> Iterator[Row]:
     """Returns puzzles without end, of the five categories in turn."""
     for index in itertools.count():
         category = CATEGORIES[index % len(CATEGORIES)]
-        question, options, answer, paint = MAKERS[category](ink.generator("visualpuzzles", seed, index))
+        puzzle = MAKERS[category](ink.generator("visualpuzzles", seed, index))
         fields: dict[str, Any] = {
             "id": index,
             "category": category,
-            "question": question,
-            "options": options,
-            "answer": answer,
+            "question": puzzle.question,
+            "options": puzzle.options,
+            "answer": puzzle.answer,
         }
-        yield ink.drawn_row(fields, partial(_picture, paint))
+        yield ink.drawn_row(fields, partial(_encoded, puzzle))
 
 
-def _picture(paint: Painter) -> bytes:
+def _encoded(puzzle: Puzzle) -> bytes:
+    return ink.png(ink.halved(picture(puzzle)))
+
+
+def picture(puzzle: Puzzle) -> Image.Image:
+    """Returns a puzzle at twice its size."""
     image = Image.new("RGB", (WIDTH * ink.SCALE, HEIGHT * ink.SCALE), "white")
-    paint(ImageDraw.Draw(image))
-    return ink.png(ink.halved(image))
+    puzzle.paint(ImageDraw.Draw(image))
+    return image
 
 
 def _lettered(rng: random.Random, right: str, wrong: Sequence[str]) -> tuple[list[str], str]:
@@ -76,12 +106,13 @@ def _algorithmic(rng: random.Random) -> Puzzle:
             ink.arrow(draw, (1420, y), (1720, y), width=10)
             ink.words(draw, (1900, y), result, 140)
 
-    return (
-        "The machine treats every number in the same way. Which number replaces the question mark?",
-        (options),
-        answer,
-        paint,
-    )
+    question = "The machine treats every number in the same way. Which number replaces the question mark?"
+    pairs = list(zip(numbers, results, strict=True))
+    told = ", ".join(f"{number} to {result}" for number, result in pairs[:-1])
+    steps = f"The machine turns {told}. It makes {times} x n + {plus}. It turns {numbers[-1]} to {right}."
+    seen: list[Seen] = [((500, 240 + i * 440), (f"{number}",)) for i, (number, _) in enumerate(pairs)]
+    seen += [((1900, 240 + i * 440), (f"{result}",)) for i, (_, result) in enumerate(pairs[:-1])]
+    return Puzzle(question, options, answer, paint, steps, seen)
 
 
 def _deductive(rng: random.Random) -> Puzzle:
@@ -108,7 +139,10 @@ def _deductive(rng: random.Random) -> Puzzle:
 
     kind = "heaviest" if heaviest else "lightest"
     question = f"Each scale tilts towards the heavier ball. Which ball is the {kind}?"
-    return question, options, "ABCD"[options.index(right)], paint
+    told = ", ".join(f"{heavy} is heavier than {light}" for heavy, light in pairs)
+    steps = f"{told[0].upper()}{told[1:]}. From heavy to light: {', '.join(order)}. The {kind} is {right}."
+    seen = [((440 + i * 760, 820), (f"{heavy} low", f"{light} high")) for i, (heavy, light) in enumerate(pairs)]
+    return Puzzle(question, options, "ABCD"[options.index(right)], paint, steps, seen)
 
 
 def _inductive(rng: random.Random) -> Puzzle:
@@ -127,7 +161,11 @@ def _inductive(rng: random.Random) -> Puzzle:
         ink.words(draw, (280 + 6 * 290, 500), "?", 180)
         _options(draw, lambda at, i: _figure(draw, at, 130, options[i]))
 
-    return "Which figure comes next?", None, "ABCD"[options.index(right)], paint
+    told = ", ".join(map(_named, sequence))
+    steps = f"The figures are {told}. Next comes {_named(right)}. {_listed(options)}"
+    seen: list[Seen] = [((280 + i * 290, 500), _words(figure)) for i, figure in enumerate(sequence)]
+    seen += [(at, _words(figure)) for at, figure in zip(PLACES, options, strict=True)]
+    return Puzzle("Which figure comes next?", None, "ABCD"[options.index(right)], paint, steps, seen)
 
 
 def _analogical(rng: random.Random) -> Puzzle:
@@ -160,7 +198,12 @@ def _analogical(rng: random.Random) -> Puzzle:
         _options(draw, lambda at, i: _figure(draw, at, 110, options[i]))
 
     question = "The second figure is to the first as which figure is to the third?"
-    return question, None, "ABCD"[options.index(right)], paint
+    shown = (start, changed(start), source)
+    told = f"{_named(start)} is to {_named(changed(start))} as {_named(source)} is to {_named(right)}"
+    seen: list[Seen] = [((x, 460), _words(figure)) for figure, x in zip(shown, (400, 900, 1500), strict=True)]
+    seen += [(at, _words(figure)) for at, figure in zip(PLACES, options, strict=True)]
+    steps = f"{told[0].upper()}{told[1:]}. {_listed(options)}"
+    return Puzzle(question, None, "ABCD"[options.index(right)], paint, steps, seen)
 
 
 BLOCKS: tuple[Cells, ...] = (
@@ -193,7 +236,8 @@ def _spatial(rng: random.Random) -> Puzzle:
         _options(draw, lambda at, i: _block(draw, at, 64, options[i]))
 
     question = "Which option is the upper figure turned in the plane, and not its mirror image?"
-    return question, None, "ABCD"[options.index(right)], paint
+    letter = "ABCD"[options.index(right)]
+    return Puzzle(question, None, letter, paint, f"The others are mirrored; {letter} is only turned.", [])
 
 
 def _is_chiral(cells: Cells) -> bool:
@@ -202,6 +246,21 @@ def _is_chiral(cells: Cells) -> bool:
 
 
 CHIRAL: tuple[Cells, ...] = tuple(cells for cells in BLOCKS if _is_chiral(cells))
+
+
+def _named(figure: Figure) -> str:
+    name, filled, dots = figure
+    below = "" if not dots else " with 1 dot" if dots == 1 else f" with {dots} dots"
+    return f"a filled {name}{below}" if filled else f"an empty {name}{below}"
+
+
+def _words(figure: Figure) -> tuple[str, ...]:
+    name, filled, dots = figure
+    return name, "filled" if filled else "empty", f"{dots} dots"
+
+
+def _listed(options: Sequence[Figure]) -> str:
+    return " ".join(f"{letter} is {_named(option)}." for letter, option in zip("ABCD", options, strict=True))
 
 
 def _figure(draw: ImageDraw.ImageDraw, at: ink.Point, radius: float, figure: Figure) -> None:
@@ -220,10 +279,9 @@ def _block(draw: ImageDraw.ImageDraw, at: ink.Point, side: int, cells: Cells) ->
 
 def _options(draw: ImageDraw.ImageDraw, paint: Callable[[ink.Point, int], None]) -> None:
     """Draws the four options in a row, their letters beneath."""
-    for i, letter in enumerate("ABCD"):
-        x = 360 + i * 560
+    for i, (letter, (x, y)) in enumerate(zip("ABCD", PLACES, strict=True)):
         draw.rectangle((x - 240, 1000, x + 240, 1520), None, (90, 90, 90), 6)
-        paint((x, 1250), i)
+        paint((x, y), i)
         ink.words(draw, (x, 1610), f"({letter})", 90)
 
 

@@ -296,7 +296,7 @@ SCENES: dict[str, Scene] = {
 }
 """Action -> its scene."""
 
-_CELLS = {
+CELLS = {
     0: ((0.5, 0.5, 0.94),),
     1: ((0.26, 0.5, 0.5), (0.74, 0.5, 0.5)),
     2: ((0.26, 0.27, 0.5), (0.74, 0.27, 0.5), (0.5, 0.75, 0.5)),
@@ -313,7 +313,7 @@ def draw(spec: Spec, variant: int = 0, size: int = 256) -> bytes:
     canvas = ImageDraw.Draw(picture)
     back, pose, front = SCENES[ACTIONS[spec.action]]
     look = LOOKS[SUBJECTS[spec.subject][1]]
-    for x, y, side in _CELLS[spec.number]:
+    for x, y, side in CELLS[spec.number]:
         unit = side * large / 200
         pen = Pen(canvas, x * large - 100 * unit, y * large - 100 * unit, unit)
         pen = pen.within(look.scale * 0.92)

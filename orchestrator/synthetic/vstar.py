@@ -84,8 +84,8 @@ def rows(seed: int) -> Iterator[Row]:
     for index in itertools.count():
         rng = ink.generator("vstar", seed, index)
         category = ("direct_attributes", "relative_position")[index % 2]
-        placed = _place(rng)
-        ask = _attribute if category == "direct_attributes" else _position
+        placed = place(rng)
+        ask = attribute if category == "direct_attributes" else position
         question, options, right = ask(rng, placed)
         listed = "\n".join(f"({letter}) {option}" for letter, option in zip("ABCD", options, strict=False))
         fields: dict[str, Any] = {
@@ -100,7 +100,7 @@ def rows(seed: int) -> Iterator[Row]:
 Placed = dict[str, tuple[Box, str]]
 
 
-def _place(rng: random.Random) -> Placed:
+def place(rng: random.Random) -> Placed:
     """Returns three to five objects with box and color, in columns of their own."""
     names = rng.sample(list(OBJECTS), rng.randint(3, 5))
     columns = rng.sample(range(8), len(names))
@@ -112,7 +112,8 @@ def _place(rng: random.Random) -> Placed:
     return placed
 
 
-def _attribute(rng: random.Random, placed: Placed) -> tuple[str, list[str], str]:
+def attribute(rng: random.Random, placed: Placed) -> tuple[str, list[str], str]:
+    """Returns a question on a color, its four options and the right one."""
     name = rng.choice(list(placed))
     right = placed[name][1]
     options = [right, *rng.sample([color for color in COLORS if color != right], 3)]
@@ -120,7 +121,8 @@ def _attribute(rng: random.Random, placed: Placed) -> tuple[str, list[str], str]
     return f"What is the color of the {name}?", options, right
 
 
-def _position(rng: random.Random, placed: Placed) -> tuple[str, list[str], str]:
+def position(rng: random.Random, placed: Placed) -> tuple[str, list[str], str]:
+    """Returns a question on where two objects stand to each other, its two options and the right one."""
     one, other = rng.sample(list(placed), 2)
     sides = ["left", "right"]
     rng.shuffle(sides)
@@ -130,6 +132,13 @@ def _position(rng: random.Random, placed: Placed) -> tuple[str, list[str], str]:
 
 
 def _picture(placed: Placed, start: float) -> bytes:
+    image = background(start)
+    paint(image, placed)
+    return ink.jpeg(image)
+
+
+def background(start: float) -> Image.Image:
+    """Returns a street under a sky, without objects."""
     rng = random.Random(start)
     image = Image.new("RGB", (WIDTH, HEIGHT))
     draw = ImageDraw.Draw(image)
@@ -146,11 +155,14 @@ def _picture(placed: Placed, start: float) -> bytes:
     # Camera noise, so that no surface is flat; objects come after it and stay sharp.
     noise = Image.frombytes("L", (WIDTH // 4, HEIGHT // 4), rng.randbytes(WIDTH * HEIGHT // 16))
     grain = noise.resize((WIDTH, HEIGHT)).filter(ImageFilter.GaussianBlur(1))
-    image = Image.blend(image, Image.merge("RGB", (grain, grain, grain)), 0.12)
+    return Image.blend(image, Image.merge("RGB", (grain, grain, grain)), 0.12)
+
+
+def paint(image: Image.Image, placed: Placed) -> None:
+    """Draws objects into a scene."""
     draw = ImageDraw.Draw(image)
     for name, (box, color_name) in placed.items():
         OBJECTS[name](draw, box, COLORS[color_name])
-    return ink.jpeg(image)
 
 
 def _house(draw: ImageDraw.ImageDraw, rng: random.Random) -> None:

@@ -22,7 +22,7 @@ from lynceus.model.v1 import model_pb2 as model
 from lynceus.model.v1 import model_pb2_grpc as model_grpc
 from model_server.adapter import KitBackend
 from model_server.core import Core
-from model_server.demo import Demo
+from model_server.demo.unseeing import Unseeing
 from model_server.metrics import Metrics
 from model_server.service import NAME, ModelServicer
 from orchestrator.conformance.pictures import picture
@@ -39,7 +39,7 @@ class Whole(ModelServicer):
     explains = True
 
     def __init__(self) -> None:
-        backend = KitBackend(Demo(), Metrics())
+        backend = KitBackend(Unseeing(), Metrics())
         backend.load()
         core = Core(backend)
         core.ready()

@@ -17,7 +17,7 @@ from model_server import images
 from model_server.adapter import KitBackend
 from model_server.backend import Call
 from model_server.core import Core, Limits
-from model_server.demo import Demo
+from model_server.demo.unseeing import Unseeing
 from model_server.metrics import Metrics
 
 FEW = settings(max_examples=100, deadline=None)
@@ -76,7 +76,7 @@ def one_line(error: StatusError, *reasons: str) -> None:
 
 async def ask(method: str, request: Any) -> None:
     """Passes where there is an answer or a `StatusError` of one line; anything else fails the test."""
-    backend = KitBackend(Demo(), Metrics())
+    backend = KitBackend(Unseeing(), Metrics())
     core = Core(backend, Limits(max_images=2, max_continuations=3, max_stop=2))
     core.ready()
     try:

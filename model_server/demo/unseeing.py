@@ -24,11 +24,11 @@ _POLAR = re.compile(r"(?:^|[.\n]\s*)(?:is|are|was|were|do|does|did|can|could|has
 _GREEDY = 0.9
 
 
-class Demo(Model):
+class Unseeing(Model):
     """Picks among the options that the prompt shows, by a hash.
 
     Args:
-        model_id: "" for the hash, "constant:TEXT" to answer TEXT always.
+        model_id: "" or "hash" for the hash, "constant:TEXT" to answer TEXT always.
     """
 
     max_concurrency = 32
@@ -44,10 +44,8 @@ class Demo(Model):
 
     def load(self) -> None:
         """There is nothing to load; a name that means nothing here is refused."""
-        if self._constant is None and self._model_id not in ("", "demo"):
-            raise LoadError(
-                f"the demo backend knows no model {self._model_id!r}: leave --model out, or give constant:TEXT"
-            )
+        if self._constant is None and self._model_id not in ("", "hash"):
+            raise LoadError(f"the demo backend knows no model {self._model_id!r}: give hash or constant:TEXT")
 
     def properties(self) -> dict[str, str]:
         """Says once more that there is no model."""

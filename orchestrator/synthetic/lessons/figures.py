@@ -1,0 +1,52 @@
+"""Lessons on colored figures: names, colors, counts and positions."""
+
+from __future__ import annotations
+
+import random
+
+from PIL import Image, ImageDraw
+
+from orchestrator.synthetic import draw as ink
+from orchestrator.synthetic.lessons import SIDE, Lesson, Mark
+from orchestrator.synthetic.vstar import COLORS
+
+_COLORS = {**COLORS, "green": (40, 150, 70)}
+_CELLS = 4
+Figure = tuple[int, int, str, str]
+"""Column, line, shape and color."""
+
+
+def lesson(rng: random.Random, number: int) -> Lesson:
+    """Draws two to seven figures on a plain ground and asks about them."""
+    side = SIDE * ink.SCALE
+    image = Image.new("RGB", (side, side), rng.choice(((200, 205, 210), (225, 220, 200), (180, 200, 185))))
+    draw = ImageDraw.Draw(image)
+    cells = rng.sample([(x, y) for x in range(_CELLS) for y in range(_CELLS)], rng.randint(2, 7))
+    placed: list[Figure] = [(x, y, rng.choice(ink.SHAPES), rng.choice(list(_COLORS))) for x, y in sorted(cells)]
+    marks = []
+    for column, line, name, color in placed:
+        x, y = ((cell + rng.uniform(0.4, 0.6)) * side / _CELLS for cell in (column, line))
+        ink.shape(draw, name, (x, y), rng.uniform(20, 52), fill=_COLORS[color], outline=(40, 40, 40), width=3)
+        marks.append(Mark(0, x / side, y / side, (name, color)))
+    return Lesson("figures", (ink.halved(image),), tuple(_asked(rng, placed)), tuple(marks))
+
+
+def _asked(rng: random.Random, placed: list[Figure]) -> list[tuple[str, str]]:
+    _, _, shape, color = rng.choice(placed)
+    asked = [
+        ("How many figures are in the image? Answer with a number.", str(len(placed))),
+        (f"How many figures are {color}? Answer with a number.", str(sum(one[3] == color for one in placed))),
+        ("Describe the image.", f"From left to right: {', '.join(f'a {one[3]} {one[2]}' for one in placed)}."),
+    ]
+    if sum(one[2] == shape for one in placed) == 1:
+        asked.append((f"What is the color of the {shape}?", color))
+    if sum(one[3] == color for one in placed) == 1:
+        asked.append((f"What shape is {color}?", shape))
+    first, *_, last = placed
+    if first[0] != last[0] and first[2] != last[2] and all(one[2] not in (first[2], last[2]) for one in placed[1:-1]):
+        options = ["left", "right"]
+        rng.shuffle(options)
+        listed = "\n".join(f"{letter}. {option}" for letter, option in zip("AB", options, strict=True))
+        question = f"On which side of the {last[2]} is the {first[2]}?\n{listed}\nAnswer with the option's letter."
+        asked.append((question, "AB"[options.index("left")]))
+    return asked

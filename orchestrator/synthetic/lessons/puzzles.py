@@ -1,0 +1,71 @@
+"""Lessons on MARVEL's puzzles: which choice completes the context, and what is in the panels."""
+
+from __future__ import annotations
+
+import random
+
+from orchestrator.benchmarks.marvel import COARSE_INSTRUCTION, FINE_INSTRUCTION, Settings, avr_instruction
+from orchestrator.benchmarks.marvel_image import choice_boxes, context_boxes
+from orchestrator.benchmarks.marvel_labels import fine_options
+from orchestrator.synthetic import marvel
+from orchestrator.synthetic.lessons import Lesson, Mark, squeezed
+
+_CELLS = [(pattern, configuration) for pattern, rule in marvel.RULES.items() for configuration in rule[1]]
+_UNNUMBERED = 0.15
+
+
+def lesson(rng: random.Random, number: int) -> Lesson:
+    """Draws a puzzle and asks MARVEL's questions, and simpler ones on single panels."""
+    drawn = marvel.puzzle(rng, *rng.choice(_CELLS))
+    numbered = rng.random() >= _UNNUMBERED
+    image = squeezed(marvel.picture(drawn, numbered=numbered))
+    if not numbered:
+        asked = [(f"{text}\n{COARSE_INSTRUCTION}", str(count)) for text, count in marvel.counting(drawn)]
+        return Lesson("marvel", (image,), (*asked, _row(drawn, "context")), tuple(_marks(drawn)))
+    avr = f"{marvel.LEAD} {marvel.COMPLETES}\n{avr_instruction(Settings())}"
+    asked = [(avr, str(drawn.answer)), *(_fine(rng, drawn) for _ in range(3))]
+    asked += [_panel(rng, drawn), _panel(rng, drawn), _row(drawn, "context"), _row(drawn, "choices")]
+    return Lesson("marvel", (image,), tuple(asked), tuple(_marks(drawn)))
+
+
+def _marks(drawn: marvel.Drawn) -> list[Mark]:
+    boxes = (
+        *context_boxes(drawn.configuration, drawn.count)[: len(drawn.context)],
+        *choice_boxes(drawn.width, drawn.configuration),
+    )
+    panels = (*drawn.context, *drawn.choices)
+    return [
+        Mark(0, (box[0] + box[2]) / 2 / drawn.width, (box[1] + box[3]) / 2 / drawn.height, _words(panel))
+        for box, panel in zip(boxes, panels, strict=True)
+    ]
+
+
+def _words(panel: marvel.Panel) -> tuple[str, ...]:
+    words = [panel.shape, "filled" if panel.filled else "empty"] if panel.shape else []
+    if panel.corner >= 0:
+        words.append(f"corner {panel.corner}")
+    if panel.ring:
+        words.append(f"ring {panel.ring}")
+    if panel.faces:
+        words += [f"face {place} of {len(panel.faces)}: {dots}" for place, dots in enumerate(panel.faces)]
+    else:
+        words.append(f"{panel.dots} dots")
+    return tuple(words)
+
+
+def _fine(rng: random.Random, drawn: marvel.Drawn) -> tuple[str, str]:
+    question, right, wrong = marvel.fine(rng, drawn.choices)
+    first, second = fine_options(question, right, wrong)
+    return f"{marvel.LEAD} {question}\n{FINE_INSTRUCTION.format(first=first, second=second)}", right
+
+
+def _panel(rng: random.Random, drawn: marvel.Drawn) -> tuple[str, str]:
+    part, panels = rng.choice((("context panel", drawn.context), ("choice", drawn.choices)))
+    place = rng.randrange(len(panels))
+    return f"What is in {part} {place + 1}?", f"{marvel.described(panels[place])}."
+
+
+def _row(drawn: marvel.Drawn, part: str) -> tuple[str, str]:
+    panels = drawn.context if part == "context" else drawn.choices
+    told = "; ".join(f"{place}: {marvel.described(panel)}" for place, panel in enumerate(panels, 1))
+    return f"Describe the {part}.", f"{told}."

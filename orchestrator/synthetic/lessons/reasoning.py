@@ -1,0 +1,29 @@
+"""Lessons on VisualPuzzles' puzzles: the answer, directly or behind its reasons."""
+
+from __future__ import annotations
+
+import random
+
+from orchestrator.benchmarks.visualpuzzles_prompts import COT, DIRECT, question_block
+from orchestrator.synthetic import draw as ink
+from orchestrator.synthetic import visualpuzzles as source
+from orchestrator.synthetic.lessons import Lesson, Mark, squeezed
+
+_SHARES = {"algorithmic": 3, "analogical": 3, "deductive": 4, "inductive": 5, "spatial": 2}
+
+
+def lesson(rng: random.Random, number: int) -> Lesson:
+    """Draws a puzzle and asks for its answer in several ways."""
+    category = rng.choices(list(_SHARES), list(_SHARES.values()))[0]
+    puzzle = source.MAKERS[category](rng)
+    width, height = source.WIDTH * ink.SCALE, source.HEIGHT * ink.SCALE
+    marks = [Mark(0, x / width, y / height, words) for (x, y), words in puzzle.seen]
+    block = question_block(puzzle.question, puzzle.options)
+    asked = [
+        (f"{block}\n{DIRECT}", puzzle.answer),
+        (f"{block}\n{COT}", f"{puzzle.steps}\nAnswer: {puzzle.answer}"),
+        ("Explain the puzzle.", puzzle.steps),
+    ]
+    if puzzle.options:
+        asked.append((block, puzzle.options["ABCD".index(puzzle.answer)]))
+    return Lesson("visualpuzzles", (squeezed(source.picture(puzzle)),), tuple(asked), tuple(marks))
