@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from PIL import Image
 
-from lynceus.model.v1 import model_pb2 as model
-from orchestrator.samples import BadRowError, image_part
+from orchestrator.samples import BadRowError, Call, Part, image_part
+from orchestrator.samples import Image as EncodedImage
 
 Image.init()
 FORMATS = tuple(
@@ -86,20 +87,25 @@ class ImageStore:
 _KNOWN_LIMIT = 100_000
 
 
-def blinded(message: model.Message) -> model.Message:
-    """Returns the message with each image replaced by grey of the same size and format.
+def blinded(call: Call) -> Call:
+    """Returns the call with each image replaced by grey of the same size and format.
 
     Raises:
         BadRowError: If an image's header cannot be read.
     """
-    parts = [_grey_part(part) if part.HasField("image") else part for part in message.parts]
-    return model.Message(role=message.role, parts=parts)
+    return replace(
+        call,
+        messages=tuple(
+            replace(message, parts=tuple(_grey_part(part.image) if part.image else part for part in message.parts))
+            for message in call.messages
+        ),
+    )
 
 
-def _grey_part(part: model.Part) -> model.Part:
+def _grey_part(image: EncodedImage) -> Part:
     try:
-        with open_image(part.image.data) as image:
-            size, kind = image.size, image.format or "PNG"
+        with open_image(image.data) as opened:
+            size, kind = opened.size, opened.format or "PNG"
     except (OSError, Image.DecompressionBombError) as error:
         raise BadRowError("corrupt_image", f"the image cannot be read: {error}") from error
     return image_part(_grey(size, kind))

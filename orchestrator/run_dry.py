@@ -7,8 +7,8 @@ from collections import Counter
 import orjson
 from rich.console import Console
 
-from lynceus.model.v1 import model_pb2 as model
-from orchestrator.engine.episode import request_of
+from orchestrator.engine.wire import request_of
+from orchestrator.images import blinded
 from orchestrator.keytable import shard_of
 from orchestrator.run_plan import Plan
 from orchestrator.run_records import request_json
@@ -34,18 +34,19 @@ def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> Non
         total["calls"] += len(sample.turns)
         total["items"] += sum(turn.scoring is not None for turn in sample.turns)
         try:
-            request = request_of(sample.turns[0].ask(()), blind=plan.blind)
+            call = sample.turns[0].ask(())
+            call = blinded(call) if plan.blind else call
         except BadRowError:
             total["rejected"] += 1
             continue
-        total["bytes"] += request.ByteSize()
-        parts = [part for message in request.messages for part in message.parts]
-        total["images"] += sum(part.HasField("image") for part in parts)
+        total["bytes"] += len(request_of(call).data)
+        parts = [part for message in call.messages for part in message.parts]
+        total["images"] += sum(part.image is not None for part in parts)
         total["text"] += sum(len(part.text.encode()) for part in parts)
-        if isinstance(request, model.GenerateRequest):
-            total["output"] += request.config.max_output_tokens * len(sample.turns)
+        if not call.continuations:
+            total["output"] += call.config.max_output_tokens * len(sample.turns)
         if first is None:
-            first = request_json(request, lambda data: f"({len(data):,} bytes)")
+            first = request_json(call, lambda data: f"({len(data):,} bytes)")
     lines = [
         ", ".join(f"{count:,} samples of {task}" for task, count in tasks.items()) or "nothing",
         f"{total['calls']:,} calls for {total['items']:,} scored items",

@@ -19,7 +19,7 @@ from google.protobuf.struct_pb2 import Struct
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.outcomes import Outcome
 from lynceus.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.samples import Answer, Scoring
+from orchestrator.samples import Answer, Call, Image, Scoring
 
 Json = dict[str, Any]
 StoreImage = Callable[[bytes], str]
@@ -32,31 +32,22 @@ UNSCORED = {Outcome.REJECTED, Outcome.UNJUDGED, Outcome.FAILED}
 """Outcomes whose verdicts carry no score; the others without an answer score 0."""
 
 
-def part_json(part: model.Part, store: StoreImage) -> Json:
-    """Returns a part, its image replaced by a reference into the image store."""
-    if part.WhichOneof("kind") != "image":
-        return {"text": part.text}
-    data = part.image.data
-    reference = {"media_type": part.image.media_type, "sha256": store(data), "bytes_length": len(data)}
-    return {"image": reference}
-
-
-def request_json(request: model.GenerateRequest | model.LikelihoodRequest, store: StoreImage) -> Json:
-    """Returns a request as proto3 JSON, its images replaced by references."""
+def request_json(call: Call, store: StoreImage) -> Json:
+    """Returns a call's request as proto3 JSON, its images replaced by references."""
     messages = [
-        {"role": _ROLES[message.role], "parts": [part_json(part, store) for part in message.parts]}
-        for message in request.messages
+        {
+            "role": _ROLES[message.role],
+            "parts": [_image_json(part.image, store) if part.image else {"text": part.text} for part in message.parts],
+        }
+        for message in call.messages
     ]
     line: Json = {"messages": messages}
-    if isinstance(request, model.LikelihoodRequest):
-        line["continuations"] = list(request.continuations)
-        if request.return_tokens:
-            line["return_tokens"] = True
+    if call.continuations:
+        line["continuations"] = list(call.continuations)
         return line
-    if request.HasField("config"):
-        line["config"] = orjson.Fragment(_config(request.config.SerializeToString(deterministic=True)))
-    if request.modality:
-        line["modality"] = _MODALITIES[request.modality]
+    line["config"] = orjson.Fragment(_config(call.config.SerializeToString(deterministic=True)))
+    if call.modality:
+        line["modality"] = _MODALITIES[call.modality]
     return line
 
 
@@ -69,7 +60,9 @@ def response_json(response: model.GenerateResponse | model.LikelihoodResponse, s
             line["usage"] = _usage_json(response.usage)
         return line
     line = {
-        "parts": [part_json(part, store) for part in response.parts],
+        "parts": [
+            _image_json(part.image, store) if part.HasField("image") else {"text": part.text} for part in response.parts
+        ],
         "finish_reason": _FINISH.get(response.finish_reason, response.finish_reason),
     }
     if response.HasField("usage"):
@@ -238,6 +231,12 @@ def _usage_json(usage: model.Usage) -> Json:
     if usage.HasField("model_time"):
         line["model_time"] = _duration(usage.model_time)
     return line
+
+
+def _image_json(image: Image | model.Image, store: StoreImage) -> Json:
+    """Returns an image part, the image replaced by a reference into the image store."""
+    data = image.data
+    return {"image": {"media_type": image.media_type, "sha256": store(data), "bytes_length": len(data)}}
 
 
 def _duration(duration: Duration) -> str:

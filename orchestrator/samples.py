@@ -19,6 +19,30 @@ JsonValue = str | int | float | bool | None | Sequence["JsonValue"] | Mapping[st
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """An encoded image: the file's own bytes, and what they are."""
+
+    data: bytes = field(repr=False)
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a message: the image if there is one, else the text."""
+
+    text: str = ""
+    image: Image | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation."""
+
+    role: model.Role.ValueType
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """One request to a model, whichever method serves it.
 
@@ -31,7 +55,7 @@ class Call:
             endpoint given by `--stage NAME=H:P`, and without one the model as well.
     """
 
-    messages: tuple[model.Message, ...]
+    messages: tuple[Message, ...]
     config: model.GenerationConfig = field(default_factory=model.GenerationConfig)
     continuations: tuple[str, ...] = ()
     modality: model.Modality.ValueType = model.MODALITY_UNSPECIFIED
@@ -174,21 +198,26 @@ class Variant:
         return random.Random(hashlib.sha256(words.encode()).digest())
 
 
-def text_part(text: str) -> model.Part:
+def text_part(text: str) -> Part:
     """Returns a text part."""
-    return model.Part(text=text)
+    return Part(text)
 
 
-def image_part(data: bytes) -> model.Part:
+def image_part(data: bytes) -> Part:
     """Returns an image part of an encoded file's bytes, its media type read off the bytes."""
-    return model.Part(image=model.Image(data=data, media_type=media_type(data)))
+    return Part(image=Image(data, media_type(data)))
 
 
-def user(*parts: model.Part) -> model.Message:
+def system(text: str) -> Message:
+    """Returns a system message."""
+    return Message(model.ROLE_SYSTEM, (text_part(text),))
+
+
+def user(*parts: Part) -> Message:
     """Returns a user message."""
-    return model.Message(role=model.ROLE_USER, parts=parts)
+    return Message(model.ROLE_USER, parts)
 
 
-def assistant(text: str) -> model.Message:
+def assistant(text: str) -> Message:
     """Returns a message of the model's."""
-    return model.Message(role=model.ROLE_ASSISTANT, parts=[text_part(text)])
+    return Message(model.ROLE_ASSISTANT, (text_part(text),))

@@ -26,7 +26,7 @@ from orchestrator.data.images import row_image
 from orchestrator.data.opening import FORMS, open_rows
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
-from orchestrator.samples import Call, Sample, Scoring, Variant, image_part, single, text_part, user
+from orchestrator.samples import Call, Part, Sample, Scoring, Variant, image_part, single, text_part, user
 
 AVR_INSTRUCTION = "Answer with the {kind} of the choice: {first}, {second}, {third} or {fourth}."
 FINE_INSTRUCTION = "Answer with one of these two: {first}, {second}."
@@ -148,7 +148,7 @@ def whole(row: Row, settings: Settings, order: Sequence[int] = (0, 1, 2, 3)) -> 
     return image.with_letters(data, configuration) if settings.letters else data
 
 
-def puzzle(row: Row, settings: Settings, order: Sequence[int] = (0, 1, 2, 3)) -> list[model.Part]:
+def puzzle(row: Row, settings: Settings, order: Sequence[int] = (0, 1, 2, 3)) -> list[Part]:
     """Returns the puzzle as it is shown, in one image or panel by panel."""
     data = whole(row, settings, order)
     if not settings.panels:
@@ -201,7 +201,7 @@ def five(row: Row, variant: Variant) -> Iterator[Sample]:
         text: str,
         instruction: str,
         continuations: Sequence[str],
-        show: Callable[[], list[model.Part]],
+        show: Callable[[], list[Part]],
         scoring: Scoring,
     ) -> Sample:
         words = f"{worded(text, settings)}\n{instruction}" if settings.instruct else worded(text, settings)

@@ -21,6 +21,7 @@ from orchestrator.data.rows import Row, RowSource
 from orchestrator.samples import (
     BadRowError,
     Call,
+    Message,
     Sample,
     Variant,
     assistant,
@@ -117,7 +118,7 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
     order = marvel.choice_order(row, variant)
 
     def ask() -> Call:
-        messages: list[model.Message] = []
+        messages: list[Message] = []
         for one in choose(row, variant):
             question = [image_part(marvel.whole(one, shown)), text_part(_question(one, shown))]
             messages += [user(*question), assistant(_worked(one, settings))]
@@ -139,7 +140,7 @@ def _worked(row: Row, settings: Settings) -> str:
     return f"{reasoning if isinstance(reasoning, str) else ' '.join(reasoning)}\n{CONCLUSION.format(mark=mark)}"
 
 
-def _joined(messages: Sequence[model.Message]) -> model.Message:
+def _joined(messages: Sequence[Message]) -> Message:
     return user(*(part for message in messages for part in message.parts))
 
 

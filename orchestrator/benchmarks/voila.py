@@ -26,7 +26,9 @@ from orchestrator.samples import (
     Answer,
     BadRowError,
     Call,
+    Message,
     NoAnswerError,
+    Part,
     Sample,
     Scoring,
     Turn,
@@ -105,7 +107,7 @@ def prompts(task: str) -> tuple[str, str, str]:
     return DESCRIBE, RELATE, APPLY_ND if task == "voila_nd" else APPLY_WD
 
 
-def shown(row: Row, settings: Settings) -> list[model.Part]:
+def shown(row: Row, settings: Settings) -> list[Part]:
     """Returns the images as they are sent: the files' own bytes, or one collage of them."""
     images = [row_image(row, name) for name in HUB.images]
     if not settings.collage:
@@ -118,7 +120,7 @@ def shown(row: Row, settings: Settings) -> list[model.Part]:
 
 def conversation(
     row: Row, questions: Sequence[str], answers: Sequence[Answer], settings: Settings
-) -> tuple[model.Message, ...]:
+) -> tuple[Message, ...]:
     """Returns the messages of a step: `answers` are those to all of `questions` but the last."""
     images = shown(row, settings)
     if not settings.chat_turns:

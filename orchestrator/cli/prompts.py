@@ -76,7 +76,7 @@ def _lines(plan: Plan, store: Callable[[bytes], str]) -> Iterator[dict[str, Any]
 
 
 def _sample(task: str, sample: Sample, blind: bool, store: Callable[[bytes], str]) -> Iterator[dict[str, Any]]:
-    from orchestrator.engine.episode import request_of
+    from orchestrator.images import blinded
     from orchestrator.run_records import request_json, scoring_json
     from orchestrator.samples import BadRowError, NoAnswerError
 
@@ -97,11 +97,11 @@ def _sample(task: str, sample: Sample, blind: bool, store: Callable[[bytes], str
         }
         try:
             call = turn.ask(answers)
-            request = request_of(call, blind=blind)
+            call = blinded(call) if blind else call
         except (BadRowError, NoAnswerError) as error:
             yield line | {"request": None, "error": {"reason": error.reason, "message": str(error)}}
             return
-        yield line | {"stage": call.stage, "request": request_json(request, store)}
+        yield line | {"stage": call.stage, "request": request_json(call, store)}
         answers.append(_stand_in(call, len(answers) + 1))
 
 

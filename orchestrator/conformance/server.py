@@ -10,11 +10,11 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
+from lynceus.media import media_type
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.model.v1 import model_pb2_grpc as model_grpc
 from lynceus.rpc import CallError, Credentials, call
 from orchestrator.conformance.check import Broken, Moot
-from orchestrator.samples import image_part, text_part
 
 SERVICE = "lynceus.model.v1.ModelService"
 _EXACT = ("", "float32", "float64")
@@ -136,7 +136,12 @@ class Server:
 
 def user(*parts: str | bytes) -> model.Message:
     """Returns a user's message of texts and images."""
-    made = [text_part(part) if isinstance(part, str) else image_part(part) for part in parts]
+    made = [
+        model.Part(text=part)
+        if isinstance(part, str)
+        else model.Part(image=model.Image(data=part, media_type=media_type(part)))
+        for part in parts
+    ]
     return model.Message(role=model.ROLE_USER, parts=made)
 
 

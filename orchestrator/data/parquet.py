@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
+from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
 
 _FIELD_ROWS = 256
-_IMAGE_BYTES = 2 << 20
+_IMAGE_BYTES = 1 << 20
 _KEPT_BATCHES = 4
 _KEPT_CURSORS = 4
 
@@ -95,12 +98,13 @@ class _Images:
     """Cells of image columns, cheap when asked for in about the order of the rows.
 
     Holds a few cursors, each over one column of one row group, and of each the last few
-    batches; a batch is as many rows as make about 8 MiB. Asking further back starts the row
+    batches; a batch is as many rows as make about 1 MiB. Asking further back starts the row
     group again. Safe to use from several threads.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
-        self._files = files
+        # Opening reads the footer, which of a file with many row groups is large.
+        self._file = lru_cache(maxsize=_KEPT_CURSORS)(lambda index: _opened(files[index]))
         self._cursors: OrderedDict[tuple[int, str, int], _Cursor] = OrderedDict()
         self._starts: dict[int, list[int]] = {}
         self._names: dict[int, set[str]] = {}
@@ -116,12 +120,12 @@ class _Images:
         """Returns the cell of the row at this position of the file."""
         with self._lock:
             starts = self._describe(index)
-            group = max(i for i, start in enumerate(starts) if start <= position)
+            group = bisect_right(starts, position) - 1
             key = (index, column, group)
             offset = position - starts[group]
             cursor = self._cursors.pop(key, None)
             if cursor is None or offset < cursor.first:
-                cursor = _Cursor(_opened(self._files[index]), column, group)
+                cursor = _Cursor(self._file(index), column, group)
             self._cursors[key] = cursor
             if len(self._cursors) > _KEPT_CURSORS:
                 self._cursors.popitem(last=False)
@@ -129,9 +133,9 @@ class _Images:
 
     def _describe(self, index: int) -> list[int]:
         if index not in self._starts:
-            parquet = _opened(self._files[index])
-            sizes = [parquet.metadata.row_group(i).num_rows for i in range(parquet.num_row_groups)]
-            self._starts[index] = [sum(sizes[:i]) for i in range(len(sizes))]
+            parquet = self._file(index)
+            sizes = (parquet.metadata.row_group(i).num_rows for i in range(parquet.num_row_groups))
+            self._starts[index] = list(accumulate(sizes, initial=0))[:-1]
             self._names[index] = set(parquet.schema_arrow.names)
         return self._starts[index]
 
@@ -147,9 +151,12 @@ class _Cursor:
             if meta.column(i).path_in_schema.split(".")[0] == column
         )
         rows = max(1, min(_FIELD_ROWS, _IMAGE_BYTES * meta.num_rows // max(1, size)))
-        self._batches = parquet.iter_batches(batch_size=rows, row_groups=[group], columns=[column])
+        self._batches: Iterator[pa.RecordBatch] = parquet.iter_batches(
+            batch_size=rows, row_groups=[group], columns=[column], use_threads=False
+        )
         self._kept: deque[tuple[int, pa.RecordBatch]] = deque(maxlen=_KEPT_BATCHES)
         self._end = 0
+        self._rows = meta.num_rows
 
     @property
     def first(self) -> int:
@@ -162,5 +169,7 @@ class _Cursor:
             batch = next(self._batches)
             self._kept.append((self._end, batch))
             self._end += batch.num_rows
+        if self._end == self._rows:
+            self._batches = iter(())  # lets go of the pages: of a row group that is one page, all of it
         start, batch = next(pair for pair in self._kept if pair[0] <= offset < pair[0] + pair[1].num_rows)
         return batch.column(0)[offset - start].as_py()

@@ -16,7 +16,8 @@ from lynceus.rpc import CallError
 from orchestrator.engine.budget import Budget
 from orchestrator.engine.errors import ConfigError
 from orchestrator.engine.pool import Pool
-from orchestrator.engine.replica import Replica, Request, Response, backoff
+from orchestrator.engine.replica import Replica, Response, backoff
+from orchestrator.engine.wire import Request
 
 _REPLICA_AT_FAULT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 

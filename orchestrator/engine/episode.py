@@ -7,16 +7,15 @@ from typing import Any
 
 import orjson
 
-from lynceus.model.v1 import model_pb2 as model
 from lynceus.outcomes import Outcome
 from lynceus.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import DataError
 from orchestrator.engine.errors import EngineError
-from orchestrator.engine.replica import Request
+from orchestrator.engine.wire import Request, request_of
 from orchestrator.images import blinded
 from orchestrator.run_records import answer_of_line, request_json, score_request, scoring_json
 from orchestrator.runlog import RunLog
-from orchestrator.samples import Answer, BadRowError, Call, NoAnswerError, Sample, Turn
+from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample, Turn
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +67,6 @@ class Built:
     key: str
     request: Request
     stage: str
-    size: int
     head: bytes
     tail: bytes
     scoring: dict[str, Any] | None
@@ -97,7 +95,9 @@ def build(episode: Episode, log: RunLog, *, blind: bool) -> Built | Ended:
     try:
         answers = [_answer(answer, log) for answer in episode.answers]
         call = turn.ask(answers)
-        request = request_of(call, blind=blind)
+        if blind:
+            call = blinded(call)
+        request = request_of(call)
     except NoAnswerError as error:
         return Ended(Outcome.UNPARSED, error.reason, str(error))
     except BadRowError as error:
@@ -109,37 +109,23 @@ def build(episode: Episode, log: RunLog, *, blind: bool) -> Built | Ended:
     except Exception as error:
         raise EngineError(f"benchmark of {key}: {type(error).__name__}: {error}") from error
     scoring = scoring_json(turn.scoring)
-    method = "likelihood" if isinstance(request, model.LikelihoodRequest) else "generate"
     head = {
         "sample": episode.sample.key,
         "turn": turn.name,
         "task": episode.task,
-        "method": method,
-        "request": request_json(request, log.images.put),
+        "method": request.method.lower(),
+        "request": request_json(call, log.images.put),
     }
     return Built(
         episode=episode,
         key=key,
         request=request,
         stage=call.stage,
-        size=request.ByteSize(),
         head=orjson.dumps(head)[1:-1],
         tail=orjson.dumps({"scoring": scoring})[1:-1],
         scoring=scoring,
         score=score_request(key, scoring) if scoring else None,
     )
-
-
-def request_of(call: Call, *, blind: bool = False) -> Request:
-    """Returns the request that a call stands for.
-
-    Raises:
-        BadRowError: If `blind` and an image's header cannot be read.
-    """
-    messages = [blinded(message) for message in call.messages] if blind else call.messages
-    if call.continuations:
-        return model.LikelihoodRequest(messages=messages, continuations=call.continuations)
-    return model.GenerateRequest(messages=messages, config=call.config, modality=call.modality)
 
 
 def unasked_line(key: str, episode: Episode, turn: Turn, ended: Ended) -> bytes:

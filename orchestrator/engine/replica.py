@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from enum import Enum
 
@@ -12,12 +11,15 @@ import grpc
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.model.v1 import model_pb2_grpc
-from lynceus.rpc import CallError, Credentials, call, dial
+from lynceus.rpc import CallError, Credentials, call, dial, prepared
+from lynceus.rpc.dial import Method
+from orchestrator.engine.wire import Request
 
-Request = model.GenerateRequest | model.LikelihoodRequest
 Response = model.GenerateResponse | model.LikelihoodResponse
 
 PROBE_TIMEOUT = 5.0
+_SERVICE = model.DESCRIPTOR.services_by_name["ModelService"].full_name
+_RESPONSES: dict[str, type[Response]] = {"Generate": model.GenerateResponse, "Likelihood": model.LikelihoodResponse}
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
@@ -55,6 +57,10 @@ class Replica:
         self._metadata = credentials.metadata
         self._channel = dial(address, credentials)
         self._stub = model_pb2_grpc.ModelServiceStub(self._channel)
+        self._methods: dict[str, Method[Response]] = {
+            name: prepared(self._channel, f"/{_SERVICE}/{name}", response.FromString)
+            for name, response in _RESPONSES.items()
+        }
 
     @property
     def free(self) -> int:
@@ -89,12 +95,8 @@ class Replica:
         Raises:
             CallError: For every status but OK.
         """
-        limit = self.info.max_request_bytes
-        if isinstance(request, model.LikelihoodRequest):
-            method: Callable[..., Awaitable[Response]] = self._stub.Likelihood
-        else:
-            method = self._stub.Generate
-        return await call(method, request, timeout=timeout, metadata=self._metadata, max_bytes=limit)
+        method, limit = self._methods[request.method], self.info.max_request_bytes
+        return await call(method, request.data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
 
     def succeeded(self) -> None:
         """Notes an answer."""

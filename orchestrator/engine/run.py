@@ -242,7 +242,7 @@ class Engine:
                 self._end(episode, built)
                 continue
             dispatcher = self._dispatchers.get(built.stage) or self._dispatchers[""]
-            self._prepared += built.size
+            self._prepared += len(built.request.data)
             dispatcher.submit(Job(built.request, built))
 
     async def _next_turn(self, episode: Episode) -> None:
@@ -254,7 +254,7 @@ class Engine:
 
     def _answered(self, result: Result) -> None:
         built: Built = result.job.owner
-        self._prepared -= built.size
+        self._prepared -= len(built.request.data)
         if result.response is None:
             assert result.error is not None
             error = result.error

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lynceus.model.v1 import model_pb2 as model
 from orchestrator.data.rows import DataError
 from orchestrator.reform.families import COUNT_OPTIONS, Item
 from orchestrator.reform.instructions import Wording
@@ -14,7 +13,7 @@ from orchestrator.reform.layouts import render
 from orchestrator.reform.prompts import CONTEXTS, Turn, marks_of, with_options
 from orchestrator.reform.settings import Switches
 from orchestrator.reform.table import Dataset
-from orchestrator.samples import Variant, assistant, image_part, text_part, user
+from orchestrator.samples import Message, Variant, assistant, image_part, text_part, user
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,7 @@ def prompt_text(question: Question, switches: Switches) -> str:
     return render(switches.layout, question.record(), question.marks, likelihood=switches.likelihood)
 
 
-def messages(question: Question, image: bytes, switches: Switches) -> tuple[model.Message, ...]:
+def messages(question: Question, image: bytes, switches: Switches) -> tuple[Message, ...]:
     """Returns the conversation to send.
 
     Chat messages by default, the image first and the instruction before the first human turn, as the reference places
@@ -175,7 +174,7 @@ def messages(question: Question, image: bytes, switches: Switches) -> tuple[mode
     return chat([*question.history, asked], image, question.instruct)
 
 
-def chat(turns: Sequence[Turn], image: bytes, instruct: str | None) -> tuple[model.Message, ...]:
+def chat(turns: Sequence[Turn], image: bytes, instruct: str | None) -> tuple[Message, ...]:
     """Returns turns as chat messages, the image and the instruction in the first."""
     made = []
     for place, turn in enumerate(turns):

@@ -17,7 +17,7 @@ from orchestrator.data.images import row_image
 from orchestrator.data.opening import check_unique, open_rows
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
-from orchestrator.samples import Call, Sample, Scoring, Variant, image_part, single, text_part, user
+from orchestrator.samples import Call, Message, Sample, Scoring, Variant, image_part, single, system, text_part, user
 from orchestrator.taskfile.options import Answers
 from orchestrator.taskfile.reading import TaskFile, read
 from orchestrator.taskfile.template import Piece, fill, parse
@@ -217,9 +217,9 @@ class FileTask:
     def _identifier(self, row: Row) -> str:
         return _text(row[self.file.values.get("id", _NUMBER)])
 
-    def _system(self) -> tuple[model.Message, ...]:
+    def _system(self) -> tuple[Message, ...]:
         text = self.file.values.get("system")
-        return (model.Message(role=model.ROLE_SYSTEM, parts=[text_part(text)]),) if text else ()
+        return (system(text),) if text else ()
 
     def _config(self) -> model.GenerationConfig:
         short = 16 if self.answers.columns else 256

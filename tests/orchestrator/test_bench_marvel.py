@@ -179,7 +179,7 @@ def test_panel_by_panel(real):
     parts = asked(questions(real[0], variant)["avr"]).messages[0].parts
     names = [part.text for part in parts if part.text][:-1]
     assert names == [*(f"Context panel {i}:" for i in range(1, 5)), *(f"Choice {i}:" for i in range(1, 5))]
-    assert all(picture(part.image.data).size == (180, 180) for part in parts if part.HasField("image"))
+    assert all(picture(part.image.data).size == (180, 180) for part in parts if part.image)
     assert "MULTI_IMAGE" in BENCHMARK.needs(variant)
 
 

@@ -29,6 +29,7 @@ from orchestrator.accounting import Accounting
 from orchestrator.engine import Budget, Engine, IncompleteError, Options
 from orchestrator.engine import dispatch as dispatch_module
 from orchestrator.engine.replica import Health
+from orchestrator.engine.wire import Request
 from orchestrator.run_results import last_lines
 from orchestrator.runlog import RunLog
 from orchestrator.samples import BadRowError, Call, NoAnswerError, Sample, Scoring, Turn, text_part, user
@@ -107,8 +108,8 @@ class FakeReplica:
     def free(self) -> int:
         return self.limit - self.in_flight if self.health is Health.READY else 0
 
-    async def ask(self, request: model.GenerateRequest, timeout: float) -> model.GenerateResponse:
-        text = request.messages[0].parts[0].text
+    async def ask(self, request: Request, timeout: float) -> model.GenerateResponse:
+        text = model.GenerateRequest.FromString(request.data).messages[0].parts[0].text
         world = self.world
         for _ in range(world.draw.randrange(4)):
             await asyncio.sleep(0)

@@ -16,8 +16,10 @@ from lynceus.model.v1 import model_pb2 as model
 from lynceus.outcomes import Outcome
 from lynceus.scorer.v1 import scorer_pb2 as scorer
 from orchestrator import run_records
+from orchestrator.engine.wire import request_of
 from orchestrator.keytable import KeyTable, shard_of
 from orchestrator.runlog import RunBusyError, RunLog, RunLogError, State, scan
+from orchestrator.samples import Call, Image, Message, Part
 
 KEYS = ["toy/0", "toy/1", 'toy/"quoted"\\', "toy/ünïcode", "toy/4#1:turn"]
 
@@ -139,8 +141,23 @@ configs = st.builds(
 parts = st.builds(model.Part, text=texts) | st.builds(
     model.Part, image=st.builds(model.Image, data=st.binary(max_size=9), media_type=texts)
 )
-messages = st.lists(
-    st.builds(model.Message, role=st.sampled_from([1, 2, 3]), parts=st.lists(parts, max_size=3)), max_size=3
+calls = st.builds(
+    Call,
+    messages=st.lists(
+        st.builds(
+            Message,
+            role=st.sampled_from([1, 2, 3]),
+            parts=st.lists(
+                st.builds(Part, text=texts)
+                | st.builds(Part, image=st.builds(Image, data=st.binary(max_size=9), media_type=texts)),
+                max_size=3,
+            ).map(tuple),
+        ),
+        max_size=3,
+    ).map(tuple),
+    config=configs,
+    continuations=st.lists(texts, max_size=2).map(tuple),
+    modality=st.sampled_from([0, 2]),
 )
 durations = st.builds(
     lambda seconds, nanos: {"seconds": seconds, "nanos": nanos},
@@ -200,12 +217,11 @@ def through_json(content: object) -> object:
     return restored(orjson.loads(orjson.dumps(content)))
 
 
-@given(
-    st.builds(model.GenerateRequest, messages=messages, config=st.none() | configs, modality=st.sampled_from([0, 2]))
-)
-def test_generate_request(request: model.GenerateRequest) -> None:
-    written = through_json(run_records.request_json(request, Store().put))
-    assert json_format.ParseDict(written, model.GenerateRequest()) == request
+@given(calls)
+def test_request(call: Call) -> None:
+    written = through_json(run_records.request_json(call, Store().put))
+    kind = model.LikelihoodRequest if call.continuations else model.GenerateRequest
+    assert json_format.ParseDict(written, kind()) == kind.FromString(request_of(call).data)
 
 
 @given(responses)

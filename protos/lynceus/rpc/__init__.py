@@ -1,6 +1,6 @@
 """Serving and dialling: the only way in which Lynceus's services meet."""
 
-from lynceus.rpc.dial import PLAIN, Credentials, call, check_size, dial, is_serving
+from lynceus.rpc.dial import PLAIN, Credentials, call, check_size, dial, is_serving, prepared
 from lynceus.rpc.errors import (
     CONSEQUENCES,
     CallError,
@@ -46,4 +46,5 @@ __all__ = [
     "check_size",
     "dial",
     "is_serving",
+    "prepared",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -63,9 +63,21 @@ def dial(address: str, credentials: Credentials = PLAIN) -> grpc.aio.Channel:
     return grpc.aio.secure_channel(address, tls.channel_credentials(), options=options)
 
 
+def prepared(channel: grpc.aio.Channel, path: str, response: Callable[[bytes], Response]) -> Method[Response]:
+    """Returns a unary method that takes its request serialized.
+
+    Args:
+        channel: A channel from `dial`.
+        path: The method, for example "/lynceus.model.v1.ModelService/Generate".
+        response: Reads the response, for example `GenerateResponse.FromString`.
+    """
+    method: Method[Response] = channel.unary_unary(path, response_deserializer=response)
+    return method
+
+
 async def call(
     method: Method[Response],
-    request: Message,
+    request: Message | bytes,
     *,
     timeout: float,
     metadata: Metadata = (),
@@ -75,7 +87,7 @@ async def call(
 
     Args:
         method: A method of an aio stub.
-        request: What to send.
+        request: What to send, serialized already where the method is one of `prepared`.
         timeout: Deadline in seconds.
         metadata: Headers, `Credentials.metadata` among them.
         max_bytes: The receiver's limit where it stated one.
@@ -92,14 +104,14 @@ async def call(
         raise CallError.from_rpc(error) from None
 
 
-def check_size(request: Message, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
+def check_size(request: Message | bytes, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
     """Refuses a message that the receiver would not take.
 
     Raises:
         CallError: INVALID_ARGUMENT with reason `request_too_large`.
     """
     limit = min(max_bytes or MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES)
-    size = request.ByteSize()
+    size = len(request) if isinstance(request, bytes) else request.ByteSize()
     if size > limit:
         raise CallError(
             grpc.StatusCode.INVALID_ARGUMENT,

@@ -1,0 +1,74 @@
+"""A call as it goes over the wire, put together by hand: of an image's bytes one copy is made and not six.
+
+The result is what protobuf itself would write, byte for byte, and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lynceus.model.v1 import model_pb2 as model
+from orchestrator.samples import Call, Message, Part
+
+_LENGTH_DELIMITED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A serialized GenerateRequest or LikelihoodRequest, and the method that takes it."""
+
+    method: Literal["Generate", "Likelihood"]
+    data: bytes = field(repr=False)
+
+
+def request_of(call: Call) -> Request:
+    """Returns the request that a call stands for."""
+    chunks: list[bytes] = []
+    for message in call.messages:
+        chunks += _field(_MESSAGES, _message(message))
+    if call.continuations:
+        chunks.append(model.LikelihoodRequest(continuations=call.continuations).SerializeToString())
+        return Request("Likelihood", b"".join(chunks))
+    chunks.append(model.GenerateRequest(config=call.config, modality=call.modality).SerializeToString())
+    return Request("Generate", b"".join(chunks))
+
+
+def _message(message: Message) -> list[bytes]:
+    chunks = [model.Message(role=message.role).SerializeToString()]
+    for part in message.parts:
+        chunks += _field(_PARTS, _part(part))
+    return chunks
+
+
+def _part(part: Part) -> list[bytes]:
+    image = part.image
+    if image is None:
+        return [model.Part(text=part.text).SerializeToString()]
+    data = _field(_DATA, [image.data]) if image.data else []
+    return _field(_IMAGE, [*data, model.Image(media_type=image.media_type).SerializeToString()])
+
+
+def _field(tag: bytes, chunks: list[bytes]) -> list[bytes]:
+    """Returns a field whose content is the chunks."""
+    return [tag + _varint(sum(map(len, chunks))), *chunks]
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _tag(message: type[model.GenerateRequest | model.Message | model.Part | model.Image], name: str) -> bytes:
+    return _varint(message.DESCRIPTOR.fields_by_name[name].number << 3 | _LENGTH_DELIMITED)
+
+
+_MESSAGES = _tag(model.GenerateRequest, "messages")
+"""Of LikelihoodRequest as well: the two begin alike."""
+_PARTS = _tag(model.Message, "parts")
+_IMAGE = _tag(model.Part, "image")
+_DATA = _tag(model.Image, "data")

@@ -1,0 +1,53 @@
+"""Requests put together by hand are the bytes that protobuf writes."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lynceus.model.v1 import model_pb2 as model
+from orchestrator.engine.wire import request_of
+from orchestrator.samples import Call, Image, Message, Part
+
+texts = st.text(max_size=9) | st.sampled_from(["x" * 127, "é" * 64, "日" * 6000])
+files = st.binary(max_size=9) | st.sampled_from([bytes(n) for n in (120, 127, 128, 16_384, 3_000_000)])
+parts = st.builds(Part, text=texts) | st.builds(Part, image=st.builds(Image, data=files, media_type=texts))
+conversations = st.lists(
+    st.builds(Message, role=st.sampled_from([0, 1, 2, 3]), parts=st.lists(parts, max_size=2).map(tuple)), max_size=2
+).map(tuple)
+configs = st.builds(
+    model.GenerationConfig,
+    max_output_tokens=st.none() | st.integers(0, 2**32 - 1),
+    temperature=st.none() | st.floats(0, 2, width=32),
+    stop=st.lists(texts, max_size=2),
+)
+
+
+def proto(message: Message) -> model.Message:
+    return model.Message(
+        role=message.role,
+        parts=[
+            model.Part(image=model.Image(data=part.image.data, media_type=part.image.media_type))
+            if part.image
+            else model.Part(text=part.text)
+            for part in message.parts
+        ],
+    )
+
+
+@settings(deadline=None)
+@given(conversations, configs, st.sampled_from([0, 1, 2]))
+def test_generate(messages: tuple[Message, ...], config: model.GenerationConfig, modality: int) -> None:
+    made = request_of(Call(messages, config, modality=modality))
+    expected = model.GenerateRequest(messages=map(proto, messages), config=config, modality=modality)
+    assert made.method == "Generate"
+    assert made.data == expected.SerializeToString()
+
+
+@settings(deadline=None)
+@given(conversations, st.lists(texts, min_size=1, max_size=3).map(tuple))
+def test_likelihood(messages: tuple[Message, ...], continuations: tuple[str, ...]) -> None:
+    made = request_of(Call(messages, continuations=continuations))
+    expected = model.LikelihoodRequest(messages=map(proto, messages), continuations=continuations)
+    assert made.method == "Likelihood"
+    assert made.data == expected.SerializeToString()
