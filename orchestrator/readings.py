@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import orjson
-
-from orchestrator.runlog import RESPONSES, VERDICTS
 
 PARITY_FOLDER = "parity"
 """Folder in a run that holds the reference's reading of its answers."""
@@ -34,32 +31,54 @@ class Difference:
     text: str
 
 
-def differences(run: Path) -> list[Difference]:
-    """Returns the items whose two readings differ, in the order of their keys.
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Both readings of a run's answers.
+
+    Attributes:
+        shown: The first items that are not read alike, in the order of their keys.
+        differing: How many there are.
+        items: How many items both read.
+    """
+
+    shown: Sequence[Difference]
+    differing: int
+    items: int
+
+
+def compared(run: Path, most: int) -> Compared:
+    """Holds a run's two readings against each other.
 
     Args:
         run: A run folder scored by both (`orchestrator score RUN`, `orchestrator score RUN --parity`).
+        most: How many differing items to return.
     """
-    careful = {line["key"]: line for line in _lines(run / VERDICTS)}
-    parity = {line["key"]: line for line in _lines(run / PARITY_FOLDER / VERDICTS)}
-    differing = {
-        key: (_extracted(careful[key]), _extracted(parity[key]))
-        for key in sorted(careful.keys() & parity.keys())
-        if _extracted(careful[key]) != _extracted(parity[key])
-    }
-    texts = {line["key"]: _text(line) for line in _lines(run / RESPONSES) if line["key"] in differing}
-    return [
-        Difference(key, " ".join(careful[key]["targets"]), ours, theirs, texts.get(key, ""))
-        for key, (ours, theirs) in differing.items()
-    ]
+    from orchestrator.report.run import open_run
+
+    careful, parity = open_run(run), open_run(run / PARITY_FOLDER)
+    places = array("q"), array("q")
+    for place, item in enumerate(careful):
+        other = parity.index.find(item.key) if item.verdict else None
+        if other is not None and parity.index.verdicts[other] >= 0:
+            places[0].append(place)
+            places[1].append(other)
+    shown: list[Difference] = []
+    differing = 0
+    for one, other_one in zip(careful.at(places[0]), parity.at(places[1]), strict=True):
+        ours, theirs = _extracted(one.verdict), _extracted(other_one.verdict)
+        if ours != theirs:
+            differing += 1
+            if len(shown) < most:
+                target = " ".join(one.verdict.get("targets", ()))
+                shown.append(Difference(one.key, target, ours, theirs, one.text))
+    return Compared(shown, differing, len(places[0]))
 
 
 def described(run: Path, *, examples: int = 5) -> list[str]:
     """Returns lines for people: how many items the two readings differ on, and the first of them."""
-    found = differences(run)
-    total = len({line["key"] for line in _lines(run / PARITY_FOLDER / VERDICTS)})
-    lines = [f"{len(found)} of {total} samples are read differently by the careful and the parity reading"]
-    for one in found[:examples]:
+    found = compared(run, examples)
+    lines = [f"{found.differing} of {found.items} samples are read differently by the careful and the parity reading"]
+    for one in found.shown:
         text = " ".join(one.text.split())
         short = text if len(text) <= 60 else text[:57] + "..."
         lines.append(
@@ -68,16 +87,6 @@ def described(run: Path, *, examples: int = 5) -> list[str]:
     return lines
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as lines:
-        for line in lines:
-            yield orjson.loads(line)
-
-
-def _extracted(line: dict[str, Any]) -> str:
+def _extracted(line: Mapping[str, Any]) -> str:
     # The reference returns letters in the case they were written in, which it then ignores.
     return str(line.get("extracted", "")).upper()
-
-
-def _text(line: dict[str, Any]) -> str:
-    return "".join(part.get("text", "") for part in (line.get("response") or {}).get("parts", ()))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchestrator.compare.scores import Scores
-from orchestrator.report.run import Item, natural
+from orchestrator.report.index import sortable
+from orchestrator.report.run import Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def _keys(first: Scores, second: Scores) -> tuple[list[str], list[str]]:
     lost: list[str] = []
     for task in first.items:
         mine, theirs = first.items[task], second.items.get(task, {})
-        for key in sorted(mine.keys() & theirs.keys(), key=natural):
+        for key in sorted(mine.keys() & theirs.keys(), key=sortable):
             one, other = mine[key].score, theirs[key].score
             if one != other:
                 (gained if other > one else lost).append(key)

@@ -10,7 +10,8 @@ from typing import Any
 
 import orjson
 
-from orchestrator.report.run import STEP, Item, Run, natural
+from orchestrator.report.index import sortable
+from orchestrator.report.run import STEP, Item, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ def common(runs: Sequence[Scores], step: Step) -> list[str]:
     keys = set(runs[0].steps.get(step, ()))
     for other in runs[1:]:
         keys &= other.steps.get(step, {}).keys()
-    return sorted(keys, key=natural)
+    return sorted(keys, key=sortable)
 
 
 _EXPECTED_TO_DIFFER = frozenset({"model_name", "model_revision", "chat_template_sha256", "model"})

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+
+import numpy as np
 
 from orchestrator.report import plots
 from orchestrator.report.charts import Chart
@@ -20,15 +23,15 @@ class Diagnostics:
     def __init__(self) -> None:
         self._chosen: dict[tuple[str, str], Counter[str]] = {}
         self._right: dict[tuple[str, str], Counter[str]] = {}
-        self._confidence: list[tuple[float, float]] = []
-        self._calls: dict[str, list[tuple[float, float]]] = {}
+        self._confidence = array("d")
+        self._calls: dict[str, array[float]] = {}
         self._dimensions: dict[str, str] = {}
 
     def add(self, item: Item) -> None:
         """Takes one item into account."""
         if "response" in item.response and "seconds" in item.response:
-            call = (_epoch(str(item.response.get("started", ""))), float(item.response["seconds"]))
-            self._calls.setdefault(str(item.response.get("replica", "")), []).append(call)
+            calls = self._calls.setdefault(str(item.response.get("replica", "")), array("d"))
+            calls.extend((_epoch(str(item.response.get("started", ""))), float(item.response["seconds"])))
         if "dimension" in item.labels:
             self._dimensions.setdefault(item.task, item.labels["dimension"])
         if item.outcome != "scored" or not item.verdict.get("extracted"):
@@ -40,7 +43,7 @@ class Diagnostics:
             self._right.setdefault(where, Counter())[str(targets[0])] += 1
         probability = (item.verdict.get("scores") or {}).get("probability")
         if probability is not None and item.score is not None:
-            self._confidence.append((float(probability), item.score))
+            self._confidence.extend((float(probability), item.score))
 
     def overview(self, totals: Sequence[Figure]) -> list[Chart]:
         """Draws the tasks of a run among each other, where there are several.
@@ -64,13 +67,18 @@ class Diagnostics:
         bias = [plots.option_bias(where, chosen, self._right[where]) for where, chosen in pairs]
         found += [chart for chart in bias if chart][:_MOST_BIAS_CHARTS]
         if self._confidence:
-            found.append(plots.calibration(self._confidence))
-        if self._calls:
-            found.append(plots.latency(self._calls))
-        known = {replica: [call for call in calls if call[0]] for replica, calls in self._calls.items()}
+            found.append(plots.calibration(_pairs(self._confidence)))
+        every = {replica: _pairs(calls) for replica, calls in self._calls.items()}
+        if every:
+            found.append(plots.latency(every))
+        known = {replica: calls[calls[:, 0] > 0] for replica, calls in every.items()}
         if sum(map(len, known.values())) > 1:
             found.append(plots.throughput(known))
         return found
+
+
+def _pairs(flat: array[float]) -> plots.Pairs:
+    return np.frombuffer(flat).reshape(-1, 2)
 
 
 def _epoch(started: str) -> float:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.report.run import OUTCOMES, natural
+from orchestrator.report.index import sortable
+from orchestrator.report.run import OUTCOMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def slices(found: Iterable[Figure]) -> dict[tuple[str, str, tuple[str, ...]], li
         if figure.labels:
             tables.setdefault((figure.task, figure.name, tuple(figure.labels)), []).append(figure)
     return {
-        key: sorted(rows, key=lambda row: [natural(value) for value in row.labels.values()])
+        key: sorted(rows, key=lambda row: [sortable(value) for value in row.labels.values()])
         for key, rows in tables.items()
     }
 

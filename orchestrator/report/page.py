@@ -18,7 +18,7 @@ from orchestrator.report.figures import Figure, accounting, counts, figures, ove
 from orchestrator.report.published import tables
 from orchestrator.report.readings import readings
 from orchestrator.report.run import OUTCOMES, Run
-from orchestrator.report.samples import Packed, outcomes, pack
+from orchestrator.report.samples import Packed, pack
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _SHOWN_ELSEWHERE = ("model", "model_name", "model_revision", "rules")
@@ -90,7 +90,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         blind: The same run without images, whose figures stand beside the run's own.
     """
     found, packed = list(figures(run.tasks)), pack(run)
-    total = counts(run.tasks) if run.tasks else _so_far(run, packed)
+    total = counts(run.tasks) if run.tasks else _so_far(packed)
     return document(
         "report.html",
         script="report.js",
@@ -116,8 +116,8 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
     )
 
 
-def _so_far(run: Run, packed: Packed) -> dict[str, int]:
-    found = outcomes(run)
+def _so_far(packed: Packed) -> dict[str, int]:
+    found = packed.outcomes
     return {"planned": sum(found[name] for name in OUTCOMES), **{name: found[name] for name in OUTCOMES}}
 
 

@@ -6,11 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orchestrator.report.charts import ACCENT, INK, LINE, MUTED, SECOND, SERIES, Chart, Spec, draw
 from orchestrator.report.figures import Figure
 
-Calls = Mapping[str, Sequence[tuple[float, float]]]
+Pairs = NDArray[np.float64]
+"""Two numbers a row."""
+
+Calls = Mapping[str, Pairs]
 """Replica -> when each of its calls began (seconds since the epoch) and how long it took."""
 
 _MOST_OPTIONS = 10
@@ -68,9 +72,9 @@ def _options(title: str, shares: Mapping[str, tuple[float, float]], note: str) -
     return Chart(title, f"Bars: how often it is chosen, ticks: how often it is right, in percent {note}", draw(spec))
 
 
-def calibration(pairs: Sequence[tuple[float, float]]) -> Chart:
+def calibration(pairs: Pairs) -> Chart:
     """How often the option chosen is right, by the probability that the model gives it."""
-    confidence, right = np.array(pairs).T
+    confidence, right = pairs.T
     bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
     data, error = [], 0.0
     for number in np.unique(bins):
@@ -107,7 +111,7 @@ def latency(calls: Calls) -> Chart:
     """How long calls took, replica by replica."""
     data = []
     for replica, found in sorted(calls.items()):
-        low, first, middle, third, high = np.quantile([seconds for _, seconds in found], [0.05, 0.25, 0.5, 0.75, 0.95])
+        low, first, middle, third, high = np.quantile(found[:, 1], [0.05, 0.25, 0.5, 0.75, 0.95])
         data.append(
             {
                 "replica": replica or "–",
@@ -159,10 +163,8 @@ def latency(calls: Calls) -> Chart:
 
 def throughput(calls: Calls) -> Chart:
     """Answers a second over the time of the run, replica by replica."""
-    ends = {
-        replica: np.array([start + seconds for start, seconds in found]) for replica, found in calls.items() if found
-    }
-    begin = min(start for found in calls.values() for start, _ in found)
+    ends = {replica: found.sum(axis=1) for replica, found in calls.items() if len(found)}
+    begin = min(float(found[:, 0].min()) for found in calls.values() if len(found))
     end = max(float(found.max()) for found in ends.values())
     edges = np.linspace(begin, end + 1e-3, _TIME_BINS + 1)
     width = float(edges[1] - edges[0])

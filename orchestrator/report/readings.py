@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orchestrator.readings import PARITY_FOLDER, Difference, differences
+from orchestrator.readings import PARITY_FOLDER, Compared, compared
 from orchestrator.report.figures import Figure, figures, overall
 from orchestrator.report.run import Run, open_run
 
@@ -18,15 +18,11 @@ class Readings:
 
     Attributes:
         pairs: Each overall figure by the default rule and by the reference's.
-        shown: Items that the two read differently, the first of them.
-        differing: How many there are.
-        items: How many items both read.
+        compared: The items that the two read differently.
     """
 
     pairs: Sequence[tuple[Figure, Figure]]
-    shown: Sequence[Difference]
-    differing: int
-    items: int
+    compared: Compared
 
 
 def readings(run: Run) -> Readings | None:
@@ -38,5 +34,4 @@ def readings(run: Run) -> Readings | None:
     theirs = {(figure.task, figure.name): figure for figure in overall(figures(other.tasks))}
     ours = overall(figures(run.tasks))
     pairs = [(figure, theirs[figure.task, figure.name]) for figure in ours if (figure.task, figure.name) in theirs]
-    found = differences(run.path)
-    return Readings(pairs, found[:_MOST_SHOWN], len(found), len(run.verdicts.keys() & other.verdicts.keys()))
+    return Readings(pairs, compared(run.path, _MOST_SHOWN))

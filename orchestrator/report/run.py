@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 import orjson
 
 from lynceus.outcomes import Outcome
+from orchestrator.report.index import Index
 
 OUTCOMES = tuple(str(outcome) for outcome in Outcome)
 
@@ -101,37 +103,38 @@ class Run:
     name: str = field(default="")
 
     @cached_property
-    def verdicts(self) -> dict[str, Mapping[str, Any]]:
-        """The last verdict of each key."""
-        return {str(line["key"]): line for _, line in read_lines(self.path / "verdicts.jsonl")}
+    def index(self) -> Index:
+        """Where everything stands, in the order a person would put it."""
+        return Index(self.path / "responses.jsonl", self.path / "verdicts.jsonl")
 
-    @cached_property
-    def offsets(self) -> dict[str, int]:
-        """Where in responses.jsonl the last line of each key starts."""
-        return {str(line["key"]): at for at, line in read_lines(self.path / "responses.jsonl")}
+    def __len__(self) -> int:
+        return len(self.index)
 
-    @cached_property
-    def keys(self) -> list[str]:
-        """The keys of all items, in the order a person would put them."""
-        return sorted(self.offsets.keys() | self.verdicts.keys(), key=natural)
+    def __bool__(self) -> bool:
+        return True
 
     def __iter__(self) -> Iterator[Item]:
-        return self.read(self.keys)
+        return self.at(range(len(self)))
+
+    def at(self, places: Iterable[int]) -> Iterator[Item]:
+        """Yields the items at some places of the order, from 0.
+
+        Raises:
+            click.UsageError: A line is damaged.
+        """
+        with ExitStack() as stack:
+            paths = (self.path / "responses.jsonl", self.path / "verdicts.jsonl")
+            files = [stack.enter_context(path.open("rb")) if path.exists() else None for path in paths]
+            for place in places:
+                response = _line(files[0], self.index.responses[place])
+                verdict = _line(files[1], self.index.verdicts[place])
+                yield Item(str(response.get("key") or verdict["key"]), response, verdict)
 
     def read(self, keys: Iterable[str]) -> Iterator[Item]:
-        """Yields the items of some keys, in the order given."""
-        path = self.path / "responses.jsonl"
-        if not path.exists():
-            for key in keys:
-                yield Item(key, {}, self.verdicts.get(key, {}))
-            return
-        with path.open("rb") as file:
-            for key in keys:
-                response: dict[str, Any] = {}
-                if key in self.offsets:
-                    file.seek(self.offsets[key])
-                    response = orjson.loads(file.readline())
-                yield Item(key, response, self.verdicts.get(key, {}))
+        """Yields the items of some keys, in the order given; one that is not there is empty."""
+        for key in keys:
+            place = self.index.find(key)
+            yield Item(key, {}, {}) if place is None else next(self.at((place,)))
 
     def image(self, name: str) -> Path | None:
         """Returns the file of an image of the run, None where there is none of that name."""
@@ -201,30 +204,12 @@ def read_json(path: Path) -> dict[str, Any]:
     return found
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields the offset and the content of each whole line; a torn last line is passed over.
-
-    Raises:
-        click.UsageError: A line before the last is no JSON.
-    """
-    if not path.exists():
-        return
-    offset = 0
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                found = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                raise click.UsageError(f"{path} line {number} is damaged: {error}") from error
-            yield offset, found
-            offset += len(line)
-
-
-_DIGITS = re.compile(r"(\d+)")
-
-
-def natural(key: str) -> list[tuple[int, int, str]]:
-    """Returns a sort key under which marvel/9 stands before marvel/17, and digits before letters."""
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in _DIGITS.split(key) if part]
+def _line(file: BinaryIO | None, offset: int) -> dict[str, Any]:
+    if file is None or offset < 0:
+        return {}
+    file.seek(offset)
+    try:
+        line: dict[str, Any] = orjson.loads(file.readline())
+    except orjson.JSONDecodeError as error:
+        raise click.UsageError(f"{file.name} is damaged at byte {offset:,}: {error}") from error
+    return line

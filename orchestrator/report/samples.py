@@ -1,4 +1,4 @@
-"""Every sample of a run, packed so that a browser can hold ten thousand of them.
+"""The samples of a run, packed so that a browser can hold twenty thousand of them.
 
 A page gets an index of columns (what the list shows and most filters need) and chunks of whole
 items, each gzipped and base64-coded: a chunk is unpacked when one of its items is looked at, or
@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import gzip
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,9 +18,13 @@ import orjson
 
 from orchestrator.report.diagnostics import Diagnostics
 from orchestrator.report.run import OUTCOMES, STEP, Item, Run
+from orchestrator.report.selection import Selection
 
 CHUNK = 100
 """Items unpacked together: about the time of one frame."""
+
+MOST = 20_000
+"""Items that a page holds at most, or about: more is slow to open, and nobody pages through them."""
 
 PENDING = "pending"
 """In place of an outcome where an answer is not scored yet."""
@@ -41,7 +45,9 @@ class Packed:
         rules: The rules that read the answers.
         decoding: How it was decoded, as asked for, a few words for each way that occurs.
         diagnostics: What the charts need that no figure has.
-        items: How many there are.
+        outcomes: How many verdicts there are by outcome.
+        items: How many items the run has.
+        shown: How many of them are packed.
     """
 
     index: str = ""
@@ -51,7 +57,9 @@ class Packed:
     rules: set[str] = field(default_factory=set)
     decoding: set[str] = field(default_factory=set)
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
+    outcomes: Counter[str] = field(default_factory=Counter)
     items: int = 0
+    shown: int = 0
 
 
 class _Column:
@@ -68,45 +76,73 @@ class _Column:
         return {"names": list(self.names), "codes": self.codes}
 
 
-def pack(run: Run) -> Packed:
-    """Reads a run once and packs it."""
-    packed, chunk = Packed(), []
-    plain: dict[str, list[Any]] = {name: [] for name in ("key", "score", "extracted", "target", "answer")}
-    coded = {"task": _Column(), "outcome": _Column(*_SHOWN), "reason": _Column()}
-    labels: dict[str, _Column] = {}
-    for item in run:
-        outcome = item.outcome or PENDING
-        reason = item.verdict.get("reason") or (item.response.get("error") or {}).get("reason")
-        plain["key"].append(item.key)
-        plain["score"].append(item.score)
-        plain["extracted"].append(item.verdict.get("extracted", ""))
-        plain["target"].append(" | ".join(item.scoring.get("targets", ()))[:_SNIPPET])
-        plain["answer"].append(_snippet(item))
-        coded["task"].add(item.task)
-        coded["outcome"].add(outcome)
-        coded["reason"].add(reason or None)
+class _Columns:
+    """What the list shows, and what it is filtered by."""
+
+    def __init__(self) -> None:
+        self.items = 0
+        self._plain: dict[str, list[Any]] = {name: [] for name in ("key", "score", "extracted", "target", "answer")}
+        self._coded = {"task": _Column(), "outcome": _Column(*_SHOWN), "reason": _Column()}
+        self._labels: dict[str, _Column] = {}
+
+    def add(self, item: Item) -> None:
+        self._plain["key"].append(item.key)
+        self._plain["score"].append(item.score)
+        self._plain["extracted"].append(item.verdict.get("extracted", ""))
+        self._plain["target"].append(" | ".join(item.scoring.get("targets", ()))[:_SNIPPET])
+        self._plain["answer"].append(_snippet(item))
+        self._coded["task"].add(item.task)
+        self._coded["outcome"].add(item.outcome or PENDING)
+        self._coded["reason"].add(_reason(item) or None)
         for name in item.labels:
-            if name not in labels:
-                labels[name] = _Column()
-                labels[name].codes.extend([-1] * packed.items)
-        for name, column in labels.items():
+            if name not in self._labels:
+                self._labels[name] = _Column()
+                self._labels[name].codes.extend([-1] * self.items)
+        for name, column in self._labels.items():
             column.add(item.labels.get(name))
-        _learn(packed, item, outcome, str(reason or ""))
+        self.items += 1
+
+    def packed(self) -> str:
+        return _squeeze(
+            {
+                "size": self.items, "chunk": CHUNK, **self._plain,
+                **{name: column.packed() for name, column in self._coded.items()},
+                "labels": {name: column.packed() for name, column in sorted(self._labels.items())},
+            }
+        )  # fmt: skip
+
+
+def pack(run: Run) -> Packed:
+    """Reads a run and packs it: all of it up to `MOST` items, of a larger one a selection."""
+    packed = Packed(items=len(run))
+    if packed.items <= MOST:
+        _show(packed, (_learnt(packed, item) for item in run))
+        return packed
+    selection = Selection()
+    for item in run:
+        selection.add(_learnt(packed, item), _reason(item))
+    _show(packed, run.at(selection.places(MOST)))
+    return packed
+
+
+def _show(packed: Packed, items: Iterable[Item]) -> None:
+    columns, chunk = _Columns(), []
+    for item in items:
+        columns.add(item)
+        for message in (item.response.get("request") or {}).get("messages", ()):
+            _images(packed, message.get("parts", ()))
+        _images(packed, (item.response.get("response") or {}).get("parts", ()))
         chunk.append({"r": item.response, "v": item.verdict})
-        packed.items += 1
         if len(chunk) == CHUNK:
             packed.chunks.append(_squeeze(chunk))
             chunk = []
     if chunk:
         packed.chunks.append(_squeeze(chunk))
-    packed.index = _squeeze(
-        {
-            "size": packed.items, "chunk": CHUNK, **plain,
-            **{name: column.packed() for name, column in coded.items()},
-            "labels": {name: column.packed() for name, column in sorted(labels.items())},
-        }
-    )  # fmt: skip
-    return packed
+    packed.index, packed.shown = columns.packed(), columns.items
+
+
+def _reason(item: Item) -> str:
+    return str(item.verdict.get("reason") or (item.response.get("error") or {}).get("reason") or "")
 
 
 def _snippet(item: Item) -> str:
@@ -120,30 +156,25 @@ def _snippet(item: Item) -> str:
     return " ".join(filter(None, (words, "[image]" * pictures)))
 
 
-def _learn(packed: Packed, item: Item, outcome: str, reason: str) -> None:
-    if outcome in OUTCOMES and outcome != "scored":
+def _learnt(packed: Packed, item: Item) -> Item:
+    """Returns the item, what it adds to the run as a whole taken down."""
+    if item.outcome in OUTCOMES and item.outcome != "scored":
         message = (item.response.get("error") or {}).get("message") or item.verdict.get("detail") or ""
-        packed.problems.setdefault((outcome, reason), [0, message])[0] += 1
+        packed.problems.setdefault((item.outcome, _reason(item)), [0, message])[0] += 1
+    packed.outcomes[str(item.verdict.get("outcome", ""))] += 1
     packed.diagnostics.add(item)
     if rule := item.verdict.get("rule") or item.scoring.get("rule"):
         packed.rules.add(str(rule))
     request = item.response.get("request") or {}
     if config := {name: value for name, value in (request.get("config") or {}).items() if name != "seed"}:
         packed.decoding.add(", ".join(f"{name} {value}" for name, value in sorted(config.items())))
-    for message in request.get("messages", ()):
-        _images(packed, message.get("parts", ()))
-    _images(packed, (item.response.get("response") or {}).get("parts", ()))
+    return item
 
 
 def _images(packed: Packed, parts: list[Mapping[str, Any]]) -> None:
     for part in parts:
         if image := part.get("image"):
             packed.images[str(image.get("sha256", ""))] = str(image.get("media_type", ""))
-
-
-def outcomes(run: Run) -> Counter[str]:
-    """Counts a run's outcomes from its verdicts alone: what is known while it goes on."""
-    return Counter(str(verdict.get("outcome", "")) for verdict in run.verdicts.values())
 
 
 def _squeeze(value: Any) -> str:

@@ -29,9 +29,9 @@ def test_the_report_shows_what_the_reference_reads_otherwise(tmp_path: Path) -> 
     assert "4 of 4 samples are read differently" in said
     both = readings(open_run(run))
     assert both
-    assert (both.differing, both.items) == (4, 4)
+    assert (both.compared.differing, both.compared.items) == (4, 4)
     # The reference takes the first letter of "Based".
-    assert {(one.careful, one.parity) for one in both.shown} == {("A", "B")}
+    assert {(one.careful, one.parity) for one in both.compared.shown} == {("A", "B")}
     assert [ours.name for ours, _ in both.pairs] == ["accuracy", "choice bias"]
     page = (run / "report.html").read_text()
     assert "Two readings" in page

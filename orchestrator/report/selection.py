@@ -1,0 +1,66 @@
+"""Which samples of a large run its page shows: of every kind some, spread evenly over the run."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.report.run import STEP, Item
+
+Kind = tuple[str, str, str, str]
+"""Task, outcome, reason, and right, wrong or partial."""
+
+
+class Selection:
+    """Takes note of a run's items in their order, and then says which to show.
+
+    Items of one sample are shown together. A sample is of the kind of its first item that is not right.
+    """
+
+    def __init__(self) -> None:
+        self._kinds: dict[Kind, int] = {}
+        self._starts = array("q")
+        self._codes = array("i")
+        self._items = 0
+        self._sample = ""
+        self._fine = True
+
+    def add(self, item: Item, reason: str) -> None:
+        """Takes note of the next item."""
+        if not self._items or item.sample != self._sample:
+            self._sample, self._fine = item.sample, True
+            self._starts.append(self._items)
+            self._codes.append(0)
+        self._items += 1
+        if self._fine:
+            kind, self._fine = _kind(item, reason)
+            self._codes[-1] = self._kinds.setdefault(kind, len(self._kinds))
+
+    def places(self, most: int) -> list[int]:
+        """Returns the places of about `most` items, in their order: kinds share alike, small ones are whole."""
+        starts = np.frombuffer(self._starts, np.int64)
+        sizes = np.diff(starts, append=self._items)
+        codes = np.frombuffer(self._codes, np.int32)
+        totals = np.bincount(codes, weights=sizes)
+        taken: list[NDArray[np.int64]] = []
+        left = float(most)
+        order = [code for code in np.argsort(totals, kind="stable") if totals[code]]
+        for rank, code in enumerate(order):
+            mine = np.flatnonzero(codes == code)
+            share = min(1.0, left / (len(order) - rank) / totals[code])
+            count = max(1, int(share * len(mine)))
+            chosen = mine[np.linspace(0, len(mine) - 1, count).astype(np.int64)]
+            left = max(0.0, left - float(sizes[chosen].sum()))
+            taken.append(chosen)
+        samples = np.sort(np.concatenate(taken)) if taken else np.zeros(0, np.int64)
+        return [place for sample in samples for place in range(starts[sample], starts[sample] + sizes[sample])]
+
+
+def _kind(item: Item, reason: str) -> tuple[Kind, bool]:
+    """Returns an item's kind, and whether there is nothing wrong with it."""
+    score = item.score
+    right = "" if score is None else "right" if score >= 1 else "wrong" if score <= 0 else "partial"
+    fine = item.outcome == STEP or (item.outcome == "scored" and right in ("", "right"))
+    return (item.task, item.outcome, reason, right), fine
