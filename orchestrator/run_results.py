@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
     rules: set[str] = set()
     tasks = {}
     for task, specs in sorted(run_manifest.specs_of(manifest).items()):
-        items = _items(verdicts, offsets.get(task, np.zeros(0, np.int64)), rules)
+        items = partial(_items, verdicts, offsets.get(task, np.zeros(0, np.int64)), rules)
         tasks[task] = summary_json(await client.summarize(items, specs))
     listed = (await client.list_rules()).rules
     results = {

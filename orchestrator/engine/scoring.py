@@ -138,14 +138,35 @@ class ScorerClient:
             await self._moved.wait()
 
     async def summarize(
-        self, items: Iterable[scorer.ScoreRequest], metrics: Iterable[scorer.MetricSpec]
+        self, items: Callable[[], Iterable[scorer.ScoreRequest]], metrics: Iterable[scorer.MetricSpec]
     ) -> scorer.Summary:
-        """Returns the figures of settled items, which carry their verdicts.
+        """Returns the figures of settled items, which carry their verdicts; reconnects as long as patience lasts.
+
+        Args:
+            items: Begins the items anew for each try.
+            metrics: The figures.
 
         Raises:
-            IncompleteError: If the scorer goes away.
+            IncompleteError: If the scorer stays away for longer.
             EngineError: If it finds an item or a metric at fault.
         """
+        lost, attempt, specs = 0.0, 0, tuple(metrics)
+        while True:
+            try:
+                return await self._summarize(items(), specs)
+            except CallError as error:
+                retries = error.consequence.retries
+                if retries is not None and attempt >= retries:
+                    raise self._refusal(error) from None
+                lost = lost or time.monotonic()
+                if time.monotonic() - lost > self._patience:
+                    raise self._silence(error) from None
+            attempt += 1
+            await asyncio.sleep(backoff(attempt))
+
+    async def _summarize(
+        self, items: Iterable[scorer.ScoreRequest], metrics: Iterable[scorer.MetricSpec]
+    ) -> scorer.Summary:
         stream = self._stub.Score(metadata=self._metadata)
 
         async def send() -> None:
@@ -166,10 +187,10 @@ class ScorerClient:
                     summary = reply.summary
             await sending
         except grpc.aio.AioRpcError as error:
-            raise self._refusal(CallError.from_rpc(error)) from None
+            raise CallError.from_rpc(error) from None
         except asyncio.InvalidStateError:
             code, details = await stream.code(), await stream.details()
-            raise self._refusal(CallError(code, code.name, details or code.name)) from None
+            raise CallError(code, code.name, details or code.name) from None
         finally:
             sending.cancel()
             with contextlib.suppress(asyncio.CancelledError, asyncio.InvalidStateError, grpc.aio.AioRpcError):

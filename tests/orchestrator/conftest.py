@@ -30,11 +30,12 @@ def shared_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     made.close()
 
 
-@pytest.fixture
-def expected(cluster: Cluster, shared_scorer: Server) -> bytes:
-    """The results of an undisturbed run of 120 rows; its calls are not counted."""
-    server = cluster.model("--concurrency", "8")
-    cluster.eval("undisturbed", [server], shared_scorer, "--limit", "120")
-    server.kill()
-    (server.folder / "calls").unlink()
-    return cluster.results("undisturbed")
+@pytest.fixture(scope="session")
+def expected(shared_scorer: Server, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The results of an undisturbed run of 120 rows."""
+    undisturbed = Cluster(tmp_path_factory.mktemp("undisturbed"))
+    try:
+        undisturbed.eval("run", [undisturbed.model("--concurrency", "8")], shared_scorer, "--limit", "120")
+    finally:
+        undisturbed.close()
+    return undisturbed.results("run")

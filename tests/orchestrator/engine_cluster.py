@@ -67,29 +67,34 @@ class Server:
 
 
 class Cluster:
-    """Everything that one test starts; `close` ends it."""
+    """Everything that one test starts; `close` ends it.
+
+    Attributes:
+        before: Words before every command that is started from now on, for example a namespace to enter.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.before: Sequence[str] = ()
         self.servers: list[Server] = []
         self.runs: list[subprocess.Popen[str]] = []
 
-    def model(self, *flags: str) -> Server:
+    def model(self, *flags: str, port: int = 0) -> Server:
         folder = self.folder / f"model{len(self.servers)}"
-        command = [sys.executable, str(HERE / "engine_server.py"), "--log", str(folder / "calls"), *flags]
-        server = Server(folder, command).start()
-        self.servers.append(server)
+        command = [*self.before, sys.executable, str(HERE / "engine_server.py"), "--log", str(folder / "calls"), *flags]
+        server = Server(folder, command)
+        server.port = port
+        self.servers.append(server.start())
         return server
 
     def scorer(self) -> Server:
         folder = self.folder / f"scorer{len(self.servers)}"
-        server = Server(folder, [sys.executable, "-m", "scorer", "serve"]).start()
+        server = Server(folder, [*self.before, sys.executable, "-m", "scorer", "serve"]).start()
         self.servers.append(server)
         return server
 
-    def start(self, *words: str, before: Sequence[str] = ()) -> subprocess.Popen[str]:
-        """Starts an orchestrator; `before` stands before it, `faketime` for example."""
-        command = [*before, sys.executable, "-m", "orchestrator", *words]
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        command = [*self.before, sys.executable, "-m", "orchestrator", *words]
         process = subprocess.Popen(
             command, cwd=self.folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

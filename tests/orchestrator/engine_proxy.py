@@ -1,4 +1,4 @@
-"""A TCP proxy that treats connections badly: drops them, delays them, half-closes them, falls silent."""
+"""A TCP proxy that treats connections badly: drops them, delays them, half-closes them."""
 
 from __future__ import annotations
 

@@ -100,6 +100,7 @@ class Model(model_pb2_grpc.ModelServiceServicer):
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--port-file", type=Path)
     parser.add_argument("--log", type=Path)
@@ -120,6 +121,7 @@ def parse() -> argparse.Namespace:
 
 async def serve(flags: argparse.Namespace) -> None:
     config = ServerConfig(
+        host=flags.host,
         port=flags.port,
         port_file=flags.port_file,
         grace=5.0,

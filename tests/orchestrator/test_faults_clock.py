@@ -60,15 +60,12 @@ def test_the_clock_itself(clock: Clock) -> None:
 
 @pytest.mark.parametrize("where", ["orchestrator", "servers"])
 def test_the_clock_jumps(cluster: Cluster, clock: Clock, expected: bytes, where: str) -> None:
+    cluster.before = clock.words if where == "servers" else ()
     servers = [cluster.model("--delay", "0.05", "--concurrency", "4", "--queue", "2") for _ in range(2)]
     scorer = cluster.scorer()
-    if where == "servers":
-        for server in (*servers, scorer):
-            server.kill()
-            server.command = [*clock.words, *server.command]
-            server.start()
+    cluster.before = clock.words if where == "orchestrator" else ()
     words = cluster.words("run", servers, scorer, *ROWS, "--timeout", "20", "--patience", "20", "--deadline", "3000")
-    process = cluster.start(*words, before=clock.words if where == "orchestrator" else ())
+    process = cluster.start(*words)
     for reach, seconds in ((15, DAY), (35, -DAY), (55, 400 * DAY), (75, -30), (95, 3600)):
         wait_for(lambda reach=reach: cluster.answered() >= reach or process.poll() is not None)
         assert process.poll() is None, process.communicate()
@@ -88,7 +85,8 @@ def test_the_clock_jumps(cluster: Cluster, clock: Clock, expected: bytes, where:
 def test_patience_outlives_a_jump(cluster: Cluster, shared_scorer: Server, clock: Clock, expected: bytes) -> None:
     server = cluster.model("--delay", "0.02")
     words = cluster.words("run", [server], shared_scorer, *ROWS, "--patience", "30")
-    process = cluster.start(*words, before=clock.words)
+    cluster.before = clock.words
+    process = cluster.start(*words)
     wait_for(lambda: cluster.answered() >= 20)
     server.kill()
     for seconds in (DAY, -DAY):
@@ -106,7 +104,8 @@ def test_a_replica_hangs_while_the_clock_goes_back(
 ) -> None:
     servers = [cluster.model("--delay", "0.01", "--concurrency", "3") for _ in range(2)]
     words = cluster.words("run", servers, shared_scorer, *ROWS, "--timeout", "2", "--patience", "30")
-    process = cluster.start(*words, before=clock.words)
+    cluster.before = clock.words
+    process = cluster.start(*words)
     wait_for(lambda: cluster.answered() >= 20)
     servers[0].signal(signal.SIGSTOP)
     clock.jump(-DAY)
