@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -69,12 +70,13 @@ class Scores:
 def read(run: Run) -> Scores:
     """Reads the scores of a run; items that are not scored yet are left out."""
     items: dict[str, dict[str, Scored]] = {}
+    same: dict[Any, Any] = {}
     known, rules = run.manifest.get("rules") or {}, {}
     for item in run:
         if item.outcome and item.outcome != STEP:
             rule = str(item.verdict.get("rule") or item.scoring.get("rule"))
             rules[rule] = str(known.get(rule, ""))
-            items.setdefault(item.task, {})[item.key] = _scored(item)
+            items.setdefault(item.task, {})[item.key] = _scored(item, same)
     steps: dict[Step, Mapping[str, Unit]] = {}
     for task, found in items.items():
         specs = [spec for spec in run.specs(task) if spec.get("metric") in _PAIRED]
@@ -104,24 +106,28 @@ def _units(items: Mapping[str, Scored], spec: Mapping[str, Any]) -> dict[str, Un
     return units
 
 
-def _scored(item: Item) -> Scored:
+def _scored(item: Item, same: dict[Any, Any]) -> Scored:
+    """Returns what is compared of an item; values that many items have are held once, in `same`."""
     request = item.response.get("request") or {}
     messages: Sequence[Mapping[str, Any]] = request.get("messages", ())
     # A later turn is asked with what the model said or drew before, whoever is made to say it.
     own = bool(item.response.get("turn")) or any(message.get("role") == "ROLE_ASSISTANT" for message in messages)
     first, repeat = _REPEAT.sub("", item.key), _REPEAT.search(item.key)
+    target = _hash([item.scoring.get("targets", ()), item.scoring.get("options", ())])
+    found = item.verdict.get("scores")
     return Scored(
         score=item.score or 0.0,
-        parts={str(name): float(value) for name, value in (item.verdict.get("scores") or {}).items()},
-        labels=item.labels,
+        parts={str(name): float(value) for name, value in found.items()} if found else _NO_PARTS,
+        labels=same.setdefault(tuple(item.labels.items()), item.labels),
         # Repeats of an item are no new evidence: they belong to one cluster.
-        group=item.group or first,
+        group=sys.intern(item.group) if item.group else first,
         repeat=repeat[1] if repeat else "",
         asked=None if own or not messages else _hash([messages, request.get("continuations", ())]),
-        target=_hash([item.scoring.get("targets", ()), item.scoring.get("options", ())]),
+        target=same.setdefault(target, target),
     )
 
 
+_NO_PARTS: Mapping[str, float] = {}
 _REPEAT = re.compile(r"#(\d+)")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 DRAWS = 2000
 LEVEL = 0.95
 _SEED = 20260101
-_BATCH = 200
+_CELLS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,12 @@ def sign_flip(differences: Floats) -> float:
     if seen == 0:
         return 1.0
     rng = np.random.default_rng(_SEED)
+    # Clusters of the same difference are exchangeable: how many of them keep their sign is binomial.
+    values, counts = np.unique(np.abs(differences[differences != 0]), return_counts=True)
     as_large = 0
-    for _ in range(DRAWS // _BATCH):
-        signs = rng.choice((-1.0, 1.0), size=(_BATCH, len(differences)))
-        as_large += int((np.abs(signs @ differences) >= seen - 1e-12).sum())
+    for batch in _batches(len(values)):
+        kept = rng.binomial(counts, 0.5, size=(batch, len(values)))
+        as_large += int((np.abs((2.0 * kept - counts) @ values) >= seen - 1e-12).sum())
     return (as_large + 1) / (DRAWS + 1)
 
 
@@ -121,12 +123,21 @@ def clusters(scores: Floats, groups: Sequence[str]) -> tuple[Floats, Floats]:
 def resample(sums: Floats, sizes: Floats) -> Floats:
     """Returns draws x runs means, each draw over as many groups taken with replacement."""
     rng = np.random.default_rng(_SEED)
-    count = len(sizes)
+    # Groups of the same sums and size are exchangeable: what counts is how many of each kind are drawn.
+    kinds, counts = np.unique(np.vstack([sums, sizes]), axis=1, return_counts=True)
     means = []
-    for _ in range(DRAWS // _BATCH):
-        weights = rng.multinomial(count, np.full(count, 1 / count), size=_BATCH).astype(np.float64)
-        means.append((weights @ sums.T) / (weights @ sizes)[:, None])
+    for batch in _batches(len(counts)):
+        weights = rng.multinomial(len(sizes), counts / len(sizes), size=batch).astype(np.float64)
+        drawn = weights @ kinds.T
+        means.append(drawn[:, :-1] / drawn[:, -1:])
     return np.concatenate(means)
+
+
+def _batches(width: int) -> Iterator[int]:
+    """Yields numbers of draws that together are all, each few enough to fit into little memory."""
+    most = max(1, _CELLS // max(1, width))
+    for start in range(0, DRAWS, most):
+        yield min(most, DRAWS - start)
 
 
 def _differences(sums: Floats, sizes: Floats) -> Floats:

@@ -204,3 +204,21 @@ def test_prompts_that_hold_the_models_own_answers_are_expected_to_differ(tmp_pat
         return scores.read(open_run(writer.close()))
 
     assert scores.warnings(make("a", "this"), make("b", "that")) == []
+
+
+def test_draws_over_kinds_of_groups_are_draws_over_groups() -> None:
+    draw = np.random.default_rng(3)
+    sums, sizes = draw.integers(0, 3, (2, 400)).astype(float), draw.integers(3, 5, 400).astype(float)
+    weights = draw.multinomial(400, np.full(400, 1 / 400), size=2000)
+    plain = (weights @ sums.T) / (weights @ sizes)[:, None]
+    means = statistics.resample(sums, sizes)
+    assert means.shape == (2000, 2)
+    assert np.allclose(means.mean(axis=0), plain.mean(axis=0), atol=0.003)
+    assert np.allclose(np.cov(means.T), np.cov(plain.T), rtol=0.2, atol=2e-5)
+
+
+def test_a_sign_flip_over_kinds_of_differences_is_the_exact_permutation() -> None:
+    differences = np.array([1.0, 1.0, 1.0, -1.0, 2.0, 0.0, 0.5, 0.5, 3.0])
+    flips = np.array(list(itertools.product((-1, 1), repeat=len(differences))))
+    exact = float((np.abs(flips @ differences) >= abs(differences.sum()) - 1e-12).mean())
+    assert statistics.sign_flip(differences) == pytest.approx(exact, abs=0.03)
