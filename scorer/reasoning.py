@@ -6,12 +6,14 @@ import re
 from dataclasses import dataclass
 
 _NAMES = r"think|thinking|thoughts?|analysis|reasoning|reflection|scratchpad|inner_monologue|seed:think"
+# Begins with a set of characters: only where one of them stands is anything tried.
 _TAG = re.compile(
     rf"""
-      <\s{{0,3}}(?P<close>/?)\s{{0,3}}\|?(?:{_NAMES})\b[^<>]{{0,80}}>  # <think>, </think>, <|thinking|>
-    | \[(?P<square>/?)(?:THINK|REASONING)\]  # [THINK]...[/THINK]
-    | (?P<open>◁think▷)
-    | (?P<shut>◁/think▷)
+    [<\[◁](?:
+      (?<=<)\s{{0,3}}(?P<close>/?)\s{{0,3}}\|?(?:{_NAMES})\b[^<>]{{0,80}}>  # <think>, </think>, <|thinking|>
+    | (?<=\[)(?P<square>/?)(?:THINK|REASONING)\]  # [THINK]...[/THINK]
+    | (?<=◁)(?:(?P<open>think▷)|(?P<shut>/think▷))
+    )
     """,
     re.IGNORECASE | re.VERBOSE,
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 
+from scorer.reading.screen import Screen
+
 _CANNOT = r"(?:can(?:no|')?t|can not|could(?: not|n't)|won't|will not|(?:will |wo|would )?(?:'m|am|are|'re|is|be)?(?: not|n't) (?:be )?(?:able|allowed|permitted|comfortable)(?: to| with)?|(?:am |'m )?unable to|do not feel comfortable|don't feel comfortable|must (?:decline|refuse)(?: to)?|(?:have to|need to|will) (?:decline|refuse)(?: to)?|decline to|refuse to)"
 _HELP = r"(?:assist|help|comply|fulfil+|provide|answer(?:ing)?|respond|engage|continue|participate|complete|support|discuss|identify|process|proceed|do (?:that|this)|view(?:ing)?|see|analy[sz]e|access|open|interpret|look at)"
 _CANNOT, _HELP = _CANNOT.replace(" ", r"\ "), _HELP.replace(" ", r"\ ")
@@ -35,6 +37,7 @@ _DECLINES = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _WANTING = re.compile(_EVIDENCE, re.IGNORECASE)
+_SCREEN = Screen([_DECLINES])
 
 
 def declines(text: str) -> bool:
@@ -42,7 +45,10 @@ def declines(text: str) -> bool:
 
     "I cannot tell from the image" is no refusal: it is an answer without content.
     """
-    for match in _DECLINES.finditer(text[:4000].replace("’", "'")):
+    head = text[:4000].replace("’", "'")
+    if not _SCREEN(head).may(_DECLINES):
+        return False
+    for match in _DECLINES.finditer(head):
         stop = text.find("\n", match.end())
         around = text[match.start() : match.end() + 60 if stop < 0 else min(stop, match.end() + 60)]
         if not _WANTING.search(around):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from scorer import refusals
 from scorer.reading import mentions
 from scorer.reading.fold import Folded
+from scorer.reading.forms import Forms, forms_of
 from scorer.reading.groups import Group
 from scorer.reading.lone import agreed, lone_label, lone_text
 from scorer.reading.mentions import option_text
@@ -106,21 +108,9 @@ def _telling(one: tuple[str, str], other: tuple[str, str]) -> dict[str, str]:
     return {differ[0][0]: one[1], differ[0][1]: other[1]}
 
 
-def read_choice(
-    text: str, labels: tuple[str, ...], options: Sequence[str] = (), *, forms: mentions.Forms | None = None
-) -> Answer:
-    """Returns the label that an answer states.
-
-    Args:
-        text: The answer.
-        labels: The labels, in order.
-        options: The options' texts, by place; may be empty.
-        forms: Every way to write the labels; by default in any case.
-    """
-    forms = forms or mentions.forms_of(labels)
-    bare = _BARE.fullmatch(text)
-    if bare and bare[1] in forms.meanings:
-        return Answer(forms.meanings[bare[1]], "bare", bare.span(1))
+@lru_cache(maxsize=4096)
+def _names(labels: tuple[str, ...], options: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Returns every text that names one option, with the label meant."""
     known: dict[str, str] = {}
     for option, label in zip(options, labels, strict=False):
         name = option_text(option, label)
@@ -131,7 +121,25 @@ def read_choice(
             known[_NUMBERS[name]] = label
     if len(known) == 2:
         known |= _telling(*known.items())
-    pairs = [(name, label) for name, label in known.items() if name and label]
+    return tuple((name, label) for name, label in known.items() if name and label)
+
+
+def read_choice(
+    text: str, labels: tuple[str, ...], options: Sequence[str] = (), *, forms: Forms | None = None
+) -> Answer:
+    """Returns the label that an answer states.
+
+    Args:
+        text: The answer.
+        labels: The labels, in order.
+        options: The options' texts, by place; may be empty.
+        forms: Every way to write the labels; by default in any case.
+    """
+    forms = forms or forms_of(labels)
+    bare = _BARE.fullmatch(text)
+    if bare and bare[1] in forms.meanings:
+        return Answer(forms.meanings[bare[1]], "bare", bare.span(1))
+    pairs = _names(labels, tuple(options)) if options else ()
     shy = labels[0].isdigit()
 
     def reader(folded: str) -> Reading:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from scorer.reading import cues
 from scorer.reading.numbers import FOREIGN, HAN, WORD_PATTERN, value_of
+from scorer.reading.screen import WORD, Screen
 from scorer.reading.statements import Reading
 
-_W = cues.WORD
+_W = WORD
 _NUMBER = re.compile(
     rf"(?<![{_W}.#/])(?<!\d,)(?<!(?<![0-9A-Za-z) ])-)(?:(?P<digits>\d{{1,9}}(?:,\d{{3}})*)(?:\.0{{1,3}}(?![\d.]))?(?![{_W}%°]|\.\d|,\d|[/:]\d)|(?P<word>{WORD_PATTERN}|a dozen|half a dozen|{'|'.join(FOREIGN)}|none|no(?= (?:panels?|grids?|pieces?|choices?|shapes?|images?|boxes|squares?|cells?|such)\b))(?![{_W}]| (?:hundred|thousand|million|dozen)\b))"
     rf"|(?P<han>[{HAN}]+)(?=[个個格张張幅块塊つ枚面])|(?:(?<=[是为為:有])|\A)[{HAN}]+(?=[.\s]*\Z)",
@@ -83,6 +84,25 @@ _BREAKDOWN = re.compile(
 )
 
 
+_STOP = re.compile(r"[.!?](?=\s|$)")
+_LEADS = Screen(
+    (
+        *(
+            cues.ANSWER,
+            cues.ANSWER_NOUN,
+            cues.BOXED,
+            cues.GOVERNS,
+            cues.HYPOTHETICAL,
+            cues.INSTEAD,
+            cues.NEGATED,
+            cues.NOT,
+        ),
+        *(_APPROXIMATE, _INCOMPLETE, _LISTED, _MARKS, _NAME, _OPERAND_BEFORE, _PARTS, _SO, _TOTAL_BEFORE),
+    )
+)
+_TAILS = Screen((_LISTS, _OPERAND_AFTER, _OR, _TOTAL_AFTER), anchored=True)
+
+
 @dataclass(frozen=True, slots=True)
 class _Number:
     value: int
@@ -149,36 +169,37 @@ def _lead(line: str) -> str:
     return line[start:]
 
 
-def _rank(lead: str, tail: str) -> int:
-    stop = re.search(r"[.!?](?=\s|$)", tail)
+def _rank(before: str, after: str) -> int:
+    lead, tail = _LEADS(before), _TAILS(after)
+    stop = _STOP.search(after)
     question = bool(stop and stop[0] == "?")
-    if cues.BOXED.search(lead):
+    if lead.search(cues.BOXED):
         return 3
     if (
-        cues.NOT.search(lead)
-        or _APPROXIMATE.search(lead)
-        or _OR.match(tail)
+        lead.search(cues.NOT)
+        or lead.search(_APPROXIMATE)
+        or tail.match(_OR)
         or question
-        or cues.GOVERNS.search(_ASIDE.split(lead)[-1])
+        or (lead.may(cues.GOVERNS) and cues.GOVERNS.search(_ASIDE.split(before)[-1]))
     ):
         return -1
-    if _OPERAND_AFTER.match(tail):
+    if tail.match(_OPERAND_AFTER):
         return 0
-    if _NUMBER.search(lead) and _PARTS.search(lead):
+    if lead.search(_PARTS) and _NUMBER.search(before):
         return 0
-    if cues.INSTEAD.search(lead) or _TOTAL_BEFORE.search(lead):
+    if lead.search(cues.INSTEAD) or lead.search(_TOTAL_BEFORE):
         return -1 if cues.supposes(lead) else 3
-    if _OPERAND_BEFORE.search(lead):
+    if lead.search(_OPERAND_BEFORE):
         return 0
-    if _INCOMPLETE.search(lead) or _LISTED.search(lead) or _LISTS.match(tail):
+    if lead.search(_INCOMPLETE) or lead.search(_LISTED) or tail.match(_LISTS):
         return 0
-    match = cues.ANSWER.search(lead) or cues.ANSWER_NOUN.search(lead)
-    if match or _TOTAL_AFTER.match(tail):
-        negated = bool(match and cues.NEGATED.search(lead, match.start()))
+    match = lead.search(cues.ANSWER) or lead.search(cues.ANSWER_NOUN)
+    if match or tail.match(_TOTAL_AFTER):
+        negated = bool(match and lead.may(cues.NEGATED) and cues.NEGATED.search(before, match.start()))
         return -1 if negated or cues.supposes(lead) else 3
     if cues.supposes(lead):
         return -1
-    return 2 if _SO.search(lead) else 1
+    return 2 if lead.search(_SO) else 1
 
 
 def read_count(text: str) -> Reading:

@@ -9,12 +9,12 @@ repetition is bounded, so that no input makes them slow.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+
+from scorer.reading.screen import WORD, Screen, Seen
 
 _I = re.IGNORECASE
 _OPENING = r"[\s:=\"'()\[\]<>→#.-]*"
-
-WORD = "0-9A-Za-z_À-ÖØ-öø-ɏͰ-ϿЀ-ӿ"
-"""Characters that continue a word; Chinese, Japanese and Korean script is written without blanks."""
 
 NOUN = (
     r"(?:answer|ans|choice|option|solution|response|pick|selection|guess|conclusion|verdict|prediction|letter|result|"
@@ -213,11 +213,15 @@ _MINE = re.compile(
     _I,
 )
 
-CLAUSE = re.compile(
-    r"(?:,|;|\s-+\s|→|\b(?:but|so|because|since|while|whereas|although|though|therefore|thus|hence|then|however|and so|yet|which means|meaning|mais|pero|aber|mas|но|also|donc)\b|但是?|所以|因此|因为)",
+CONJUNCTION = re.compile(
+    r"\s-+\s|\b(?:but|so|because|since|while|whereas|although|though|therefore|thus|hence|then|however|and so|yet|which means|meaning|mais|pero|aber|mas|но|also|donc)\b|但是?|所以|因此|因为",
     _I,
 )
-SENTENCE_END = re.compile(r"(?:(?<!\.)(?<!\.[a-z])\.|[!?]+)[\"')\]]*(?=\s|$)|(?<=[^\x00-\u2e7f])[.!?;]|;|\n")
+"""Begins a clause, as , ; and → do."""
+# Begins with a set of characters: only where one of them stands is anything tried.
+SENTENCE_END = re.compile(
+    r"[.!?;\n](?:(?<=\.)(?<!\.\.)(?<!\.[a-z]\.)[\"')\]]*(?=\s|$)|(?<=[!?])[!?]*[\"')\]]*(?=\s|$)|(?<=[;\n])|(?<=[^\x00-\u2e7f].))"
+)
 
 _SURELY = r"(?:(?:clearly|definitely|most likely|likely|probably|therefore|thus|indeed|obviously|also|still|in fact|actually|then|certainly|really|now|surely|the|my|our|an?|only|most|more|single|one|overall|by far|of these|of course|simply|just|here)\s+){0,4}"
 RIGHT = re.compile(
@@ -352,7 +356,7 @@ AT_END = re.compile(
     _I,
 )
 """Behind a label at the end of a sentence that judges nothing."""
-SENTENCE_STOP = re.compile(r"[.!?]+[\"')\]]*(?=\s|$)|;")
+SENTENCE_STOP = re.compile(r"[.!?;](?:(?<=;)|(?<!;)[.!?]*[\"')\]]*(?=\s|$))")
 """Behind something named: its sentence ends."""
 ARTICLE = re.compile(r"(?:^|\W)A [a-z]")
 """lead: perhaps a label, perhaps an article: "A becomes B"."""
@@ -373,16 +377,45 @@ _ODD = re.compile(
 _FINE = re.compile(r"\bnot (?:wrong|incorrect|a mistake)|(?:is|was|'s) (?:right|correct)$", _I)
 
 
-def supposes(clause: str) -> bool:
+def supposes(clause: Seen) -> bool:
     """Returns whether a clause supposes rather than states."""
-    return bool(HYPOTHETICAL.search(_MINE.sub(" ", clause)))
+    return clause.may(HYPOTHETICAL) and bool(HYPOTHETICAL.search(_MINE.sub(" ", clause.text)))
 
 
 def takes_back(text: str, start: int) -> bool:
     """Returns whether anything from `start` on withdraws what was said before."""
-    return any(not _FINE.search(match[0]) for match in TAKEN_BACK.finditer(text, start))
+    return whole(text).may(TAKEN_BACK) and any(not _FINE.search(match[0]) for match in TAKEN_BACK.finditer(text, start))
 
 
-def negates(words: str) -> bool:
+def negates(words: Seen) -> bool:
     """Returns whether a noun's sentence denies it, other than by what singles it out: "the one that does not fit"."""
-    return bool(NEGATED.search(_ODD.sub(" ", words)))
+    return words.may(NEGATED) and bool(NEGATED.search(_ODD.sub(" ", words.text)))
+
+
+LEADS = (
+    *(
+        ALL_BUT,
+        ANSWER,
+        ANSWER_NOUN,
+        BAD,
+        BOXED,
+        CHOOSE,
+        CONJUNCTION,
+        EXAMPLE,
+        FINALLY,
+        GOVERNS,
+        HYPOTHETICAL,
+        IDENTIFIES,
+    ),
+    *(INSTEAD, INVERTED, LED, LIKENED, LIKEWISE, LOOKING, MAYBE, NEGATED, NOT, ONLY, ORIGIN, SAID, SOLE, THEREFORE),
+)
+"""What is looked for in the words before something named."""
+TAILS = (ALSO, CLOSES, FITS, GOAL, IF, NO, RIGHT, SOLELY, SOLE_TAIL, SUBJECT, WRONG, YES)
+"""What is matched at the words behind it."""
+_WHOLE = Screen((ABSTAIN, PLANS, RESOLVES, RESUMED, TAKEN_BACK))
+
+
+@lru_cache(maxsize=16)
+def whole(text: str) -> Seen:
+    """Returns a folded text with what may be found anywhere in it."""
+    return _WHOLE(text)

@@ -7,6 +7,8 @@ import re
 import unicodedata
 from collections.abc import Callable
 
+import re2
+
 
 def _table() -> dict[int, str]:
     table: dict[int, str] = {}
@@ -65,52 +67,87 @@ _SYMBOLS = {
     "lnot": " not ",
     "neg": " not ",
 }
+_HEADS = r"[ \t*]{0,8}(?:[#>]+|[-+•](?=[ \t]))[ \t]*"
+# What begins a heading, a quotation or an item of a list: on the first line, on others.
+_FIRST_HEAD, _HEAD = re.compile(r"\A" + _HEADS), re.compile("\n" + _HEADS)
+_DEGREE = re.compile(r"[ ]?\^[ ]?\{?[ ]?\\+circ(?![A-Za-z])[ ]?\}?|(?<=\d)[ ]?degrees?(?![A-Za-z])")
+# Begins with a set of characters: only where one of them stands is anything tried.
 _JUNK = re.compile(
     rf"""
-      (?P<struck>~~[^~\n]{{1,300}}~~|<(?:s|del|strike)>[^<\n]{{1,300}}</(?:s|del|strike)>)
-    | (?P<boxed>\\+(?:boxed|fbox|framebox|colorbox)\s*(?:\{{[a-z]+\}})?\s*(?=[{{A-Za-z0-9(])|<\|begin_of_box\|>)
-    | (?P<escape>\\n(?![a-z]))
-    | (?P<command>\\+(?:{_COMMANDS})(?![A-Za-z]))
-    | \\+(?P<symbol>{"|".join(_SYMBOLS)})(?![A-Za-z])
-    | (?P<open>\{{)
-    | (?P<close>\}}|<\|end_of_box\|>)
-    | (?P<blank>\\+[()\[\],;:!\s]|\$+|&nbsp;|</?(?:b|i|u|strong|em|p|span|div|center|code|pre|font|mark|sup|sub|h[1-6])\b[^<>]{{0,80}}>
-        |\[/?INST\]|<\|?/?(?:s|im_end|im_start|endoftext|eot_id|end_of_text|end_of_turn|end|pad|eos)\|?>)
-    | (?P<line><br\s*/?>|</?(?:li|ul|ol|tr)>)
-    | (?P<gone>[​-‏‪-‮⁠-⁤﻿︀-️⃣­]+|\\+(?=[*_`"'#&%]))
-    | (?P<times>(?<=\d)[ ]?\*[ ]?(?=\d))
-    | (?P<degree>[ ]?\^[ ]?\{{?[ ]?\\+circ(?![A-Za-z])[ ]?\}}?|(?<=\d)[ ]?degrees?(?![A-Za-z]))
-    | (?P<arrow>[-=]{{1,2}}>)
-    | (?P<head>(?m:^)[ \t*]{{0,8}}(?:[#>]+|[-+•](?=[ \t]))[ \t]*)
-    | (?P<stars>\*+)
-    | (?P<ticks>`+)
-    | (?P<under>(?<![A-Za-z0-9])_+|_+(?![A-Za-z0-9_]))
-    | (?P<cyrillic>(?:(?<=[:(])|(?<=:[ ])|(?<=[^\W\dA-Za-z]{3}[ ])|\A)[АБВС](?=[).\s]*(?:\n|\Z)))
-    """,
+    [\\{{}}$&\[<~*`_=АБВС​-‏‪-‮⁠-⁤﻿︀-️⃣­-](?:
+      (?<=~)(?P<struck>~[^~\n]{{1,300}}~~)
+    | (?<=<)(?:
+          (?P<gone_out>(?:s|del|strike)>[^<\n]{{1,300}}</(?:s|del|strike)>)
+        | (?P<box>\|begin_of_box\|>)
+        | (?P<unbox>\|end_of_box\|>)
+        | (?P<tag>/?(?:b|i|u|strong|em|p|span|div|center|code|pre|font|mark|sup|sub|h[1-6])\b[^<>]{{0,80}}>
+            |\|?/?(?:s|im_end|im_start|endoftext|eot_id|end_of_text|end_of_turn|end|pad|eos)\|?>)
+        | (?P<line>br\s*/?>|/?(?:li|ul|ol|tr)>)
+      )
+    | (?<=\\)(?:
+          (?P<boxed>\\*(?:boxed|fbox|framebox|colorbox)\s*(?:\{{[a-z]+\}})?\s*(?=[{{A-Za-z0-9(]))
+        | (?P<escape>n(?![a-z]))
+        | (?P<command>\\*(?:{_COMMANDS})(?![A-Za-z]))
+        | \\*(?P<symbol>{"|".join(_SYMBOLS)})(?![A-Za-z])
+        | (?P<blank>\\*[()\[\],;:!\s])
+        | (?P<escaped>\\*(?=[*_`"'#&%]))
+      )
+    | (?<=\{{)(?P<open>)
+    | (?<=\}})(?P<close>)
+    | (?<=\$)(?P<dollar>\$*)
+    | (?<=&)(?P<entity>nbsp;)
+    | (?<=\[)(?P<inst>/?INST\])
+    | (?<=[​-‏‪-‮⁠-⁤﻿︀-️⃣­])(?P<gone>[​-‏‪-‮⁠-⁤﻿︀-️⃣­]*)
+    | (?:(?<=\d\*)|(?<=\d[ ]\*))(?P<times>[ ]?(?=\d))
+    | (?<=[-=])(?P<arrow>[-=]?>)
+    | (?<=\*)(?P<stars>\**)
+    | (?<=`)(?P<ticks>`*)
+    | (?P<under>(?<=_)(?<![A-Za-z0-9]_)_*|(?<=_)_*(?![A-Za-z0-9_]))
+    | (?P<cyrillic>(?<=[АБВС])(?:(?<=[:(].)|(?<=:[ ].)|(?<=[^\W\dA-Za-z]{{3}}[ ].)|(?<=\A.))(?=[).\s]*(?:\n|\Z)))
+    )""",
     re.VERBOSE,
 )
 _CYRILLIC = {"А": "A", "Б": "B", "В": "B", "С": "C"}
 _CONSTANT = {
     "struck": " ",
+    "gone_out": " ",
+    "box": " boxed:",
     "boxed": " boxed:",
+    "unbox": ")",
     "escape": "\n",
     "command": " ",
     "open": "(",
     "close": ")",
     "blank": " ",
+    "tag": " ",
+    "dollar": " ",
+    "entity": " ",
+    "inst": " ",
     "line": "\n",
     "gone": "",
+    "escaped": "",
     "times": " x ",
-    "degree": "°",
     "arrow": " → ",
     "stars": " ",
     "ticks": " ",
     "under": " ",
-    "head": "",
 }
-_SPACE = re.compile(r"[^\S\n]*\n\s*|[^\S\n]+(?=[.,:;!?)\]]|\n|\Z)|(?<=[(\[])[^\S\n]+|[^\S\n]+")
-_JUNK_SIGN = re.compile(r"[\\{}[$&<>*_`~#+•АБВС​-‏‪-‮⁠-⁤﻿︀-️⃣­-]|[0-9] ?degree")
-_SPACE_SIGN = re.compile(r"[^\S ]| (?=[\s.,:;!?)\]])|[(\[] |\A | \Z")
+_SPACE = re.compile(r"\s(?!(?<=[^(\[\s] )[^\s.,:;!?)\]])\s*")
+_UNTIDY = re2.Set.SearchSet()
+_UNTIDY.Add(r"[\n ][\n ]|[(\[] | [.,:;!?)\]]|\A[\n ]|[\n ]\z|[\t\r\v\f\x1c-\x1f]")
+_UNTIDY.Compile()
+
+_BEGINNINGS = frozenset(" \t*#>-+•")
+
+_Cuts = list[tuple[int, int, int]]
+
+
+def _head(match: re.Match[str]) -> str:
+    return "\n" if match[0][0] == "\n" else ""
+
+
+def _degree(match: re.Match[str]) -> str:
+    return "°"
 
 
 def _junk(match: re.Match[str]) -> str:
@@ -141,34 +178,43 @@ class Folded:
     """
 
     def __init__(self, source: str) -> None:
-        self._source = source
-        flat = source if source.isascii() else source.translate(_TABLE)
-        self._flat = flat
-        self._clean = _JUNK.sub(_junk, flat) if _JUNK_SIGN.search(flat) else flat
-        self.text = _SPACE.sub(_space, self._clean) if _SPACE_SIGN.search(self._clean) else self._clean
+        self._stages: list[_Cuts] = []
+        text = source if source.isascii() else source.translate(_TABLE)
+        if text[:1] in _BEGINNINGS:
+            text = self._replaced(_FIRST_HEAD, _head, text)
+        text = self._replaced(_HEAD, _head, text)
+        if "circ" in text or "degree" in text:
+            text = self._replaced(_DEGREE, _degree, text)
+        text = self._replaced(_JUNK, _junk, text)
+        tidy = text.isascii() and not _UNTIDY.Match(text)
+        self.text = text if tidy else self._replaced(_SPACE, _space, text)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Returns the range of the source that a non-empty range of the folded text came from."""
-        junk = _cuts(_JUNK, _junk, self._flat, self._clean)
-        space = _cuts(_SPACE, _space, self._clean, self.text)
-        first = _origin(junk, _origin(space, start))
-        last = _origin(junk, _origin(space, end - 1))
+        first, last = start, end - 1
+        for cuts in reversed(self._stages):
+            first, last = _origin(cuts, first), _origin(cuts, last)
         return first, last + 1
 
-
-def _cuts(
-    pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], before: str, after: str
-) -> list[tuple[int, int, int]]:
-    if before is after:
-        return []
-    cuts = []
-    shift = 0
-    for match in pattern.finditer(before):
-        size = len(replace(match))
-        cuts.append((match.start() - shift, match.start(), match.end()))
-        shift += len(match[0]) - size
-        cuts.append((match.end() - shift, match.end(), match.end()))
-    return cuts
+    def _replaced(self, pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], text: str) -> str:
+        """Returns the text with every match replaced; notes what was cut where."""
+        pieces: list[str] = []
+        cuts: _Cuts = []
+        done = shift = 0
+        for match in pattern.finditer(text):
+            start, end = match.span()
+            new = replace(match)
+            pieces.append(text[done:start])
+            pieces.append(new)
+            cuts.append((start - shift, start, end))
+            shift += end - start - len(new)
+            cuts.append((end - shift, end, end))
+            done = end
+        if not cuts:
+            return text
+        self._stages.append(cuts)
+        pieces.append(text[done:])
+        return "".join(pieces)
 
 
 def _origin(cuts: list[tuple[int, int, int]], place: int) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from scorer.reading import cues
+from scorer.reading.classify import NAMED, REJECTED, SUPPOSED
+from scorer.reading.context import context
 from scorer.reading.groups import Group
 from scorer.reading.mentions import LABEL, TEXT
-from scorer.reading.statements import NAMED, REJECTED, SUPPOSED, Reading, context
+from scorer.reading.statements import Reading
 
 
 def lone_label(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
@@ -22,14 +24,15 @@ def lone_label(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
     mention = group.mentions[0]
     if what != NAMED or len(group.values) > 1 or mention.plain:
         return None
-    if (cues.LOOKING.search(here.lead) and not cues.HAVING_LOOKED.match(here.lead)) or cues.EXAMPLE.search(here.lead):
+    looks = here.lead.search(cues.LOOKING) and not cues.HAVING_LOOKED.match(here.lead.text)
+    if looks or here.lead.search(cues.EXAMPLE):
         return None
     if cues.DEPICTED.search(text, max(group.first - 60, 0), mention.start):
         return None
-    if mention.first == mention.start and mention.last == mention.end and not cues.SAID.search(here.lead):
+    if mention.first == mention.start and mention.last == mention.end and not here.lead.search(cues.SAID):
         return None
     if (
-        not here.lead.strip()
+        not here.lead.text.strip()
         and text[: group.first].strip()
         and mention.value == "A"
         and not text[group.last :].strip()
@@ -47,7 +50,7 @@ def agreed(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
     values = {value for group in kept for value in group.values}
     if len(values) != 1 or len(kinds) != 2 or len(text) > 400 or any(what == SUPPOSED for _, what in judged):
         return None
-    if cues.CUT_OFF.search(text, kept[-1].last):
+    if cues.CUT_OFF.search(text, max(kept[-1].last, len(text) - 16)):
         return None
     return Reading(kept[-1].values[0], "agreed", kept[-1].span)
 
@@ -69,7 +72,9 @@ def lone_text(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
     group = kept[-1][0]
     if group.last > 400 or len(text) - group.last > 400:
         return None
-    plans = cues.PLANS.search(text[: group.last]) or cues.CUT_OFF.search(text)
-    if group.mentions[0].kind != TEXT or plans or cues.LOOKING.search(context(text, group).clause):
+    if group.mentions[0].kind != TEXT or cues.CUT_OFF.search(text, max(len(text) - 16, 0)):
+        return None
+    plans = cues.whole(text).may(cues.PLANS) and cues.PLANS.search(text[: group.last])
+    if plans or context(text, group).clause.search(cues.LOOKING):
         return None
     return Reading(group.values[0], "option_text", group.span)

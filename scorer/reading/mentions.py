@@ -4,34 +4,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
-from scorer.reading.cues import WORD
 from scorer.reading.fold import fold
-from scorer.reading.numbers import ORDINALS
+from scorer.reading.forms import Forms
 
 LABEL, TEXT = "label", "text"
 
-_PREFIX = (
-    r"(?:(?<!["
-    + WORD
-    + r"])(?:the )?(?:option|choice|letter|alternative|opción|opcion|option|lettre|letra|literal|alternativa|opção|opcao|"
-    r"buchstabe|lettera|вариант|pilihan|seçenek|opzione|optie)(?: (?:option|choice|letter|number|no\.?))?\s?[#№]?\s?|(?:选项|選項|选择肢|選択肢|선택지|보기)\s*)"
-)
-_THING = rf"(?<![{WORD}])(?:the )?(?:(?:number|no\.|nr\.?|panel|image|figure|picture|shape|piece|tile|diagram|view|graph|cube|box|object|block|one|option|choice) ?(?:marked|labell?ed|numbered|called)? ?(?:as |with )?(?:#|number )?) ?"
-_AFTER_LABEL = (
-    r"is|was|are|were|and|or|nor|because|since|as|would|must|should|will|shall|seems?|looks?|appears?|fits?|matches|works|completes|continues|follows|has|have|had|"
-    r"shows?|but|not|rather|instead|over|with|for|from|than|can|cannot|can't|could|does|doesn't|do|did|isn't|wasn't|won't|may|might|the|this|that|these|which|where|when|while|whereas|"
-    r"who|due|based|in|on|at|by|of|to|if|so|then|it|i|we|only|also|alone|obviously|clearly|definitely|again|being|remains?|satisf\w+|makes|although|though|however|even|too|both|either|"
-    r"per|considering|given|here|please|since|correct|wins?|leaves?|y|o|et|ou|und|oder|e|es|est|ist|é|è|porque|parce|car|weil|pois|perché|потому|и|или|est[áa]"
-)
-_OPEN, _CLOSE = r"[(\[\"'<]", r"[)\]\"'>]"
 
-
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(NamedTuple):
     """A label or an option's text, named somewhere.
 
     Attributes:
@@ -56,45 +39,6 @@ class Mention:
     lower: bool = False
 
 
-class Forms:
-    """Every way to write some labels.
-
-    Attributes:
-        meanings: The label each form stands for.
-        pattern: Finds the forms in folded text.
-    """
-
-    def __init__(self, meanings: Mapping[str, str]) -> None:
-        self.meanings = meanings
-        self.pattern = _pattern(meanings)
-
-
-def _pattern(meanings: Mapping[str, str]) -> re.Pattern[str]:
-    single = "".join(re.escape(name) for name in sorted(meanings) if len(name) == 1 and name not in "Nn")
-    after_slash = rf"|(?<=(?<![{WORD}])[{single}]/)" if single else ""
-    one = "|".join(re.escape(name) for name in sorted(meanings, key=lambda form: (-len(form), form)))
-    return re.compile(
-        rf"(?P<prefix>(?i:{_PREFIX}))?(?P<thing>(?i:{_THING}))?(?P<open>{_OPEN}{{0,3}})(?:(?<![{WORD}/@\\]){after_slash}|(?i:(?<=option)|(?<=choice)))(?<![{WORD}][.'])(?<![{WORD}]-)(?<!\d,)"
-        rf"(?P<label>{one})(?![{WORD}%°]|['’][A-Za-z]|-[A-Za-z]|[.,/:]\d|\.[A-Za-z]|/[A-Za-z]{{2}})(?P<close>\.?{_CLOSE}{{0,3}}(?:\s?(?:选项|選項|项(?!目)|項(?!目)|番|번))?)"
-        rf"(?=(?P<soft> (?!(?i:{_AFTER_LABEL})(?![{WORD}]))[{WORD}])|)"
-    )
-
-
-@lru_cache(maxsize=256)
-def forms_of(names: tuple[str, ...], values: tuple[str, ...] = ()) -> Forms:
-    """Returns the forms of labels, in any case and by place, each standing for itself or for the value at its place."""
-    pairs = list(zip(names, values or names, strict=True))
-    by_place = {
-        f"{article} {ordinal} {noun}": value
-        for ordinal, (_, value) in zip(ORDINALS, pairs, strict=False)
-        for article in ("the", "The")
-        for noun in ("option", "choice")
-    }
-    return Forms(
-        by_place | {form: value for name, value in reversed(pairs) for form in (name.lower(), name.upper(), name)}
-    )
-
-
 def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
     """Yields every mention of a label.
 
@@ -104,7 +48,7 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
         shy: Whether all of them are names of other things, too, as digits are: then each
             counts only where it is announced.
     """
-    for match in forms.pattern.finditer(text):
+    for match in forms.find(text):
         word = match["label"]
         value = forms.meanings[word]
         closed = match["close"].lstrip(".")
@@ -113,7 +57,7 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
         soft = match["soft"] and not match["close"]
         if shy and (text[match.start() - 1 : match.start()] in _SIGNS or text[match.end() : match.end() + 1] in _SUMS):
             continue
-        if _PRONOUN_OR_ADVERB.match(word) and not prefix and _no_number(text, match):
+        if len(word) > 1 and _PRONOUN_OR_ADVERB.match(word) and not prefix and _no_number(text, match):
             continue
         if wrapped or (prefix and not soft) or (prefix and word == value and word not in "AI"):
             plain = False

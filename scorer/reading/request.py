@@ -11,7 +11,7 @@ from scorer.rules.base import RequestError, refused, scored, unparsed
 
 def strings(request: pb.ScoreRequest, name: str) -> tuple[str, ...]:
     """Returns a parameter that is a list of texts; () if it is not given."""
-    if name not in request.params.fields:
+    if not request.HasField("params") or name not in request.params.fields:
         return ()
     value = request.params.fields[name]
     items = tuple(item.string_value for item in value.list_value.values)
@@ -22,7 +22,7 @@ def strings(request: pb.ScoreRequest, name: str) -> tuple[str, ...]:
 
 def whole(request: pb.ScoreRequest, name: str, default: int) -> int:
     """Returns a parameter that is a whole number."""
-    if name not in request.params.fields:
+    if not request.HasField("params") or name not in request.params.fields:
         return default
     value = request.params.fields[name].number_value
     if not 1 <= value < 2**53 or value != int(value):
@@ -32,7 +32,7 @@ def whole(request: pb.ScoreRequest, name: str, default: int) -> int:
 
 def flag(request: pb.ScoreRequest, name: str) -> bool:
     """Returns a parameter that is true or false; false if it is not given."""
-    return name in request.params.fields and request.params.fields[name].bool_value
+    return request.HasField("params") and name in request.params.fields and request.params.fields[name].bool_value
 
 
 def label_targets(request: pb.ScoreRequest, labels: Sequence[str], options: Sequence[str]) -> set[str]:

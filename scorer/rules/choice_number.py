@@ -7,7 +7,7 @@ from functools import lru_cache
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.reading import request as asked
 from scorer.reading.answer import read_choice
-from scorer.reading.mentions import Forms
+from scorer.reading.forms import Forms
 from scorer.reading.numbers import HAN_DIGITS, ORDINALS, WORDS
 from scorer.rules.base import RequestError, Rule
 

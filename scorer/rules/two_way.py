@@ -8,11 +8,13 @@ from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.reading import mentions
 from scorer.reading import request as asked
 from scorer.reading.answer import read_answer
+from scorer.reading.classify import NAMED, REJECTED, SUPPOSED, WEAK
 from scorer.reading.cues import ABSTAIN, SENTENCE_END
+from scorer.reading.forms import forms_of
 from scorer.reading.groups import Group
 from scorer.reading.mentions import Mention
 from scorer.reading.numbers import value_of
-from scorer.reading.statements import NAMED, REJECTED, SUPPOSED, WEAK, Reading, read
+from scorer.reading.statements import Reading, read
 from scorer.reading.variants import names_of
 from scorer.rules.base import RequestError, Rule
 
@@ -132,7 +134,7 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
     labels = asked.strings(request, "labels")
     if labels and len(labels) != 2:
         raise RequestError("two_way: params.labels must be two labels")
-    forms = mentions.forms_of(labels, options) if labels else None
+    forms = forms_of(labels, options) if labels else None
     lower = {option.lower(): option for option in options}
     words = tuple(pair for pair in names_of(options) if pair[0] not in ("yes", "no"))
 

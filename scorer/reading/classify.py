@@ -1,0 +1,108 @@
+"""What a sentence does with what it names: states it as the answer, rejects it, supposes it, or only mentions it."""
+
+from __future__ import annotations
+
+from scorer.reading import cues
+from scorer.reading.context import Context
+from scorer.reading.groups import Group
+from scorer.reading.mentions import LABEL, TEXT
+from scorer.reading.screen import Seen
+
+FIRM, WEAK, REJECTED, NAMED, SUPPOSED, LED, ALSO = "firm", "weak", "rejected", "named", "supposed", "led", "also"
+
+_CUES = (cues.BOXED, cues.ANSWER, cues.CHOOSE, cues.INSTEAD, cues.THEREFORE)
+_REASONS = ("boxed", "stated", "chosen", "corrected", "concluded")
+
+
+def classify(group: Group, here: Context) -> tuple[str, str]:
+    """Returns what a group's sentence does with it, and how that was said."""
+    lead, tail, clause = here.lead, here.tail, here.clause
+    plain = all(mention.plain for mention in group.mentions)
+    if lead.search(cues.BOXED):
+        return FIRM, "boxed"
+    if lead.text.endswith("[x] "):
+        return FIRM, "marked"
+    if lead.text.endswith("[] "):
+        return REJECTED, ""
+    if group.mentions[0].kind == TEXT and lead.text.endswith("= "):
+        return FIRM, "concluded"
+    if lead.search(cues.ONLY):
+        return FIRM, "stated"
+    if lead.search(cues.ALL_BUT):
+        return (FIRM if tail.match(cues.WRONG) else REJECTED), "stated"
+    if here.line_after.match(cues.NO):
+        return REJECTED, ""
+    if here.line_after.match(cues.YES):
+        return FIRM, "marked"
+    if len(group.values) == 1 and group.mentions[0].kind == LABEL and cues.BEFORE.fullmatch(here.line_before):
+        if cues.CROSSED.search(here.line_after.text):
+            return REJECTED, ""
+        if cues.MARKED.search(here.line_after.text):
+            return FIRM, "marked"
+    if tail.match(cues.GOAL) and lead.search(cues.ORIGIN):
+        return NAMED, ""
+    if lead.search(cues.NOT):
+        return REJECTED, ""
+    if tail.match(cues.WRONG):
+        return REJECTED, ""
+    if "so " in lead.text and lead.search(cues.LIKEWISE):
+        return (REJECTED if lead.search(cues.NEGATED) else ALSO), ""
+    if tail.match(cues.ALSO):
+        return ALSO, ""
+    asks = here.question and bool(lead.match(cues.INVERTED))
+    cue, reason = _cue(clause)
+    if cue is None and clause is not lead:
+        cue, reason = _cue(lead)
+        if cue is not None and cues.negates(lead.piece(lead.text[cue:])):
+            return REJECTED, ""
+    elif cue is not None and reason != "corrected" and cues.negates(clause.piece(clause.text[cue:])):
+        return REJECTED, ""
+    if cue is not None and group.article and (reason == "concluded" or (group.values == ["I"] and reason != "stated")):
+        return NAMED, ""
+    if (
+        cue is not None
+        and reason in ("chosen", "corrected", "concluded")
+        and group.mentions[-1].kind == LABEL
+        and tail.match(cues.SUBJECT)
+        and not (reason == "concluded" and tail.match(cues.CLOSES))
+    ):
+        cue = None
+    if cue is not None:
+        if clause.search(cues.GOVERNS) and reason != "corrected":
+            return REJECTED, ""
+        if clause.search(cues.BAD):
+            return SUPPOSED, ""
+        if asks or tail.match(cues.IF) or cues.supposes(clause) or lead.search(cues.EXAMPLE):
+            return SUPPOSED, ""
+        return FIRM, reason
+    if here.question or cues.supposes(clause):
+        return SUPPOSED, ""
+    if clause.piece(clause.text.rsplit(": ", 1)[-1]).search(cues.NEGATED):
+        return REJECTED, ""
+    if tail.match(cues.SOLE_TAIL) or (lead.search(cues.SOLE) and tail.match(cues.SOLELY)):
+        return WEAK, "stated"
+    if not plain or not lead.text.strip():
+        if tail.match(cues.RIGHT) and not tail.match(cues.IF):
+            return FIRM, "stated"
+        fits = tail.match(cues.FITS)
+        if fits and not cues.HALF.search(fits["rest"]):
+            return WEAK, "stated"
+    if lead.search(cues.LED) and not tail.match(cues.SUBJECT):
+        if cues.supposes(lead):
+            return SUPPOSED, ""
+        return LED, "concluded"
+    if lead.search(cues.MAYBE) and not clause.search(cues.GOVERNS) and not lead.search(cues.LIKENED):
+        return WEAK, "stated"
+    return NAMED, ""
+
+
+def _cue(lead: Seen) -> tuple[int | None, str]:
+    for pattern, reason in zip(_CUES, _REASONS, strict=True):
+        match = lead.search(pattern)
+        if match:
+            return match.start(), reason
+    match = lead.search(cues.ANSWER_NOUN)
+    if match:
+        return match.start(), "stated"
+    match = lead.search(cues.IDENTIFIES)
+    return (match.start(), "concluded") if match else (None, "")

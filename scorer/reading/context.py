@@ -1,0 +1,64 @@
+"""The words around what is named, within its sentence."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scorer.reading import cues
+from scorer.reading.groups import Group
+from scorer.reading.screen import Screen, Seen
+
+LEAD, TAIL = 160, 200
+"""Code points looked at before and after something named, at most."""
+
+_LEADS = Screen(cues.LEADS)
+_TAILS = Screen(cues.TAILS, anchored=True)
+
+
+class Context(NamedTuple):
+    """The words around a group within its sentence."""
+
+    lead: Seen
+    clause: Seen
+    tail: Seen
+    line_before: str
+    line_after: Seen
+    question: bool
+
+
+def context(text: str, group: Group) -> Context:
+    """Returns the words around a group within its sentence."""
+    low = max(group.first - LEAD, 0)
+    before = text[low : group.first]
+    newline = before.rfind("\n")
+    line_before = before[newline + 1 :]
+    lead = _sentence(line_before)
+    if newline >= 0 and not line_before.strip(" \"'(["):
+        lead = _sentence(before[:newline][before[:newline].rfind("\n") + 1 :].rstrip()) + " "
+        if not lead.rstrip().endswith((":", "is", "=")) and not cues.ANSWER_NOUN.search(lead):
+            lead = ""
+    after = text[group.last : group.last + TAIL]
+    line_after = after.split("\n", 1)[0]
+    stop = cues.SENTENCE_STOP.search(line_after)
+    question = bool(stop and "?" in stop[0])
+    ahead, behind = _LEADS(lead), _TAILS(line_after)
+    tail = behind.piece(line_after[: stop.start()]) if stop else behind
+    start = _clause(ahead)
+    clause = ahead.piece(lead[start:].lstrip(",; ")) if start >= 0 else ahead
+    return Context(ahead, clause, tail, line_before, behind, question)
+
+
+def _clause(lead: Seen) -> int:
+    """Returns where the last clause of a lead begins, -1 if it is the only one."""
+    start = max(lead.text.rfind(","), lead.text.rfind(";"), lead.text.rfind("→"))
+    if lead.may(cues.CONJUNCTION):
+        for match in cues.CONJUNCTION.finditer(lead.text, start + 1):
+            start = match.start()
+    return start
+
+
+def _sentence(line: str) -> str:
+    start = 0
+    for match in cues.SENTENCE_END.finditer(line):
+        start = match.end()
+    return line[start:]

@@ -1,0 +1,130 @@
+"""Tells in one pass which of many patterns can occur in a text at all.
+
+A sentence is asked for dozens of cues and has one or two. So each pattern is loosened until
+RE2 takes it, all of them run at once in linear time, and only those that may match are tried
+in earnest. A loosened pattern matches wherever the pattern itself does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+import re2
+
+WORD = "0-9A-Za-z_À-ÖØ-öø-ɏͰ-ϿЀ-ӿ"
+"""Characters that continue a word; Chinese, Japanese and Korean script is written without blanks."""
+
+_EDGES = (f"(?<![{WORD}])", f"(?![{WORD}])")
+_LOOKS = ("(?=", "(?!", "(?<=", "(?<!")
+_COUNT = re.compile(r"\{(\d*),?\d*\}")
+_FOREIGN = re.compile("[^\x00-\x7f→°✓✗]")
+# RE2's words and blanks are those of ASCII: other letters cannot be screened.
+_MEMORY = 64 << 20
+
+
+class Screen:
+    """Many patterns, looked for at once in folded text.
+
+    Args:
+        patterns: The patterns.
+        anchored: Whether they are matched at the beginning of the text.
+    """
+
+    def __init__(self, patterns: Iterable[re.Pattern[str]], *, anchored: bool = False) -> None:
+        options = re2.Options()
+        options.case_sensitive = False
+        options.max_mem = _MEMORY
+        self._set = re2.Set.MatchSet(options) if anchored else re2.Set.SearchSet(options)
+        self.numbers = {id(pattern): self._set.Add(loosened(pattern)) for pattern in patterns}
+        self._set.Compile()
+        self._nothing = Seen("", self.numbers, self._set.Match(b"") or ())
+
+    def __call__(self, text: str) -> Seen:
+        """Returns the text with what may be found in it."""
+        if not text:
+            return self._nothing
+        plain = text.isascii() or not _FOREIGN.search(text)
+        return Seen(text, self.numbers, (self._set.Match(text.encode()) or ()) if plain else None)
+
+
+class Seen:
+    """A text, and which patterns of a screen may be found in it.
+
+    Attributes:
+        text: The text.
+    """
+
+    __slots__ = ("_may", "_numbers", "text")
+
+    def __init__(self, text: str, numbers: dict[int, int], may: Collection[int] | None) -> None:
+        self.text = text
+        self._numbers = numbers
+        self._may = may
+
+    def may(self, pattern: re.Pattern[str]) -> bool:
+        """Returns whether a pattern of the screen may be found; if not, it is in no piece of the text either."""
+        return self._may is None or self._numbers[id(pattern)] in self._may
+
+    def search(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Returns the first match of a pattern of the screen."""
+        return pattern.search(self.text) if self.may(pattern) else None
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Returns the match of a pattern of the screen at the beginning."""
+        return pattern.match(self.text) if self.may(pattern) else None
+
+    def piece(self, text: str) -> Seen:
+        """Returns a piece of the text, cut at the edge of a word, with what may be found in it."""
+        return Seen(text, self._numbers, self._may)
+
+
+def loosened(pattern: re.Pattern[str]) -> str:
+    """Returns an RE2 pattern that matches wherever the pattern does in a folded text of ASCII and signs.
+
+    Assertions go, except for the edges of words and the end; counted repetitions become open.
+    """
+    source = pattern.pattern
+    parts: list[str] = []
+    place = 0
+    while place < len(source):
+        end = _after(source, place)
+        piece = source[place:end]
+        if piece in _LOOKS:
+            end = _closing(source, place)
+            piece = r"\b" if source[place:end] in _EDGES else ""
+        elif piece == "{" and (count := _COUNT.match(source, place)):
+            end = count.end()
+            piece = "*" if count[1] in ("", "0") else "+"
+        elif piece in ("$", r"\Z"):
+            piece = r"\n?\z"
+        elif piece in ("^", r"\A") or (piece.isspace() and pattern.flags & re.VERBOSE):
+            piece = ""
+        parts.append(piece)
+        place = end
+    return "".join(parts)
+
+
+def _after(source: str, place: int) -> int:
+    """Returns where the escape, class, assertion or character at a place ends."""
+    if source[place] == "\\":
+        return place + 2
+    if source.startswith(_LOOKS, place):
+        return place + (4 if source[place + 2] == "<" else 3)
+    if source[place] != "[":
+        return place + 1
+    place += 2 if source[place + 1] == "^" else 1
+    place += source[place] == "]"
+    while source[place] != "]":
+        place += 2 if source[place] == "\\" else 1
+    return place + 1
+
+
+def _closing(source: str, place: int) -> int:
+    """Returns where the group that begins at a place ends."""
+    depth = 0
+    while True:
+        depth += (source[place] == "(") - (source[place] == ")")
+        place = _after(source, place)
+        if depth == 0:
+            return place
