@@ -23,6 +23,7 @@ IMAGES = (
     "lynceus-model-server-cpu",
 )
 JOB = "orchestrator"
+LOADING = "load-weights"
 
 
 class SubmitError(Exception):
@@ -99,6 +100,8 @@ def render(submission: Submission) -> str:
     # First the one that adds a Job: others change every Job that they find.
     names = [*(["sharded"] if submission.shards else []), *submission.components]
     components = [_folder(deploy / "components", name) for name in names]
+    if submission.replicas and any(folder.name == "keda" for folder in components):
+        raise SubmitError("--replicas with --component keda: KEDA decides the number, up to its maxReplicaCount")
     with tempfile.TemporaryDirectory(prefix="lynceus-") as temporary:
         here = Path(temporary).resolve()
         # In layers, since components come before the patches beside them and after the generators: the run's flags
@@ -124,7 +127,8 @@ def _run(submission: Submission) -> dict[str, Any]:
 
 
 def _all(submission: Submission) -> dict[str, Any]:
-    patches = [_rename(JOB, submission.job)]
+    # A Job's template is never changed: each run has Jobs of its own, that of the weights too, where there is one.
+    patches = [_rename(JOB, submission.job), _rename(LOADING, f"{LOADING}-{submission.name}")]
     found: dict[str, Any] = {"namespace": submission.namespace, "patches": patches}
     if submission.replicas is not None:
         found["replicas"] = [{"name": "model-server", "count": submission.replicas}]

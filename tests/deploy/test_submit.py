@@ -69,6 +69,16 @@ def test_replicas_model_names_and_places() -> None:
     assert pod["initContainers"][1]["image"].startswith("vllm/vllm-openai:")
 
 
+def test_runs_side_by_side_share_no_job() -> None:
+    one, other = (
+        rendered("--task=marvel", "--data=/data/marvel", "--shards=2", f"--run={name}", f"--model=/models/{name}")
+        for name in ("one", "other")
+    )
+    first, second = ({job["metadata"]["name"] for job in of_kind(found, "Job")} for found in (one, other))
+    assert first == {"orchestrator-one", "merge-one", "load-weights-one"}
+    assert not first & second
+
+
 def test_shards_with_another_component() -> None:
     manifests = rendered(*DEMO, "--shards=6", "--component=mtls")
     job = next(found for found in of_kind(manifests, "Job") if found["metadata"]["name"] == "orchestrator-vstar-bench")
@@ -96,6 +106,7 @@ def test_every_overlay_validates(overlay: str) -> None:
         (("--overlay=moon",), f"no overlay 'moon': there are {', '.join(OVERLAYS)}"),
         (("--component=moon",), f"no component 'moon': there are {', '.join(COMPONENTS)}"),
         (("--run=A_B",), "--run 'A_B': a name of a-z, 0-9 and '-'"),
+        (("--replicas=2", "--component=keda"), "KEDA decides the number"),
     ],
 )
 def test_mistakes_are_one_line(flags: tuple[str, ...], says: str) -> None:
