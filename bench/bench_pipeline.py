@@ -1,7 +1,8 @@
 """The whole pipeline against its floor: `python bench/bench_pipeline.py [--rows N] [--runs N]`.
 
 Three real processes (orchestrator, null model server, scorer), everything logged, the report
-written; beside it, in the same run, the bare gRPC unary ceiling with the same requests.
+written; beside it, in the same run, the bare gRPC unary ceiling with the same requests, and
+lmms-eval on the same rows where LMMS_EVAL_PYTHON names an interpreter that has it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 
 import pipeline_data
 import psutil
+import rivals
 
 HERE = Path(__file__).parent
 IN_FLIGHT = 32
@@ -49,7 +51,13 @@ def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
     # In a process of its own: a child's peak memory counts what its parent held when it was started.
     size = in_child({"what": "data", "data": str(data), "kind": kind, "rows": rows})["image_bytes"]
     floors, pipelines = [], []
-    with server(folder, "ours") as model, server(folder, "bare") as bare, scorer(folder) as scoring:
+    with (
+        server(folder, "ours") as model,
+        server(folder, "bare") as bare,
+        server(folder, "http") as http,
+        scorer(folder) as scoring,
+    ):
+        rival = rivals.LmmsEval(data, rows, http, folder)
         for run in range(runs):
             floors.append(in_child({"what": "floor", "data": str(data), "port": bare, "rows": rows}))
             job = {
@@ -60,6 +68,7 @@ def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
                 "run": str(folder / f"run{run}"),
             }
             pipelines.append(in_child(job))
+            rival.round()
 
     def median(field: str) -> float:
         return statistics.median(one[field] for one in pipelines)
@@ -77,6 +86,7 @@ def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
         "orchestrator_rss_mb": round(median("rss") / 1e6),
         "rss_with_report_mb": round(median("rss_with_report") / 1e6),
         "whole_process_seconds": round(median("wall"), 2),
+        "lmms_eval": rival.results(median("figures"), median("seconds")),
     }
 
 
@@ -152,11 +162,14 @@ async def floor(job: dict[str, Any]) -> float:
 
     from lynceus.model.v1 import model_pb2 as model
     from lynceus.model.v1 import model_pb2_grpc
-    from orchestrator.samples import image_part, text_part, user
+    from orchestrator.engine.wire import request_of
+    from orchestrator.samples import Call, image_part, text_part, user
 
     rows = pq.read_table(job["data"], columns=["image", "text"])
     requests = [
-        model.GenerateRequest(messages=[user(image_part(image["bytes"].as_py()), text_part(text.as_py()))])
+        model.GenerateRequest.FromString(
+            request_of(Call((user(image_part(image["bytes"].as_py()), text_part(text.as_py())),))).data
+        )
         for image, text in zip(rows["image"], rows["text"], strict=True)
     ]
     left = iter(requests)

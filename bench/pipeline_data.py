@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,23 @@ from PIL import Image, ImageFilter
 
 BASES = 40
 """Encoded images per kind; a comment in the file makes each row's bytes its own."""
+
+_FEATURES = {name: {"dtype": "string", "_type": "Value"} for name in ("text", "label", "category")}
+_HUB = {
+    "huggingface": json.dumps(
+        {
+            "info": {
+                "features": {
+                    "image": {"_type": "Image"},
+                    **_FEATURES,
+                    "question_id": {"dtype": "int64", "_type": "Value"},
+                }
+            }
+        }
+    )
+}
+"""What `datasets` writes into its parquet files: with it the column is one of images to whoever reads it with them."""
+_IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
 _CHUNK = 1024
 _GROUPS = {"big": 64, "tiny": 64, "dot": 1024}
@@ -36,14 +54,14 @@ def make(path: Path, kind: str, rows: int) -> float:
         size += sum(map(len, images))
         table = pa.table(
             {
-                "image": [{"bytes": data, "path": None} for data in images],
+                "image": pa.array([{"bytes": data, "path": None} for data in images], _IMAGE),
                 "text": ["What is the color of the thing? (A) red (B) green (C) blue (D) grey"] * len(chunk),
                 "label": ["ABCD"[labels[row]] for row in chunk],
                 "category": [("direct_attributes", "relative_position")[row % 2] for row in chunk],
                 "question_id": list(chunk),
             }
         )
-        writer = writer or pq.ParquetWriter(path, table.schema, compression="none")
+        writer = writer or pq.ParquetWriter(path, table.schema.with_metadata(_HUB), compression="none")
         writer.write_table(table, row_group_size=_GROUPS[kind])
     if writer:
         writer.close()

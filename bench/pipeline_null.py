@@ -1,9 +1,15 @@
-"""The null model: answers "B" at once. `ours` through lynceus.rpc, `bare` through grpc.aio and nothing else."""
+"""The null model: answers "B" at once. `ours` through lynceus.rpc, `bare` through grpc.aio and nothing else.
+
+`http` speaks OpenAI's protocol as far as a client notices: it reads each request whole and looks at none.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +44,34 @@ class Null(model_pb2_grpc.ModelServiceServicer):
         return ANSWER
 
 
+COMPLETION = json.dumps(
+    {
+        "id": "null",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "null",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "B"}}],
+        "usage": {"prompt_tokens": 600, "completion_tokens": 1, "total_tokens": 601},
+    }
+).encode()
+REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
+    len(COMPLETION),
+    COMPLETION,
+)
+
+
+async def complete(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers the requests of one connection."""
+    with suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: *(\d+)", head)
+            await reader.readexactly(int(length[1]) if length else 0)
+            writer.write(REPLY)
+            await writer.drain()
+    writer.close()
+
+
 async def main(kind: str, port_file: Path, null: Null) -> None:
     """Serves until it is killed."""
     if kind == "ours":
@@ -49,6 +83,11 @@ async def main(kind: str, port_file: Path, null: Null) -> None:
         await server.start()
         await server.set_serving()
         await server.run_until_signal()
+        return
+    if kind == "http":
+        http = await asyncio.start_server(complete, "127.0.0.1", 0, limit=1 << 20)
+        port_file.write_text(str(http.sockets[0].getsockname()[1]))
+        await http.serve_forever()
         return
     bare = grpc.aio.server(options=[("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)])
     model_pb2_grpc.add_ModelServiceServicer_to_server(null, bare)
