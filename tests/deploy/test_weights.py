@@ -1,0 +1,67 @@
+"""The Job that loads weights, and the replicas that wait for them: their very scripts, run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from manifests import Manifest, needs_kubectl, rendered, workloads
+
+pytestmark = needs_kubectl
+HF = """#!/bin/sh
+echo "$@" >> {folder}/calls
+while [ "$1" != --local-dir ]; do shift; done
+mkdir -p "$2" && echo part >> "$2/model.safetensors"
+{end}
+"""
+
+
+def container(workload: str, name: str) -> Manifest:
+    (found,) = (one for one in workloads(rendered("overlay/gpu")) if one["metadata"]["name"] == workload)
+    pod = found["spec"]["template"]["spec"]
+    (one,) = (one for one in [*pod.get("initContainers", ()), *pod["containers"]] if one["name"] == name)
+    return one
+
+
+def load(folder: Path, end: str) -> subprocess.CompletedProcess[str]:
+    program = folder / "hf"
+    program.write_text(HF.format(folder=folder, end=end))
+    program.chmod(0o755)
+    environment = {"PATH": f"{folder}:/usr/bin:/bin", "MODEL": str(folder / "models/model")}
+    environment |= {"REPOSITORY": "team/model", "REVISION": "abc"}
+    words = container("load-weights", "load-weights")["command"]
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_folder_of_the_models_name_is_a_whole_one(tmp_path: Path) -> None:
+    model = tmp_path / "models/model"
+    assert load(tmp_path, "exit 1").returncode
+    assert not model.exists()
+    assert load(tmp_path, "exit 0").returncode == 0
+    assert (model / "model.safetensors").read_text() == "part\npart\n", "it did not go on where it had ended"
+    again = load(tmp_path, "exit 1")
+    assert (again.returncode, again.stdout) == (0, f"{model} is there\n")
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert calls == [f"download team/model --revision abc --local-dir {model}.partial"] * 2
+
+
+def test_the_hubs_own_program_has_these_flags() -> None:
+    program = Path(sys.executable).parent / "hf"
+    done = subprocess.run([str(program), "download", "--help"], capture_output=True, text=True, check=True)
+    assert {"--revision", "--local-dir"} <= set(done.stdout.split())
+
+
+def test_replicas_wait_for_the_whole_folder(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    words = container("model-server", "wait-for-weights")["command"]
+    waiting = subprocess.Popen(words, env={"PATH": "/usr/bin:/bin", "MODEL": str(model)}, stdout=subprocess.PIPE)
+    try:
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline() == f"waiting for {model}\n".encode()
+        (tmp_path / "model.partial").mkdir()
+        (tmp_path / "model.partial").rename(model)
+        assert waiting.wait(60) == 0
+    finally:
+        waiting.kill()
+        waiting.communicate()
