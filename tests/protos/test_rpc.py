@@ -19,6 +19,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from loopback import SERVICE, Authority, generate, say
 
 from lynceus import rpc
+from lynceus.model.v1 import model_pb2 as model
 from lynceus.outcomes import Outcome
 from lynceus.rpc.options import client_options, server_options
 
@@ -32,6 +33,16 @@ async def test_round_trip_of_sixty_megabytes(served: Any) -> None:
     async with served() as (server, _), rpc.dial(address(server)) as channel:
         response = await rpc.call(generate(channel), say(text), timeout=60)
     assert len(response.parts[0].text) == len(text)
+
+
+async def test_request_that_is_serialized_already(served: Any) -> None:
+    async with served() as (server, servicer), rpc.dial(address(server)) as channel:
+        method = rpc.prepared(channel, f"/{SERVICE}/Generate", model.GenerateResponse.FromString)
+        data = say("hello").SerializeToString()
+        assert await rpc.call(method, data, timeout=5) == await rpc.call(generate(channel), say("hello"), timeout=5)
+        with pytest.raises(rpc.CallError, match=f"has {len(data)} bytes, the limit is {len(data) - 1}"):
+            await rpc.call(method, data, timeout=5, max_bytes=len(data) - 1)
+    assert servicer.calls == 2
 
 
 async def test_oversize_request_is_refused_before_it_is_sent(served: Any) -> None:
