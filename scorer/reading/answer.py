@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from scorer import refusals
 from scorer.reading import mentions
+from scorer.reading.counting import read_count
 from scorer.reading.fold import Folded
 from scorer.reading.forms import Forms, forms_of
 from scorer.reading.groups import Group
-from scorer.reading.lone import agreed, lone_label, lone_text
+from scorer.reading.lone import agreed, eliminated, lone_label, lone_text
 from scorer.reading.mentions import option_text
 from scorer.reading.numbers import WORDS
 from scorer.reading.statements import Reading, read
@@ -20,7 +21,7 @@ from scorer.reading.statements import Reading, read
 HEAD, TAIL = 4096, 16384
 """Code points read of the beginning and the end of a text that is longer than both."""
 
-_OVERRULED = ("lone_label", "option_text", "likely", "agreed", "only_number", "negation")
+_OVERRULED = ("elimination", "lone_label", "option_text", "likely", "agreed", "only_number", "negation")
 # What a model that declines names in passing is no answer.
 _TAG = re.compile(r"<(answer|final_answer|ans|conclusion|choice|option|output)>", re.IGNORECASE)
 
@@ -121,7 +122,47 @@ def _names(labels: tuple[str, ...], options: tuple[str, ...]) -> tuple[tuple[str
             known[_NUMBERS[name]] = label
     if len(known) == 2:
         known |= _telling(*known.items())
+    for name, label in list(known.items()):
+        for other in _spellings(name):
+            known.setdefault(other, label)
     return tuple((name, label) for name, label in known.items() if name and label)
+
+
+_MEASURE = re.compile(r"(\d[\d.,/]*)( ?)([a-z%°µ]{1,3}[23²³]?)")
+
+
+def _spellings(name: str) -> Iterator[str]:
+    """Yields other ways to write an option: dogs for dog, 5cm for 5 cm."""
+    measure = _MEASURE.fullmatch(name)
+    if measure:
+        yield f"{measure[1]}{'' if measure[2] else ' '}{measure[3]}"
+    elif name.isascii() and name.isalpha() and len(name) > 2 and not name.endswith("s"):
+        yield name + "s"
+
+
+@lru_cache(maxsize=4096)
+def _things(labels: tuple[str, ...], options: tuple[str, ...]) -> frozenset[str]:
+    """Returns the labels of the options that are a noun with its article: "A dog"."""
+    return frozenset(
+        label for label, option in zip(labels, options, strict=False) if _THING.fullmatch(option.strip(" .").lower())
+    )
+
+
+@lru_cache(maxsize=4096)
+def _all_numbers(options: tuple[str, ...]) -> dict[str, int]:
+    """Returns the place of each option by its number, {} if not all of them are different whole numbers."""
+    values = [option.strip(" .") for option in options]
+    numbers = {str(int(value)): place for place, value in enumerate(values) if value.isascii() and value.isdigit()}
+    return numbers if len(numbers) == len(options) else {}
+
+
+_THING = re.compile(r"an? [a-z]+")
+# A verb in the singular ends in s, and no noun of one piece goes before another noun.
+_COMPOUND = re.compile(
+    r" (?!(?:and|or|but|nor|with|in|on|at|by|near|under|over|from|for|to|of|as|than|that|which|who|because|since|so"
+    r"|then|while|when|where|if|here|there|too|also|not|out|up|down|into|about|please|i|was|can|will|had|did|may|might|must"
+    r"|should|would|could|ran|sat|lay|stood|ate|held)\b)[a-z]{3,}(?<!s)(?<!ed)(?<!ing)(?<!ly)\b"
+)
 
 
 def read_choice(
@@ -140,15 +181,33 @@ def read_choice(
     if bare and bare[1] in forms.meanings:
         return Answer(forms.meanings[bare[1]], "bare", bare.span(1))
     pairs = _names(labels, tuple(options)) if options else ()
+    things = _things(labels, tuple(options)) if options else frozenset()
+    numbers = _all_numbers(tuple(options)) if options else {}
+    lone = _lone(labels)
     shy = labels[0].isdigit()
 
     def reader(folded: str) -> Reading:
         own = mentions.texts(folded, pairs) if pairs else []
+        if things:
+            own = [name for name in own if name.value not in things or not _COMPOUND.match(folded, name.end)]
         by_label = list(mentions.labels(folded, forms, shy=shy))
-        return read(folded, mentions.without_overlap(by_label, own) if own else by_label, labels, _lone)
+        reading = read(folded, mentions.without_overlap(by_label, own) if own else by_label, labels, lone)
+        if not reading.value and reading.reason in ("conflict", "no_choice") and own and numbers:
+            counted = read_count(folded)
+            if counted.reason in ("stated", "only_number") and counted.value in numbers:
+                return Reading(labels[numbers[counted.value]], counted.reason, counted.span)
+        return reading
 
     return read_answer(text, reader)
 
 
-def _lone(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
-    return agreed(text, judged) or lone_label(text, judged) or lone_text(text, judged)
+def _lone(order: tuple[str, ...]) -> Callable[[str, list[tuple[Group, str]]], Reading | None]:
+    def found(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
+        return (
+            agreed(text, judged)
+            or lone_label(text, judged)
+            or eliminated(text, judged, order)
+            or lone_text(text, judged, order)
+        )
+
+    return found

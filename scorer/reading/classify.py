@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from scorer.reading import cues
+from scorer.reading import asides, cues
 from scorer.reading.context import Context
 from scorer.reading.groups import Group
-from scorer.reading.mentions import LABEL, TEXT
+from scorer.reading.mentions import LABEL, TEXT, is_number
 from scorer.reading.screen import Seen
 
 FIRM, WEAK, REJECTED, NAMED, SUPPOSED, LED, ALSO = "firm", "weak", "rejected", "named", "supposed", "led", "also"
+ASIDE = "aside"
+"""Said of another thing: neither the answer nor denied."""
 
 _CUES = (cues.BOXED, cues.ANSWER, cues.CHOOSE, cues.INSTEAD, cues.THEREFORE)
 _REASONS = ("boxed", "stated", "chosen", "corrected", "concluded")
 
 
-def classify(group: Group, here: Context) -> tuple[str, str]:
+def classify(text: str, group: Group, here: Context) -> tuple[str, str]:
     """Returns what a group's sentence does with it, and how that was said."""
     lead, tail, clause = here.lead, here.tail, here.clause
     plain = all(mention.plain for mention in group.mentions)
@@ -34,6 +36,10 @@ def classify(group: Group, here: Context) -> tuple[str, str]:
         return REJECTED, ""
     if here.line_after.match(cues.YES):
         return FIRM, "marked"
+    if len(group.values) == 1 and "✗" in here.line_before and asides.STRUCK.fullmatch(here.line_before):
+        return REJECTED, ""
+    if len(group.values) == 1 and "✓" in here.line_before and asides.TICKED.fullmatch(here.line_before):
+        return FIRM, "marked"
     if len(group.values) == 1 and group.mentions[0].kind == LABEL and cues.BEFORE.fullmatch(here.line_before):
         if cues.CROSSED.search(here.line_after.text):
             return REJECTED, ""
@@ -41,12 +47,16 @@ def classify(group: Group, here: Context) -> tuple[str, str]:
             return FIRM, "marked"
     if tail.match(cues.GOAL) and lead.search(cues.ORIGIN):
         return NAMED, ""
+    if group.mentions[0].kind == TEXT:
+        status = _aside(text, group, here)
+        if status:
+            return status, "concluded"
     if lead.search(cues.NOT):
         return REJECTED, ""
     if tail.match(cues.WRONG):
         return REJECTED, ""
     if "so " in lead.text and lead.search(cues.LIKEWISE):
-        return (REJECTED if lead.search(cues.NEGATED) else ALSO), ""
+        return (REJECTED if lead.search(cues.NEGATED) else ALSO), "likewise"
     if tail.match(cues.ALSO):
         return ALSO, ""
     asks = here.question and bool(lead.match(cues.INVERTED))
@@ -83,17 +93,30 @@ def classify(group: Group, here: Context) -> tuple[str, str]:
         return WEAK, "stated"
     if not plain or not lead.text.strip():
         if tail.match(cues.RIGHT) and not tail.match(cues.IF):
-            return FIRM, "stated"
+            return (SUPPOSED if lead.search(asides.CONCEDES) and tail.match(asides.SEEMS) else FIRM), "stated"
         fits = tail.match(cues.FITS)
         if fits and not cues.HALF.search(fits["rest"]):
             return WEAK, "stated"
     if lead.search(cues.LED) and not tail.match(cues.SUBJECT):
-        if cues.supposes(lead):
+        if cues.supposes(clause) or (cues.supposes(lead) and not cues.WHENEVER.search(lead.text)):
             return SUPPOSED, ""
         return LED, "concluded"
     if lead.search(cues.MAYBE) and not clause.search(cues.GOVERNS) and not lead.search(cues.LIKENED):
         return WEAK, "stated"
     return NAMED, ""
+
+
+def _aside(text: str, group: Group, here: Context) -> str:
+    """Returns what becomes of an option's words that are said of another thing; "" if they are not."""
+    if here.lead.search(asides.OTHERS) or here.tail.match(asides.WOULD):
+        return ASIDE
+    if here.tail.match(asides.GROUND) and here.lead.search(asides.BACKDROP):
+        return ASIDE
+    if not is_number(text, group.mentions[0]):
+        return ""
+    if here.lead.search(asides.BOUND):
+        return SUPPOSED
+    return FIRM if len(group.values) == 1 and here.lead.search(asides.TOTAL) else ""
 
 
 def _cue(lead: Seen) -> tuple[int | None, str]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scorer.reading import cues
+from scorer.reading import asides, cues
 from scorer.reading.groups import Group
 from scorer.reading.screen import Screen, Seen
 
 LEAD, TAIL = 160, 200
 """Code points looked at before and after something named, at most."""
 
-_LEADS = Screen(cues.LEADS)
-_TAILS = Screen(cues.TAILS, anchored=True)
+_LEADS = Screen((*cues.LEADS, *asides.LEADS))
+_TAILS = Screen((*cues.TAILS, *asides.TAILS), anchored=True)
 
 
 class Context(NamedTuple):

@@ -7,18 +7,30 @@ import re
 from bisect import bisect
 from dataclasses import dataclass
 
-from scorer.reading import cues
+from scorer.reading import cues, whole
 from scorer.reading.numbers import FOREIGN, HAN, WORD_PATTERN, value_of
 from scorer.reading.screen import WORD, Screen
 from scorer.reading.statements import Reading
 
 _W = WORD
 _NUMBER = re.compile(
-    rf"(?<![{_W}.#/])(?<!\d,)(?<!(?<![0-9A-Za-z) ])-)(?:(?P<digits>\d{{1,9}}(?:,\d{{3}})*)(?:\.0{{1,3}}(?![\d.]))?(?![{_W}%°]|\.\d|,\d|[/:]\d)|(?P<word>{WORD_PATTERN}|a dozen|half a dozen|{'|'.join(FOREIGN)}|none|no(?= (?:panels?|grids?|pieces?|choices?|shapes?|images?|boxes|squares?|cells?|such)\b))(?![{_W}]| (?:hundred|thousand|million|dozen)\b))"
+    rf"(?<![{_W}.#/])(?<!\d,)(?<!(?<![0-9A-Za-z) ])-)(?:(?P<digits>\d{{1,9}}(?:,\d{{3}})*)(?:\.0{{1,3}}(?![\d.]))?(?![{_W}%°]|\.\d|,\d|[/:]\d)|(?P<word>{WORD_PATTERN}|half a dozen|a dozen|a pair|(?:a|one|just a|only a) single|(?:one|a) hundred|{'|'.join(FOREIGN)}|none|no(?= (?:panels?|grids?|pieces?|choices?|shapes?|images?|boxes|squares?|cells?|such)\b))(?![{_W}]| (?:hundred|thousand|million|dozen)\b))"
     rf"|(?P<han>[{HAN}]+)(?=[个個格张張幅块塊つ枚面])|(?:(?<=[是为為:有])|\A)[{HAN}]+(?=[.\s]*\Z)",
     re.IGNORECASE,
 )
-_SPECIAL = {"a dozen": 12, "half a dozen": 6, "none": 0, "no": 0}
+_SPECIAL = {
+    "a dozen": 12,
+    "half a dozen": 6,
+    "a pair": 2,
+    "a single": 1,
+    "one single": 1,
+    "just a single": 1,
+    "only a single": 1,
+    "a hundred": 100,
+    "one hundred": 100,
+    "none": 0,
+    "no": 0,
+}
 
 _NAME = re.compile(
     r"(?:\b(?:choice|option|panel|grid|row|column|col|step|figure|fig\.?|image|question|part|number|no\.?|level|case|line|cell|item|section|position|piece|picture|puzzle|example|version|table|page|q)s?|#|第) ?#?\(?$",
@@ -212,7 +224,7 @@ def read_count(text: str) -> Reading:
     rank = max(number.rank for number in usable)
     at_rank = [number for number in usable if number.rank == rank]
     last = at_rank[-1]
-    if cues.takes_back(text, last.end):
+    if whole.takes_back(text, last.end):
         return Reading("", "retracted")
     alternatives = {number.value for number in at_rank if number.sentence == last.sentence}
     tail = text[last.end : last.end + 60]
@@ -248,10 +260,10 @@ def _mentioned(text: str, usable: list[_Number]) -> Reading:
     if len(lines) > 1 and not lines[1].strip(" .()\"'").replace(text[last.start : last.end], "", 1).strip():
         return Reading(str(last.value), "bare", (last.start, last.end))
     if len({number.value for number in usable}) == 1:
-        if cues.ABSTAIN.search(text):
+        if whole.ABSTAIN.search(text):
             return Reading("", "abstained")
         return Reading(str(last.value), "only_number", (last.start, last.end))
-    resumed = list(cues.RESUMED.finditer(text, first.end, last.start))
+    resumed = list(whole.RESUMED.finditer(text, first.end, last.start))
     after = [number for number in usable if resumed and number.start > resumed[-1].end()]
     if after and len({number.value for number in after}) == 1:
         return Reading(str(last.value), "corrected", (last.start, last.end))

@@ -9,9 +9,8 @@ repetition is bounded, so that no input makes them slow.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
-from scorer.reading.screen import WORD, Screen, Seen
+from scorer.reading.screen import WORD, Seen
 
 _I = re.IGNORECASE
 _OPENING = r"[\s:=\"'()\[\]<>→#.-]*"
@@ -19,7 +18,7 @@ _OPENING = r"[\s:=\"'()\[\]<>→#.-]*"
 NOUN = (
     r"(?:answer|ans|choice|option|solution|response|pick|selection|guess|conclusion|verdict|prediction|letter|result|"
     r"(?:correct|right|best|matching|missing|next|odd|most \w+|only \w+|final|proper|suitable|appropriate)(?: \w+)? "
-    r"(?:one|match|fit|candidate|figure|shape|panel|piece|image|picture|tile|alternative|out|grid|pattern)|"
+    r"(?:one|match|fit|candidate|figure|shape|panel|piece|image|picture|tile|alternative|out|grid|pattern|number)|"
     r"(?:one|panel|figure|shape|piece|image|picture|option|choice) (?:that|which)|"
     r"respuesta|opci[oó]n|alternativa|soluci[oó]n|r[ée]ponse|antwort|l[öo]sung|resposta|op[çc][ãa]o|risposta|opzione|"
     r"antwoord|odpowied[źz]|odpověď|svar(?:et)?|răspuns(?:ul)?|απάντηση|คำตอบ|cevap|yan[ıi]t|đáp án|câu trả lời|jawaban(?:nya)?|"
@@ -54,7 +53,7 @@ BOXED = re.compile(rf"(?:boxed:|</?(?:answer|final_answer|ans|conclusion)>){_OPE
 """lead: LaTeX boxes and their like."""
 
 CHOOSE = re.compile(
-    r"(?:\b(?:choos(?:e|ing)|chosen?|pick(?:ed|ing)?|select(?:ed|ing)?|(?:go|going|went|gone|stick|sticking|stay|staying) (?:for|with)|stand(?:ing)? by|(?:completed|filled(?: in)?|solved) (?:by|with)|"
+    r"(?:\b(?:choos(?:e|ing)|chosen?|pick(?:ed|ing)?|select(?:ed|ing)?|(?:go|going|went|gone|stick|sticking|stay|staying) (?:for|with)|stand(?:ing)? by|(?:completed|filled(?: in)?|solved|replaced|substituted) (?:by|with)|"
     r"opt(?:ing|ed)? for|vot(?:e|ing) for|settl(?:e|ed|ing) (?:on|for)|lean(?:ing|s)? (?:more )?(?:toward|towards|to)|prefer|have to (?:go with|say|choose|pick)|arriv(?:e|es|ed|ing) at|end(?:ed|ing)? up with|(?:come|came) (?:to|up with)|"
     r"conclud(?:e|ed|ing)(?: that)?(?: with)?|say|guess(?:ing)?|bet(?:ting)?(?: on)?|answer(?:ing)?|decid(?:e|ed|ing) on|submit|"
     r"i(?:'d| would)? (?:think|believe|suspect|suppose|reckon|suggest|propose|assume)|money(?:'s| is) on|gotta be|got to be|"
@@ -126,6 +125,9 @@ LED = re.compile(
     _I,
 )
 """lead: concludes, unless another thing named in the sentence is what leads there."""
+
+WHENEVER = re.compile(r"\bif (?:you|we|one|i) (?!were|was|had|could)[a-z]+\b(?![^.;!?\n]*\bwould\b)", _I)
+"""lead: a condition that can be met."""
 
 SOLE = re.compile(r"(?:^|[\s,])only (?:the )?(?:figure|option|shape|image|choice|panel|picture|number)?\s*[\"'(]*$", _I)
 """lead: "only"; with a verb behind it, it singles out."""
@@ -227,7 +229,7 @@ _SURELY = r"(?:(?:clearly|definitely|most likely|likely|probably|therefore|thus|
 RIGHT = re.compile(
     r"[\s,:;)\]\"'-]*(?:(?:(?:would|must|should|will|could|may|might|can|has to|have to|seems?|appears?|looks?|sounds?|does|is|was|it|which|that|this|the)\s+){0,3}(?:to\s+)?(?:be\s+)?|'s\s+)?"
     + _SURELY
-    + r"(?:(?:correct|better|closer|closest|right(?! of| side| hand| next|-| half| angle| corner| above| below| end)|best|true|valid|appropriate|suitable|logical|accurate|proper|matching|plausible|consistent|reasonable|likely|fitting)"
+    + r"(?:(?:correct|better|closer|closest|right(?! of| side| hand| next|-| half| angle| corner| above| below| end)|best|(?:true|valid|accurate)(?! (?:of|for) )|appropriate|suitable|logical|proper|matching|plausible|consistent|reasonable|likely|fitting)"
     r"(?:\s+(?:answer|choice|option|one|fit|match|candidate|response|solution|conclusion|completion|pick|selection|figure|shape|panel|piece|image|here|overall))?|(?:answer|solution|winner|choice|pick|guess|(?:must|has to|should) be it|is it|it|odd one out|missing (?:piece|panel|figure|one|shape|image|part)))"
     r"(?:\s+(?:to|for) (?:the|this) (?:question|puzzle|problem|sequence|pattern|missing \w+))?"
     r"(?=\s*(?:[.,;!)\]\"'✓-]|\n|$|because|since|as\b|given|here|among|of (?:the|these|all)|that|which|and (?:the|all|not)|based|due|while|where|in (?:this|my)|for (?:the|this|these)|to (?:complete|fill)|from|with|considering|to me|imo))"
@@ -247,7 +249,7 @@ SUBJECT = re.compile(
 
 FITS = re.compile(
     r"[)\]\"']?\s+(?:(?:clearly|definitely|best|most|closely|accurately|also|seems? to|appears? to|would|perfectly|correctly|likely|does|should|must|will|is the (?:only )?(?:one|option|choice|figure|image|shape|panel) (?:that|which)|is what)\s+){0,3}"
-    r"(?:fits?|fills?|belongs|goes|completes?|continues?|matches|match|works?|satisf(?:y|ies)|follows?|makes? (?:the most )?sense|remains?|(?:(?<=best )|(?<=closely )|(?<=accurately ))(?:describes?|represents?|captures?|reflects?|answers?|explains?|illustrates?)|(?:shows?|has|displays?|depicts?|meets?) (?:exactly )?(?:this|that|these)\b|is (?:different|distinct) from (?:all )?(?:of )?(?:the )?(?:others?|rest)\b|is (?:much |far |slightly )?more (?:likely|plausible|probable|suitable|appropriate|consistent) than (?!nothing|none)|is (?:left|the remaining (?:one|option|choice)))\b(?P<rest>[^.;!?\n]{0,80})",
+    r"(?:fits?|fills?|replaces?|belongs|goes|completes?|continues?|matches|match|works?|satisf(?:y|ies)|follows?|makes? (?:the most )?sense|remains?|(?:(?<=best )|(?<=closely )|(?<=accurately ))(?:describes?|represents?|captures?|reflects?|answers?|explains?|illustrates?)|(?:shows?|has|displays?|depicts?|meets?) (?:exactly )?(?:this|that|these)\b|is (?:different|distinct) from (?:all )?(?:of )?(?:the )?(?:others?|rest)\b|is (?:much |far |slightly )?more (?:likely|plausible|probable|suitable|appropriate|consistent) than (?!nothing|none)|is the (?:only )?one (?:that|which) (?!does|is not|isn|has no|lacks|cannot|can)\w+s\b|is (?:left|the remaining (?:one|option|choice)))\b(?P<rest>[^.;!?\n]{0,80})",
     _I,
 )
 """tail: "fits the pattern best"."""
@@ -264,7 +266,7 @@ HALF = re.compile(
 
 WRONG = re.compile(
     r"\s*[(\[](?:incorrect|wrong|false|no|not correct)\b|[\s:)\]\"'|-]*(?:(?:is|are|was|were|does|do|did|can|could|seems?|appears?|looks?|would|should|has|have|had|must|might|may|which|all|both|also|clearly|therefore|definitely|obviously|likely|probably|simply|just|then|thus|be|to|get|gets|the)\s+){0,4}"
-    r"(?:not\b|n't\b|never|cannot\b|can't\b|isn't|aren't|wasn't|doesn't|don't|didn't|won't|wouldn't|couldn't|wrong|incorrect|false|out\b|eliminated|excluded|ruled|rejected|discarded|inconsistent|invalid|impossible|unlikely|implausible|fails?\b|too\b|no\b(?!\.)|✗|breaks?|violates?|lacks?|misses|differs?|irrelevant|off\b|less\b)"
+    r"(?:not\b|n't\b|never|cannot\b|can't\b|isn't|aren't|wasn't|doesn't|don't|didn't|won't|wouldn't|couldn't|wrong|incorrect|false|out\b|eliminated|excluded|ruled|rejected|discarded|inconsistent|invalid|impossible|unlikely|implausible|fails?\b|too\b|no\b(?!\.)|✗|breaks?|violates?|lacks?|misses|differs?\b|irrelevant|off\b|less\b)"
     r"|\s*(?:选项|選項|项|項)?\s*(?:不|错|錯|排除|并非|非)|(?:では(?:ない|ありません|なく)|じゃない|が間違|は違|は不正解)|(?:은|는|이|가)?\s*(?:아니|아닙|틀)|\s+(?:no es|n'est|non è|não é|ist nicht|ist falsch|es incorrect|не |неверн)",
     _I,
 )
@@ -291,30 +293,6 @@ LOOKING = re.compile(
 HAVING_LOOKED = re.compile(r"\W*(?:after|upon|having|on closer)\b[^.;!?\n]{0,60}[:,]\s*$", _I)
 """lead: the looking is done."""
 
-ABSTAIN = re.compile(
-    r"\b(?:none of (?:the|these|them|those)\b(?: \w+){0,3}|all of the above|n/a\b"
-    r"|(?:can(?:no|')t|can not|could(?: not|n't)|unable to|not able to|not possible to|impossible to|hard to|difficult to|no way to|isn't possible to|am not sure how to)(?: be)? (?:\w+ )?(?:determin\w*|tell|say(?! which)|answer|decide|identify|conclude|know|infer|judge|deduce|discern|verify|choose|pick|select|make out|see|confirm|ascertain|establish|figure|solve|give|provide)\b"
-    r"|(?:not|n't) (?:have |provide |contain |give |include )?(?:\w+ )?(?:enough|sufficient) (?:\w+ )?(?:information|info|context|data|detail|evidence|clues?)|insufficient|not enough"
-    r"|(?:do not|don't|didn't) (?:really )?know\b|no idea|not sure\b|unsure|unclear|not clear|undetermined|indeterminate|unknown|no (?:correct|right|valid|clear|suitable) (?:answer|option|choice)"
-    r"|no (?:answer|option|choice)\b|no se puede|non è possibile|impossible de|nicht (?:möglich|bestimm|erkennbar|sicher)|weiß (?:es )?nicht|no lo s[ée]|no s[ée]\b|je ne sais pas|não sei|não é possível|не знаю|невозможно)"
-    r"|无法(?:确定|判断|回答|得出|识别|看)|無法(?:確定|判斷)|不能确定|不知道|不确定|没有(?:足够|正确)|以上都不|都不(?:对|正确)|わかりません|分かりません|判断できません|特定できません|알 수 없|모르겠|판단할 수 없",
-    _I,
-)
-"""Anywhere: an answer without content."""
-UNSURE = re.compile(r"not sure|unsure", _I)
-"""Behind an answer: it is tentative, and an answer all the same."""
-RESOLVES = re.compile(r"\b(?:actually|so|therefore|thus|hence|conclusion|wait|answer is|but|however)\b|所以|因此", _I)
-
-TAKEN_BACK = re.compile(
-    r"\b(?:wait,? no|no,? wait|actually,? no(?=[.,!\s]*$)|scratch that|(?:that|this)(?:'s| is| was| can'?t be| is not| isn't) (?:not )?(?:wrong|right|incorrect|correct|a mistake|an error)|(?:that|this|it)(?:'s| is| does)?(?:n't| not)(?: seem| look)? right|i (?:was|am) (?:wrong|mistaken)|(?:made|making) (?:a|an) (?:mistake|error)|on second thought|let me (?:correct|fix|reconsider|re-?think|re-?evaluate|start over|redo|try again)|i take (?:that|it) back|(?:changed|changing) my mind)\b",
-    _I,
-)
-"""Anywhere behind a conclusion: it no longer stands."""
-PLANS = re.compile(
-    r"\b(?:first,|i need to|we need to|let me|let's|step \d|to (?:determine|answer|find|solve|identify)|okay,|alright|the question (?:asks|is))",
-    _I,
-)
-"""In a text that states nothing: it only sets out."""
 DEPICTED = re.compile(
     r"\b(?:with|wearing|shows?|showing|says?|saying|reads?|reading|bears?|bearing|has|have|having|contains?|see|write|written|spells?|print\w*)"
     r" (?:(?:the|a|an|big|large|capital|red|white|black) ){0,3}(?:letter|word|number)s? [\"'(]*$",
@@ -368,23 +346,15 @@ SAID = re.compile(
 )
 """lead: a plain letter behind it is a label, unlike that in "plan B"."""
 
-RESUMED = re.compile(r"(?:^|[\s.])(?:wait|hold on|actually|hmm+|correction|oops|sorry)\b", _I)
-"""Anywhere behind a conclusion: the thought goes on."""
 _ODD = re.compile(
     r"\b(?:that|which|who) (?:(?:does|do|is|are|has|have|can) not|(?:does|do|is|are|has|have|ca)n't|cannot|never)\b[^,.;!?\n]{0,50}?(?= (?:is|(?:would|should|must) be)\b)",
     _I,
 )
-_FINE = re.compile(r"\bnot (?:wrong|incorrect|a mistake)|(?:is|was|'s) (?:right|correct)$", _I)
 
 
 def supposes(clause: Seen) -> bool:
     """Returns whether a clause supposes rather than states."""
     return clause.may(HYPOTHETICAL) and bool(HYPOTHETICAL.search(_MINE.sub(" ", clause.text)))
-
-
-def takes_back(text: str, start: int) -> bool:
-    """Returns whether anything from `start` on withdraws what was said before."""
-    return whole(text).may(TAKEN_BACK) and any(not _FINE.search(match[0]) for match in TAKEN_BACK.finditer(text, start))
 
 
 def negates(words: Seen) -> bool:
@@ -412,10 +382,3 @@ LEADS = (
 """What is looked for in the words before something named."""
 TAILS = (ALSO, CLOSES, FITS, GOAL, IF, NO, RIGHT, SOLELY, SOLE_TAIL, SUBJECT, WRONG, YES)
 """What is matched at the words behind it."""
-_WHOLE = Screen((ABSTAIN, PLANS, RESOLVES, RESUMED, TAKEN_BACK))
-
-
-@lru_cache(maxsize=16)
-def whole(text: str) -> Seen:
-    """Returns a folded text with what may be found anywhere in it."""
-    return _WHOLE(text)

@@ -71,6 +71,7 @@ _HEADS = r"[ \t*]{0,8}(?:[#>]+|[-+•](?=[ \t]))[ \t]*"
 # What begins a heading, a quotation or an item of a list: on the first line, on others.
 _FIRST_HEAD, _HEAD = re.compile(r"\A" + _HEADS), re.compile("\n" + _HEADS)
 _DEGREE = re.compile(r"[ ]?\^[ ]?\{?[ ]?\\+circ(?![A-Za-z])[ ]?\}?|(?<=\d)[ ]?degrees?(?![A-Za-z])")
+_FRACTION = re.compile(r"\\+[dt]?frac\s?\{\s?(\w{1,12})\s?\}\s?\{\s?(\w{1,12})\s?\}")
 # Begins with a set of characters: only where one of them stands is anything tried.
 _JUNK = re.compile(
     rf"""
@@ -103,7 +104,8 @@ _JUNK = re.compile(
     | (?<=\*)(?P<stars>\**)
     | (?<=`)(?P<ticks>`*)
     | (?P<under>(?<=_)(?<![A-Za-z0-9]_)_*|(?<=_)_*(?![A-Za-z0-9_]))
-    | (?P<cyrillic>(?<=[АБВС])(?:(?<=[:(].)|(?<=:[ ].)|(?<=[^\W\dA-Za-z]{{3}}[ ].)|(?<=\A.))(?=[).\s]*(?:\n|\Z)))
+    | (?P<cyrillic>(?<=[АБВС])(?:(?<=[:(].)|(?<=:\s.)|(?<=:\s\s.)|(?<=[^\W\dA-Za-z]{{3}}\s.)|(?<=[^\W\dA-Za-z]{{3}}\s\s.)|(?<=\A.))
+        (?=(?:[).\s*]|<\|[a-z_]{{1,20}}\|>)*(?:\n|\Z)))
     )""",
     re.VERBOSE,
 )
@@ -146,6 +148,10 @@ def _head(match: re.Match[str]) -> str:
     return "\n" if match[0][0] == "\n" else ""
 
 
+def _fraction(match: re.Match[str]) -> str:
+    return f"{match[1]}/{match[2]}"
+
+
 def _degree(match: re.Match[str]) -> str:
     return "°"
 
@@ -185,6 +191,8 @@ class Folded:
         text = self._replaced(_HEAD, _head, text)
         if "circ" in text or "degree" in text:
             text = self._replaced(_DEGREE, _degree, text)
+        if "frac" in text:
+            text = self._replaced(_FRACTION, _fraction, text)
         text = self._replaced(_JUNK, _junk, text)
         tidy = text.isascii() and not _UNTIDY.Match(text)
         self.text = text if tidy else self._replaced(_SPACE, _space, text)

@@ -59,6 +59,8 @@ def groups(text: str, mentions: Sequence[Mention], *, two: bool = False) -> list
                 same_line = False
             if two and between.strip() == "," and cues.NOT.search(text, max(group.first - 20, 0), group.first):
                 same_line = False
+            if between.strip() == "," and _corrects(text, group, mention):
+                same_line = False
             if same_line and ((own and cues.OWN_TEXT.fullmatch(between)) or cues.JOIN.fullmatch(between)):
                 group.mentions.append(mention)
                 if mention.value not in group.values:
@@ -66,3 +68,9 @@ def groups(text: str, mentions: Sequence[Mention], *, two: bool = False) -> list
                 continue
         found.append(Group([mention], [mention.value]))
     return found
+
+
+def _corrects(text: str, group: Group, mention: Mention) -> bool:
+    """Whether one thing is denied and the other put in its place: "Not A, D."."""
+    ends = cues.STOPS.match(text, mention.last)
+    return bool(ends and len(group.values) == 1 and cues.NOT.search(text, max(group.first - 20, 0), group.first))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from scorer.reading.fold import fold
 from scorer.reading.forms import Forms
+from scorer.reading.numbers import WORDS
 
 LABEL, TEXT = "label", "text"
 
@@ -118,8 +119,11 @@ def option_text(option: str, label: str) -> str:
 _IDIOM = re.compile(
     r"(?:(?<=\ball )|(?<=\bthat's )|(?<=\byou're )|(?<=\bquite ))right\b|\bright (?:next|above|below|behind|beside|beneath|under|after|before|now|away|here|there|"
     r"in front|in the (?:middle|center|centre)|near|angles?)\b|\Aright, (?=(?:it|the|this|that|so|there|answer)\b)"
+    r"|\b(?:read|see|saw|remember|recall|understand|understood|get|got|counted|hear|heard)\b[^.,;:!?\n]{0,24} right(?=[.,;!]|$)"
 )
 """Where "right" is no direction."""
+_PREFIX = re.compile(r"\b(?:re|non|un|pre|semi|anti|mis|de|dis|quasi|pseudo|half|ex)-$")
+"""Before a word that is not itself meant."""
 
 
 def _boundary(text: str, start: int, end: int, name: str) -> bool:
@@ -154,6 +158,7 @@ def texts(text: str, names: Sequence[tuple[str, str]]) -> list[Mention]:
         names: Pairs of a lower-case name and the label it stands for.
     """
     low = text.lower().replace("-", " ") if any(" " in name for name, _ in names) else text.lower()
+    raw = text.lower()
     found: list[tuple[int, int, str]] = []
     idioms = {low.find("right", m.start()) for m in _IDIOM.finditer(low)} if any(n == "right" for n, _ in names) else ()
     for name, value in names:
@@ -162,7 +167,8 @@ def texts(text: str, names: Sequence[tuple[str, str]]) -> list[Mention]:
         start = low.find(name)
         while start >= 0:
             end = start + len(name)
-            if _boundary(low, start, end, name) and not (name == "right" and start in idioms):
+            prefixed = raw[start - 1 : start] == "-" and _PREFIX.search(raw, max(start - 8, 0), start)
+            if _boundary(low, start, end, name) and not prefixed and not (name == "right" and start in idioms):
                 found.append((start, end, value))
                 start = low.find(name, end)
             else:
@@ -183,13 +189,24 @@ def _longest(found: list[tuple[int, int, str]]) -> list[Mention]:
     return kept
 
 
+def is_number(text: str, mention: Mention) -> bool:
+    """Whether a text that is named is a number, with a unit or without."""
+    name = text[mention.start : mention.end].lower()
+    return name[0].isdigit() or name in WORDS
+
+
+def _within(label: Mention, text: Mention) -> bool:
+    """Whether a label is a word of an option's text: "vitamin C"."""
+    return text.start <= label.first and label.last <= text.end and text.end - text.start > label.end - label.start + 1
+
+
 def without_overlap(ours: Sequence[Mention], others: Iterable[Mention]) -> list[Mention]:
     """Returns all mentions in their order, `ours` before `others` where both cover a place."""
     taken: list[Mention] = []
     merged = sorted([(m.start, 0, m) for m in ours] + [(m.start, 1, m) for m in others], key=lambda item: item[:2])
     for _, rank, mention in merged:
         if taken and mention.start < taken[-1].end:
-            if rank == 0 and taken[-1].kind != mention.kind:
+            if rank == 0 and taken[-1].kind != mention.kind and not _within(mention, taken[-1]):
                 taken.pop()
             else:
                 continue

@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scorer.reading import cues
-from scorer.reading.classify import ALSO, FIRM, LED, NAMED, REJECTED, SUPPOSED, WEAK, classify
+from scorer.reading import cues, whole
+from scorer.reading.classify import ALSO, ASIDE, FIRM, LED, NAMED, REJECTED, SUPPOSED, WEAK, classify
 from scorer.reading.context import Context, context
 from scorer.reading.groups import Group, groups
 from scorer.reading.mentions import LABEL, TEXT, Mention
@@ -74,7 +74,7 @@ def read(
     statements: list[tuple[int, Group, str]] = []
     lines: list[tuple[Group, Context, bool]] = []
     following = dict(itertools.pairwise(order))
-    seen: dict[tuple[str, str, str, str, bool, int], tuple[str, str]] = {}
+    seen: dict[tuple[str, str, str, str, bool, str, int], tuple[str, str]] = {}
     all_groups = groups(text, mentions, two=len(order) == 2)
     for group in all_groups[:-MOST][: MOST // 8] + all_groups[-MOST:]:
         here = context(text, group)
@@ -84,19 +84,26 @@ def read(
             here.line_before,
             here.line_after.text,
             here.question,
+            text[group.first : group.last],
             sum(m.plain for m in group.mentions),
         )
         status = seen.get(signature)
         if status is None:
-            status = seen[signature] = classify(group, here)
+            status = seen[signature] = classify(text, group, here)
         what, reason = status
         if what == LED:
             what = FIRM if _nothing_leads(group, here, judged) and not cues.ARTICLE.search(here.lead.text) else NAMED
+        if what == ALSO and reason == "likewise" and judged and judged[-1][1] == REJECTED:
+            what = REJECTED  # "A is wrong, and so is B."
         mixed = len(group.values) > 1
+        if what == FIRM and mixed and judged and judged[-1][1] == FIRM:
+            before = judged[-1][0]
+            if text[before.last : group.first].strip() == ":":
+                what = NAMED  # "The odd one out is C: A, B and D are symmetric."
         at_line_start = len(group.values) == 1 and bool(cues.BEFORE.fullmatch(here.line_before))
         if (
             at_line_start
-            and what != REJECTED
+            and what not in (REJECTED, ASIDE)
             and (_bare(here) or _leads(text, group, here, following.get(group.values[0], "")))
         ):
             lines.append((group, here, _bare(here)))
@@ -110,7 +117,7 @@ def read(
         (group.first, group, "bare")
         for group in _line_answers(text, lines, order, {v for _, g, _ in statements for v in g.values})
     ]
-    if judged and _ends_alone(text, judged):
+    if judged and (_ends_alone(text, judged) or _ends_behind_colon(text, judged)):
         statements.append((judged[-1][0].first, judged[-1][0], "bare"))
     statements.sort(key=lambda item: item[0])
     return _decide(text, statements, judged, mentions, lone)
@@ -129,6 +136,18 @@ def _ends_alone(text: str, judged: list[tuple[Group, str]]) -> bool:
         return False
     before = judged[-2][0].last if len(judged) > 1 else 0
     return bool(text[before : group.first].strip(" .,;:)(\n"))
+
+
+def _ends_behind_colon(text: str, judged: list[tuple[Group, str]]) -> bool:
+    """Whether the text ends in a label to which a sentence leads: "the tears settle it: B."."""
+    group, what = judged[-1]
+    if what != NAMED or len(group.values) > 1 or group.mentions[0].kind != LABEL or group.mentions[0].plain:
+        return False
+    here = context(text, group)
+    words = here.clause.text.split()
+    if not here.lead.text.rstrip("( ").endswith(":") or text[group.last :].strip(" .!)*"):
+        return False
+    return len(words) >= 4 and all(word.strip(",:;()").isalpha() for word in words)
 
 
 def _nothing_leads(group: Group, here: Context, judged: list[tuple[Group, str]]) -> bool:
@@ -178,12 +197,12 @@ def _line_answers(
 
 def _abstentions(text: str, mentions: Sequence[Mention], start: int = 0) -> list[re.Match[str]]:
     """Returns where the text says that it has no answer, unless an option says so."""
-    if not cues.whole(text).may(cues.ABSTAIN):
+    if not whole.seen(text).may(whole.ABSTAIN):
         return []
     options = [mention for mention in mentions if mention.kind == TEXT]
     return [
         match
-        for match in cues.ABSTAIN.finditer(text, start)
+        for match in whole.ABSTAIN.finditer(text, start)
         if not any(option.start < match.end() and match.start() < option.end for option in options)
     ]
 
@@ -193,14 +212,14 @@ def _concluded(
 ) -> Reading:
     """Returns the last statement, unless what follows takes it back or sets another beside it."""
     if text[group.last :].strip(" .!)*\n"):
-        if cues.takes_back(text, group.last):
+        if whole.takes_back(text, group.last):
             return Reading("", "retracted")
         if (
-            cues.whole(text).may(cues.RESUMED)
-            and cues.RESUMED.search(text, group.last)
+            whole.seen(text).may(whole.RESUMED)
+            and whole.RESUMED.search(text, group.last)
             and any(
                 other.first > group.last
-                and what not in (REJECTED, SUPPOSED)
+                and what not in (REJECTED, SUPPOSED, ASIDE)
                 and other.values != group.values
                 and other.mentions[0].kind == group.mentions[0].kind
                 for other, what in judged
@@ -208,7 +227,7 @@ def _concluded(
         ):
             return Reading("", "conflict")
         for match in _abstentions(text, mentions, group.last):
-            if not cues.UNSURE.fullmatch(match[0]) and cues.RESOLVES.search(
+            if not whole.UNSURE.fullmatch(match[0]) and whole.RESOLVES.search(
                 text, max(group.last, match.start() - 60), match.start()
             ):
                 return Reading("", "abstained")

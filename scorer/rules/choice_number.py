@@ -29,6 +29,7 @@ _NOUNS = (
     " choice panel",
     " answer choice",
 )
+_CHOICES = (" option", " choice", " candidate", " answer choice")
 
 
 @lru_cache(maxsize=32)
@@ -46,6 +47,8 @@ def _forms(count: int, letters: bool) -> Forms:
             for digit in (HAN_DIGITS[number], value)
             for noun in ("", "个", "個", "张", "張", "项", "項", "幅")
         ]
+        if number == count:
+            names += [f"{article}last{noun}" for article in ("", "the ") for noun in _CHOICES]
         if letters:
             names += [chr(ord("A") + number - 1), chr(ord("a") + number - 1)]
         for name in names:
@@ -73,6 +76,7 @@ RULE = Rule(
         " right digit. Options: the choices as the model saw them, if they are words; none where they are drawn."
     ),
     read=_read,
+    version=2,
     params={
         "count": "How many choices there are, where `options` is empty; default 4.",
         "letters": "Whether A, B, C... stand for 1, 2, 3...; default false.",

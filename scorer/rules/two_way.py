@@ -9,13 +9,14 @@ from scorer.reading import mentions
 from scorer.reading import request as asked
 from scorer.reading.answer import read_answer
 from scorer.reading.classify import NAMED, REJECTED, SUPPOSED, WEAK
-from scorer.reading.cues import ABSTAIN, SENTENCE_END
+from scorer.reading.cues import SENTENCE_END
 from scorer.reading.forms import forms_of
 from scorer.reading.groups import Group
 from scorer.reading.mentions import Mention
 from scorer.reading.numbers import value_of
 from scorer.reading.statements import Reading, read
 from scorer.reading.variants import names_of
+from scorer.reading.whole import ABSTAIN
 from scorer.rules.base import RequestError, Rule
 
 _OPPOSITES = (
@@ -34,9 +35,10 @@ _YES_NO = re.compile(
     | (?P<no>\b(?:nope|nah)\b
       | \bno\b(?=\s*(?:[.,;:!)"'\n-]|way\s*(?:[.!]|$)|$)|\s+(?:it|they|there|the|this|that|these|those|he|we|i)\b))
     | (?P<si>\A(?:sí|oui|ja|sim|да|はい|네|예|是的?|对|有|نعم|true|correct
-      |certainly|definitely|absolutely|of\ course|indeed|i\ (?:think|believe|guess|suppose)\ so)
+      |certainly|definitely|absolutely|of\ course|indeed|sure|i\ (?:think|believe|guess|suppose)\ so)
       (?!\ not\b)(?=[\s.,;:!]|\Z))
-    | (?P<non>\A(?:non|nein|não|нет|いいえ|아니[요오]?|不是?|没有?|沒有?|否|لا|false|incorrect)(?=[\s.,;:!]|\Z))
+    | (?P<non>\A(?:non|nein|não|нет|いいえ|아니[요오]?|不是?|没有?|沒有?|否|لا|false|incorrect
+      |not\ really)(?=[\s.,;:!]|\Z))
     """,
     re.IGNORECASE | re.VERBOSE,
 )
@@ -159,5 +161,6 @@ RULE = Rule(
         " its opposite. Options: the two texts. Target: the right one's text. Both, or neither, is unparsed."
     ),
     read=_read,
+    version=2,
     params={"labels": "The two labels, where the prompt gave the options labels."},
 )

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer import refusals
-from scorer.reading import counting, cues
+from scorer.reading import asides, counting, cues, whole
 from scorer.reading.fold import Folded
 from scorer.reading.forms import forms_of
 from scorer.reading.screen import Screen, loosened
@@ -26,7 +26,7 @@ TEXTS = sorted(
 )
 SEARCHED = {
     name: pattern
-    for module in (cues, counting, refusals)
+    for module in (asides, cues, counting, refusals, whole)
     for name, pattern in vars(module).items()
     if isinstance(pattern, re.Pattern)
 }

@@ -1,0 +1,53 @@
+# ruff: noqa: E501 - the alternatives of a pattern are easier to check on one line than on ten
+"""The words by which something is named that is not the answer: of other things, of bounds, of appearances."""
+
+from __future__ import annotations
+
+import re
+
+_I = re.IGNORECASE
+_OPENING = r"[\s\"'(\[]*"
+
+OTHERS = re.compile(
+    r"\b(?:the|all|its|their) (?:others?|rest|remaining|other [a-z]{2,20}|remaining [a-z]{2,20})\b"
+    rf"[^.,;:!?\n]{{0,30}}\b(?:is|are|was|were|has|have|shows?|looks?|seems?)\b[^.;:!?\n]{{0,40}}?{_OPENING}$",
+    _I,
+)
+"""lead: "while the others are"."""
+
+BOUND = re.compile(
+    r"\b(?:at (?:least|most)|(?:more|less|fewer|greater|smaller|larger|higher|lower) than|no (?:more|fewer|less) than|up to|over|under"
+    r"|exceeds?|almost|nearly|between|from|(?:above|below)(?= \d))\s*(?:\d+(?:\.\d+)? (?:and|to) )?$",
+    _I,
+)
+"""lead: a number behind it is a bound, not an amount."""
+
+CONCEDES = re.compile(rf"(?:^|[\s,])(?:while|although|though|even if|whereas|granted|admittedly|sure){_OPENING}$", _I)
+SEEMS = re.compile(
+    r"[\s)\"']*(?:seems?|appears?|looks?|sounds?|may|might|could|can|is (?:tempting|close|plausible))\b", _I
+)
+"""lead and tail: what it seems to be is about to be denied."""
+
+BACKDROP = re.compile(rf"\b(?:on|against|over|with|in front of) (?:an? |the )?{_OPENING}$", _I)
+GROUND = re.compile(r"\s+(?:background|backdrop|ground|canvas|surface)\b", _I)
+"""lead and tail: the colour of what is behind."""
+
+WOULD = re.compile(
+    r"\s+(?:[a-z]+ )?would(?:n't| not)? (?:have|be|look|appear|show|need|require|mean|feel|seem)\b"
+    r"(?! (?:the |my |a |an )?(?:most |more )?(?:correct|right|best|better|answer|guess|choice|fit|match|likely|logical|appropriate|suitable))",
+    _I,
+)
+"""tail: it is compared with what is seen."""
+
+TOTAL = re.compile(
+    r"\b(?:(?:a |the )?(?:grand )?total(?: (?:number|count))?(?: is| of|:| comes to)|in total(?:,|:| there (?:are|is))|altogether,?(?: there (?:are|is))?"
+    rf"|adds? up to|sums? (?:up )?to|which makes|makes a total of|amounts? to)\s*(?:exactly |just )?{_OPENING}$",
+    _I,
+)
+"""lead: a number behind it is what all others add up to."""
+
+TICKED, STRUCK = re.compile(r"[\s(\[-]*✓[\s)\]:-]*"), re.compile(r"[\s(\[-]*✗[\s)\]:-]*")
+"""All that stands before a label on its line: a verdict on it."""
+
+LEADS = (BACKDROP, BOUND, CONCEDES, OTHERS, TOTAL)
+TAILS = (GROUND, SEEMS, WOULD)
