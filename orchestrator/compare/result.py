@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from orchestrator.compare import flips, gate, scores, statistics
+from orchestrator.reform.ranks import Standing, scores_of, standings
 from orchestrator.report.run import Run, open_run
 
 
@@ -52,12 +53,14 @@ class Comparison:
         pairings: The baseline against each other run.
         rankings: The leaderboard, step by step.
         findings: What the gate came to, empty without one.
+        standings: Run -> its means and ranks as ReForm-Eval's tables have them; empty without tasks of it.
     """
 
     runs: Sequence[Run]
     pairings: Sequence[Pairing]
     rankings: Sequence[Ranking]
     findings: Sequence[gate.Finding]
+    standings: Mapping[str, Standing]
 
     @property
     def passed(self) -> bool:
@@ -86,6 +89,7 @@ class Comparison:
                 {"step": str(found.step), "items": found.items, "places": [asdict(place) for place in found.places]}
                 for found in self.rankings
             ],
+            "reform": {name: asdict(standing) for name, standing in self.standings.items()},
             "gate": {"passed": self.passed, "findings": [asdict(finding) for finding in self.findings]},
         }  # fmt: skip
 
@@ -111,7 +115,9 @@ def compare(paths: Sequence[Path], conditions: Sequence[gate.Condition] = (), mo
             findings += gate.judge(conditions, runs[0], None)
         for pairing in pairings:
             findings += gate.judge(conditions, pairing.second, pairing.pairs)
-    return Comparison(runs, pairings, [ranking for ranking in rankings if ranking.items], findings)
+    reform = {run.name: scores_of(run.results) for run in runs}
+    placed = standings(reform) if len(runs) > 1 and any(reform.values()) else {}
+    return Comparison(runs, pairings, [ranking for ranking in rankings if ranking.items], findings, placed)
 
 
 def _pairing(first: scores.Scores, second: scores.Scores, most_flips: int) -> Pairing:

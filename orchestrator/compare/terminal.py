@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -10,6 +12,8 @@ from rich.text import Text
 from orchestrator.compare.flips import words
 from orchestrator.compare.result import Comparison, Pairing, Ranking
 from orchestrator.compare.statistics import Paired
+from orchestrator.reform.ranks import Standing
+from orchestrator.reform.table import DIMENSIONS
 from orchestrator.report.run import Item
 
 _WIDE = 90
@@ -29,6 +33,8 @@ def show(comparison: Comparison, console: Console, most_flips: int) -> None:
     if len(comparison.runs) > 2:
         for ranking in comparison.rankings:
             console.print(_ranking(ranking))
+    if comparison.standings:
+        _standings(comparison.standings, console)
     for finding in comparison.findings:
         mark = Text("pass", "green") if finding.passed else Text("FAIL", "bold red")
         console.print(Text.assemble("gate  ", mark, f"  {finding.condition}  {finding.run}  ", (finding.what, "dim")))
@@ -100,3 +106,29 @@ def _ranking(ranking: Ranking) -> Table:
             str(place.best) if place.best == place.worst else f"{place.best}–{place.worst}",
         )
     return table
+
+
+def _standings(standings: Mapping[str, Standing], console: Console) -> None:
+    """Prints ReForm-Eval's dimensions, a row each: every run's mean and, in brackets, its rank."""
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        header_style="dim",
+        title="ReForm-Eval: means over datasets (ranks)",
+    )
+    table.title_justify = "left"
+    table.add_column("dimension")
+    for name in standings:
+        table.add_column(name, justify="right", overflow="fold")
+    for key in next(iter(standings.values())).dimensions:
+        cells = (_standing(one.dimensions[key], one.ranks[key]) for one in standings.values())
+        table.add_row(DIMENSIONS[key], *cells)
+    table.add_row("average", *(_standing(one.average, one.average_rank) for one in standings.values()))
+    console.print(table)
+    for name, one in standings.items():
+        if one.missing:
+            console.print(Text(f"{name} lacks {', '.join(one.missing)}: what they belong to stays open", "yellow"))
+
+
+def _standing(value: float | None, rank: float | None) -> str:
+    return "–" if value is None or rank is None else f"{value:.1f} ({rank:g})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import orjson
@@ -117,3 +118,24 @@ def test_unwritable_page_is_a_mistake(runs: tuple[Path, Path], tmp_path: Path) -
     result = invoke(*runs, "--html", tmp_path / "none" / "c.html")
     assert result.exit_code == 2
     assert "cannot be written" in result.output
+
+
+def test_reform_is_ranked_as_its_tables_are(runs: tuple[Path, Path]) -> None:
+    for run, scores in zip(runs, ({"reform_gqa": 0.4, "reform_vsr": 0.7}, {"reform_gqa": 0.5}), strict=True):
+        results = orjson.loads((run / "results.json").read_bytes())
+        for task, value in scores.items():
+            figure = {"name": "Accuracy", "value": value, "unit": "fraction", "labels": {}}
+            results["tasks"][task] = results["tasks"]["marvel"] | {"figures": [figure]}
+        (run / "results.json").write_bytes(orjson.dumps(results))
+    shown = invoke(*runs).output
+    assert "ReForm-Eval: means over datasets (ranks)" in shown
+    assert re.search(r"visually grounded reasoning\s+40\.0 \(2\)\s+50\.0 \(1\)", shown), shown
+    assert "after lacks reform_vsr" in shown
+    found = orjson.loads(invoke(*runs, "--json").output)["reform"]
+    assert found["before"]["ranks"] == {"vgr": 2, "spatial": 1}
+    assert found["after"]["average"] is None
+
+
+def test_without_reform_there_is_none_of_it(runs: tuple[Path, Path]) -> None:
+    assert "ReForm" not in invoke(*runs).output
+    assert orjson.loads(invoke(*runs, "--json").output)["reform"] == {}
