@@ -67,7 +67,8 @@ def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
                 "scorer": scoring,
                 "run": str(folder / f"run{run}"),
             }
-            pipelines.append(in_child(job))
+            before = servers_used()
+            pipelines.append(in_child(job) | {"servers": servers_used() - before})
             rival.round()
 
     def median(field: str) -> float:
@@ -83,6 +84,7 @@ def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
         "to_report_per_second": round(rows / median("seconds")),
         "share_of_ceiling": round(rows / median("figures") / ceiling, 2),
         "orchestrator_cpu_ms_per_sample": round(1000 * median("cpu") / rows, 3),
+        "servers_cpu_ms_per_sample": round(1000 * median("servers") / rows, 3),
         "orchestrator_rss_mb": round(median("rss") / 1e6),
         "rss_with_report_mb": round(median("rss_with_report") / 1e6),
         "whole_process_seconds": round(median("wall"), 2),
@@ -148,6 +150,11 @@ def used() -> float:
     """CPU seconds of this process."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
+
+
+def servers_used() -> float:
+    """CPU seconds that the servers of this process have used."""
+    return sum(sum(child.cpu_times()[:2]) for child in psutil.Process().children())
 
 
 def peak() -> int:

@@ -80,15 +80,21 @@ def main(job: dict) -> None:
         "http": ("openai", f"model_version=null,base_url={url},api_key=none,num_concurrent=32"),
     }[job["model"]]
     evaluate(model, arguments, manager, folder / "warm", limit=8)
-    started = time.perf_counter()
+    started, before = time.perf_counter(), used()
     accuracy = evaluate(model, arguments, manager, folder / "log", limit=None)
-    seconds = time.perf_counter() - started
+    seconds, cpu = time.perf_counter() - started, used() - before
     (log,) = (folder / "log").rglob(f"*_samples_{NAME}.jsonl")
     with log.open() as lines:
         logged = sum(1 for _ in lines)
     assert logged == job["rows"], f"{logged} samples logged"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({"seconds": seconds, "accuracy": accuracy, "rss": peak}))
+    print(json.dumps({"seconds": seconds, "cpu": cpu, "accuracy": accuracy, "rss": peak}))
+
+
+def used() -> float:
+    """CPU seconds of this process, threads and ended children included."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def evaluate(model: str | Dummy, arguments: str, manager: TaskManager, output: Path, limit: int | None) -> float:

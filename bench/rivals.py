@@ -56,6 +56,7 @@ class LmmsEval:
             results[name] = {
                 "what": MODELS[name],
                 "per_second": round(self._job["rows"] / seconds),
+                "cpu_ms_per_sample": round(1000 * statistics.median(run["cpu"] for run in runs) / self._job["rows"], 2),
                 "ours_times": round(seconds / figures, 1),
                 "ours_times_with_report": round(seconds / report, 1),
                 "rss_mb": round(max(run["rss"] for run in runs) / 1e6),
