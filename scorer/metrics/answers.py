@@ -53,7 +53,9 @@ def coded(table: Table, column: str, naming: Callable[[str, Sequence[str]], str]
         naming: `text` or `name`; called once for each combination that occurs.
     """
     words, options = table.vocabulary[column], table.vocabulary["options"]
-    pairs, rows = np.unique(table.words[column] * len(options) + table.words["options"], return_inverse=True)
+    pairs, rows = np.unique(
+        table.words[column].astype(np.int64) * len(options) + table.words["options"], return_inverse=True
+    )
     called: list[str | None] = []
     for pair in pairs.tolist():
         word = words[pair // len(options)]

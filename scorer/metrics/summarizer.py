@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lynceus.outcomes import Outcome
 from lynceus.scorer.v1 import scorer_pb2 as pb
@@ -117,29 +118,24 @@ class Summarizer:
         return summary
 
     def _table(self) -> Table:
-        keys = np.frombuffer(bytes(self._keys), "<u8").reshape(-1, 2)
-        rows = np.lexsort((keys[:, 1], keys[:, 0]))  # stable: the first of a key comes first
-        ordered = keys[rows]
-        fresh = np.ones(len(rows), bool)
-        fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-        rows = rows[fresh]
+        rows = _rows(self._keys)
         combinations, combination = _canonical(self._combinations, self._combination)
         vocabulary, words = {}, {}
         for name, known in self._interned.items():
             vocabulary[name], codes = _canonical(known, self._codes[name])
             words[name] = codes[rows]
         return Table(
-            outcome=np.frombuffer(bytes(self._outcomes), np.uint8)[rows],
-            score=np.array(self._scores, np.float64)[rows],
+            outcome=np.frombuffer(self._outcomes, np.uint8)[rows],
+            score=np.frombuffer(self._scores, np.float64)[rows],
             group=_numbered(self._groups, rows),
             sample=_numbered(self._samples, rows),
-            repeat=np.array(self._repeats, np.int64)[rows],
+            repeat=np.frombuffer(self._repeats, np.int32)[rows],
             combination=combination[rows],
             labels=[
                 {name: value[1:] for name, value in zip(self._labels, values, strict=True) if value}
                 for values in combinations
             ],
-            parts={part: np.array(column, np.float64)[rows] for part, column in self._parts.items()},
+            parts={part: np.frombuffer(column, np.float64)[rows] for part, column in self._parts.items()},
             words=words,
             vocabulary=vocabulary,
         )
@@ -149,17 +145,28 @@ def _hash(word: str, size: int) -> bytes:
     return hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=size).digest()
 
 
+def _rows(keys: bytearray) -> NDArray[np.int32]:
+    """Returns the rows by their keys' hashes, of several with one key the first."""
+    halves = np.frombuffer(keys, "<u8").reshape(-1, 2)
+    rows = np.lexsort((halves[:, 1], halves[:, 0])).astype(np.int32)  # stable: the first of a key comes first
+    fresh = np.ones(len(rows), bool)
+    for half in (0, 1):
+        ordered = halves[rows, half]
+        differs = ordered[1:] != ordered[:-1]
+        fresh[1:] = differs if half == 0 else fresh[1:] | differs
+    return rows[fresh]
+
+
 def _numbered(digests: bytearray, rows: Ints) -> Ints:
-    numbers: Ints = np.unique(np.frombuffer(bytes(digests), "<u8")[rows], return_inverse=True)[1]
-    return numbers
+    return np.unique(np.frombuffer(digests, "<u8")[rows], return_inverse=True)[1].astype(np.int32)
 
 
 def _canonical(known: dict[Words, int], codes: array[int]) -> tuple[list[Words], Ints]:
     """Returns the words sorted, and the codes that fit them: arrival leaves no trace."""
     words = sorted(known)
-    places = np.empty(len(words), np.int64)
+    places = np.empty(len(words), np.int32)
     places[[known[word] for word in words]] = np.arange(len(words))
-    column: Ints = np.array(codes, np.int64)
+    column: Ints = np.frombuffer(codes, np.int32)
     return words, places[column] if len(words) else column
 
 

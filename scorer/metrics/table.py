@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ CODES = {str(outcome): code for code, outcome in enumerate(OUTCOMES)}
 _ANSWERED = np.array([outcome in ANSWERED for outcome in OUTCOMES])
 
 Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
+Ints = NDArray[np.signedinteger[Any]]
 Floats = NDArray[np.float64]
 
 

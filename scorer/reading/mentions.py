@@ -60,7 +60,7 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
             continue
         if len(word) > 1 and _PRONOUN_OR_ADVERB.match(word) and not prefix and _no_number(text, match):
             continue
-        if wrapped or (prefix and not soft) or (prefix and word == value and word not in "AI"):
+        if wrapped or (prefix and not soft) or (prefix and word == value and word != "I"):
             plain = False
         elif soft and (shy or word != value or word in ("A", "I", "a", "i")):
             if not _sentence_follows(text, match.end(), word):
