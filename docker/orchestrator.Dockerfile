@@ -1,29 +1,34 @@
-# syntax=docker/dockerfile:1
 # The orchestrator: benchmarks, engine, reports. No torch, no weights.
 ARG BASE_IMAGE=python:3.11-slim-bookworm
 
-FROM ${BASE_IMAGE} AS build
+FROM ${BASE_IMAGE} AS dependencies
 WORKDIR /src
-RUN python3 -m venv /opt/lynceus
-# Dependencies change seldom and code often: their layer comes first.
-COPY pyproject.toml constraints.txt docker/dependencies.py ./
-RUN python3 dependencies.py orchestrator pyproject.toml > requirements.txt \
-    && /opt/lynceus/bin/pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt
-COPY README.md LICENSE ./
-COPY protos protos
-COPY model_server model_server
-COPY scorer scorer
-COPY orchestrator orchestrator
-COPY deploy deploy
-RUN /opt/lynceus/bin/pip install --no-cache-dir --no-deps . \
-    && /opt/lynceus/bin/pip uninstall --yes --quiet pip setuptools \
-    && find /opt/lynceus -type d -name tests -prune -exec rm -rf {} +
+COPY pyproject.toml constraints.txt docker/dependencies.py docker/slim.py ./
+RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
+    --mount=type=secret,id=ca-certificates \
+    python3 dependencies.py orchestrator pyproject.toml > requirements.txt \
+    && python3 -m venv /opt/lynceus \
+    && /opt/lynceus/bin/pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt \
+    && python3 slim.py /opt/lynceus \
+    && mkdir /runs
+
+# Code changes often and dependencies seldom: it comes as a layer of its own, which needs no package index again.
+FROM ${BASE_IMAGE} AS code
+WORKDIR /src
+RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
+    --mount=type=secret,id=ca-certificates \
+    python3 -m venv /opt/lynceus && /opt/lynceus/bin/pip install --no-cache-dir hatchling
+COPY . .
+RUN /opt/lynceus/bin/pip install --no-cache-dir --no-deps --no-index --no-build-isolation --root /code .
 
 FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="lynceus-orchestrator" \
       org.opencontainers.image.description="Streams benchmark samples to model servers and reports figures" \
       org.opencontainers.image.licenses="Apache-2.0"
-COPY --from=build /opt/lynceus /opt/lynceus
+COPY --from=dependencies /opt/lynceus /opt/lynceus
+COPY --from=code /code/opt/lynceus /opt/lynceus
+# A new volume mounted here takes this owner over.
+COPY --from=dependencies --chown=65532:65532 /runs /runs
 ENV PATH=/opt/lynceus/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
 USER 65532:65532
 WORKDIR /runs
