@@ -13,6 +13,9 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +53,14 @@ class Slow(Null):
         return await super().Generate(request, context)
 
 
-async def serve(count: int, delay: float, ports_file: Path, ready: Path) -> None:
-    """Runs `count` replicas in this process until it is killed; writes their ports, one a line."""
-    servers = []
-    for _ in range(count):
+async def serve(delays: Sequence[float], ports_file: Path, ready: Path) -> None:
+    """Runs a replica for each delay in this process until it is killed; writes their ports, one a line."""
+    servers: list[Server] = []
+    for delay in delays:
         server = Server(
-            ServerConfig(port_file=ready if len(servers) == count - 1 else None),
+            ServerConfig(port_file=ready if len(servers) == len(delays) - 1 else None),
             "lynceus.model.v1.ModelService",
-            lambda s: model_pb2_grpc.add_ModelServiceServicer_to_server(Slow(delay), s),
+            partial(model_pb2_grpc.add_ModelServiceServicer_to_server, Slow(delay)),
         )
         servers.append(server)
         ports_file.write_text("".join(f"{one.port}\n" for one in servers[:-1]))
@@ -66,7 +69,7 @@ async def serve(count: int, delay: float, ports_file: Path, ready: Path) -> None
     await servers[0].run_until_signal()
 
 
-def evaluate(job: dict[str, Any]) -> dict[str, float]:
+def evaluate(job: dict[str, Any]) -> dict[str, Any]:
     """One real run; rate from the log's own times, so that start and imports are left out."""
     from datetime import datetime
 
@@ -101,23 +104,26 @@ def evaluate(job: dict[str, Any]) -> dict[str, float]:
     began = [datetime.fromisoformat(line["started"]).timestamp() for line in lines]
     ended = [start + line["seconds"] for start, line in zip(began, lines, strict=True)]
     held = sorted(line["seconds"] for line in lines)
+    ports = [f"127.0.0.1:{port}" for port in job["ports"]]
     return {
         "rate": len(lines) / (max(ended) - min(began)),
         "cpu_ms": 1000 * cpu / len(lines),
         "median_call": held[len(held) // 2],
+        "calls": [count for _, count in sorted(Counter(ports.index(line["replica"]) for line in lines).items())],
     }
 
 
-def measured(replicas: int, delay: float, rows: int, scorer: int, folder: Path) -> dict[str, float]:
-    """Starts replicas, makes one run in a process of its own, and returns what it measured."""
-    ports, ready, run = (folder / f"{name}-{replicas}-{delay}" for name in ("ports", "ready", "run"))
-    words = [sys.executable, __file__, "--serve", str(replicas), str(delay), str(ports), str(ready)]
+def measured(delays: Sequence[float], rows: int, scorer: int, folder: Path) -> dict[str, Any]:
+    """Starts a replica for each delay, makes one run in a process of its own, and returns what it measured."""
+    place = Path(tempfile.mkdtemp(dir=folder))
+    ports, ready, run = (place / name for name in ("ports", "ready", "run"))
+    words = [sys.executable, __file__, "--serve", ",".join(map(str, delays)), str(ports), str(ready)]
     with bench_pipeline.running(words, ready) as last:
         job = {"ports": [*map(int, ports.read_text().split()), last], "rows": rows, "scorer": scorer}
         job |= {"data": str(folder / "data.parquet"), "run": str(run)}
         child = [sys.executable, __file__, "--child", json.dumps(job)]
         out = subprocess.run(child, stdout=subprocess.PIPE, text=True, check=True).stdout
-    found: dict[str, float] = json.loads(out.splitlines()[-1])
+    found: dict[str, Any] = json.loads(out.splitlines()[-1])
     return found
 
 
@@ -129,11 +135,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0, help="Of each run, did replicas alone count.")
     parser.add_argument("--most", type=int, default=4000, help="Samples of a run at most.")
     parser.add_argument("--child", help=argparse.SUPPRESS)
-    parser.add_argument("--serve", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
     flags = parser.parse_args()
     if flags.serve:
-        count, delay, ports, ready = flags.serve
-        asyncio.run(serve(int(count), float(delay), Path(ports), Path(ready)))
+        delays, ports, ready = flags.serve
+        asyncio.run(serve([float(delay) for delay in delays.split(",")], Path(ports), Path(ready)))
         return
     if flags.child:
         print(json.dumps(evaluate(json.loads(flags.child))))
@@ -142,18 +148,18 @@ def main() -> None:
         folder = Path(name).resolve()
         pipeline_data.make(folder / "data.parquet", "tiny", flags.most)
         with bench_pipeline.scorer(folder) as scorer:
-            busy = measured(8, 0.0, 2000, scorer, folder)
-            alone = measured(1, flags.delay + 0.001, round(flags.seconds * SLOTS / flags.delay), scorer, folder)
+            busy = measured([0.0] * 8, 2000, scorer, folder)
+            alone = measured([flags.delay], round(flags.seconds * SLOTS / flags.delay), scorer, folder)
             print(json.dumps({"answers at once": busy, "one replica": alone}), flush=True)
             for replicas in map(int, flags.replicas.split(",")):
                 rows = min(flags.most, round(flags.seconds * replicas * SLOTS / flags.delay))
-                real = measured(replicas, flags.delay, rows, scorer, folder)
+                real = measured([flags.delay] * replicas, rows, scorer, folder)
                 system = System(
                     samples=rows,
                     replicas=replicas,
                     slots=SLOTS,
                     service=flags.delay,
-                    latency=alone["median_call"] - flags.delay - 0.001,
+                    latency=alone["median_call"] - flags.delay,
                     cpu=1 / busy["rate"],
                     image_bytes=12_000,
                 )
