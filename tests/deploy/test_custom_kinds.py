@@ -1,0 +1,62 @@
+"""Objects of other people's kinds, held strictly to the schemas that packages publish."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from manifests import ALL, Manifest, needs_kubectl, rendered
+
+pydantic = pytest.importorskip("pydantic")
+pytestmark = needs_kubectl
+# Kueue's kinds are in no package: test_manifests checks the fields of theirs that are relied on.
+MODELS: dict[str, Any] = {
+    version: pytest.importorskip(f"cloudcoil.models.{name}", reason="no schemas: install the extra dev")
+    for version, name in {
+        "cert-manager.io/v1": "cert_manager.v1",
+        "keda.sh/v1alpha1": "keda.v1alpha1",
+        "monitoring.coreos.com/v1": "prometheus_operator.v1",
+    }.items()
+}
+
+
+def problems(manifest: Manifest) -> str:
+    """What is wrong with an object: a type or value, something missing, or a field that its kind does not have."""
+    try:
+        found = getattr(MODELS[manifest["apiVersion"]], manifest["kind"]).model_validate(manifest, strict=True)
+    except pydantic.ValidationError as error:
+        return str(error)
+    kept = found.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return "" if kept == manifest else f"some fields are unknown: {manifest} became {kept}"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_objects_keep_their_schemas(name: str) -> None:
+    for manifest in rendered(name):
+        if manifest["apiVersion"] in MODELS:
+            assert not problems(manifest)
+
+
+def test_every_schema_is_used() -> None:
+    used = {manifest["apiVersion"] for name in ALL for manifest in rendered(name)}
+    assert set(MODELS) <= used
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        (("spec", "pollingIntervall"), 15, "unknown"),
+        (("spec", "pollingInterval"), "15", "pollingInterval"),
+        (("spec", "advanced", "horizontalPodAutoscalerConfig", "behavior", "scaleDown", "policy"), "Max", "unknown"),
+        (("spec", "triggers"), None, "triggers"),
+    ],
+)
+def test_a_mistake_is_found(path: tuple[str, ...], value: Any, says: str) -> None:
+    (scaled,) = (one for one in rendered("component/keda") if one["kind"] == "ScaledObject")
+    assert says in problems(changed(scaled, path, value))
+
+
+def changed(manifest: Manifest, path: tuple[str, ...], value: Any) -> Manifest:
+    """The manifest with another value at one path."""
+    first, *rest = path
+    return {**manifest, first: changed(manifest[first], tuple(rest), value) if rest else value}
