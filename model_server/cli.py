@@ -19,7 +19,9 @@ from model_server.serve import serve
 
 Make = Callable[[Metrics], Backend]
 
-metrics_option = click.option("--metrics-port", type=int, help="Port for Prometheus metrics; none without it.")
+metrics_option = click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), help="Port for Prometheus metrics; none without it."
+)
 """The option of every server that counts."""
 
 

@@ -243,16 +243,23 @@ def _check_claims(plan: Plan, stage: str, needs: set[str], info: model.GetModelI
 def _data_of(words: Sequence[str], found: Mapping[str, Benchmark]) -> dict[str, str]:
     """Reads `--data PATH` (all tasks) and `--data TASK=PATH`."""
     where: dict[str, str] = {}
+    everywhere = ""
     for word in words:
         task, equals, path = word.partition("=")
         if not word or (task in found and equals and not path):
             raise ConfigError(f"--data {word!r} names no data: give a path or hub id, or leave it out")
         if equals and task in found:
+            if task in where:
+                raise ConfigError(f"--data {word}: {task} has data already ({where[task]}): leave one out")
             where[task] = path
         elif equals and task.isidentifier() and "/" not in task and not Path(word).exists():
             raise ConfigError(f"--data {word}: {task} is none of the tasks {', '.join(found)}")
+        elif everywhere:
+            raise ConfigError(f"--data {everywhere} and --data {word}: give one for all tasks, others as TASK=PATH")
         else:
-            where.update({name: word for name in found if name not in where})
+            everywhere = word
+    if everywhere:
+        where = dict.fromkeys(found, everywhere) | where
     return {name: bundle.resolve(path, name) for name, path in where.items()}
 
 

@@ -8,6 +8,8 @@ import click
 import orjson
 from rich.console import Console
 
+from orchestrator.cli.unused import refuse
+
 GATE_FAILED = 4
 """Exit code where a condition of the gate is not met."""
 
@@ -47,6 +49,8 @@ def command(
 
     if len(runs) < 2 and not gate_text:
         raise click.UsageError("give two runs or more, or one run and a --gate")
+    if html is None:
+        refuse(["html_flips"], "is for the page: give --html FILE, or leave it out")
     conditions = gate.parse(gate_text) if gate_text else []
     found = result.compare(runs, conditions, max(flips, html_flips if html else 0))
     if as_json:

@@ -14,6 +14,7 @@ from lynceus.rpc import Credentials
 from lynceus.rpc.options import client_options
 from orchestrator.cli.judging import judge_arguments, judge_options
 from orchestrator.cli.outcome import guarded
+from orchestrator.cli.unused import refuse, refuse_dialling
 
 MOST_DIGITS = 20
 """Characters of `--shard`: no cluster has more shards, and Python refuses to read very long numbers."""
@@ -27,7 +28,7 @@ _POSITIVE = click.FloatRange(0, min_open=True)
     "--endpoint", "-e", "endpoints", multiple=True, help="Model servers H:P[,H:P]; without it one is started."
 )
 @click.option("--scorer", "scorer_at", help="Scorer H:P; without it one is started.")
-@click.option("--model", default="demo", show_default=True, help="Model to start: demo, a folder or a hub id.")
+@click.option("--model", show_default="demo", help="Model to start: demo, a folder or a hub id.")
 @click.option("--method", type=click.Choice(["generate", "likelihood"]), default="generate", show_default=True)
 @click.option("--data", multiple=True, help="Path or hub id of the data, or TASK=PATH; default each task's hub id.")
 @click.option("--synthetic", is_flag=True, help="Draw rows from the seed instead of reading data: runs offline.")
@@ -58,6 +59,10 @@ def command(credentials: Credentials, **given: Any) -> None:
     Exit codes: 0 complete, 1 defect, 2 usage or configuration, 3 incomplete (run again to
     resume), 4 a quality gate failed.
     """
+    if given["endpoints"]:
+        refuse(["model"], "starts a model server, --endpoint names those that run: leave one out")
+    if not (given["endpoints"] or given["scorer_at"] or given["stages"]):
+        refuse_dialling("--endpoint", "--scorer", "--stage")
     sys.exit(_run(credentials, given))
 
 
@@ -117,7 +122,7 @@ def _where(credentials: Credentials, given: dict[str, Any]) -> Any:
         endpoints=parse_endpoints(given["endpoints"]),
         stages=stages,
         scorer=one_endpoint(given["scorer_at"]),
-        model=given["model"],
+        model="demo" if given["model"] is None else given["model"],
         credentials=credentials,
         concurrency=given["concurrency"],
         judge=judge_arguments(given["judges"], given["judge_cache"], given["scorer_at"]),

@@ -31,9 +31,11 @@ def judge_arguments(judges: Sequence[str], cache: str | None, scorer: str | None
     """Returns what the started scorer is given.
 
     Raises:
-        ConfigError: If the scorer is not ours to start.
+        ConfigError: If the scorer is not ours to start, or a cache is given and no judge.
     """
     if scorer and (judges or cache):
         raise ConfigError(f"the scorer at {scorer} has a judge of its own: give --judge to its `scorer serve`")
+    if cache and not judges:
+        raise ConfigError("--judge-cache keeps what a judge said, and there is none: give --judge, or leave it out")
     words = [word for judge in judges for word in ("--judge", judge)]
     return [*words, "--judge-cache", cache] if cache else words

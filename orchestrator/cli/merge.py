@@ -12,6 +12,7 @@ from lynceus.rpc import Credentials
 from lynceus.rpc.options import client_options
 from orchestrator.cli.eval import one_endpoint
 from orchestrator.cli.outcome import guarded
+from orchestrator.cli.unused import refuse_dialling
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -26,6 +27,8 @@ def command(
     credentials: Credentials, shards: tuple[Path, ...], run: Path, scorer_at: str | None, patience: float
 ) -> None:
     """Put the run folders of all shards together; the results are those of one run."""
+    if not scorer_at:
+        refuse_dialling("--scorer")
 
     async def work() -> Path:
         from orchestrator import run_eval, run_merge, run_results

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TextIO
 import click
 import orjson
 
+from orchestrator.cli.unused import refuse
+
 if TYPE_CHECKING:
     from orchestrator.report.run import Run
 
@@ -53,6 +55,12 @@ def command(
     from orchestrator.report.run import open_run
 
     form = "json" if as_json else form
+    if form not in ("html", "inspect"):
+        refuse(["embed"], f"puts images into pages and logs, --format {form} makes neither: leave one out")
+    if form != "html":
+        refuse(["compare_published"], f"is for the page, --format {form} makes none: leave one out")
+    if form in ("terminal", "wandb", "mlflow"):
+        refuse(["output"], f"names a file or folder, --format {form} writes none: leave one out")
     opened = [open_run(run) for run in runs]
     try:
         if form == "html":

@@ -13,6 +13,7 @@ from lynceus.rpc.options import client_options
 from orchestrator.cli.eval import one_endpoint
 from orchestrator.cli.judging import judge_arguments, judge_options
 from orchestrator.cli.outcome import guarded
+from orchestrator.cli.unused import refuse_dialling
 
 
 @click.command("score")
@@ -35,6 +36,8 @@ def command(
 
     With --parity both readings of the answers stand side by side, and where they differ is said.
     """
+    if not scorer_at:
+        refuse_dialling("--scorer")
 
     async def work() -> Path:
         from orchestrator import run_eval, run_score

@@ -15,6 +15,7 @@ from rich.console import Console
 from lynceus.rpc import PLAIN, Credentials
 from lynceus.rpc.options import client_options
 from orchestrator.cli.outcome import guarded
+from orchestrator.cli.unused import refuse_dialling
 
 if TYPE_CHECKING:
     from orchestrator.benchmarks.base import Benchmark
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command("lmms-eval")
-@click.argument("path", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--task", help="The task, where the file's name does not say it (DATE_samples_TASK.jsonl).")
 @click.option("--data", help="The benchmark's data: gives options and categories that the samples lack.")
 @click.option("--model", help="Name to file it under; default the name of the file's folder.")
@@ -43,6 +44,8 @@ def command(credentials: Credentials, path: Path, reading: str, scorer_at: str |
     The careful reading's figures are the run folder's, the parity reading's those of its folder
     `parity`. Requests that failed there count as failed in both, never as answers.
     """
+    if not scorer_at:
+        refuse_dialling("--scorer")
 
     async def work() -> Path:
         from orchestrator import run_eval, run_score

@@ -18,6 +18,7 @@ from lynceus.rpc import Credentials
 from lynceus.rpc.options import client_options
 from orchestrator.cli.eval import one_endpoint
 from orchestrator.cli.outcome import guarded
+from orchestrator.cli.unused import refuse_dialling
 from orchestrator.reform.predictions import FORMULATIONS, METHODS, Prediction, metrics, named_by, predictions, read_file
 from orchestrator.reform.table import SINGLE_CHOICE
 
@@ -67,6 +68,8 @@ def command(credentials: Credentials, **given: Any) -> None:
         if given["infer"] == "likelihood":
             raise click.UsageError(f"--infer likelihood needs --formulation {SINGLE_CHOICE}")
 
+    if not given["scorer_at"]:
+        refuse_dialling("--scorer")
     wanted = Wanted(
         given["file"],
         given["formulation"],

@@ -22,7 +22,7 @@ from scorer.telemetry import Telemetry
 @server_options(50052)
 @rule_options
 @judge_options
-@click.option("--metrics-port", type=int, help="Port for Prometheus metrics; none without it.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Port for Prometheus metrics; none without it.")
 def command(config: ServerConfig, registry: Registry[AnyRule], judging: Judging, metrics_port: int | None) -> None:
     """Serve lynceus.scorer.v1.ScorerService until SIGTERM, then drain."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")

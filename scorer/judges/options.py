@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from lynceus.rpc import Credentials
 from lynceus.rpc.security import SecurityError, read_token
@@ -188,6 +189,13 @@ def judge_options(command: Command) -> Command:
         judge_price: tuple[float, float] | None,
         **kwargs: Any,
     ) -> Any:
+        context = click.get_current_context()
+        if not judges:
+            for param in context.command.params:
+                name = param.name or ""
+                on_line = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+                if on_line and name.startswith("judge_"):
+                    raise click.UsageError(f"{param.opts[0]} concerns a judge, and there is none: give --judge SPEC")
         if judge_max_cost is not None and not judge_price:
             raise click.UsageError("--judge-max-cost needs --judge-price IN OUT: what a million tokens cost")
         budget = Budget(judge_max_requests, judge_max_tokens, judge_max_cost, *(judge_price or ()))

@@ -147,7 +147,7 @@ def test_options_are_read_off_the_prompt(tmp_path):
         ("d_samples_vstar_bench.jsonl", "{", "line 1, is not JSON"),
         ("d_samples_vstar_bench.jsonl", '{"doc_id": 1}', "has no target, filtered_resps"),
         ("d_samples_vstar_bench.jsonl", '{"doc_id":1,"target":"A","filtered_resps":["A"]}\n' * 2, "stands twice"),
-        ("d_samples_vstar_bench.jsonl", None, "cannot be read: No such file"),
+        ("d_samples_vstar_bench.jsonl", None, "does not exist"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path, name, content, message):
