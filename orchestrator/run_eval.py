@@ -87,8 +87,10 @@ async def evaluate(
         path = run or default_run(plan, identity, options.shard)
         log = RunLog(path)
         try:
+            accounting = Accounting(expected=_expected(plan, options.shard))
             manifest = _manifest(plan, servers, identity, stages, options, path, log, console)
-            accounting = Accounting(expected=None if options.shard else _expected(plan))
+            manifest = {**manifest, "expected": accounting.expected}
+            run_manifest.write(path / run_manifest.MANIFEST, manifest)
             known = PlannedRows(log, plan.name_of_samples(identity), plan.names, accounting, options.shard)
             with contextlib.closing(known), _few_collections():
                 engine = Engine(plan.samples(known), log, servers.pools, servers.scorer, accounting, options, budget)
@@ -278,8 +280,8 @@ def _few_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _expected(plan: Plan) -> int | None:
-    """Returns the items that all rows come to if they are like the first ones; None if unknown."""
+def _expected(plan: Plan, shard: tuple[int, int] | None) -> int | None:
+    """Returns the items that all rows of a shard come to if they are like the first ones; None if unknown."""
     rows = plan.rows
     if rows is None:
         return None
@@ -291,7 +293,7 @@ def _expected(plan: Plan) -> int | None:
             items = sum(bool(turn.scoring) for sample in task.benchmark.samples(row, variant) for turn in sample.turns)
             count = plan.rows_of(task)
             total += items * (count or 0) * plan.repeats
-    return total
+    return round(total / shard[1]) if shard else total
 
 
 def _serve_arguments(name: str) -> list[str]:

@@ -80,6 +80,7 @@ class Followed:
             "created": str(run.manifest.get("created", "")),
             "state": self._word(run),
             "answered": len(self._answered),
+            **_total(run.manifest),
             "counts": {name: outcomes.count(name) for name in OUTCOMES},
             "mean": sum(score for _, score in self._outcomes.values()) / scored if scored else None,
             "figures": [
@@ -108,6 +109,12 @@ class Followed:
         if run.tasks and self.stamp()[3] >= self.stamp()[1]:
             return "complete"
         return "running" if time.time() - latest < _STALE_SECONDS else "stopped"
+
+
+def _total(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns how many items there will be, None while unknown, and whether that is an estimate."""
+    planned = manifest.get("planned")
+    return {"total": sum(planned.values()) if planned else manifest.get("expected"), "estimated": not planned}
 
 
 class Folder:

@@ -266,3 +266,15 @@ def test_a_wrong_token_stops_the_run_at_once(cluster: Cluster, shared_scorer: Se
     assert "refuses the credential" in error
     cluster.eval("run", [server], shared_scorer, "--limit", "4", "--token-file", str(right))
     assert cluster.counts("run")["scored"] == 4
+
+
+def test_a_run_says_from_its_start_how_many_items_there_will_be(cluster: Cluster, shared_scorer: Server) -> None:
+    words = ("--task", "toy_two", "--limit", "30", "--max-tokens-total", "55")
+    cluster.eval("run", [cluster.model()], shared_scorer, *words, code=3)
+    manifest = json.loads((cluster.folder / "run" / "manifest.json").read_text())
+    assert manifest["expected"] == 30
+    assert "planned" not in manifest
+    cluster.eval("shard", [cluster.model()], shared_scorer, *words[:4], "--shard", "0/3")
+    manifest = json.loads((cluster.folder / "shard" / "manifest.json").read_text())
+    assert manifest["expected"] == 10
+    assert sum(manifest["planned"].values()) == cluster.counts("shard", "toy_two")["planned"]

@@ -113,6 +113,24 @@ def test_it_only_reads(client: Client, method: str) -> None:
     assert client.get("/api/runs", method)[0] == 501
 
 
+def test_how_many_items_there_will_be(client: Client, folder: Path) -> None:
+    """An estimate from the start, the number once every row was planned; older runs have neither while they run."""
+    writer = Writer(folder / "live")
+    writer.item("marvel/1", answer="1", score=1.0, verdict={"extracted": "1"})
+    manifest = writer.close(complete=False) / "manifest.json"
+    content = orjson.loads(manifest.read_bytes())
+    content.pop("planned", None)
+
+    def look(**fields: object) -> tuple[object, object]:
+        manifest.write_bytes(orjson.dumps(content | fields))
+        run = next(run for run in orjson.loads(client.get("/api/runs")[1]) if run["name"] == "live")
+        return run["total"], run["estimated"]
+
+    assert look() == (None, True)
+    assert look(expected=770) == (770, True)
+    assert look(expected=770, planned={"marvel": 765, "vstar": 1}) == (766, False)
+
+
 def test_it_follows_a_run(client: Client, folder: Path) -> None:
     writer = Writer(folder / "live")
     writer.item("marvel/1", answer="1", score=1.0, verdict={"extracted": "1"})

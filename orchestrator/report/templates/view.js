@@ -31,14 +31,24 @@
     return svg;
   }
 
-  function rate(run, now) {
-    const last = before.get(run.name);
-    before.set(run.name, { answered: run.answered, at: now, rate: last && last.rate });
-    if (!last || run.state !== "running" || now <= last.at) return "";
-    const current = ((run.answered - last.answered) * 1000) / (now - last.at);
-    const smooth = last.rate === undefined ? current : 0.7 * last.rate + 0.3 * current;
-    before.get(run.name).rate = smooth;
-    return ` · ${smooth.toFixed(1)}/s`;
+  function time(seconds) {
+    const two = (number) => String(number).padStart(2, "0"), minutes = Math.floor(seconds / 60), rest = two(Math.floor(seconds % 60));
+    return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${rest}`;
+  }
+
+  // As eval's own line has it: items settled of all, a second, and the time that is left.
+  function progress(run, now) {
+    const settled = Object.values(run.counts).reduce((sum, count) => sum + count, 0), last = before.get(run.name);
+    before.set(run.name, { settled, at: now, rate: last && last.rate });
+    const total = run.total === null ? "?" : (run.estimated ? "~" : "") + Math.max(run.total, settled).toLocaleString("en");
+    const words = [`${settled.toLocaleString("en")}/${total}`];
+    if (!last || run.state !== "running" || now <= last.at) return words.join("");
+    const current = ((settled - last.settled) * 1000) / (now - last.at);
+    const rate = last.rate === undefined ? current : 0.7 * last.rate + 0.3 * current;
+    before.get(run.name).rate = rate;
+    words.push(`${rate.toFixed(1)}/s`);
+    if (rate > 0 && run.total > settled) words.push(`${time((run.total - settled) / rate)} left`);
+    return words.join(" · ");
   }
 
   function figures(run) {
@@ -61,7 +71,7 @@
       el("td", {}, el("a", { href: run.address }, run.name), el("div", { class: "note" }, `${run.model} · ${about}`)),
       el("td", {}, el("span", { class: "chip state-" + run.state }, run.state)),
       el("td", {}, ...figures(run)),
-      el("td", { class: "number" }, run.answered.toLocaleString("en") + rate(run, now)),
+      el("td", { class: "number" }, progress(run, now), el("div", { class: "note" }, `${run.answered.toLocaleString("en")} answers`)),
       el("td", { class: "outcomes" }, bar(run.counts), el("span", { class: "note" }, words)));
   }
 
