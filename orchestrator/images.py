@@ -107,7 +107,7 @@ def _grey_part(image: EncodedImage) -> Part:
         with open_image(image.data) as opened:
             size, kind = opened.size, opened.format or "PNG"
     except (OSError, Image.DecompressionBombError) as error:
-        raise BadRowError("corrupt_image", f"the image cannot be read: {error}") from error
+        raise BadRowError("bad_image", f"the image cannot be read: {error}") from error
     return image_part(_grey(size, kind))
 
 

@@ -99,15 +99,15 @@ def opened(data: bytes, configuration: str) -> Image.Image:
     """Decodes an image in grey.
 
     Raises:
-        BadRowError: It cannot be decoded ("corrupt_image") or is not laid out as MARVEL's are
+        BadRowError: It cannot be decoded ("bad_image") or is not laid out as MARVEL's are
             ("unknown_layout").
     """
     try:
         image = open_image(data).convert("L")
     except UnidentifiedImageError as error:
-        raise BadRowError("corrupt_image", "the image is in no format that can be read") from error
+        raise BadRowError("bad_image", "the image is in no format that can be read") from error
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise BadRowError("corrupt_image", f"the image cannot be decoded: {error}") from error
+        raise BadRowError("bad_image", f"the image cannot be decoded: {error}") from error
     if configuration not in CHOICE_TOP:
         raise BadRowError("unknown_layout", f"no layout is known for configuration {configuration}")
     if image.width < 4 * PANEL or image.height < CHOICE_TOP[configuration] + _INDEX_BOTTOM:

@@ -115,7 +115,7 @@ def shown(row: Row, settings: Settings) -> list[Part]:
     try:
         return [image_part(row.image("collage") or collage(images))]
     except OSError as error:
-        raise BadRowError("unreadable_image", f"no collage can be made: {error}") from error
+        raise BadRowError("bad_image", f"no collage can be made: {error}") from error
 
 
 def conversation(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.data import hub
 from orchestrator.data.digest import digest_files
 from orchestrator.data.images import image_bytes
 from orchestrator.data.rows import DataError, Row, RowSource
@@ -19,6 +20,7 @@ _BATCH = 256
 
 def open_hub(name: str, table: Table) -> RowSource:
     """Opens a hub id, "owner/name" or "owner/name@revision"; the revision found is part of origin and digest."""
+    hub.reach(f"data set {name}")
     import datasets
     import httpx
     from huggingface_hub.errors import HfHubHTTPError
@@ -36,11 +38,7 @@ def open_hub(name: str, table: Table) -> RowSource:
         dataset = builder.as_dataset(split=split)
     except (OSError, ValueError, httpx.HTTPError, HfHubHTTPError, datasets.exceptions.DatasetsError) as error:
         cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise DataError(
-            f"data set {name} cannot be read from the hub ({cause}); where there is a network, "
-            f"`hf download --repo-type dataset {name} --local-dir DIR` fetches it, and `--data DIR` reads it; "
-            "`--synthetic` needs no data at all"
-        ) from error
+        raise DataError(f"data set {name} cannot be read from the hub ({cause}); {hub.ELSEWHERE}") from error
     commit = builder.hash or "unknown"
     digest = f"hub:{name}@{commit}:{table.config or 'default'}:{split}"
     return _source(dataset, table, where=f"data set {name}", origin=f"{name}@{commit}", digest=digest, root=Path())

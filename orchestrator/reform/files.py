@@ -12,6 +12,7 @@ from typing import Any
 
 import ijson
 
+from orchestrator.data import hub
 from orchestrator.data.digest import digest_files
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.reform.families import FAMILIES, Record
@@ -166,17 +167,14 @@ class _Files:
         from huggingface_hub.errors import HfHubHTTPError
 
         repository, _, revision = self.origin.partition("@")
+        hub.reach(f"{name} of {repository}")
         try:
             return Path(
                 hf_hub_download(repository, f"huggingface_data/{name}", repo_type="dataset", revision=revision or None)
             )
         except (OSError, ValueError, httpx.HTTPError, HfHubHTTPError) as error:
             cause = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise DataError(
-                f"{name} of {repository} cannot be read from the hub ({cause}); where there is a network, "
-                f"`hf download --repo-type dataset {repository} --local-dir DIR` fetches it, and `--data DIR` "
-                "reads it; `--synthetic` needs no data at all"
-            ) from error
+            raise DataError(f"{name} of {repository} cannot be read from the hub ({cause}); {hub.ELSEWHERE}") from error
 
 
 def _items(file: Path, prefix: str) -> Iterator[Any]:

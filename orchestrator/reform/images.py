@@ -46,7 +46,7 @@ def shown(data: bytes, boxes: Boxes | None, field: Any) -> bytes:
         with open_image(data) as file:
             image = file.convert("RGB")
     except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
-        raise BadRowError("unreadable_image", f"the image cannot be decoded: {error}") from error
+        raise BadRowError("bad_image", f"the image cannot be decoded: {error}") from error
     corners = [_corners(box, boxes) for box in (field if boxes.several else [field])]
     if not boxes.width:
         image = _cut(image, corners[0])

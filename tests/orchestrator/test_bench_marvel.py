@@ -220,7 +220,7 @@ def test_corrupt_and_foreign_images_reject_the_sample(tmp_path, real):
     (tmp_path / "rows.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
     (tmp_path / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
     Image.new("L", (64, 64)).save(tmp_path / "small.png")
-    for row, reason in zip(BENCHMARK.rows("marvel", str(tmp_path)), ("corrupt_image", "unknown_layout"), strict=True):
+    for row, reason in zip(BENCHMARK.rows("marvel", str(tmp_path)), ("bad_image", "unknown_layout"), strict=True):
         assert asked(questions(row)["avr"]).messages[0].parts[0].image.data == row.image()
         with pytest.raises(BadRowError) as caught:
             asked(questions(row)["whole"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -217,7 +218,26 @@ def test_hub_without_a_network_says_what_to_do(tmp_path):
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     message = done.stderr.strip().splitlines()[-1]
     assert "DataError: data set owner/name cannot be read from the hub" in message
-    assert "hf download --repo-type dataset owner/name --local-dir DIR" in message
+    assert "orchestrator fetch --task TASK --to DIR" in message
+
+
+def test_a_hub_that_cannot_be_reached_is_said_at_once(tmp_path):
+    program = (
+        "from orchestrator.data.opening import open_rows\n"
+        "from orchestrator.data.table import Table\n"
+        "open_rows(None, Table(hub='owner/name', split='test', columns={}))\n"
+    )
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # bound and not listening: refused
+        hub = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        environment = {**os.environ, "HF_ENDPOINT": hub, "HF_HOME": str(tmp_path)}
+        environment.pop("HF_HUB_OFFLINE", None)
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    message = done.stderr.strip().splitlines()[-1]
+    assert f"DataError: data set owner/name: the hub at {hub} cannot be reached" in message
+    for way in ("orchestrator fetch", "--data DIR", "HF_HUB_OFFLINE=1"):
+        assert way in message
+    assert "Retrying" not in done.stderr
 
 
 def test_digest_of_several_files_knows_names_and_contents(tmp_path):

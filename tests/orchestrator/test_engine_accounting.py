@@ -72,7 +72,7 @@ class World:
 
         def ask(_: Any) -> Call:
             if kind == "bad":
-                raise BadRowError("corrupt_image", "no image")
+                raise BadRowError("bad_image", "no image")
             return Call((user(text_part(f"{number} {kind} first")),))
 
         def again(answers: Any) -> Call:

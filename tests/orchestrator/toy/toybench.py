@@ -73,7 +73,7 @@ def samples(row: Row, variant: Variant) -> Iterable[Sample]:
 
     def first(_: Sequence[Answer]) -> Call:
         if str(row["id"]).startswith("bad"):
-            raise BadRowError("corrupt_image", "the image cannot be decoded")
+            raise BadRowError("bad_image", "the image cannot be decoded")
         image = row.image()
         assert image is not None
         config = model.GenerationConfig(max_output_tokens=variant.settings.tokens, temperature=0.0)

@@ -1,0 +1,39 @@
+"""Whether the hub can be reached, asked once and soon."""
+
+from __future__ import annotations
+
+from orchestrator.data.rows import DataError
+
+ELSEWHERE = (
+    "`orchestrator fetch --task TASK --to DIR` fetches it where there is a network, and `--data DIR` reads it; "
+    "`--synthetic` needs no data at all"
+)
+"""What to do without the hub, in words."""
+
+_SECONDS = 10.0
+
+
+def reach(what: str) -> None:
+    """Asks the hub for a sign of life: left to itself its client tries for half a minute.
+
+    Nothing is asked where HF_HUB_OFFLINE says that there is no network.
+
+    Args:
+        what: What is wanted of it, for the message.
+
+    Raises:
+        DataError: There is no sign.
+    """
+    import httpx
+    from huggingface_hub import constants
+
+    if constants.is_offline_mode():
+        return
+    try:
+        httpx.head(constants.ENDPOINT, timeout=_SECONDS)
+    except httpx.TransportError as error:
+        cause = str(error) or type(error).__name__
+        raise DataError(
+            f"{what}: the hub at {constants.ENDPOINT} cannot be reached ({cause}); {ELSEWHERE}; "
+            "with HF_HUB_OFFLINE=1 in the environment an earlier download is used"
+        ) from error
