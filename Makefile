@@ -12,7 +12,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[transformers,openai,captions,inspect,otel,postgres,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[transformers,openai,captions,inspect,otel,postgres,s3,dev]'
 	touch $(STAMP)
 
 # The main job on the embedded default: no endpoint, no data, no network.

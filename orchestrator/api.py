@@ -183,7 +183,7 @@ def evaluate(
         parity: Whether the reference implementation is followed, bugs included.
         settings: The benchmark's own settings.
         judge: Judges of the scorer that is started, as `--judge` takes them.
-        run: The run folder; None takes the one that these arguments name below runs/.
+        run: The run folder, a path or URL (`s3://…`); None takes the one that these arguments name below runs/.
         credentials: TLS and token for whatever is dialled.
         concurrency: Calls in flight per replica; None takes what each asks for.
         timeout: Seconds per call.
@@ -196,7 +196,7 @@ def evaluate(
         RunLogError: The run folder cannot be used.
         ManifestError: The run folder is another run's.
     """
-    from orchestrator import run_eval, run_plan
+    from orchestrator import remote, run_eval, run_plan
 
     words = [tasks] if isinstance(tasks, str) else list(tasks)
     console = Console(quiet=not progress)
@@ -227,10 +227,11 @@ def evaluate(
             settings=[f"{name}={_word(value)}" for name, value in (settings or {}).items()],
         )
         options = Options(timeout=timeout, patience=patience, blind=blind)
-        path = await run_eval.evaluate(
-            plan, where, options, Budget(), run=Path(run) if run is not None else None, console=console
-        )
-        run_eval.finish(path, console)
+        with remote.writing(run) as place:
+            path = await run_eval.evaluate(
+                plan, where, options, Budget(), run=place.path, console=console, beside=place.guards
+            )
+            run_eval.finish(path, console)
         return path
 
     try:

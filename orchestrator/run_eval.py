@@ -69,9 +69,25 @@ class Servers:
 
 
 async def evaluate(
-    plan: Plan, where: Where, options: Options, budget: Budget, *, run: Path | None, console: Console
+    plan: Plan,
+    where: Where,
+    options: Options,
+    budget: Budget,
+    *,
+    run: Path | None,
+    console: Console,
+    beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
 ) -> Path:
     """Runs a plan and returns its run folder, complete and with its figures.
+
+    Args:
+        plan: What to ask.
+        where: Whom to ask.
+        options: How to run.
+        budget: What may be spent.
+        run: The run folder; None takes the one that the plan names.
+        console: Where progress is shown.
+        beside: What runs beside it, and ends it by raising.
 
     Raises:
         EngineError: If it stopped early; `exit_code` says what that means.
@@ -95,7 +111,7 @@ async def evaluate(
             with contextlib.closing(known), _few_collections():
                 engine = Engine(plan.samples(known), log, servers.pools, servers.scorer, accounting, options, budget)
                 async with Progress(console, accounting), _signals(engine, console):
-                    await raced(engine.run(), *(guard() for guard in servers.guards))
+                    await raced(engine.run(), *(guard() for guard in (*servers.guards, *beside)))
             planned = {task: count.planned for task, count in accounting.tasks.items()}
             manifest = {**manifest, "planned": planned, "replicas": _replicas(manifest, servers)}
             run_manifest.write(path / run_manifest.MANIFEST, manifest)

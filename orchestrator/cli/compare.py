@@ -8,12 +8,13 @@ import click
 import orjson
 from rich.console import Console
 
+from orchestrator.cli.folders import ReadRun
 from orchestrator.cli.unused import refuse
 
 GATE_FAILED = 4
 """Exit code where a condition of the gate is not met."""
 
-_RUN = click.Path(exists=True, file_okay=False, path_type=Path)
+_RUN = ReadRun()
 
 
 @click.command()

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from lynceus.rpc import Credentials
 from lynceus.rpc.options import client_options
+from orchestrator.cli.folders import WrittenRun
 from orchestrator.cli.judging import judge_arguments, judge_options
 from orchestrator.cli.outcome import guarded
 from orchestrator.cli.unused import refuse, refuse_dialling
@@ -41,7 +42,7 @@ _POSITIVE = click.FloatRange(0, min_open=True)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the benchmark's own.")
 @click.option("--stage", "stages", multiple=True, metavar="NAME=H:P", help="Another model for one stage of a sample.")
 @click.option("--shard", help="I/N, I from 0: this part of the samples; N alone takes I from $JOB_COMPLETION_INDEX.")
-@click.option("--run", type=click.Path(file_okay=False, path_type=Path), help="Run folder; default runs/NAME.")
+@click.option("--run", type=WrittenRun(), help="Run folder, a path or URL (s3://…); default runs/NAME.")
 @click.option("--concurrency", type=click.IntRange(1), help="Calls in flight per replica; default what it asks for.")
 @click.option("--timeout", type=_POSITIVE, default=600.0, show_default=True, help="Seconds per call.")
 @click.option("--patience", type=click.FloatRange(0), default=600.0, show_default=True, help="Seconds to retry for.")
@@ -75,7 +76,7 @@ def _run(credentials: Credentials, given: dict[str, Any]) -> int:
 
 
 async def _evaluate(credentials: Credentials, given: dict[str, Any], console: Console) -> Path | None:
-    from orchestrator import run_dry, run_eval, run_plan
+    from orchestrator import remote, run_dry, run_eval, run_plan
     from orchestrator.engine import Budget, Options
 
     plan = run_plan.make(
@@ -103,8 +104,11 @@ async def _evaluate(credentials: Credentials, given: dict[str, Any], console: Co
     if given["dry_run"]:
         run_dry.describe(plan, options.shard, console)
         return None
-    run = await run_eval.evaluate(plan, where, options, budget, run=given["run"], console=console)
-    run_eval.finish(run, console)
+    with remote.writing(given["run"]) as place:
+        run = await run_eval.evaluate(
+            plan, where, options, budget, run=place.path, console=console, beside=place.guards
+        )
+        run_eval.finish(run, console)
     return run
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 import orjson
 
+from orchestrator.cli.folders import ReadRun
 from orchestrator.cli.unused import refuse
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ FORMATS = {
     "mlflow": "the same to MLflow",
 }
 
-_RUN = click.Path(exists=True, file_okay=False, path_type=Path)
+_RUN = ReadRun()
 
 
 @click.command(

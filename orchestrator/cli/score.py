@@ -11,13 +11,14 @@ from rich.console import Console
 from lynceus.rpc import Credentials
 from lynceus.rpc.options import client_options
 from orchestrator.cli.eval import one_endpoint
+from orchestrator.cli.folders import WrittenRun
 from orchestrator.cli.judging import judge_arguments, judge_options
 from orchestrator.cli.outcome import guarded
 from orchestrator.cli.unused import refuse_dialling
 
 
 @click.command("score")
-@click.argument("run", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("run", type=WrittenRun())
 @click.option("--scorer", "scorer_at", help="Scorer H:P; without it one is started.")
 @click.option("--parity", is_flag=True, help="Read as the reference does; the figures go to RUN/parity.")
 @click.option("--patience", type=click.FloatRange(0), default=600.0, show_default=True, help="Seconds to retry for.")
@@ -25,7 +26,7 @@ from orchestrator.cli.unused import refuse_dialling
 @client_options
 def command(
     credentials: Credentials,
-    run: Path,
+    run: Path | str,
     scorer_at: str | None,
     parity: bool,
     patience: float,
@@ -40,20 +41,22 @@ def command(
         refuse_dialling("--scorer")
 
     async def work() -> Path:
-        from orchestrator import run_eval, run_score
+        from orchestrator import remote, run_eval, run_score
         from orchestrator.readings import described
         from orchestrator.report import write_report
         from orchestrator.runlog import VERDICTS
 
         endpoint = one_endpoint(scorer_at)
         judge = judge_arguments(judges, judge_cache, scorer_at)
-        async with run_eval.connect_scorer(endpoint, credentials, patience, judge=judge) as (client, rules):
-            scored = await run_score.rescore(run, client, rules, parity=parity)
-        run_eval.finish(scored, Console())
-        if parity and (run / VERDICTS).stat().st_size:
-            click.echo("\n".join(described(run)))
-            # The run's own page now has a reference's reading to show beside its figures.
-            click.echo(f"report of both: {write_report(run)}")
+        with remote.writing(run) as place:
+            assert place.path
+            async with run_eval.connect_scorer(endpoint, credentials, patience, judge=judge) as (client, rules):
+                scored = await run_score.rescore(place.path, client, rules, parity=parity)
+            run_eval.finish(scored, Console())
+            if parity and (place.path / VERDICTS).stat().st_size:
+                click.echo("\n".join(described(place.path)))
+                # The run's own page now has a reference's reading to show beside its figures.
+                click.echo(f"report of both: {write_report(place.path)}")
         return scored
 
     sys.exit(guarded(work)[1])

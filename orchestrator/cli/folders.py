@@ -1,0 +1,38 @@
+"""Run folders on the command line: a path, or any URL that fsspec knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+class WrittenRun(click.Path):
+    """A run folder to write to; a URL stays the text that it is."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns a path or a URL."""
+        return value if "://" in str(value) else super().convert(value, param, ctx)
+
+
+class ReadRun(click.Path):
+    """A run folder to read; one behind a URL is fetched, and read from its local copy."""
+
+    def __init__(self, *, exists: bool = True) -> None:
+        super().__init__(exists=exists, file_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns a path."""
+        if "://" not in str(value):
+            return super().convert(value, param, ctx)
+        from orchestrator import remote
+        from orchestrator.engine import EngineError
+
+        try:
+            return remote.fetched(str(value))
+        except (EngineError, remote.RemoteError) as error:
+            raise click.UsageError(str(error), ctx) from error
