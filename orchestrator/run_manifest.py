@@ -22,6 +22,9 @@ from orchestrator.runlog import write_error
 
 MANIFEST = "manifest.json"
 _PASSWORD = re.compile(r"://[^/@\s]+@")
+_FIELDS = {"identity", "identity_sha256", "shard", "command", "created", "replicas", "rules", "metrics"}
+"""What every manifest has, whatever made it."""
+
 _PACKAGES = ("lynceus", "grpcio", "protobuf", "orjson", "pillow", "pyarrow", "datasets", "numpy")
 
 
@@ -86,18 +89,22 @@ def read(run: Path) -> dict[str, Any]:
     """Returns a run folder's manifest.
 
     Raises:
-        ManifestError: If there is none, or it cannot be read.
+        ManifestError: If there is none, or it cannot be read, or is no manifest of a run.
     """
     path = run / MANIFEST
     try:
-        manifest: dict[str, Any] = orjson.loads(path.read_bytes())
+        manifest = orjson.loads(path.read_bytes())
     except FileNotFoundError:
         raise ManifestError(
             f"{run} is no run folder: it has no {MANIFEST}; name one that `orchestrator eval` made"
         ) from None
     except (OSError, orjson.JSONDecodeError) as error:
         raise ManifestError(f"{path} cannot be read: {error}") from error
-    return manifest
+    missing = _FIELDS - manifest.keys() if isinstance(manifest, dict) else _FIELDS
+    if missing:
+        raise ManifestError(f"{path} is not the manifest of a run: it has no {', '.join(sorted(missing))}")
+    found: dict[str, Any] = manifest
+    return found
 
 
 def write(path: Path, content: Mapping[str, Any]) -> None:

@@ -58,8 +58,12 @@ def command(
     console = Console(stderr=as_json)
     results: list[Result] = []
 
+    def waiting(error: CallError, seconds: float) -> None:
+        click.echo(f"waiting up to {seconds:.0f} s for {address}: {describe(error)}", err=True)
+
     async def run() -> None:
-        async for result in judge(address, credentials, timeout=timeout, pid=drain_pid, only=only):
+        judging = judge(address, credentials, timeout=timeout, pid=drain_pid, only=only, waiting=waiting)
+        async for result in judging:
             results.append(result)
             report.print_result(result, console)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 
 from google.protobuf.message import DecodeError
 
@@ -23,6 +23,8 @@ from orchestrator.conformance import (  # noqa: F401  isort: skip
 )
 from orchestrator.conformance.check import CHECKS, Broken, Check, Moot, Result, Status
 from orchestrator.conformance.server import Server
+from orchestrator.engine.pool import REACH_SECONDS
+from orchestrator.engine.replica import not_there
 
 _CALLS = 12
 """Calls that a check may make one after another, each within the timeout."""
@@ -35,6 +37,7 @@ async def judge(
     timeout: float = 60.0,
     pid: int | None = None,
     only: Collection[str] = (),
+    waiting: Callable[[CallError, float], None] = lambda _error, _seconds: None,
 ) -> AsyncIterator[Result]:
     """Yields the result of each check, one after another.
 
@@ -44,28 +47,34 @@ async def judge(
         timeout: Seconds that one call may take.
         pid: The server's process, which the last check ends; None skips that check.
         only: Names of the checks to run; empty runs all.
+        waiting: Gets, once, why the server does not answer yet and for how many seconds it is waited for.
 
     Raises:
         CallError: The server cannot be reached, or does not describe itself.
     """
     async with dial(address, credentials) as channel:
         server = Server(address, credentials, channel, timeout, pid=pid)
-        server.info = await _info(server)
+        server.info = await _info(server, waiting)
         for each in CHECKS.values():
             if not only or each.name in only:
                 yield await _run(each, server)
 
 
-async def _info(server: Server) -> model.GetModelInfoResponse:
-    """Waits for a server that is still loading, for as long as a call may take."""
-    until = time.monotonic() + server.timeout
+async def _info(server: Server, waiting: Callable[[CallError, float], None]) -> model.GetModelInfoResponse:
+    """Waits for a server that is still loading as long as a call may take; less where nobody listens."""
+    started, told = time.monotonic(), False
     while True:
         try:
             info: model.GetModelInfoResponse = await server.call("GetModelInfo", model.GetModelInfoRequest())
             return info
         except CallError as error:
-            if error.consequence.retries is not None or time.monotonic() > until:
+            patience = min(REACH_SECONDS, server.timeout) if not_there(error) else server.timeout
+            left = started + patience - time.monotonic()
+            if error.consequence.retries is not None or left < 0:
                 raise
+            if not told:
+                waiting(error, left)
+                told = True
         await asyncio.sleep(0.2)
 
 

@@ -109,7 +109,7 @@ class Replica:
     def failed(self, error: CallError) -> None:
         """Notes a failure. `reached` tells a server that is not ready from one that is not there."""
         self.last_error = describe(error)
-        self.reached = error.code is not grpc.StatusCode.DEADLINE_EXCEEDED and "failed to connect" not in str(error)
+        self.reached = not not_there(error)
 
     def overloaded(self) -> None:
         """Notes a full queue: half as much is sent."""
@@ -130,6 +130,11 @@ async def pause(attempt: int) -> None:
 def backoff(attempt: int) -> float:
     """Returns the seconds to wait before try number `attempt`, from 1: jittered, doubling, bounded."""
     return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(attempt - 1, 10)) * random.uniform(0.5, 1.0)
+
+
+def not_there(error: CallError) -> bool:
+    """Whether a failure says that nobody answers at the address, unlike one of a server that is not ready."""
+    return error.code is grpc.StatusCode.DEADLINE_EXCEEDED or "failed to connect" in str(error)
 
 
 def describe(error: CallError) -> str:

@@ -184,7 +184,10 @@ def open_run(path: Path) -> Run:
         known = sorted(found.parent.name for found in path.glob("*/manifest.json")) if path.is_dir() else []
         hint = f"; did you mean one of {', '.join(known[:5])} in it?" if known else ": give the folder that --run named"
         raise click.UsageError(f"{path} is no run: it holds no manifest.json{hint}")
-    return Run(path, read_json(manifest), read_json(path / "results.json"), path.resolve().name)
+    content = read_json(manifest)
+    if not isinstance(content.get("identity"), dict):
+        raise click.UsageError(f"{manifest} is not the manifest of a run: give the folder that --run named")
+    return Run(path, content, read_json(path / "results.json"), path.resolve().name)
 
 
 def read_json(path: Path) -> dict[str, Any]:

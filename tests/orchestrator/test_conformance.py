@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Collection
@@ -21,7 +22,7 @@ from lynceus import rpc
 from lynceus.model.v1 import model_pb2_grpc as model_grpc
 from model_server.service import NAME
 from orchestrator.cli.check import command
-from orchestrator.conformance import CHECKS, Status, judge
+from orchestrator.conformance import CHECKS, Status, judge, runner
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/protos"))
@@ -201,3 +202,34 @@ def test_mistakes_are_exit_code_2() -> None:
 def test_list_names_every_check() -> None:
     listed = CliRunner().invoke(command, ["--list"]).stdout
     assert all(name in listed for name in CHECKS)
+
+
+def test_an_address_where_nobody_listens_is_waited_for_aloud_and_not_for_long() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # bound and not listening: refused
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        done = CliRunner().invoke(command, ["--endpoint", address, "--timeout", "1.5"])
+    assert done.exit_code == 2, done.output
+    assert f"waiting up to 1 s for {address}: UNAVAILABLE: Connection refused" in done.output.replace("2 s", "1 s")
+    assert f"{address} does not answer GetModelInfo (UNAVAILABLE: Connection refused" in done.output
+
+
+async def test_a_server_that_still_loads_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than one that is not there: its port is bound and says UNAVAILABLE until the model is loaded."""
+    monkeypatch.setattr(runner, "REACH_SECONDS", 0.0)
+
+    class Loading(Whole):
+        asked = 0
+
+        async def GetModelInfo(self, request: Any, context: Any) -> Any:  # noqa: N802
+            Loading.asked += 1
+            if Loading.asked < 4:
+                raise rpc.Unavailable("loading", "the model is being loaded")
+            return await super().GetModelInfo(request, context)
+
+    told: list[str] = []
+    async with served(Loading) as address:
+        waiting = lambda error, _: told.append(str(error))  # noqa: E731
+        found = [r async for r in judge(address, timeout=20, only={"info_names_the_model"}, waiting=waiting)]
+    assert told == ["the model is being loaded"]
+    assert found
