@@ -17,7 +17,7 @@ import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ TEXT: dict[str, Any] = {
 }
 FIRST = 1024
 """Lessons that are held back at first: the tokenizer is made of their texts, the last ones examine the model."""
-EXAM = 96
+EXAM = 64
 IGNORED = -100
 BOUNDS = (20, 44, 72, 110)
 """Questions are padded to the longest between two of these lengths."""
@@ -174,7 +174,8 @@ class Reader:
         self._words = {word: number for number, word in enumerate(words)}
         self._cache: dict[str, list[int]] = {}
 
-    def _ids(self, text: str) -> list[int]:
+    def ids(self, text: str) -> list[int]:
+        """Returns a text's tokens."""
         if text not in self._cache:
             if len(self._cache) > 100_000:
                 self._cache.clear()
@@ -186,14 +187,14 @@ class Reader:
         flat = torch.frombuffer(bytearray(b"".join(row["images"])), dtype=torch.uint8)
         blocks = []
         for asked in row["questions"]:
-            question = self._ids(asked["question"]) + self._ids(f"{END}{ASSISTANT}")
-            blocks.append((question + self._ids(asked["answer"]) + self._ids(END), len(question)))
+            question = self.ids(asked["question"]) + self.ids(f"{END}{ASSISTANT}")
+            blocks.append((question + self.ids(asked["answer"]) + self.ids(END), len(question)))
         marks = []
         for mark in row["marks"]:
             cell = min(GRID - 1, int(mark["y"] * GRID)) * GRID + min(GRID - 1, int(mark["x"] * GRID))
             known = [self._words[word] for word in mark["words"] if word in self._words]
             marks.append((mark["image"], cell, known))
-        prefix = self._ids(USER + (IMAGE_START + IMAGE * IMAGE_TOKENS + IMAGE_END) * len(row["images"]))
+        prefix = self.ids(USER + (IMAGE_START + IMAGE * IMAGE_TOKENS + IMAGE_END) * len(row["images"]))
         return Read(row["kind"], flat.view(-1, SIDE, SIDE, 3), prefix, blocks, marks)
 
 
@@ -256,16 +257,25 @@ def _group(asked: Sequence[tuple[int, list[int], int]]) -> Group:
 
 
 class Learner(torch.nn.Module):
-    """The model with the head that names what stands in each place of an image."""
+    """The model with the head that names what stands in each place of an image.
 
-    def __init__(self, model: Any, words: int) -> None:
+    A name is told by its own tokens' embeddings, so that what is seen and what is read meet in one space.
+
+    Args:
+        model: The model.
+        words: The tokens of each name.
+    """
+
+    def __init__(self, model: Any, words: Sequence[Sequence[int]]) -> None:
         super().__init__()
         self.model = model
-        self.namer = torch.nn.Linear(TEXT["hidden_size"], words)
-        torch.nn.init.constant_(self.namer.bias, -5.0)  # most words are true of no cell
+        self.spelled = words
+        self.meant = torch.nn.Parameter(torch.zeros(len(words), TEXT["hidden_size"]))
+        self.scale = torch.nn.Parameter(torch.tensor(5.0))
+        self.bias = torch.nn.Parameter(torch.full((len(words),), -5.0))  # most words are true of no cell
 
-    def forward(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor, list[tuple[torch.Tensor, torch.Tensor]]]:
-        """Returns the loss of the answers, that of the names, and each group's logits with its answers' places.
+    def forward(self, batch: Batch) -> tuple[torch.Tensor, list[tuple[torch.Tensor, torch.Tensor]]]:
+        """Returns the loss of the answers, and each group's logits with its answers' places.
 
         The language model reads a lesson's images once; every question goes on from there alone.
         """
@@ -298,8 +308,19 @@ class Learner(torch.nn.Module):
             losses.append(functional.cross_entropy(logits, group.labels[wanted], reduction="sum"))
             count += len(logits)
             answers.append((logits.detach(), wanted))
-        names = functional.binary_cross_entropy_with_logits(self.namer(features).float(), batch.named, reduction="sum")
-        return torch.stack(losses).sum() / count, names / batch.named.sum().clamp(min=1), answers
+        return torch.stack(losses).sum() / count, answers
+
+    def look(self, pixels: torch.Tensor, named: torch.Tensor) -> torch.Tensor:
+        """Returns the loss of the names alone."""
+        features = self.model.model.get_image_features(pixels).pooler_output
+        names = functional.binary_cross_entropy_with_logits(self.named(features).float(), named, reduction="sum")
+        return names / named.sum().clamp(min=1)
+
+    def named(self, features: torch.Tensor) -> torch.Tensor:
+        """Returns how strongly each image token says each name: [images, cells, names]."""
+        table = self.model.get_input_embeddings().weight
+        names = torch.stack([table[list(ids)].mean(0) for ids in self.spelled]) + self.meant
+        return self.scale * (features @ names.T) + self.bias
 
 
 def batches(source: Iterator[Read], size: int, words: int) -> Iterator[Batch]:
@@ -318,12 +339,72 @@ def optimizers(learner: Learner, rate: float) -> list[torch.optim.Optimizer]:
     matrices: list[torch.nn.Parameter] = []
     rest: list[torch.nn.Parameter] = []
     for name, weight in learner.named_parameters():
+        if not weight.requires_grad:
+            continue
         inner = weight.ndim == 2 and "layer" in name and "embed" not in name
         (matrices if inner else rest).append(weight)
     return [
         torch.optim.Muon(matrices, lr=rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
-        torch.optim.AdamW(rest, lr=rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True),
+        torch.optim.AdamW(rest, lr=rate / 2, betas=(0.9, 0.98), weight_decay=0.01, fused=True),
     ]
+
+
+class Course:
+    """Steps of one part of the training, with its learning rate and its history.
+
+    Args:
+        name: Of the part.
+        learner: What learns.
+        makers: Its optimizers.
+        steps: How many there will be.
+        last: Share of the highest learning rate that is left at the end.
+        history: Where lines go.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        learner: Learner,
+        makers: Sequence[torch.optim.Optimizer],
+        steps: int,
+        last: float,
+        history: list[dict[str, Any]],
+    ) -> None:
+        self._name, self._learner, self._makers = name, learner, makers
+        self._steps, self._last, self._history = steps, last, history
+        self._highest = [group["lr"] for maker in makers for group in maker.param_groups]
+        self._sums: dict[str, list[float]] = defaultdict(list)
+        self._began = time.monotonic()
+        self.step = 0
+
+    @property
+    def done(self) -> float:
+        """The share of steps that is behind."""
+        return self.step / self._steps
+
+    def learn(self, loss: torch.Tensor, **shown: torch.Tensor) -> dict[str, Any] | None:
+        """Takes one step down the loss; every fifty steps returns what was seen, by the means of `shown`."""
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self._learner.parameters(), 1.0)
+        self.step += 1
+        factor = min(1.0, self.step / 60) * (
+            self._last + (1 - self._last) * 0.5 * (1 + math.cos(math.pi * min(1.0, self.done)))
+        )
+        groups = [group for maker in self._makers for group in maker.param_groups]
+        for group, highest in zip(groups, self._highest, strict=True):
+            group["lr"] = highest * factor
+        for maker in self._makers:
+            maker.step()
+            maker.zero_grad()
+        for name, value in shown.items():
+            self._sums[name].append(value.item())
+        if self.step % 50 and self.step != self._steps:
+            return None
+        means = {name: round(sum(values) / len(values), 4) for name, values in self._sums.items()}
+        self._sums.clear()
+        line = {"part": self._name, "step": self.step, **means, "seconds": round(time.monotonic() - self._began)}
+        self._history.append(line)
+        return line
 
 
 @torch.no_grad()
@@ -334,7 +415,7 @@ def examine(learner: Learner, exam: Sequence[Read], words: int) -> dict[str, flo
     for lesson in exam:
         batch = collate([lesson], words)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            _, _, answers = learner(batch)
+            _, answers = learner(batch)
         for group, (logits, wanted) in zip(batch.groups, answers, strict=True):
             same = torch.ones(wanted.shape, dtype=torch.bool)
             same[wanted] = logits.argmax(-1) == group.labels[wanted]
@@ -351,15 +432,26 @@ def save(learner: Learner, processor: Any, out: Path) -> None:
     processor.save_pretrained(out)
 
 
+def looking(source: Iterator[Read], lessons: int, words: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Returns the images of lessons, and what stands in them, for the sight alone: [images, cells, words]."""
+    while lessons > 0 and (part := list(islice(source, min(16, lessons)))):
+        lessons -= len(part)
+        single = [replace(lesson, blocks=[]) for lesson in part]
+        each = [collate([lesson], words) for lesson in single]
+        yield torch.cat([one.pixels for one in each]), torch.cat([one.named for one in each])
+
+
 @click.command()
 @click.argument("out", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--lessons", default=40_000, show_default=True, help="How many come: the learning rate falls over them.")
-@click.option("--size", default=12, show_default=True, help="Lessons in a batch.")
-@click.option("--rate", default=2e-3, show_default=True, help="Highest learning rate.")
-@click.option("--seed", default=0, show_default=True, help="Of the first weights and the order.")
+@click.option("--sight", default=14_000, show_default=True, help="Lessons for the sight alone, before any question.")
+@click.option("--lessons", default=15_000, show_default=True, help="Lessons with their questions, after these.")
+@click.option("--size", default=8, show_default=True, help="Lessons in a batch with questions.")
+@click.option("--rate", default=5e-3, show_default=True, help="Highest learning rate, of the matrices.")
+@click.option("--seed", default=0, show_default=True, help="Of the first weights.")
 @click.option("--threads", default=1, show_default=True, help="Of the processor.")
-def main(out: Path, lessons: int, size: int, rate: float, seed: int, threads: int) -> None:
-    """Train the demo model on the lessons on standard input and write it to OUT."""
+def main(out: Path, sight: int, lessons: int, size: int, rate: float, seed: int, threads: int) -> None:
+    """Train the demo model on the lessons on standard input and write it to OUT, its history beside it."""
+    out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(threads)
     torch.manual_seed(seed)
     rows = stream()
@@ -368,43 +460,38 @@ def main(out: Path, lessons: int, size: int, rate: float, seed: int, threads: in
     words = sorted({word for row in held for mark in row["marks"] for word in mark["words"]})
     reader = Reader(tokenizer, words)
     processor = make_processor(tokenizer)
-    learner = Learner(make_model(tokenizer), len(words))
+    learner = Learner(make_model(tokenizer), [reader.ids(f" {word}") for word in words])
     exam = [reader(row) for row in held[-EXAM:]]
-    source = (reader(row) for rows in (held[:-EXAM], rows) for row in rows)
+    source = (reader(row) for part in (rows, held[:-EXAM]) for row in part)
     weights = sum(weight.numel() for weight in learner.model.parameters())
     print(f"{weights / 1e6:.2f} million weights, {len(tokenizer)} tokens, {len(words)} names", file=sys.stderr)
-    makers = optimizers(learner, rate)
-    steps = max(1, (lessons - EXAM) // size)
     history: list[dict[str, Any]] = []
-    began, sums, counted = time.monotonic(), [0.0, 0.0], 0
-    for step, batch in enumerate(islice(batches(source, size, len(words)), steps), 1):
-        done = step / steps
-        factor = min(1.0, step / 150) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done)))
-        for maker in makers:
-            for group in maker.param_groups:
-                group["lr"] = rate * factor
+
+    def note(line: dict[str, Any]) -> None:
+        print(json.dumps(line), file=sys.stderr, flush=True)
+        (out.parent / "history.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in history))
+
+    course = Course("sight", learner, optimizers(learner, rate), -(-sight // 16), 0.05, history)
+    for pixels, named in looking(source, sight, len(words)):
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            answered, named, _ = learner(batch)
-        (answered + 0.5 * (1 - done) * named).backward()
-        torch.nn.utils.clip_grad_norm_(learner.parameters(), 1.0)
-        for maker in makers:
-            maker.step()
-            maker.zero_grad()
-        sums, counted = [sums[0] + answered.item(), sums[1] + named.item()], counted + 1
-        if step % 50 == 0 or step == steps:
-            line: dict[str, Any] = {
-                "lessons": step * size,
-                "loss": round(sums[0] / counted, 4),
-                "naming": round(sums[1] / counted, 4),
-                "seconds": round(time.monotonic() - began),
-            }
-            if step % 250 == 0 or step == steps:
-                line["exam"] = examine(learner, exam, len(words))
-                save(learner, processor, out)
-            history.append(line)
-            sums, counted = [0.0, 0.0], 0
-            print(json.dumps(line), file=sys.stderr, flush=True)
-            (out.parent / "history.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in history))
+            loss = learner.look(pixels, named)
+        if line := course.learn(loss, naming=loss.detach()):
+            note(line)
+    save(learner, processor, out)
+    # Answers that are wrong at first for want of words would undo what the eyes have learned.
+    inner = learner.model.model
+    for part in (inner.vision_tower, inner.multi_modal_projector):
+        part.requires_grad_(False)
+    course = Course("answers", learner, optimizers(learner, rate), lessons // size, 0.02, history)
+    for batch in islice(batches(source, size, len(words)), lessons // size):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            answered, _ = learner(batch)
+        line = course.learn(answered, answering=answered.detach())
+        if line and (course.step % 250 == 0 or course.done >= 1):
+            line["exam"] = examine(learner, exam, len(words))
+            save(learner, processor, out)
+        if line:
+            note(line)
 
 
 if __name__ == "__main__":

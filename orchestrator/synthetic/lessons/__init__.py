@@ -55,21 +55,30 @@ def squeezed(image: Image.Image) -> Image.Image:
     return small if small.mode == "RGB" else small.convert("RGB")
 
 
+MIXED, EASY = 1024, 20_000
+"""Lessons at the start that show everything, and those after them that ask simple questions alone."""
+
+
 def lessons(seed: int, *, start: int = 0) -> Iterator[Lesson]:
-    """Returns lessons without end; each depends on the seed and its number alone."""
+    """Returns lessons without end; each depends on the seed and its number alone.
+
+    A model that has to find out what the questions mean, what the pictures show and how the two
+    hang together learns nothing for long, so simple questions come first.
+    """
     from orchestrator.synthetic.lessons import figures, pictograms, puzzles, reasoning, scenes
 
-    makers: dict[str, Callable[[random.Random, int], Lesson]] = {
+    makers: dict[str, Callable[[random.Random, int, bool], Lesson]] = {
         "vstar": scenes.lesson,
         "marvel": puzzles.lesson,
         "visualpuzzles": reasoning.lesson,
         "voila": pictograms.lesson,
         "figures": figures.lesson,
     }
-    shares = (34, 30, 18, 12, 6)
+    shares, easy_shares = (34, 30, 18, 12, 6), (30, 25, 15, 15, 15)
     number = start
     while True:
         rng = random.Random(f"lessons/{seed}/{number}")
-        kind = rng.choices(list(makers), shares)[0]
-        yield makers[kind](rng, number)
+        easy = MIXED <= number < MIXED + EASY
+        kind = rng.choices(list(makers), easy_shares if easy else shares)[0]
+        yield makers[kind](rng, number, easy)
         number += 1

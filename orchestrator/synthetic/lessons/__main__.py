@@ -53,4 +53,5 @@ def main(count: int, seed: int, start: int) -> None:
             stream.write_batch(pa.RecordBatch.from_pylist(rows, SCHEMA))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 from PIL import Image, ImageDraw
 
@@ -16,12 +17,12 @@ Figure = tuple[int, int, str, str]
 """Column, line, shape and color."""
 
 
-def lesson(rng: random.Random, number: int) -> Lesson:
+def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
     """Draws two to seven figures on a plain ground and asks about them."""
     side = SIDE * ink.SCALE
     image = Image.new("RGB", (side, side), rng.choice(((200, 205, 210), (225, 220, 200), (180, 200, 185))))
     draw = ImageDraw.Draw(image)
-    cells = rng.sample([(x, y) for x in range(_CELLS) for y in range(_CELLS)], rng.randint(2, 7))
+    cells = rng.sample([(x, y) for x in range(_CELLS) for y in range(_CELLS)], rng.randint(2, 4 if easy else 7))
     placed: list[Figure] = [(x, y, rng.choice(ink.SHAPES), rng.choice(list(_COLORS))) for x, y in sorted(cells)]
     marks = []
     for column, line, name, color in placed:
@@ -32,16 +33,15 @@ def lesson(rng: random.Random, number: int) -> Lesson:
 
 
 def _asked(rng: random.Random, placed: list[Figure]) -> list[tuple[str, str]]:
-    _, _, shape, color = rng.choice(placed)
+    color = rng.choice(placed)[3]
     asked = [
         ("How many figures are in the image? Answer with a number.", str(len(placed))),
         (f"How many figures are {color}? Answer with a number.", str(sum(one[3] == color for one in placed))),
         ("Describe the image.", f"From left to right: {', '.join(f'a {one[3]} {one[2]}' for one in placed)}."),
     ]
-    if sum(one[2] == shape for one in placed) == 1:
-        asked.append((f"What is the color of the {shape}?", color))
-    if sum(one[3] == color for one in placed) == 1:
-        asked.append((f"What shape is {color}?", shape))
+    names, colors = Counter(one[2] for one in placed), Counter(one[3] for one in placed)
+    asked += [(f"What is the color of the {one[2]}?", one[3]) for one in placed if names[one[2]] == 1]
+    asked += [(f"What shape is {one[3]}?", one[2]) for one in placed if colors[one[3]] == 1]
     first, *_, last = placed
     if first[0] != last[0] and first[2] != last[2] and all(one[2] not in (first[2], last[2]) for one in placed[1:-1]):
         options = ["left", "right"]

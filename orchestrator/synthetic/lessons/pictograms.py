@@ -17,11 +17,11 @@ _SINGLE = 0.6
 _VARIANTS = 9
 
 
-def lesson(rng: random.Random, number: int) -> Lesson:
+def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
     """Draws one pictogram, or the three of a question."""
-    if rng.random() < _SINGLE:
+    if easy or rng.random() < _SINGLE:
         spec = Spec(rng.randrange(4), rng.randrange(len(SUBJECTS)), rng.randrange(len(ACTIONS)))
-        return _lesson(rng, [spec], _single(rng, spec))
+        return _lesson(rng, [spec], _single(spec))
     rule = RULES[rng.choice(list(RULES))]
     question = rule.question(rng.randrange(rule.space))
     describing, relating, applying = prompts(rng.choice(("voila_nd", "voila_wd")))
@@ -39,7 +39,7 @@ def lesson(rng: random.Random, number: int) -> Lesson:
     return _lesson(rng, list(question.images), asked)
 
 
-def _single(rng: random.Random, spec: Spec) -> list[tuple[str, str]]:
+def _single(spec: Spec) -> list[tuple[str, str]]:
     subject = SUBJECTS[spec.subject][1]
     return [
         ("Describe the image in one sentence.", f"{describe(spec)}."),

@@ -14,11 +14,15 @@ _CELLS = [(pattern, configuration) for pattern, rule in marvel.RULES.items() for
 _UNNUMBERED = 0.15
 
 
-def lesson(rng: random.Random, number: int) -> Lesson:
+def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
     """Draws a puzzle and asks MARVEL's questions, and simpler ones on single panels."""
     drawn = marvel.puzzle(rng, *rng.choice(_CELLS))
-    numbered = rng.random() >= _UNNUMBERED
+    numbered = easy or rng.random() >= _UNNUMBERED
     image = squeezed(marvel.picture(drawn, numbered=numbered))
+    if easy:
+        asked = [_panel(rng, drawn) for _ in range(4)]
+        asked.append(_row(drawn, rng.choice(("context", "choices"))))
+        return Lesson("marvel", (image,), tuple(asked), tuple(_marks(drawn)))
     if not numbered:
         asked = [(f"{text}\n{COARSE_INSTRUCTION}", str(count)) for text, count in marvel.counting(drawn)]
         return Lesson("marvel", (image,), (*asked, _row(drawn, "context")), tuple(_marks(drawn)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from functools import lru_cache
 
@@ -15,7 +14,7 @@ from orchestrator.synthetic.lessons import Lesson, Mark, squeezed
 _SCENES_ON_ONE_STREET = 40
 
 
-def lesson(rng: random.Random, number: int) -> Lesson:
+def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
     """Draws a scene and asks about several of its objects."""
     placed = vstar.place(rng)
     image = _street(number // _SCENES_ON_ONE_STREET).copy()
@@ -23,8 +22,10 @@ def lesson(rng: random.Random, number: int) -> Lesson:
     marks = [
         Mark(0, box[0] / vstar.WIDTH, box[1] / vstar.HEIGHT, (name, color)) for name, (box, color) in placed.items()
     ]
-    asked = [_asked(rng, placed) for _ in range(6)]
-    asked.append(rng.choice((_description, _presence, _open))(rng, placed))
+    asked = [_color(name, color) for name, (_, color) in placed.items()] if easy else []
+    asked += [rng.choice((_description, _presence, _side))(rng, placed) for _ in range(2 if easy else 1)]
+    if not easy:
+        asked += [_asked(rng, placed) for _ in range(6)]
     return Lesson("vstar", (squeezed(image),), tuple(asked), tuple(marks))
 
 
@@ -52,15 +53,12 @@ def _presence(rng: random.Random, placed: vstar.Placed) -> tuple[str, str]:
     return question.replace(" a u", " an u"), "Yes" if name in placed else "No"
 
 
-def _open(rng: random.Random, placed: vstar.Placed) -> tuple[str, str]:
-    name = rng.choice(list(placed))
-    color = placed[name][1]
-    forms = [
-        (f"What is the color of the {name}?", color),
-        (f"What is the color of the {name}? Answer in a sentence.", f"The {name} is {color}."),
-    ]
-    for one, other in itertools.islice(itertools.permutations(placed, 2), 2):
-        side = "left" if placed[one][0][0] < placed[other][0][0] else "right"
-        question = f"Is the {one} on the left or right side of the {other}? Answer in a sentence."
-        forms.append((question, f"The {one} is on the {side} side of the {other}."))
-    return rng.choice(forms)
+def _color(name: str, color: str) -> tuple[str, str]:
+    return f"What is the color of the {name}?", color
+
+
+def _side(rng: random.Random, placed: vstar.Placed) -> tuple[str, str]:
+    question, _, right = vstar.position(rng, placed)
+    if rng.random() < 0.5:
+        return f"{question} Answer in a sentence.", right
+    return question, "left" if " left side" in right else "right"
