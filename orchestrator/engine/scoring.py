@@ -83,7 +83,7 @@ class ScorerClient:
                 request = scorer.ListRulesRequest()
                 return await call(self._stub.ListRules, request, timeout=10.0, metadata=self._metadata)
             except CallError as error:
-                if error.consequence.retries is not None:
+                if error.consequence.retries == 0:
                     raise self._refusal(error) from None
                 if time.monotonic() - started > min(REACH_SECONDS, self._patience):
                     raise self._silence(error) from None

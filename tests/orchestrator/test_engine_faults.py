@@ -69,12 +69,14 @@ def test_the_only_replica_comes_back(cluster: Cluster, shared_scorer: Server, ex
 
 
 def test_a_replica_that_comes_back_with_other_weights_is_not_used(cluster: Cluster, shared_scorer: Server) -> None:
-    servers = [cluster.model("--delay", "0.03", "--concurrency", "2") for _ in range(2)]
+    servers = [cluster.model("--delay", "0.06", "--concurrency", "2") for _ in range(2)]
     process = cluster.start(*cluster.words("run", servers, shared_scorer, *ROWS))
     wait_for(lambda: cluster.answered() >= 20)
     servers[0].kill()
     calls = (servers[0].folder / "calls").read_text()
+    servers[1].signal(signal.SIGSTOP)  # the run does not end before the other is back, however slow the machine
     servers[0].start("--weights", "2")
+    servers[1].signal(signal.SIGCONT)
     out, error = process.communicate(timeout=60)
     assert process.returncode == 0, error
     assert "serves another model" in out + error
