@@ -6,6 +6,7 @@ import re
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -17,6 +18,8 @@ from orchestrator.keytable import digest
 _HEAD = re.compile(rb'\{"key":"([^"\\]*)"')
 _DIGITS = re.compile(r"(\d+)")
 _LONGEST = 0xFFFF
+_CHUNK = 1 << 16
+_SHORT = 64
 
 
 class Index:
@@ -36,27 +39,30 @@ class Index:
 
     def __init__(self, responses: Path, verdicts: Path) -> None:
         lows, highs, offsets = array("Q"), array("Q"), array("q")
-        names: list[bytes] = []
+        names = _Names()
         for key, offset in keys(responses):
             _add(lows, highs, offsets, key, offset)
-            names.append(sortable(key))
+            names.add(key)
         answered = len(offsets)
         for key, offset in keys(verdicts):
             _add(lows, highs, offsets, key, offset)
-        low, high = np.frombuffer(lows, np.uint64), np.frombuffer(highs, np.uint64)
         # Lines of one key stand together, those of the first log first, each log's in their order.
-        order = np.lexsort((high, low))
-        low, high, at = low[order], high[order], np.frombuffer(offsets, np.int64)[order]
+        order = np.lexsort((np.frombuffer(highs, np.uint64), np.frombuffer(lows, np.uint64)))
+        low, high = np.frombuffer(lows, np.uint64)[order], np.frombuffer(highs, np.uint64)[order]
+        at = np.frombuffer(offsets, np.int64)[order]
+        del lows, highs, offsets
         new = np.ones(len(order), dtype=bool)
         new[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
+        self._low, self._high = low[new], high[new]
+        del low, high
         item = np.cumsum(new) - 1
-        found = np.full((2, int(new.sum())), -1, dtype=np.int64)
+        found = np.full((2, len(self._low)), -1, dtype=np.int64)
         for log, mine in enumerate((order < answered, order >= answered)):
             found[log][item[mine]] = at[mine]
-        names = _names(names, order[new], found[1], verdicts)
-        places = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
+        first = order[new]
+        del order, item, at, new
+        places = np.argsort(_sorted_by(names.array(), first, found[1], verdicts), kind="stable")
         self.responses, self.verdicts = found[0][places], found[1][places]
-        self._low, self._high = low[new], high[new]
         self._place = np.empty_like(places)
         self._place[places] = np.arange(len(places))
 
@@ -118,13 +124,43 @@ def _add(lows: array[int], highs: array[int], offsets: array[int], key: str, off
     offsets.append(offset)
 
 
-def _names(names: list[bytes], first: NDArray[np.int64], verdicts: NDArray[np.int64], path: Path) -> list[bytes]:
+class _Names:
+    """What keys are sorted by, in as many bytes as the longest has, unless that is long."""
+
+    def __init__(self) -> None:
+        self._whole: list[NDArray[Any]] = []
+        self._part: list[bytes] = []
+
+    def add(self, key: str) -> None:
+        self._part.append(sortable(key))
+        if len(self._part) == _CHUNK:
+            self._close()
+
+    def array(self) -> NDArray[Any]:
+        self._close()
+        return np.concatenate(self._whole)
+
+    def _close(self) -> None:
+        self._whole.append(_packed(self._part))
+        self._part = []
+
+
+def _packed(names: list[bytes]) -> NDArray[Any]:
+    short = max(map(len, names), default=0) <= _SHORT
+    return np.array(names, dtype=np.bytes_ if short else object)
+
+
+def _sorted_by(names: NDArray[Any], first: NDArray[np.int64], verdicts: NDArray[np.int64], path: Path) -> NDArray[Any]:
     """Returns what each item is sorted by; that of an item without an answer is read from its verdict."""
-    found = [names[line] if line < len(names) else b"" for line in first]
     missing = np.flatnonzero(first >= len(names))
-    if len(missing):
-        with path.open("rb") as file:
-            for item in missing:
-                file.seek(verdicts[item])
-                found[item] = sortable(_key(file.readline()))
-    return found
+    if not len(missing):
+        return names[first]
+    read = []
+    with path.open("rb") as file:
+        for item in missing:
+            file.seek(verdicts[item])
+            read.append(sortable(_key(file.readline())))
+    every = np.concatenate([names, _packed(read)])
+    where = first.copy()
+    where[missing] = len(names) + np.arange(len(missing))
+    return every[where]
