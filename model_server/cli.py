@@ -64,8 +64,7 @@ def main() -> None:
     "--model",
     "model_id",
     default="",
-    help="Folder, hub id or demo, a small model that comes along (transformers); model name (openai); "
-    "constant:TEXT (demo).",
+    help="Folder or hub id (transformers), model name (openai), hash or constant:TEXT (demo).",
 )
 @click.option("--name", default="", help="Name to file results under; default the model's own.")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, or auto (all GPUs, else CPU).")
@@ -146,13 +145,11 @@ def serve_command(
                 max_concurrency=max_concurrency,
                 max_queue=max_queue,
             )
-        from model_server import demo
         from model_server.hf.settings import Settings
 
-        comes_along = model_id == demo.NAME
         settings = Settings(
-            model=str(demo.CHECKPOINT) if comes_along else model_id,
-            name=name or (demo.FILED_UNDER if comes_along else ""),
+            model=model_id,
+            name=name,
             device=device,
             dtype=dtype,
             attention=attention,

@@ -37,8 +37,8 @@ class Where:
         endpoints: Model servers; empty starts one for `model`.
         stages: Model servers of further stages by name.
         scorer: The scorer; None starts one.
-        model: What the embedded model server serves: "demo", a folder or a hub id; "demo:hash" and
-            "demo:constant:TEXT" need no weights.
+        model: What the embedded model server serves: "demo" (or "demo:hash"), "demo:constant:TEXT",
+            a folder or a hub id.
         credentials: How to dial whatever is not embedded.
         concurrency: Calls in flight per replica; None takes what each asks for.
         judge: What follows `scorer serve` where a scorer is started, to give it a judge.

@@ -1,11 +1,14 @@
 """Trains the demo model from nothing, on drawn lessons that come as an Arrow stream on standard input.
 
-    python -m orchestrator.synthetic.lessons 40000 | python -m model_server.demo.train model_server/demo/checkpoint
+    python -m orchestrator.synthetic.lessons 40000 | python -m model_server.demo.train demo-checkpoint
 
 The model is a small InternVL of the transformers library: a vision transformer, four patches folded
 into one token, a projector and a language model. A lesson's images are read once for all its
-questions, each of which sees them and itself, as when it is asked alone. Beside the answers the image
-tokens learn to name what stands in their place; that head is thrown away at the end.
+questions, each of which sees them and itself, as when it is asked alone. Before any question the
+image tokens learn to name what stands in their place; that head is thrown away at the end.
+
+What comes out does not see well enough to be shipped yet: the eyes learn what stands where in a few
+minutes, but answers still go by which things are there at all, not by where (docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -66,9 +69,8 @@ TEXT: dict[str, Any] = {
     "max_position_embeddings": 4096,
     "tie_word_embeddings": True,
 }
-FIRST = 1024
-"""Lessons that are held back at first: the tokenizer is made of their texts, the last ones examine the model."""
 EXAM = 64
+"""Of the lessons that are held back, those that examine the model."""
 IGNORED = -100
 BOUNDS = (20, 44, 72, 110)
 """Questions are padded to the longest between two of these lengths."""
@@ -448,21 +450,22 @@ def looking(source: Iterator[Read], lessons: int, words: int) -> Iterator[tuple[
 @click.option("--size", default=8, show_default=True, help="Lessons in a batch with questions.")
 @click.option("--rate", default=5e-3, show_default=True, help="Highest learning rate, of the matrices.")
 @click.option("--seed", default=0, show_default=True, help="Of the first weights.")
+@click.option("--held", default=1024, show_default=True, help="Lessons held back at first: the tokens are theirs.")
 @click.option("--threads", default=1, show_default=True, help="Of the processor.")
-def main(out: Path, sight: int, lessons: int, size: int, rate: float, seed: int, threads: int) -> None:
+def main(out: Path, sight: int, lessons: int, size: int, rate: float, seed: int, held: int, threads: int) -> None:
     """Train the demo model on the lessons on standard input and write it to OUT, its history beside it."""
     out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(threads)
     torch.manual_seed(seed)
     rows = stream()
-    held = list(islice(rows, FIRST))
-    tokenizer = make_tokenizer(held)
-    words = sorted({word for row in held for mark in row["marks"] for word in mark["words"]})
+    first = list(islice(rows, held))
+    tokenizer = make_tokenizer(first)
+    words = sorted({word for row in first for mark in row["marks"] for word in mark["words"]})
     reader = Reader(tokenizer, words)
     processor = make_processor(tokenizer)
     learner = Learner(make_model(tokenizer), [reader.ids(f" {word}") for word in words])
-    exam = [reader(row) for row in held[-EXAM:]]
-    source = (reader(row) for part in (rows, held[:-EXAM]) for row in part)
+    exam = [reader(row) for row in first[-EXAM:]]
+    source = (reader(row) for part in (rows, first[:-EXAM]) for row in part)
     weights = sum(weight.numel() for weight in learner.model.parameters())
     print(f"{weights / 1e6:.2f} million weights, {len(tokenizer)} tokens, {len(words)} names", file=sys.stderr)
     history: list[dict[str, Any]] = []
