@@ -112,6 +112,7 @@ async def evaluate(
                 engine = Engine(plan.samples(known), log, servers.pools, servers.scorer, accounting, options, budget)
                 async with Progress(console, accounting), _signals(engine, console):
                     await raced(engine.run(), *(guard() for guard in (*servers.guards, *beside)))
+            log.forget_index()
             planned = {task: count.planned for task, count in accounting.tasks.items()}
             manifest = {**manifest, "planned": planned, "replicas": _replicas(manifest, servers)}
             run_manifest.write(path / run_manifest.MANIFEST, manifest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -66,21 +67,23 @@ def summary_json(summary: scorer.Summary) -> dict[str, Any]:
 
 def last_lines(path: Path) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
     """Returns, by task, where the last line of each key begins, sorted by the keys' hashes."""
-    table = np.empty(1024, dtype=[("low", "<u8"), ("high", "<u8"), ("offset", "<i8"), ("task", "<i4")])
+    lows, highs, starts, tasks = array("Q"), array("Q"), array("q"), array("i")
     names: dict[bytes, int] = {}
-    size = 0
-    for key, _, offset in scan(path):
-        if size == len(table):
-            table = np.concatenate([table, np.empty_like(table)])
-        task = names.setdefault(key.partition(b"/")[0], len(names))
-        table[size] = (*digest(key), offset, task)
-        size += 1
-    table = table[:size]
-    table = table[np.lexsort((table["offset"], table["high"], table["low"]))]
-    last = np.ones(size, dtype=bool)
-    last[:-1] = (table["low"][1:] != table["low"][:-1]) | (table["high"][1:] != table["high"][:-1])
-    table = table[last]
-    return {name.decode(): table["offset"][table["task"] == number].copy() for name, number in names.items()}
+    for key, _, start in scan(path):
+        halves = digest(key)
+        lows.append(halves[0])
+        highs.append(halves[1])
+        starts.append(start)
+        tasks.append(names.setdefault(key.partition(b"/")[0], len(names)))
+    # Stable: lines of one key keep their order, so that the last stands last.
+    order = np.lexsort((np.frombuffer(highs, np.uint64), np.frombuffer(lows, np.uint64)))
+    low, high = np.frombuffer(lows, np.uint64)[order], np.frombuffer(highs, np.uint64)[order]
+    last = np.ones(len(order), dtype=bool)
+    last[:-1] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
+    del lows, highs, low, high
+    order = order[last]
+    offset, task = np.frombuffer(starts, np.int64)[order], np.frombuffer(tasks, np.int32)[order]
+    return {name.decode(): offset[task == number] for name, number in names.items()}
 
 
 def _items(path: Path, offsets: np.ndarray[Any, np.dtype[np.int64]], rules: set[str]) -> Iterator[scorer.ScoreRequest]:

@@ -234,6 +234,10 @@ class RunLog:
             self._table.put(key, flags=0, mask=0b111000)
         self.verdicts.truncate()
 
+    def forget_index(self) -> None:
+        """Gives the index's memory back; nothing can be looked up or added any more."""
+        self._table = KeyTable()
+
     def flush(self) -> None:
         """Writes what was collected, answers before verdicts."""
         self.responses.flush()
