@@ -28,7 +28,7 @@ class Unseeing(Model):
     """Picks among the options that the prompt shows, by a hash.
 
     Args:
-        model_id: "" or "hash" for the hash, "constant:TEXT" to answer TEXT always.
+        model_id: "", "demo" or "hash" for the hash, "constant:TEXT" to answer TEXT always.
     """
 
     max_concurrency = 32
@@ -44,7 +44,7 @@ class Unseeing(Model):
 
     def load(self) -> None:
         """There is nothing to load; a name that means nothing here is refused."""
-        if self._constant is None and self._model_id not in ("", "hash"):
+        if self._constant is None and self._model_id not in ("", "demo", "hash"):
             raise LoadError(f"the demo backend knows no model {self._model_id!r}: give hash or constant:TEXT")
 
     def properties(self) -> dict[str, str]:

@@ -72,3 +72,8 @@ async def test_constant(served: Any, ask: Any) -> None:
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(LoadError, match="constant:TEXT"):
         Unseeing("llava").load()
+
+
+@pytest.mark.parametrize("name", ["", "demo", "hash"])
+def test_its_names(name: str) -> None:
+    Unseeing(name).load()
