@@ -121,13 +121,19 @@ class ScorerClient:
             except CallError as error:
                 if len(self._pending) < before:
                     lost, attempt = 0.0, 0
-                if error.consequence.retries is not None and attempt >= error.consequence.retries:
-                    raise self._refusal(error) from None
-                lost = lost or time.monotonic()
-                if time.monotonic() - lost > self._patience:
-                    raise self._silence(error) from None
+                lost = self._away_since(lost, attempt, error)
             attempt += 1
             await asyncio.sleep(backoff(attempt))
+
+    def _away_since(self, lost: float, attempt: int, error: CallError) -> float:
+        """Returns since when the scorer has been away, 0 being not yet; raises where another try is of no use."""
+        retries = error.consequence.retries
+        if retries is not None and attempt >= retries:
+            raise self._refusal(error) from None
+        lost = lost or time.monotonic()
+        if time.monotonic() - lost > self._patience:
+            raise self._silence(error) from None
+        return lost
 
     async def finish(self) -> None:
         """Waits until every item is acknowledged; `run` then returns."""
@@ -155,12 +161,7 @@ class ScorerClient:
             try:
                 return await self._summarize(items(), specs)
             except CallError as error:
-                retries = error.consequence.retries
-                if retries is not None and attempt >= retries:
-                    raise self._refusal(error) from None
-                lost = lost or time.monotonic()
-                if time.monotonic() - lost > self._patience:
-                    raise self._silence(error) from None
+                lost = self._away_since(lost, attempt, error)
             attempt += 1
             await asyncio.sleep(backoff(attempt))
 
