@@ -64,19 +64,23 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return folder
     if not shutil.which("npm"):
         pytest.skip("npm is not installed")
-    done = subprocess.run(
-        ["npm", "install", "--no-audit", "--no-fund", "--fetch-retries=0"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            ["npm", "install", "--no-audit", "--no-fund", "--fetch-retries=0"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip("npm cannot install the example's modules within two minutes")
     if done.returncode:
         pytest.skip(f"npm cannot install the example's modules: {done.stderr.strip()[:200]}")
     return folder
 
 
+@pytest.mark.timeout(400)
 async def test_node_passes_every_check(node: Path) -> None:
     with listening("node", "server.js", "--port", "0", cwd=node, LYNCEUS_PROTOS=str(ROOT / "protos")) as (port, pid):
         assert (await judged(port, pid)).keys() == MOOT
@@ -96,13 +100,14 @@ def cpp(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # gRPC's headers take a compiler minutes where the machine is busy.
 async def test_cpp_passes_every_check(cpp: Path) -> None:
     with listening(cpp, "0", cwd=cpp.parent) as (port, pid):
         assert (await judged(port, pid)).keys() == MOOT
 
 
 def test_examples_stay_short() -> None:
-    bounds = {"constant_server.py": 60, "node/server.js": 150, "cpp/server.cpp": 170}
+    bounds = {"constant_server.py": 60, "node/server.js": 149, "cpp/server.cpp": 149}
     for name, most in bounds.items():
         lines = (EXAMPLES / name).read_text().splitlines()
         assert len(lines) <= most, name
