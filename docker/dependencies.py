@@ -11,10 +11,10 @@ from pathlib import Path
 
 WITHOUT = {
     "orchestrator": {"google-re2", "prometheus-client", "statsmodels"},
-    "scorer": {"datasets", "fsspec", "httpx", "ijson", "jinja2", "pillow", "pyarrow", "rich", "vl-convert-python"},
+    "scorer": {"datasets", "fsspec", "httpx", "ijson", "jinja2", "pillow", "pyarrow", "rich"},
     "model-server": {
         "datasets", "fsspec", "google-re2", "httpx", "ijson", "jsonschema", "orjson", "pyarrow", "rich", "scipy",
-        "statsmodels", "vl-convert-python",
+        "statsmodels",
     },
 }  # fmt: skip
 

@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.report.charts import ACCENT, INK, LINE, MUTED, SECOND, SERIES, Chart, Spec, draw
+from orchestrator.report.charts import Chart
+from orchestrator.report.drawing import (
+    ACCENT,
+    INK,
+    MUTED,
+    SECOND,
+    SERIES,
+    Row,
+    axis,
+    box,
+    dot,
+    line,
+    plane,
+    polyline,
+    rows,
+    said,
+    text,
+)
 from orchestrator.report.figures import Figure
 
 Pairs = NDArray[np.float64]
@@ -51,152 +69,94 @@ def option_bias(where: tuple[str, str], chosen: Counter[str], right: Counter[str
 
 
 def _options(title: str, shares: Mapping[str, tuple[float, float]], note: str) -> Chart:
-    data = [{"option": name, "chosen": 100 * chosen, "right": 100 * right} for name, (chosen, right) in shares.items()]
-    y: Spec = {"field": "option", "type": "nominal", "title": None, "sort": None}
-    x: Spec = {"type": "quantitative", "title": None, "axis": {"tickCount": 5}, "scale": {"zero": True}}
-    spec: Spec = {
-        "data": {"values": data},
-        "width": 260,
-        "height": {"step": 26},
-        "layer": [
-            {
-                "mark": {"type": "bar", "color": ACCENT, "opacity": 0.55, "height": 14},
-                "encoding": {"y": y, "x": {**x, "field": "chosen"}},
-            },
-            {
-                "mark": {"type": "tick", "color": INK, "thickness": 2, "size": 20},
-                "encoding": {"y": y, "x": {**x, "field": "right"}},
-            },
-        ],
-    }
-    return Chart(title, f"Bars: how often it is chosen, ticks: how often it is right, in percent {note}", draw(spec))
+    scale = axis([100 * share for pair in shares.values() for share in pair], 0, 260)
+    found = []
+    for name, (chosen, right) in shares.items():
+        at = scale.at(100 * right)
+        bar = box(0, -7, scale.at(100 * chosen), 14, ACCENT, fill_opacity=0.55)
+        words = f"{name}: chosen {100 * chosen:.1f}, right {100 * right:.1f} percent"
+        found.append(Row(name, words, (bar, line(at, -10, at, 10, INK, stroke_width=2))))
+    note = f"Bars: how often it is chosen, ticks: how often it is right, in percent {note}"
+    return Chart(title, note, rows(title, found, scale, step=26))
 
 
 def calibration(pairs: Pairs) -> Chart:
     """How often the option chosen is right, by the probability that the model gives it."""
     confidence, right = pairs.T
     bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
-    data, error = [], 0.0
+    x, y = axis((), 0, 260, limits=(0, 100)), axis((), 260, 0, limits=(0, 100))
+    points, dots, error = [], [], 0.0
+    most = int(np.bincount(bins).max())
     for number in np.unique(bins):
         mine = bins == number
-        point = {"confidence": float(confidence[mine].mean()), "right": float(right[mine].mean()), "n": int(mine.sum())}
-        error += abs(point["confidence"] - point["right"]) * point["n"] / len(pairs)
-        data.append({**point, "confidence": 100 * point["confidence"], "right": 100 * point["right"]})
-    scale = {"domain": [0, 100]}
-    diagonal: Spec = {
-        "data": {"values": [{"x": 0, "y": 0}, {"x": 100, "y": 100}]},
-        "mark": {"type": "line", "color": MUTED, "strokeDash": [3, 3], "strokeWidth": 1},
-        "encoding": {"x": {"field": "x", "type": "quantitative"}, "y": {"field": "y", "type": "quantitative"}},
-    }
-    place: Spec = {
-        "x": {
-            "field": "confidence",
-            "type": "quantitative",
-            "scale": scale,
-            "title": "probability of the option chosen",
-        },
-        "y": {"field": "right", "type": "quantitative", "scale": scale, "title": "right"},
-    }
-    size: Spec = {"field": "n", "type": "quantitative", "legend": None, "scale": {"range": [20, 400], "zero": True}}
-    points: Spec = {"mark": {"type": "circle", "color": ACCENT, "opacity": 0.75}, "encoding": {**place, "size": size}}
-    line: Spec = {"mark": {"type": "line", "color": ACCENT, "opacity": 0.5}, "encoding": place}
-    spec = {"data": {"values": data}, "width": 260, "height": 260, "layer": [diagonal, line, points]}
+        sure, often, n = float(confidence[mine].mean()), float(right[mine].mean()), int(mine.sum())
+        error += abs(sure - often) * n / len(pairs)
+        points.append((x.at(100 * sure), y.at(100 * often)))
+        words = f"{100 * sure:.1f} percent sure: {100 * often:.1f} percent right, n={n:,}"
+        dots.append(said(words, dot(*points[-1], max(2.5, 11 * (n / most) ** 0.5), ACCENT, fill_opacity=0.75)))
+    marks = [
+        line(0, 260, 260, 0, MUTED, stroke_dasharray="3,3"),
+        polyline(points, ACCENT, stroke_width=1.5, stroke_opacity=0.5),
+        *dots,
+    ]
+    title = "Calibration of the likelihoods"
     note = (
         f"Ten bins of {len(pairs):,} items, area by their number; expected calibration error {100 * error:.1f} points."
     )
-    return Chart("Calibration of the likelihoods", note, draw(spec))
+    return Chart(title, note, plane(title, x, y, marks, units=("probability of the option chosen", "right")))
 
 
 def latency(calls: Calls) -> Chart:
     """How long calls took, replica by replica."""
-    data = []
-    for replica, found in sorted(calls.items()):
-        low, first, middle, third, high = np.quantile(found[:, 1], [0.05, 0.25, 0.5, 0.75, 0.95])
-        data.append(
-            {
-                "replica": replica or "–",
-                "low": low,
-                "first": first,
-                "middle": middle,
-                "third": third,
-                "high": high,
-                "text": f"{middle:.2f} s",
-                "n": f"n={len(found):,}",
-            }
-        )
-    y: Spec = {"field": "replica", "type": "nominal", "title": None}
-    x: Spec = {
-        "type": "quantitative",
-        "title": "seconds a call",
-        "scale": {"zero": True, "range": [0, 300]},
-        "axis": {"tickCount": 5},
+    quantiles = {
+        replica or "–": [float(q) for q in np.quantile(found[:, 1], [0.05, 0.25, 0.5, 0.75, 0.95])]
+        for replica, found in sorted(calls.items())
     }
-    layers: list[Spec] = [
-        {
-            "mark": {"type": "rule", "color": ACCENT, "opacity": 0.5},
-            "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}},
-        },
-        {
-            "mark": {"type": "bar", "color": ACCENT, "opacity": 0.4, "height": 12},
-            "encoding": {"y": y, "x": {**x, "field": "first"}, "x2": {"field": "third"}},
-        },
-        {
-            "mark": {"type": "tick", "color": INK, "thickness": 2, "size": 18},
-            "encoding": {"y": y, "x": {**x, "field": "middle"}},
-        },
-        {
-            "mark": {"type": "text", "align": "right", "fontWeight": 600},
-            "encoding": {"y": y, "x": {"value": 354}, "text": {"field": "text"}},
-        },
-        {
-            "mark": {"type": "text", "align": "right", "fill": MUTED},
-            "encoding": {"y": y, "x": {"value": 420}, "text": {"field": "n"}},
-        },
-    ]
-    spec = {"data": {"values": data}, "width": 420, "height": {"step": 28}, "layer": layers}
-    return Chart(
-        "Latency by replica",
-        "Median, middle half, and 5th to 95th percentile.",
-        draw(spec),
-    )
+    scale = axis([found[-1] for found in quantiles.values()], 0, 300)
+    drawn = []
+    for (name, found), number in zip(
+        quantiles.items(), [len(calls[replica]) for replica in sorted(calls)], strict=True
+    ):
+        low, first, middle, third, high = map(scale.at, found)
+        marks = (
+            line(low, 0, high, 0, ACCENT, stroke_opacity=0.5),
+            box(first, -6, third - first, 12, ACCENT, fill_opacity=0.4),
+            line(middle, -9, middle, 9, INK, stroke_width=2),
+        )
+        words = f"{name}: median {found[2]:.3g} s, 5th to 95th percentile {found[0]:.3g} to {found[-1]:.3g} s"
+        drawn.append(Row(name, f"{words}, n={number:,}", marks, (f"{found[2]:.2f} s", f"n={number:,}")))
+    title = "Latency by replica"
+    svg = rows(title, drawn, scale, step=28, unit="seconds a call")
+    return Chart(title, "Median, middle half, and 5th to 95th percentile.", svg)
 
 
 def throughput(calls: Calls) -> Chart:
     """Answers a second over the time of the run, replica by replica."""
-    ends = {replica: found.sum(axis=1) for replica, found in calls.items() if len(found)}
+    ends = {replica: found.sum(axis=1) for replica, found in sorted(calls.items()) if len(found)}
     begin = min(float(found[:, 0].min()) for found in calls.values() if len(found))
     end = max(float(found.max()) for found in ends.values())
     edges = np.linspace(begin, end + 1e-3, _TIME_BINS + 1)
     width = float(edges[1] - edges[0])
     scale, unit = (60.0, "minutes") if end - begin > 300 else (1.0, "seconds")
-    data = [
-        {"replica": replica or "–", "at": (float(edge) - begin) / scale, "rate": int(number) / width}
-        for replica, found in sorted(ends.items())
-        for edge, number in zip(edges[:-1], np.histogram(found, edges)[0], strict=True)
-    ]
-    colour: Spec = {"field": "replica", "type": "nominal", "scale": {"range": list(SERIES)}, "title": None}
-    colour["legend"] = {"orient": "top"} if len(ends) > 1 else None
-    spec = {
-        "data": {"values": data},
-        "width": 380,
-        "height": 150,
-        "mark": {"type": "line", "interpolate": "step-after"},
-        "encoding": {
-            "x": {
-                "field": "at",
-                "type": "quantitative",
-                "title": f"{unit} since the first call",
-                "axis": {"grid": False},
-            },
-            "y": {"field": "rate", "type": "quantitative", "title": "answers a second", "axis": {"tickCount": 4}},
-            "color": colour,
-        },
-    }
-    return Chart(
-        "Throughput by replica",
-        f"{sum(map(len, ends.values())) / max(end - begin, 1e-3):.2f} answers a second over all.",
-        draw(spec),
-    )
+    rates = {replica or "–": np.histogram(found, edges)[0] / width for replica, found in ends.items()}
+    x = axis((), 0, 380, limits=(0, float(edges[-1] - begin) / scale))
+    y = axis([float(rate.max()) for rate in rates.values()], 150, 0, ticks=4)
+    places = [x.at(float(edge - begin) / scale) for edge in edges]
+    key = list(zip(rates, cycle(SERIES), strict=False))
+    marks = []
+    for (name, colour), rate in zip(key, rates.values(), strict=True):
+        steps = [
+            (place, y.at(float(value)))
+            for first, last, value in zip(places[:-1], places[1:], rate, strict=True)
+            for place in (first, last)
+        ]
+        marks.append(said(name, polyline(steps, colour, stroke_width=1.5)))
+    title = "Throughput by replica"
+    note = f"{sum(map(len, ends.values())) / max(end - begin, 1e-3):.2f} answers a second over all."
+    # Of more series than there are colours, names tell nothing.
+    key = key if 1 < len(key) <= len(SERIES) else []
+    units = (f"{unit} since the first call", "answers a second")
+    return Chart(title, note, plane(title, x, y, marks, units=units, key=key))
 
 
 def instability(totals: Sequence[Figure], dimensions: Mapping[str, str]) -> list[Chart]:
@@ -215,31 +175,22 @@ def instability(totals: Sequence[Figure], dimensions: Mapping[str, str]) -> list
     tasks = [task for task in unstable if task in accurate]
     if len(tasks) < 3:
         return []
-    data = [
-        {
-            "task": task,
-            "dimension": dimensions.get(task, "–"),
-            "x": 100 * (accurate[task].value or 0),
-            "y": unstable[task].value,
-        }
-        for task in tasks
-    ]
-    place: Spec = {
-        "x": {"field": "x", "type": "quantitative", "title": "accuracy", "scale": {"domain": [0, 100]}},
-        "y": {"field": "y", "type": "quantitative", "title": "instability"},
-    }
-    colour: Spec = {"field": "dimension", "type": "nominal", "scale": {"range": list(SERIES)}, "title": None}
-    colour["legend"] = {"orient": "right"} if dimensions else None
-    layers: list[Spec] = [
-        {"mark": {"type": "circle", "size": 60, "opacity": 0.8}, "encoding": {**place, "color": colour}},
-    ]
-    # Names of more tasks than these would cover each other.
-    if len(tasks) <= _MOST_NAMED:
-        text: Spec = {"type": "text", "align": "left", "dx": 7, "fontSize": 9, "fill": MUTED}
-        layers.append({"mark": text, "encoding": {**place, "text": {"field": "task"}}})
-    spec = {"data": {"values": data}, "width": 380, "height": 260, "layer": layers}
+    names = sorted({dimensions.get(task, "–") for task in tasks})
+    colours = dict(zip(names, cycle(SERIES), strict=False))
+    places = {task: (100 * (accurate[task].value or 0), unstable[task].value or 0) for task in tasks}
+    x, y = axis((), 0, 380, limits=(0, 100)), axis([at for _, at in places.values()], 260, 0)
+    marks = []
+    for task, (across, up) in places.items():
+        colour = colours[dimensions.get(task, "–")]
+        drawn = [dot(x.at(across), y.at(up), 4.5, colour, fill_opacity=0.8)]
+        # Names of more tasks than these would cover each other.
+        if len(tasks) <= _MOST_NAMED:
+            drawn.append(text(task, x.at(across) + 7, y.at(up), font_size=9, fill=MUTED))
+        marks.append(said(f"{task}: accuracy {across:.1f}, instability {up:.3g}", *drawn))
+    title = "Accuracy and instability"
     note = "One dot a task. Instability is the spread of answers over repeats: 0 is always the same."
-    return [Chart("Accuracy and instability", note, draw(spec))]
+    key = list(colours.items()) if dimensions else []
+    return [Chart(title, note, plane(title, x, y, marks, units=("accuracy", "instability"), key=key))]
 
 
 def dimensions(totals: Sequence[Figure], dimensions: Mapping[str, str]) -> list[Chart]:
@@ -257,36 +208,15 @@ def dimensions(totals: Sequence[Figure], dimensions: Mapping[str, str]) -> list[
             values.setdefault(dimensions[figure.task], []).append(100 * figure.value)
     if len(values) < 3:
         return []
-    data = [
-        {"dimension": name, "mean": float(np.mean(found)), "text": f"{np.mean(found):.1f}", "n": f"{len(found)} tasks"}
-        for name, found in sorted(values.items())
-    ]
-    tasks = [{"dimension": name, "value": value} for name, found in values.items() for value in found]
-    y: Spec = {"field": "dimension", "type": "nominal", "title": None, "sort": None}
-    x: Spec = {"type": "quantitative", "title": None, "scale": {"domain": [0, 100], "range": [0, 280]}}
-    layers: list[Spec] = [
-        {
-            "mark": {"type": "bar", "color": ACCENT, "opacity": 0.4, "height": 14},
-            "encoding": {"y": y, "x": {**x, "field": "mean"}},
-        },
-        {
-            "data": {"values": tasks},
-            "mark": {"type": "circle", "color": SECOND, "size": 22},
-            "encoding": {"y": y, "x": {**x, "field": "value"}},
-        },
-        {
-            "mark": {"type": "text", "align": "right", "fontWeight": 600},
-            "encoding": {"y": y, "x": {"value": 326}, "text": {"field": "text"}},
-        },
-        {
-            "mark": {"type": "text", "align": "right", "fill": MUTED},
-            "encoding": {"y": y, "x": {"value": 390}, "text": {"field": "n"}},
-        },
-        {
-            "data": {"values": [{"v": 0}]},
-            "mark": {"type": "rule", "color": LINE},
-            "encoding": {"x": {**x, "field": "v"}},
-        },
-    ]
-    spec = {"data": {"values": data}, "width": 400, "height": {"step": 28}, "layer": layers}
-    return [Chart("Accuracy by dimension", "Bars: mean over the dimension's tasks; dots: the tasks.", draw(spec))]
+    scale = axis((), 0, 280, limits=(0, 100))
+    drawn = []
+    for name, found in sorted(values.items()):
+        mean, number = float(np.mean(found)), f"{len(found)} tasks"
+        marks = (
+            box(0, -7, scale.at(mean), 14, ACCENT, fill_opacity=0.4),
+            *(dot(scale.at(value), 0, 2.6, SECOND) for value in found),
+        )
+        drawn.append(Row(name, f"{name}: {mean:.1f}, {number}", marks, (f"{mean:.1f}", number)))
+    title = "Accuracy by dimension"
+    svg = rows(title, drawn, scale, step=28)
+    return [Chart(title, "Bars: mean over the dimension's tasks; dots: the tasks.", svg)]

@@ -274,7 +274,7 @@ def test_it_prints(tab: Any, report: str) -> None:
 def test_every_control_has_a_name(tab: Any, report: str) -> None:
     page = tab.open(report)
     nameless = page.evaluate("""Array.from(document.querySelectorAll(
-        'button, select, input, a, img, [role=img], [role=listbox], svg.marks'
+        'button, select, input, a, img, [role=img], [role=listbox], figure svg, figure a'
     )).filter(node => !(
         node.textContent.trim() || node.getAttribute('aria-label') || node.getAttribute('alt') ||
         (node.labels && node.labels.length) || node.querySelector('[aria-label]')

@@ -8,6 +8,7 @@ import hashlib
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import click
 import orjson
@@ -136,10 +137,16 @@ def test_charts_lead_to_their_samples(tmp_path: Path) -> None:
     page = write_report(run).read_text(encoding="utf-8")
     assert "AVR by pattern" in page
     assert "AVR: configuration × pattern" in page
-    assert 'xlink:href="#task=marvel&amp;label.kind=avr&amp;label.pattern=a&amp;label.configuration=x"' in page
+    assert '<a href="#task=marvel&amp;label.kind=avr&amp;label.pattern=a&amp;label.configuration=x">' in page
     assert "Latency by replica" in page
-    assert "var(--accent)" in page
-    assert "#040404" not in page, "colours are the page's own, so that they follow light and dark"
+    drawings = re.findall(r"<svg [^>]*graphics-document.*?</svg>", page, re.DOTALL)
+    assert len(drawings) == page.count("<figcaption>") > 3
+    for drawing in drawings:
+        ElementTree.fromstring(drawing)  # noqa: S314 - ours
+        colours = set(re.findall(r'(?:fill|stroke)="([^"]*)"', drawing))
+        assert colours <= {"none", *(f"var(--{name})" for name in ("ink", "muted", "line", "accent", "second"))}, (
+            "colours are the page's own, so that they follow light and dark"
+        )
 
 
 def test_likelihoods_are_calibrated(tmp_path: Path) -> None:
@@ -270,7 +277,7 @@ def test_properties_by_step_are_a_heat_map(tmp_path: Path) -> None:
     figures = [accuracy(f"step {step}: {what}", writer.verdicts) for step in "12" for what in ("number", "action")]
     page = write_report(writer.close({"voila_nd": figures})).read_text(encoding="utf-8")
     assert "voila_nd: property × step" in page
-    assert 'xlink:href="#task=voila_nd&amp;label.step=2"' in page
+    assert '<a href="#task=voila_nd&amp;label.step=2"><title>number, step 2: 100.0 [' in page
 
 
 def test_tasks_and_dimensions_stand_among_each_other(tmp_path: Path) -> None:
