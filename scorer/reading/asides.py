@@ -46,8 +46,17 @@ TOTAL = re.compile(
 )
 """lead: a number behind it is what all others add up to."""
 
+RUNNER_UP = re.compile(
+    rf"\b(?:most|least|largest|smallest|[a-z]{{3,12}}est)\b[^.;:!?\n]{{1,100}},? (?:closely )?(?:followed (?:closely )?by|ahead of|compared (?:to|with)) (?:the |an? )?{_OPENING}$",
+    _I,
+)
+"""lead: what comes after the one that is asked for."""
+
+PARTLY = re.compile(rf"\b(?:part(?:ly|ially)|half|semi|quasi)[\s-]*{_OPENING}$", _I)
+"""lead: what it is in part is not what it is."""
+
 TICKED, STRUCK = re.compile(r"[\s(\[-]*✓[\s)\]:-]*"), re.compile(r"[\s(\[-]*✗[\s)\]:-]*")
 """All that stands before a label on its line: a verdict on it."""
 
-LEADS = (BACKDROP, BOUND, CONCEDES, OTHERS, TOTAL)
+LEADS = (BACKDROP, BOUND, CONCEDES, OTHERS, PARTLY, RUNNER_UP, TOTAL)
 TAILS = (GROUND, SEEMS, WOULD)

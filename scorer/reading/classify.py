@@ -53,8 +53,12 @@ def classify(text: str, group: Group, here: Context) -> tuple[str, str]:
             return status, "concluded"
     if lead.search(cues.NOT):
         return REJECTED, ""
+    if tail.match(cues.NOT_BELONGING) and not lead.text.strip():
+        return WEAK, "stated"
     if tail.match(cues.WRONG):
         return REJECTED, ""
+    if cues.IF_FIRST.match(lead.text) and cues.WERE.match(tail.text):
+        return SUPPOSED, ""
     if "so " in lead.text and lead.search(cues.LIKEWISE):
         return (REJECTED if lead.search(cues.NEGATED) else ALSO), "likewise"
     if tail.match(cues.ALSO):
@@ -85,18 +89,23 @@ def classify(text: str, group: Group, here: Context) -> tuple[str, str]:
         if asks or tail.match(cues.IF) or cues.supposes(clause) or lead.search(cues.EXAMPLE):
             return SUPPOSED, ""
         return FIRM, reason
+    if here.question and lead.match(cues.PERHAPS):
+        return WEAK, "stated"
     if here.question or cues.supposes(clause):
         return SUPPOSED, ""
     if clause.piece(clause.text.rsplit(": ", 1)[-1]).search(cues.NEGATED):
         return REJECTED, ""
     if tail.match(cues.SOLE_TAIL) or (lead.search(cues.SOLE) and tail.match(cues.SOLELY)):
         return WEAK, "stated"
-    if not plain or not lead.text.strip():
+    if not plain or not lead.text.strip() or lead.match(cues.AMONG):
         if tail.match(cues.RIGHT) and not tail.match(cues.IF):
             return (SUPPOSED if lead.search(asides.CONCEDES) and tail.match(asides.SEEMS) else FIRM), "stated"
         fits = tail.match(cues.FITS)
         if fits and not cues.HALF.search(fits["rest"]):
             return WEAK, "stated"
+    meets = tail.match(cues.MEETS) if not plain and group.mentions[0].kind == LABEL else None
+    if meets and not cues.MISMATCH.search(meets[0]):
+        return WEAK, "stated"
     if lead.search(cues.LED) and not tail.match(cues.SUBJECT):
         if cues.supposes(clause) or (cues.supposes(lead) and not cues.WHENEVER.search(lead.text)):
             return SUPPOSED, ""
@@ -108,7 +117,9 @@ def classify(text: str, group: Group, here: Context) -> tuple[str, str]:
 
 def _aside(text: str, group: Group, here: Context) -> str:
     """Returns what becomes of an option's words that are said of another thing; "" if they are not."""
-    if here.lead.search(asides.OTHERS) or here.tail.match(asides.WOULD):
+    if any(here.lead.search(words) for words in (asides.OTHERS, asides.PARTLY, asides.RUNNER_UP)):
+        return ASIDE
+    if here.tail.match(asides.WOULD):
         return ASIDE
     if here.tail.match(asides.GROUND) and here.lead.search(asides.BACKDROP):
         return ASIDE

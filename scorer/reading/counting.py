@@ -44,7 +44,7 @@ _OPERAND_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _OPERAND_AFTER = re.compile(
-    r"\s*(?:x|by|times|[*/+]|-(?=\s*\d)|plus|minus)\s*(?:\d|a\b|one|two|three|four|five|six|seven|eight|nine|ten)|[ -](?:rows?|columns?|by)\b|\s*(?:\w+ )?(?:per|in each|for each|each)\b|-(?:sided|pointed|panel|grid|piece|by)\b|(?:th|st|nd|rd)\b|\s*(?:more|other|missing|additional|extra)\b|\s*(?:\w+ )?of (?:them|these|those|which|the)\b(?!\s*(?:[.!](?:\s|$)|$|\n))",
+    r"\s*(?:x|by|times|[*/+]|-(?=\s*\d)|plus|minus)\s*(?:\d|a\b|one|two|three|four|five|six|seven|eight|nine|ten)|[ -](?:rows?|columns?|by)\b|\s*(?:\w+ )?(?:per|in each|for each|each)\b|-(?:sided|pointed|panel|grid|piece|by)\b|(?:th|st|nd|rd)\b|\s*(?:more|other|missing|additional|extra)\b|\s*(?:\w+ )?of (?:them|these|those|which|the)\b(?!\s*(?:[.!](?:\s|$)|\(|$|\n))",
     re.IGNORECASE,
 )
 _ONE = re.compile(
@@ -83,7 +83,10 @@ _INCOMPLETE = re.compile(
     re.IGNORECASE,
 )
 _PARTS = re.compile(r"[^.;\n]\b(?:in total|altogether|in all|total)\s*[:(,-]\s*$", re.IGNORECASE)
-_LISTED, _LISTS = re.compile(r"\d\s?,\s?(?:and )?$"), re.compile(r"\s?,\s?(?:and )?\d")
+_LISTED, _LISTS = (
+    re.compile(r"\d\s?,\s?(?:and )?$|\d\s?,\s?\d+\s?,?\s?and $"),
+    re.compile(r"\s?,\s?(?:and )?\d|: \d|\sand \d+\s?[.!]?\s*$"),
+)
 _ASIDE = re.compile(r"\bbut |, (?=(?:perhaps|maybe|probably|possibly|i'd|i would)\b)", re.IGNORECASE)
 _NONE = re.compile(r"\b(?:there(?:'s| is| are)|has|have|contains?)\s$", re.IGNORECASE)
 _APPROXIMATE = re.compile(
@@ -95,6 +98,23 @@ _BREAKDOWN = re.compile(
     re.IGNORECASE,
 )
 
+
+_CONTRAST = re.compile(r"\b(?:but|however|although|though|yet)\b", re.IGNORECASE)
+"""Before a number: what was supposed, or denied, lies behind it."""
+_AT_FIRST = re.compile(
+    r"\b(?:first|initially|originally|at first)\b[^.;!?\n\d]{0,20}\b(?:count|saw|see|thought|got|found|said)\w*[^.;!?\n\d]{0,24}$|\bthere should (?:be|have been)\s*$",
+    re.IGNORECASE,
+)
+_BUT = re.compile(r"[^.;!?\n\d]{0,60}\bbut\b", re.IGNORECASE)
+"""Before and behind a number: it is about to be corrected."""
+_NO_SUCH = re.compile(
+    r"(?:(?:in|looking at|based on) (?:the|this) (?:\w+ )?(?:image|picture|figure|panel|photo),? )?"
+    r"(?:there (?:are|were) (?:no|not any)|there aren'?t any|i (?:see|count|find|can see) no|i (?:do not|don't|can't|cannot) see any|it (?:has|contains) no|the (?:image|picture|figure|panel) (?:has|contains|shows) no)"
+    r" (?!(?:\w+ )?(?:options|choices|answers|clues|numbers|details|labels|doubts?|images|others|differences|changes|ways|means|signs|patterns|similarities|instructions|words|reasons|specifics|visible details)\b)"
+    r"(?:[a-z]+ ){0,2}[a-z]{3,}s(?: (?:visible|present|shown|here|(?:in|on|inside|within|at) (?:the|this|any|it)(?: [a-z]+){0,4}))?[.!]?",
+    re.IGNORECASE,
+)
+"""A whole answer that says there is nothing to count."""
 
 _STOP = re.compile(r"[.!?](?=\s|$)")
 _LEADS = Screen(
@@ -108,8 +128,9 @@ _LEADS = Screen(
             cues.INSTEAD,
             cues.NEGATED,
             cues.NOT,
+            cues.QUESTIONED,
         ),
-        *(_APPROXIMATE, _INCOMPLETE, _LISTED, _MARKS, _NAME, _OPERAND_BEFORE, _PARTS, _SO, _TOTAL_BEFORE),
+        *(_APPROXIMATE, _AT_FIRST, _INCOMPLETE, _LISTED, _MARKS, _NAME, _OPERAND_BEFORE, _PARTS, _SO, _TOTAL_BEFORE),
     )
 )
 _TAILS = Screen((_LISTS, _OPERAND_AFTER, _OR, _TOTAL_AFTER), anchored=True)
@@ -195,21 +216,24 @@ def _rank(before: str, after: str) -> int:
         or (lead.may(cues.GOVERNS) and cues.GOVERNS.search(_ASIDE.split(before)[-1]))
     ):
         return -1
+    if lead.search(_AT_FIRST) and _BUT.match(after):
+        return -1
+    supposed = cues.supposes(lead.piece(_CONTRAST.split(before)[-1]))
     if tail.match(_OPERAND_AFTER):
         return 0
     if lead.search(_PARTS) and _NUMBER.search(before):
         return 0
     if lead.search(cues.INSTEAD) or lead.search(_TOTAL_BEFORE):
-        return -1 if cues.supposes(lead) else 3
+        return -1 if supposed else 3
     if lead.search(_OPERAND_BEFORE):
         return 0
     if lead.search(_INCOMPLETE) or lead.search(_LISTED) or tail.match(_LISTS):
         return 0
-    match = lead.search(cues.ANSWER) or lead.search(cues.ANSWER_NOUN)
+    match = lead.search(cues.ANSWER) or lead.search(cues.ANSWER_NOUN) or lead.search(cues.QUESTIONED)
     if match or tail.match(_TOTAL_AFTER):
         negated = bool(match and lead.may(cues.NEGATED) and cues.NEGATED.search(before, match.start()))
-        return -1 if negated or cues.supposes(lead) else 3
-    if cues.supposes(lead):
+        return -1 if negated or supposed else 3
+    if supposed:
         return -1
     return 2 if lead.search(_SO) else 1
 
@@ -219,6 +243,9 @@ def read_count(text: str) -> Reading:
     found = numbers(text)
     usable = [number for number in found if number.rank > 0]
     if not usable:
+        nothing = None if found else _NO_SUCH.fullmatch(text.strip())
+        if nothing:
+            return Reading("0", "none", (0, len(text)))
         zero = [number for number in found if number.rank == 0]
         return Reading("", "no_number" if not zero else "no_conclusion")
     rank = max(number.rank for number in usable)

@@ -35,7 +35,7 @@ _IS = (
 _FILL = (
     r"(?:\s*\b(?:the|that|most|more|very|likely|probably|clearly|definitely|certainly|simply|just|therefore|thus|then|"
     r"indeed|actually|again|still|obviously|surely|going to be|to be|in fact|of course|i think|i believe|i'd say|la|el|le|les|die|der|"
-    r"das|a|o|lettre|réponse|respuesta|resposta|risposta|antwort|opci[oó]n|option|letra|lettera|buchstabe|literal|label(?:l?ed)?|marked|called|named|given by|shown in|in|number|should be|must be|would be)(?!["
+    r"das|a|o|lettre|réponse|respuesta|resposta|risposta|antwort|opci[oó]n|option|letra|lettera|buchstabe|literal|label(?:l?ed)?|marked|called|named|given by|shown in|one (?:in|at|from|under|shown in|given in|depicted in|labell?ed|marked|numbered)|in|number|should be|must be|would be)(?!["
     + WORD
     + r"])\s*,?)*"
 )
@@ -113,7 +113,7 @@ CROSSED = re.compile(r"(?:✗|[-:(,]\s*(?:wrong|incorrect|no|false)\b)[.!)\s]*$"
 
 INSTEAD = re.compile(
     r"(?:(?:^|[\s,(;:.!?-])(?:but|actually|wait|correction|no|sorry|i mean|i meant|rather|make that|instead|on second thought|scratch that|hmm+|oops|edit|update|"
-    r"let me (?:correct|fix) (?:that|this|it|myself)|hold on|(?:change|changing|switch|switching|revise|revising|correct|correcting|update|updating)(?: \w+){0,3} to|nope|sino|sondern|mais|mas|aber|а|но)|而是|应该是|ではなく|でなく|じゃなくて|아니라)"
+    r"let me (?:correct|fix) (?:that|this|it|myself)|hold on|(?:change|changing|switch|switching|revise|revising|correct|correcting|update|updating)(?: \w+){0,3} to|nope|sino|sondern|mais|mas|aber|а|но)|而是|应该是|(?<=,)是|ではなく|でなく|じゃなくて|아니라)"
     r"(?:[\s,:.!-]*(?:it'?s|it is|it should be|it must be|should be|must be|is|that'?s|the answer is|i(?:'d| would)? (?:say|choose|pick|go with)|actually|no|wait|rather|instead))*"
     rf"(?:[\s,.!]*(?:there (?:are|is)|the|on|in|at|an?)(?=\s))*[\s,.!]*{_OPENING}$",
     _I,
@@ -129,10 +129,14 @@ LED = re.compile(
 WHENEVER = re.compile(r"\bif (?:you|we|one|i) (?!were|was|had|could)[a-z]+\b(?![^.;!?\n]*\bwould\b)", _I)
 """lead: a condition that can be met."""
 
-SOLE = re.compile(r"(?:^|[\s,])only (?:the )?(?:figure|option|shape|image|choice|panel|picture|number)?\s*[\"'(]*$", _I)
+SOLE = re.compile(
+    r"(?:^|[\s,])only (?:the )?(?:(?:figure|option|shape|image|choice|panel|picture|number|(?:one|figure|net|shape|image|picture|piece|panel|pattern) in)\s?)?\s*[\"'(]*$|(?:只有|唯有|仅有|僅有)\s*\(?$",
+    _I,
+)
 """lead: "only"; with a verb behind it, it singles out."""
 SOLELY = re.compile(
-    r"\s+(?:is|has|have|shows?|contains?|satisf\w+|fits?|match\w*|meets?|works?|follows?|can|could|makes?)\b|\s+alone\b"
+    r"\s+(?:is|has|have|shows?|contains?|satisf\w+|fits?|match\w*|meets?|works?|follows?|can|could|makes?|keeps?|preserves?|retains?|continues?|completes?|displays?|includes?|exhibits?|features?|possesses|folds?|forms?|gives?|produces?|yields?|maintains?|aligns?|corresponds?|belongs?)\b|\s+alone\b"
+    r"|[)\s]*(?:选项|選項|项|項)?\s*(?:符合|满足|滿足|正确|正確|能够?|可以|与|與|是|匹配|一致)"
     r"|\s+is the (?:only|sole) (?:\w+ )?(?:one|option|figure|choice|shape|image|panel|picture|candidate|answer)\b",
     _I,
 )
@@ -142,6 +146,12 @@ SOLE_TAIL = re.compile(
     _I,
 )
 """tail: singles out by itself."""
+
+AMONG = re.compile(
+    r"\W*(?:of|among|amongst|out of) (?:[\w-]+ ){0,4}(?:choices?|options?|candidates?|answers|images|figures|panels)(?: [\d-]+)?,\s*(?:only\s+)?$",
+    _I,
+)
+"""lead: sets out that one of the choices is picked."""
 
 ALSO = re.compile(
     r"\s+(?:is|are|was|seems?|could be|might be|may be|would be|looks?|can be)\s+(?:also|equally|just as|as|another|still|likewise)\b[^.;!?\n]{0,20}?\b(?:possible|possibility|plausible|correct|right|likely|valid|good|answer|option|candidate)"
@@ -177,7 +187,7 @@ NOT = re.compile(
     rf"(?:(?<![{WORD}])(?:not|never|neither|nor|no longer|cannot be|can't be|rather than|instead of|(?<!none )(?<!nothing )(?<!anything )other than|(?<!other )than|except(?: for)?|"
     r"exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing)|rul(?:e|es|ed|ing) out|unlike|reject(?:s|ed|ing)?|discard(?:s|ed|ing)?|cross(?:ed|ing)? out|dismiss(?:ed|es|ing)?|"
     r"besides|anything but|avoid|against|versus|vs\.?|(?:in)?correctly chose|(?:wrong|incorrect|false|invalid)(?: \w+)?(?: is| are|:)|apart from|"
-    r"no|kein|keine|nicht|pas|non|n'est pas|não|не|ليس(?:ت)?)|n't|不是|不选|不選|并非|排除|而非)"
+    r"no|kein|keine|nicht|pas|non|n'est pas|não|не|ليس(?:ت)?)|n't|(?:不是|而非|不要|别|別)选?|不选|不選|并非|排除)"
     rf"(?:\s*(?:it'?s|it is|be|is|the|to be|likely|necessarily|actually|simply|just|really|going to be|either|both|la|le|es|est|ist|é|to|in|an?))*{_OPENING}$",
     _I,
 )
@@ -227,7 +237,7 @@ SENTENCE_END = re.compile(
 
 _SURELY = r"(?:(?:clearly|definitely|most likely|likely|probably|therefore|thus|indeed|obviously|also|still|in fact|actually|then|certainly|really|now|surely|the|my|our|an?|only|most|more|single|one|overall|by far|of these|of course|simply|just|here)\s+){0,4}"
 RIGHT = re.compile(
-    r"[\s,:;)\]\"'-]*(?:(?:(?:would|must|should|will|could|may|might|can|has to|have to|seems?|appears?|looks?|sounds?|does|is|was|it|which|that|this|the)\s+){0,3}(?:to\s+)?(?:be\s+)?|'s\s+)?"
+    r"(?:\s+from the (?:left|right|top|bottom|end))?[\s,:;)\]\"'-]*(?:(?:(?:would|must|should|will|could|may|might|can|has to|have to|seems?|appears?|looks?|sounds?|does|is|was|it|which|that|this|the)\s+){0,3}(?:to\s+)?(?:be\s+)?|'s\s+)?"
     + _SURELY
     + r"(?:(?:correct|better|closer|closest|right(?! of| side| hand| next|-| half| angle| corner| above| below| end)|best|(?:true|valid|accurate)(?! (?:of|for) )|appropriate|suitable|logical|proper|matching|plausible|consistent|reasonable|likely|fitting)"
     r"(?:\s+(?:answer|choice|option|one|fit|match|candidate|response|solution|conclusion|completion|pick|selection|figure|shape|panel|piece|image|here|overall))?|(?:answer|solution|winner|choice|pick|guess|(?:must|has to|should) be it|is it|it|odd one out|missing (?:piece|panel|figure|one|shape|image|part)))"
@@ -249,7 +259,7 @@ SUBJECT = re.compile(
 
 FITS = re.compile(
     r"[)\]\"']?\s+(?:(?:clearly|definitely|best|most|closely|accurately|also|seems? to|appears? to|would|perfectly|correctly|likely|does|should|must|will|is the (?:only )?(?:one|option|choice|figure|image|shape|panel) (?:that|which)|is what)\s+){0,3}"
-    r"(?:fits?|fills?|replaces?|belongs|goes|completes?|continues?|matches|match|works?|satisf(?:y|ies)|follows?|makes? (?:the most )?sense|remains?|(?:(?<=best )|(?<=closely )|(?<=accurately ))(?:describes?|represents?|captures?|reflects?|answers?|explains?|illustrates?)|(?:shows?|has|displays?|depicts?|meets?) (?:exactly )?(?:this|that|these)\b|is (?:different|distinct) from (?:all )?(?:of )?(?:the )?(?:others?|rest)\b|is (?:much |far |slightly )?more (?:likely|plausible|probable|suitable|appropriate|consistent) than (?!nothing|none)|is the (?:only )?one (?:that|which) (?!does|is not|isn|has no|lacks|cannot|can)\w+s\b|is (?:left|the remaining (?:one|option|choice)))\b(?P<rest>[^.;!?\n]{0,80})",
+    r"(?:fits?|fills?|replaces?|belongs|goes|completes?|continues?|matches|match|works?|satisf(?:y|ies)|follows?|makes? (?:the most )?sense|remains?|(?:(?<=best )|(?<=closely )|(?<=accurately ))(?:describes?|represents?|captures?|reflects?|answers?|explains?|illustrates?)|(?:describes?|represents?|captures?|reflects?|answers?|explains?|illustrates?|matches|fits) [^.;!?\n]{1,50} (?:the best|best|most accurately|accurately|correctly|perfectly)(?=[.!]|\s*$)|(?:shows?|has|displays?|depicts?|meets?) (?:exactly )?(?:this|that|these)\b|is (?:different|distinct) from (?:all )?(?:of )?(?:the )?(?:others?|rest)\b|is (?:much |far |slightly )?more (?:likely|plausible|probable|suitable|appropriate|consistent) than (?!nothing|none)|is the (?:only )?one (?:that|which) (?!does|is not|isn|has no|lacks|cannot|can)\w+s\b|is (?:left|the remaining (?:one|option|choice)))\b(?P<rest>[^.;!?\n]{0,80})",
     _I,
 )
 """tail: "fits the pattern best"."""
@@ -264,10 +274,27 @@ HALF = re.compile(
 )
 """In the rest of a FITS: praise that is about to be taken back."""
 
+MEETS = re.compile(
+    r"[^.;!?\n]{0,120}, (?:thus |thereby |so |and (?:so )?)?(?:(?:which|it|this|that) (?:best |closely |exactly )?)?(?:match(?:es|ing)|follow(?:s|ing)|complet(?:es|ing)|continu(?:es|ing)|satisf(?:ies|ying)|fit(?:s|ting)|fulfil+(?:s|ing)|consistent with|as required by|in line with) (?:the|this|that|our) (?:\w+ ){0,2}(?:pattern|rule|sequence|series|description|requirements?|criteri(?:a|on)|condition|logic|progression)\b(?! (?:of|in|on) the (?:first|second|third|top|middle|bottom|other))"
+    r"|[^.;!?\n]{0,80}, which is (?:exactly |just |precisely )?what (?:the (?:question|puzzle|pattern|sequence|rule)|we|is) (?:asks?|asked|needs?|needed|requires?|required|wants?|want|look(?:ing)? for|are looking for|expect)\b",
+    _I,
+)
+"""tail: what is said of it is then said to be what is needed."""
+MISMATCH = re.compile(r"\b(?:not|n't|but|however|only|except|almost|lacks?|without|too|instead|first|some|if|no)\b", _I)
+"""In a MEETS: not quite."""
+
+NOT_BELONGING = re.compile(
+    r"\s+(?:does not|doesn't) belong(?: (?:here|(?:to|with|in) the (?:\w+ )?(?:group|others?|rest|set|sequence|series)))?[.!]?\s*$",
+    _I,
+)
+"""tail: what singles out the odd one."""
+IF_FIRST, WERE = re.compile(r"\W*(?:and |but |or |so )?if\b", _I), re.compile(r"\s+(?:would|could|might)\b", _I)
+"""lead and tail of a condition and what would follow from it."""
+
 WRONG = re.compile(
     r"\s*[(\[](?:incorrect|wrong|false|no|not correct)\b|[\s:)\]\"'|-]*(?:(?:is|are|was|were|does|do|did|can|could|seems?|appears?|looks?|would|should|has|have|had|must|might|may|which|all|both|also|clearly|therefore|definitely|obviously|likely|probably|simply|just|then|thus|be|to|get|gets|the)\s+){0,4}"
-    r"(?:not\b|n't\b|never|cannot\b|can't\b|isn't|aren't|wasn't|doesn't|don't|didn't|won't|wouldn't|couldn't|wrong|incorrect|false|out\b|eliminated|excluded|ruled|rejected|discarded|inconsistent|invalid|impossible|unlikely|implausible|fails?\b|too\b|no\b(?!\.)|✗|breaks?|violates?|lacks?|misses|differs?\b|irrelevant|off\b|less\b)"
-    r"|\s*(?:选项|選項|项|項)?\s*(?:不|错|錯|排除|并非|非)|(?:では(?:ない|ありません|なく)|じゃない|が間違|は違|は不正解)|(?:은|는|이|가)?\s*(?:아니|아닙|틀)|\s+(?:no es|n'est|non è|não é|ist nicht|ist falsch|es incorrect|не |неверн)",
+    r"(?:not\b|n't\b|never|cannot\b|can't\b|isn't|aren't|wasn't|doesn't|don't|didn't|won't|wouldn't|couldn't|wrong|incorrect|false|out\b|eliminated|excluded|ruled|rejected|discarded|inconsistent|invalid|impossible|unlikely|implausible|fails?\b|too\b|no\b(?!\.)|✗|breaks?|violates?|lacks?|misses|differs?\b|irrelevant|off\b(?=[.,;!]|\s*$|\s+by\b)|less\b)"
+    r"|\s*(?:选项|選項|项|項)?\s*(?:都|均|全|皆)?(?:不|错|錯|排除|并非|非)|(?:では(?:ない|ありません|なく)|じゃない|が間違|は違|は不正解)|(?:은|는|이|가)?\s*(?:아니|아닙|틀)|\s+(?:no es|n'est|non è|não é|ist nicht|ist falsch|es incorrect|не |неверн)",
     _I,
 )
 """tail: "is wrong", "can be ruled out"."""
@@ -285,25 +312,19 @@ IF = re.compile(r"[^.;!?\n]{0,40}\b(?:if|unless|only when|were)\b", _I)
 """tail: makes what stands before it conditional."""
 
 LOOKING = re.compile(
-    r"\b(?:look(?:ing)?|consider(?:ing)?|check(?:ing)?|examin(?:e|ing)|analy[sz](?:e|ing)|compar(?:e|ing)|evaluat(?:e|ing)|start(?:ing)?|test(?:ing)?|try(?:ing)?|zoom|focus|explore|describ(?:e|ing)|review|verify|between|among|from|what|which|why|how|about|asks?|asked|question|moving|turning|next|on to|proceed(?:ing)?|continu(?:e|ing)|now)\b",
+    r"\b(?:look(?:ing)?|consider(?:ing)?|check(?:ing)?|examin(?:e|ing)|analy[sz](?:e|ing)|compar(?:e|ing)|evaluat(?:e|ing)|start(?:ing)?|test(?:ing)?|try(?:ing)?|zoom|focus|explore|describ(?:e|ing)|review|verify|between|among|(?<!come )(?<!comes )(?<!came )(?<!coming )from(?! the (?:\w+(?:'s)? )?(?:perspective|viewpoint|view|point|side|front|back|top|graph|chart|image|picture|photo|figure|north|south|east|west)|[^,]*\bperspective)|what|which(?! (?:is|are|equals|means|makes|gives|corresponds|simplifies|reduces)\b)|why|how|about|asks?|asked|question|moving|turning|next(?! to\b)|on to|proceed(?:ing)?|continu(?:e|ing)|now)\b",
     _I,
 )
 """lead: regards without judging."""
 
+QUESTIONED = re.compile(
+    r"\b(?:question|asked?|asks|which|who|what|where)\b[^.;!?\n]{0,100}:\s*(?:an? |the )?[\"'(]*$", _I
+)
+"""lead: what is asked, and behind the colon the answer."""
+
 HAVING_LOOKED = re.compile(r"\W*(?:after|upon|having|on closer)\b[^.;!?\n]{0,60}[:,]\s*$", _I)
 """lead: the looking is done."""
 
-DEPICTED = re.compile(
-    r"\b(?:with|wearing|shows?|showing|says?|saying|reads?|reading|bears?|bearing|has|have|having|contains?|see|write|written|spells?|print\w*)"
-    r" (?:(?:the|a|an|big|large|capital|red|white|black) ){0,3}(?:letter|word|number)s? [\"'(]*$",
-    _I,
-)
-"""Before a label: a letter that is seen, not one that is chosen."""
-CUT_OFF = re.compile(
-    r"\b(?:is|are|was|were|the|an?|of|and|to|in|on|with|that|which|has|have|its|but|or|for|as|by|from|at|than|because|since|while|not|known|very)\s*$",
-    _I,
-)
-"""The text ends in the middle of a sentence."""
 JOIN = re.compile(
     r"[\"')\]]*(?:\.{1,3}(?=\s*(?:or|and)\b))?\s*(?:,\s*(?:and|or)\b|,?\s*(?:and )?then\b|[,/&|+]|and/or|as well as\b|and also\b|along with\b|plus\b\b|and\b|or\b|\(or\b|nor\b|vs\.?|versus\b|y\b|o\b|et\b|ou\b|oder\b|und\b|和|或者?|还是|還是|と|か|それとも|와|또는|아니면|и\b|или\b)?"
     r"\s*(?:(?:the|both|also|maybe|possibly|perhaps|even|either|probably|option|choice|letter|answer|number)s?\s+){0,2}(?:boxed:)?[\"'(\[]*",
@@ -334,6 +355,8 @@ AT_END = re.compile(
     _I,
 )
 """Behind a label at the end of a sentence that judges nothing."""
+PERHAPS = re.compile(r"\W*(?:maybe|perhaps|probably|possibly)(?: it'?s| it is)?(?: the| an?| option)?\s*[\"'(]*$", _I)
+"""All of a lead: a question that is an answer in doubt."""
 SENTENCE_STOP = re.compile(r"[.!?;](?:(?<=;)|(?<!;)[.!?]*[\"')\]]*(?=\s|$))")
 """Behind something named: its sentence ends."""
 ARTICLE = re.compile(r"(?:^|\W)A [a-z]")
@@ -365,6 +388,7 @@ def negates(words: Seen) -> bool:
 LEADS = (
     *(
         ALL_BUT,
+        AMONG,
         ANSWER,
         ANSWER_NOUN,
         BAD,
@@ -377,8 +401,9 @@ LEADS = (
         HYPOTHETICAL,
         IDENTIFIES,
     ),
-    *(INSTEAD, INVERTED, LED, LIKENED, LIKEWISE, LOOKING, MAYBE, NEGATED, NOT, ONLY, ORIGIN, SAID, SOLE, THEREFORE),
+    *(INSTEAD, INVERTED, LED, LIKENED, LIKEWISE, LOOKING, MAYBE, NEGATED, NOT, ONLY, ORIGIN, PERHAPS, SAID, SOLE),
+    THEREFORE,
 )
 """What is looked for in the words before something named."""
-TAILS = (ALSO, CLOSES, FITS, GOAL, IF, NO, RIGHT, SOLELY, SOLE_TAIL, SUBJECT, WRONG, YES)
+TAILS = (ALSO, CLOSES, FITS, GOAL, IF, MEETS, NO, NOT_BELONGING, RIGHT, SOLELY, SOLE_TAIL, SUBJECT, WRONG, YES)
 """What is matched at the words behind it."""

@@ -59,7 +59,7 @@ def groups(text: str, mentions: Sequence[Mention], *, two: bool = False) -> list
                 same_line = False
             if two and between.strip() == "," and cues.NOT.search(text, max(group.first - 20, 0), group.first):
                 same_line = False
-            if between.strip() == "," and _corrects(text, group, mention):
+            if between.strip() in (",", ", the", ", a", ", an") and _corrects(text, group, mention):
                 same_line = False
             if same_line and ((own and cues.OWN_TEXT.fullmatch(between)) or cues.JOIN.fullmatch(between)):
                 group.mentions.append(mention)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from scorer.reading import cues, whole
+from scorer.reading import cues, lone_cues, whole
 from scorer.reading.classify import ASIDE, NAMED, REJECTED, SUPPOSED
-from scorer.reading.context import context
+from scorer.reading.context import Context, context
 from scorer.reading.groups import Group
+from scorer.reading.loose import telling
 from scorer.reading.mentions import LABEL, TEXT
 from scorer.reading.statements import Reading
+
+_SHORT = 400
 
 
 def lone_label(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
@@ -27,7 +30,7 @@ def lone_label(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
     looks = here.lead.search(cues.LOOKING) and not cues.HAVING_LOOKED.match(here.lead.text)
     if looks or here.lead.search(cues.EXAMPLE):
         return None
-    if cues.DEPICTED.search(text, max(group.first - 60, 0), mention.start):
+    if lone_cues.DEPICTED.search(text, max(group.first - 60, 0), mention.start):
         return None
     if mention.first == mention.start and mention.last == mention.end and not here.lead.search(cues.SAID):
         return None
@@ -50,7 +53,7 @@ def agreed(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
     values = {value for group in kept for value in group.values}
     if len(values) != 1 or len(kinds) != 2 or len(text) > 400 or any(what == SUPPOSED for _, what in judged):
         return None
-    if cues.CUT_OFF.search(text, max(kept[-1].last, len(text) - 16)):
+    if lone_cues.CUT_OFF.search(text, max(kept[-1].last, len(text) - 16)):
         return None
     return Reading(kept[-1].values[0], "agreed", kept[-1].span)
 
@@ -61,11 +64,30 @@ def _lists(group: Group) -> bool:
     return len(group.values) > 2 and all({(LABEL, value), (TEXT, value)} <= kinds for value in group.values)
 
 
+def fits_need(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
+    """Reads the one label of which the last sentence says what was needed: "So 8 dots come next. C has 8 dots."."""
+    kept = [(group, what) for group, what in judged if what != REJECTED and not all(m.plain for m in group.mentions)]
+    if len(kept) != 1 or kept[0][1] != NAMED or len(kept[0][0].values) > 1 or kept[0][0].mentions[0].kind != LABEL:
+        return None
+    group = kept[0][0]
+    shown = lone_cues.SHOWS.match(text, group.last)
+    before = [part for part in cues.SENTENCE_END.split(text[: group.first].rstrip()) if part.strip()]
+    if not shown or not before or cues.MISMATCH.search(shown["what"]) or context(text, group).lead.text.strip():
+        return None
+    told = set(telling(shown["what"].lower()))
+    if len(told) < 2 or not lone_cues.NEEDED.search(before[-1]) or not told <= set(telling(before[-1].lower())):
+        return None
+    return Reading(group.values[0], "concluded", group.span)
+
+
 def eliminated(text: str, judged: list[tuple[Group, str]], order: tuple[str, ...]) -> Reading | None:
     """Reads a text that rejects every label but one, and says nothing against that one."""
     rejected = {value for group, what in judged if what == REJECTED for value in group.values}
     kept = [group for group, what in judged if what not in (REJECTED, SUPPOSED, ASIDE)]
     left = set(order) - rejected
+    denied = {group.values[0]: group.first for group, what in judged if what == REJECTED and len(group.values) == 1}
+    # "A. red: the umbrella is not red."
+    kept = [group for group in kept if len(group.values) > 1 or denied.get(group.values[0], -1) < group.first]
     if len(order) < 3 or len(left) != 1 or not kept or any(set(group.values) != left for group in kept):
         return None
     if kept[-1].mentions[0].plain or any(what == SUPPOSED for _, what in judged):
@@ -84,21 +106,74 @@ def _list_ends(judged: list[tuple[Group, str]], order: tuple[str, ...]) -> int:
     return len(order)
 
 
+def _explains(here: Context) -> bool:
+    """Whether a group gives the reason for the one behind it: "Since volume decreases, pressure increases"."""
+    return bool(lone_cues.SINCE.match(here.lead.text) and lone_cues.THEN.match(here.tail.text))
+
+
+def _describes(text: str, group: Group, last: Group) -> bool:
+    """Whether a group only tells which thing it is of which the last says more: "The car by the orange van is blue"."""
+    here = context(text, last)
+    start = last.first - len(here.lead.text)
+    return start <= group.first < last.first and bool(
+        cues.FINALLY.search(here.lead.text) and lone_cues.NOUN_FOLLOWS.match(text, group.last)
+    )
+
+
+def _weighed(text: str, kept: list[tuple[Group, str]]) -> list[tuple[Group, str]]:
+    """Returns the groups without those that explain another, describe its subject or are supposed before it."""
+    last, what = kept[-1]
+    rest = [
+        (group, status)
+        for group, status in kept[:-1]
+        if not (
+            _explains(context(text, group))
+            or _describes(text, group, last)
+            or (status == SUPPOSED and what == NAMED and cues.CONTRAST.search(text, group.last, last.first))
+        )
+    ]
+    return [*rest, kept[-1]]
+
+
+def identified(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
+    """Reads an answer of one sentence that says of one label what it is: "C is the mirror image of the figure"."""
+    kept = [(group, what) for group, what in judged if not all(mention.plain for mention in group.mentions)]
+    if len(kept) != 1 or kept[0][1] != NAMED or len(kept[0][0].values) > 1 or kept[0][0].mentions[0].kind != LABEL:
+        return None
+    group = kept[0][0]
+    shown = lone_cues.IDENTIFIED.match(text, group.last)
+    if not shown or cues.MISMATCH.search(shown[0]) or not lone_cues.SUBJECT_ONLY.fullmatch(text[: group.first]):
+        return None
+    return Reading(group.values[0], "concluded", group.span)
+
+
 def lone_text(text: str, judged: list[tuple[Group, str]], order: tuple[str, ...]) -> Reading | None:
     """Reads a short text that names a single option by its words."""
     judged = judged[_list_ends(judged, order) :]
     kept = [(group, what) for group, what in judged if what not in (REJECTED, ASIDE) and not _lists(group)]
     values = {value for group, _ in kept for value in group.values}
+    if len(values) > 1 and len(text) < 3 * _SHORT:
+        kept = _weighed(text, kept)
+        values = {value for group, _ in kept for value in group.values}
     if len(values) > 1 and kept:
         return Reading("", "conflict") if all(group.mentions[0].kind == TEXT for group, _ in kept) else None
     if len(values) != 1 or any(what == SUPPOSED for _, what in kept):
         return None
     group = kept[-1][0]
-    if group.last > 400 or len(text) - group.last > 400:
+    if group.last > _SHORT or len(text) - group.last > _SHORT:
         return None
-    if group.mentions[0].kind != TEXT or cues.CUT_OFF.search(text, max(len(text) - 16, 0)):
+    if group.mentions[0].kind != TEXT or lone_cues.CUT_OFF.search(text, max(len(text) - 16, 0)):
         return None
+    here = context(text, group)
     plans = whole.seen(text).may(whole.PLANS) and whole.PLANS.search(text[: group.last])
-    if plans or context(text, group).clause.search(cues.LOOKING):
+    if (plans and not lone_cues.CONCLUDES.match(here.line_before)) or here.clause.search(cues.LOOKING):
         return None
     return Reading(group.values[0], "option_text", group.span)
+
+
+def opposite(text: str, judged: list[tuple[Group, str]], order: tuple[str, ...]) -> Reading | None:
+    """Reads a short text that denies one of two options of which the other then holds: "That is not true."."""
+    denied = {value for group, what in judged if what == REJECTED for value in group.values}
+    if len(denied) != 1 or len(text) > 200 or any(what != REJECTED for _, what in judged):
+        return None
+    return Reading(next(label for label in order if label not in denied), "negation", judged[0][0].span)

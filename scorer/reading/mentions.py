@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from scorer.reading import loose
 from scorer.reading.fold import fold
 from scorer.reading.forms import Forms
 from scorer.reading.numbers import WORDS
@@ -150,16 +151,17 @@ def _latin(char: str) -> bool:
     return char == "_" or (char.isalnum() and ord(char) < 0x2E80)
 
 
-def texts(text: str, names: Sequence[tuple[str, str]]) -> list[Mention]:
+def texts(text: str, names: Sequence[tuple[str, str]], loosely: Sequence[loose.Loose] = ()) -> list[Mention]:
     """Returns every mention of a text, the longest where several overlap.
 
     Args:
         text: The folded text.
         names: Pairs of a lower-case name and the label it stands for.
+        loosely: Those of several words that are found in other wording, too.
     """
     low = text.lower().replace("-", " ") if any(" " in name for name, _ in names) else text.lower()
     raw = text.lower()
-    found: list[tuple[int, int, str]] = []
+    found = list(loose.find(low, loosely))
     idioms = {low.find("right", m.start()) for m in _IDIOM.finditer(low)} if any(n == "right" for n, _ in names) else ()
     for name, value in names:
         if not name:

@@ -139,15 +139,19 @@ def _ends_alone(text: str, judged: list[tuple[Group, str]]) -> bool:
 
 
 def _ends_behind_colon(text: str, judged: list[tuple[Group, str]]) -> bool:
-    """Whether the text ends in a label to which a sentence leads: "the tears settle it: B."."""
+    """Whether the last name is one to which a sentence leads: "the tears settle it: B."."""
     group, what = judged[-1]
-    if what != NAMED or len(group.values) > 1 or group.mentions[0].kind != LABEL or group.mentions[0].plain:
+    if what != NAMED or len(group.values) > 1:
         return False
     here = context(text, group)
-    words = here.clause.text.split()
-    if not here.lead.text.rstrip("( ").endswith(":") or text[group.last :].strip(" .!)*"):
+    if group.mentions[0].plain and not cues.HAVING_LOOKED.match(here.lead.text):
         return False
-    return len(words) >= 4 and all(word.strip(",:;()").isalpha() for word in words)
+    words = here.clause.text.split()
+    if group.mentions[0].kind == TEXT:
+        return bool(cues.QUESTIONED.search(here.lead.text) and cues.STOPS.match(text, group.last))
+    if not here.lead.text.rstrip("( ").endswith(":") or not cues.STOPS.match(text, group.last):
+        return False
+    return len(words) >= (3 if group.mentions[0].plain else 4) and all(word.strip(",:;()").isalpha() for word in words)
 
 
 def _nothing_leads(group: Group, here: Context, judged: list[tuple[Group, str]]) -> bool:

@@ -31,7 +31,7 @@ TAKEN_BACK = re.compile(
 """Anywhere behind a conclusion: it no longer stands."""
 
 PLANS = re.compile(
-    r"\b(?:first,|i need to|we need to|let me|let's|step \d|to (?:determine|answer|find|solve|identify)|okay,|alright|the question (?:asks|is))",
+    r"\b(?:first,|i need to|we need to|let me|let's|step \d(?! in )|to (?:determine|answer|find|solve|identify)|okay,|alright|the question (?:asks|is))",
     _I,
 )
 """In a text that states nothing: it only sets out."""

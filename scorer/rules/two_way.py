@@ -17,6 +17,7 @@ from scorer.reading.numbers import value_of
 from scorer.reading.statements import Reading, read
 from scorer.reading.variants import names_of
 from scorer.reading.whole import ABSTAIN
+from scorer.reading.yes_no import yes_no
 from scorer.rules.base import RequestError, Rule
 
 _OPPOSITES = (
@@ -27,20 +28,6 @@ _OPPOSITES = (
     {"solid", "hollow"},
     {"intersected", "separated"},
     {"intersect", "seperate"},
-)
-# As a determiner "no" answers nothing: "there is no circle".
-_YES_NO = re.compile(
-    r"""
-      (?P<yes>\b(?:yes|yeah|yep|yup)\b)
-    | (?P<no>\b(?:nope|nah)\b
-      | \bno\b(?=\s*(?:[.,;:!)"'\n-]|way\s*(?:[.!]|$)|$)|\s+(?:it|they|there|the|this|that|these|those|he|we|i)\b))
-    | (?P<si>\A(?:sí|oui|ja|sim|да|はい|네|예|是的?|对|有|نعم|true|correct
-      |certainly|definitely|absolutely|of\ course|indeed|sure|i\ (?:think|believe|guess|suppose)\ so)
-      (?!\ not\b)(?=[\s.,;:!]|\Z))
-    | (?P<non>\A(?:non|nein|não|нет|いいえ|아니[요오]?|不是?|没有?|沒有?|否|لا|false|incorrect
-      |not\ really)(?=[\s.,;:!]|\Z))
-    """,
-    re.IGNORECASE | re.VERBOSE,
 )
 _NAMED_THING = re.compile(
     r"(?:\b(?:choice|option|panel|grid|row|column|step|figure|image|part|item)s? ?#?\(?|"
@@ -69,14 +56,6 @@ def _names_else(text: str, mention: Mention) -> bool:
     if text.startswith(" of which", mention.end):
         return True
     return value_of(text[mention.start : mention.end]) is not None and bool(_NAMED_THING.search(before))
-
-
-def _yes_no(text: str, yes: str, no: str) -> list[Mention]:
-    found = []
-    for match in _YES_NO.finditer(text):
-        value = yes if match["yes"] or match["si"] else no
-        found.append(Mention(match.start(), match.end(), value, mentions.TEXT, match.start(), match.end()))
-    return found
 
 
 def _by_negation(text: str, options: tuple[str, str], judged: list[tuple[Group, str]]) -> Reading:
@@ -143,7 +122,7 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
     def reader(text: str) -> Reading:
         found = [mention for mention in mentions.texts(text, words) if not _names_else(text, mention)] if words else []
         if set(lower) == {"yes", "no"}:
-            found = _yes_no(text, lower["yes"], lower["no"])
+            found = yes_no(text, lower["yes"], lower["no"])
         if forms:
             found = mentions.without_overlap(found, mentions.labels(text, forms, shy=labels[0].isdigit()))
         reading = read(text, found, options, lambda folded, judged: _lone(folded, judged, options))

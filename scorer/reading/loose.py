@@ -1,0 +1,121 @@
+"""Finds options of several words that an answer names in its own wording: "the man holding the umbrella"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+_ANYWHERE = frozenset(
+    (
+        *("the", "a", "an", "his", "her", "its", "their", "is", "are", "was", "were", "be", "being", "has", "have"),
+        *("having", "with", "that", "who", "which", "holding", "wearing", "carrying"),
+    )
+)
+"""Words that an answer may put in or leave out without naming another thing."""
+_LITTLE = _ANYWHERE | frozenset(
+    ("in", "on", "at", "of", "to", "by", "for", "from", "over", "into", "and", "as", "there", "it", "this", "he", "she")
+)
+"""Words that name nothing by themselves."""
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+_MOST = 12
+_LONGEST = 120
+
+
+class Loose(NamedTuple):
+    """An option by its telling words.
+
+    Attributes:
+        words: The words without their endings; all of them stand where the pattern matches.
+        pattern: Finds them in lower-case text in their order, with little words between.
+        label: The label of the option.
+    """
+
+    words: tuple[str, ...]
+    pattern: re.Pattern[str]
+    label: str
+
+
+def _stem(word: str) -> str:
+    """Returns a word without the ending of a verb or a plural: walk for walking."""
+    for ending in ("ing", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
+            word = word[: -len(ending)]
+            break
+    return word[:-1] if len(word) > 3 and (word[-1] == "e" or word[-1] == word[-2]) else word
+
+
+def telling(text: str) -> list[str]:
+    """Returns the words of a lower-case text that name anything."""
+    return [word for word in _WORD.findall(text.replace("-", " ")) if word not in _LITTLE]
+
+
+def _within(few: Sequence[str], many: Sequence[str]) -> bool:
+    """Whether all of the few stand among the many, in their order."""
+    rest = iter(many)
+    return all(word in rest for word in few)
+
+
+@lru_cache(maxsize=4096)
+def loose_names(names: tuple[tuple[str, str], ...]) -> tuple[Loose, ...]:
+    """Returns how to find those options by their telling words that no other option shares.
+
+    Args:
+        names: Each option's text, folded, with its label.
+    """
+    stems = [[_stem(word) for word in telling(name)] for name, _ in names]
+    found = []
+    for place, (name, label) in enumerate(names):
+        words = telling(name)
+        others = [other for index, other in enumerate(stems) if index != place]
+        if not 2 <= len(words) <= _MOST or any(_within(stems[place], other) for other in others):
+            continue
+        if all(word.isascii() and word.isalpha() for word in words):
+            found.append(Loose(tuple(map(_stem, words)), _pattern(name, words), label))
+    return tuple(found)
+
+
+def _pattern(name: str, words: Sequence[str]) -> re.Pattern[str]:
+    own = {word for word in _WORD.findall(name) if word in _LITTLE}
+    gap = rf"(?: (?:{'|'.join(sorted(_ANYWHERE | own))})){{0,4}} "
+    return re.compile(rf"\b{gap.join(map(_inflected, words))}\b")
+
+
+def _inflected(word: str) -> str:
+    """Returns a pattern of a word, in all forms if it is one of a verb: "is riding", "rides"."""
+    if not word.endswith("ing") or len(word) < 6:
+        return word
+    stem = _stem(word)
+    return rf"{stem}(?:{stem[-1]}?(?:ing|ed)|e?s|e)?"
+
+
+def find(low: str, names: Sequence[Loose]) -> Iterator[tuple[int, int, str]]:
+    """Yields where options are named by their telling words: start, end and label.
+
+    Args:
+        low: The text in lower case, with blanks for hyphens.
+        names: The options.
+    """
+    for words, pattern, label in names:
+        if all(word in low for word in words):
+            for match in pattern.finditer(low):
+                yield match.start(), match.end(), label
+
+
+def short_for(text: str, names: Sequence[tuple[str, str]]) -> str:
+    """Returns the label of the one option of which a short text says a part, and nothing else; "" if none.
+
+    "A man is fixing a bicycle" says a part of "The man is fixing a bicycle in the garage".
+    """
+    said = [_stem(word) for word in telling(text.lower())] if len(text) <= _LONGEST else []
+    if not said:
+        return ""
+    stems = [[_stem(word) for word in telling(name)] for name, _ in names]
+    labels = {label for (_, label), words in zip(names, stems, strict=True) if _within(said, words)}
+    if len(labels) != 1:
+        return ""
+    label = labels.pop()
+    own = {word for (_, other), words in zip(names, stems, strict=True) if other == label for word in words}
+    shared = {word for (_, other), words in zip(names, stems, strict=True) if other != label for word in words}
+    return label if len(said) > 1 and set(said) & (own - shared) else ""

@@ -1,0 +1,202 @@
+"""What the options of a question are called, and where an answer names them by their words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from scorer.reading import loose
+from scorer.reading.mentions import Mention, option_text, texts
+from scorer.reading.numbers import WORDS
+from scorer.reading.yes_no import yes_no
+
+_NUMBERS = {str(value): word for word, value in WORDS.items() if value != 1}
+_THING = re.compile(r"an? [a-z]+")
+# A verb in the singular ends in s, and no noun of one piece goes before another noun.
+_COMPOUND = re.compile(
+    r" (?!(?:and|or|but|nor|with|in|on|at|by|near|under|over|from|for|to|of|as|than|that|which|who|because|since|so"
+    r"|then|while|when|where|if|here|there|too|also|not|out|up|down|into|about|please|i|was|can|will|had|did|may|might|must"
+    r"|should|would|could|ran|sat|lay|are|were|have|do|stood|ate|held)\b)[a-z]{3,}(?<!s)(?<!ed)(?<!ing)(?<!ly)\b"
+)
+_MEASURE = re.compile(r"(\d[\d.,/]*)( ?)([a-z%°µ]{1,3}[23²³]?)")
+_PLACE = re.compile(r"([a-z][a-z .'-]{2,30}), ([a-z][a-z .'-]{2,30})")
+_ACROSS = frozenset(("left", "right", "east", "west", "leftmost", "rightmost"))
+_UPRIGHT = frozenset(("top", "bottom", "upper", "lower", "above", "below", "up", "down", "north", "south"))
+_COMPASS = frozenset(("north", "south", "east", "west"))
+_COMPASS_BEFORE = re.compile(r"\b(?:north|south|east|west)[ -]$")
+_COMPASS_BEHIND = re.compile(r"[ -](?:north|south|east|west)(?:ern)?\b", re.IGNORECASE)
+_CORNER_BEFORE = re.compile(rf"\b(?:{'|'.join(sorted(_ACROSS | _UPRIGHT))})[ -]$")
+_CORNER_BEHIND = re.compile(rf"[ -](?:{'|'.join(sorted(_ACROSS | _UPRIGHT))})(?![ -]?(?:hand|side))\b")
+# Nouns that another before them turns into something else; any other attribute leaves them what they are.
+_OTHER_KIND = {
+    "dog": "hot corn prairie",
+    "horse": "sea rocking hobby clothes saw",
+    "bear": "teddy gummy koala",
+    "lion": "sea",
+    "cow": "sea",
+    "pig": "guinea",
+    "mouse": "computer wireless optical",
+    "fish": "jelly star",
+    "cucumber": "sea",
+    "urchin": "sea",
+    "fly": "butter dragon",
+    "glass": "magnifying looking hour",
+    "apple": "custard adam's pine",
+    "potato": "couch",
+    "plant": "power egg",
+    "bat": "baseball cricket",
+    "crane": "construction",
+    "chip": "computer silicon",
+}
+_ADJECTIVES = {
+    "wood": ("wooden",),
+    "wool": ("woolen", "woollen"),
+    "metal": ("metallic",),
+    "gray": ("grey",),
+    "grey": ("gray",),
+    "anger": ("angry",),
+    "joy": ("joyful",),
+    "fear": ("fearful", "afraid"),
+    "surprise": ("surprised",),
+    "disgust": ("disgusted",),
+}
+_OPPOSITES = ({"true", "false"}, {"correct", "incorrect"}, {"right", "wrong"})
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of one question.
+
+    Attributes:
+        whole: Each option's text as it is searched, with its label; none that names nothing.
+        names: Every text that names one option, with the label meant.
+        loose: The options that are found by their telling words.
+        things: Labels of the options that are a noun with its article: "A dog".
+        numbers: The place of each option by its number, {} if not all are different whole numbers.
+        yes_no: The labels of "yes" and of "no", where these are the two options.
+        opposites: Whether there are two options, of which one holds where the other does not.
+        corners: Whether there are options in both directions, so that "upper left" is neither of them.
+    """
+
+    whole: tuple[tuple[str, str], ...]
+    names: tuple[tuple[str, str], ...]
+    loose: tuple[loose.Loose, ...]
+    things: frozenset[str]
+    numbers: dict[str, int]
+    yes_no: tuple[str, str] | None
+    opposites: bool
+    corners: bool
+
+    def find(self, folded: str) -> list[Mention]:
+        """Returns every mention of an option by its words in a folded text."""
+        if self.yes_no:
+            return yes_no(folded, *self.yes_no)
+        found = texts(folded, self.names, self.loose) if self.names else []
+        return [mention for mention in found if not self._means_else(folded, mention)]
+
+    def _means_else(self, text: str, mention: Mention) -> bool:
+        """Whether the words are part of the name of another thing: "dog stand", "hot dog", "upper left"."""
+        if mention.value in self.things and _COMPOUND.match(text, mention.end):
+            return True
+        before = text[max(mention.start - 16, 0) : mention.start].lower()
+        name = text[mention.start : mention.end].lower()
+        if name in _COMPASS and (_COMPASS_BEFORE.search(before) or _COMPASS_BEHIND.match(text, mention.end)):
+            return True
+        if self.corners and name in _ACROSS | _UPRIGHT:
+            return bool(_CORNER_BEFORE.search(before) or _CORNER_BEHIND.match(text.lower(), mention.end))
+        kinds = _OTHER_KIND.get(name.removesuffix("s"), "").split()
+        attribute = before.replace("-", " ").rpartition(" ")[0].rpartition(" ")[2]
+        return attribute in kinds and before.endswith((" ", "-"))
+
+
+NO_OPTIONS = Options((), (), (), frozenset(), {}, None, False, False)
+
+
+@lru_cache(maxsize=4096)
+def options_of(labels: tuple[str, ...], options: tuple[str, ...]) -> Options:
+    """Returns what the options with these labels are called."""
+    if not options:
+        return NO_OPTIONS
+    whole = tuple((option_text(option, label), label) for option, label in zip(options, labels, strict=False))
+    whole = tuple((name, label) for name, label in whole if name)
+    by_name = dict(whole)
+    alone = {name for name, _ in whole if name in _ACROSS | _UPRIGHT}
+    return Options(
+        whole,
+        _names(whole),
+        loose.loose_names(whole),
+        frozenset(
+            label
+            for label, option in zip(labels, options, strict=False)
+            if _THING.fullmatch(option.strip(" .").lower())
+        ),
+        _all_numbers(options),
+        (by_name["yes"], by_name["no"]) if set(by_name) == {"yes", "no"} and len(options) == 2 else None,
+        len(options) == 2 and set(by_name) in _OPPOSITES,
+        bool(alone & _ACROSS and alone & _UPRIGHT),
+    )
+
+
+def _names(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Returns every text that names one option, with the label meant."""
+    known: dict[str, str] = {}
+    for name, label in whole + _places(whole):
+        known[name] = label if name not in known else ""
+    # "four" for 4; "one" is mostly a pronoun.
+    for name, label in list(known.items()):
+        if name in _NUMBERS and _NUMBERS[name] not in known:
+            known[_NUMBERS[name]] = label
+    if len(known) == 2:
+        known |= _telling(*known.items())
+    others: dict[str, set[str]] = {}
+    for name, label in known.items():
+        for other in _spellings(name):
+            others.setdefault(other, set()).add(label)
+    known = {name: labels.pop() for name, labels in others.items() if len(labels) == 1} | known
+    return tuple((name, label) for name, label in known.items() if name and label)
+
+
+def _places(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Returns the first names of options that are places and what they lie in: Paris for "Paris, France"."""
+    parts = [_PLACE.fullmatch(name) for name, _ in whole]
+    matches = [part for part in parts if part]
+    firsts = {part[1] for part in matches}
+    if len(matches) < len(whole) or len(firsts) < len(whole) or firsts & {part[2] for part in matches}:
+        return ()
+    return tuple((part[1], label) for part, (_, label) in zip(matches, whole, strict=True))
+
+
+def _telling(one: tuple[str, str], other: tuple[str, str]) -> dict[str, str]:
+    """Returns the word by which each of two options differs from the other, if one word it is."""
+    pairs = list(zip(one[0].split(), other[0].split(), strict=False))
+    differ = [pair for pair in pairs if pair[0] != pair[1]]
+    if len(differ) != 1 or len(pairs) < 2 or len(one[0].split()) != len(other[0].split()):
+        return {}
+    return {differ[0][0]: one[1], differ[0][1]: other[1]}
+
+
+def _spellings(name: str) -> Iterator[str]:
+    """Yields other ways to write an option: dogs for dog, 5cm for 5 cm, north-east for northeast, sad for sadness."""
+    measure = _MEASURE.fullmatch(name)
+    if measure:
+        yield f"{measure[1]}{'' if measure[2] else ' '}{measure[3]}"
+        return
+    compass = re.fullmatch(r"(north|south)[ -]?(east|west)(ern)?", name)
+    if compass:
+        yield from (f"{compass[1]}{blank}{compass[2]}{compass[3] or ''}" for blank in ("", " "))
+    if not (name.isascii() and name.isalpha() and len(name) > 2):
+        return
+    yield from _ADJECTIVES.get(name, ())
+    if name.endswith("ness") and len(name) > 6:
+        stem = name.removesuffix("ness")
+        yield stem[:-1] + "y" if stem.endswith("i") else stem
+    elif not name.endswith("s"):
+        yield name + "s"
+
+
+def _all_numbers(options: tuple[str, ...]) -> dict[str, int]:
+    values = [option.strip(" .") for option in options]
+    numbers = {str(int(value)): place for place, value in enumerate(values) if value.isascii() and value.isdigit()}
+    return numbers if len(numbers) == len(options) else {}
