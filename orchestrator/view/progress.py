@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Any
 import click
 import orjson
 
+from orchestrator.keytable import KeyTable
 from orchestrator.report.figures import figures, overall
 from orchestrator.report.run import OUTCOMES, Run, read_json
 
 _DEPTH = 3
 _STALE_SECONDS = 120
+_DOUBLE, _INTEGER = struct.Struct("<d"), struct.Struct("<Q")
 
 
 class Tail:
@@ -25,15 +28,23 @@ class Tail:
         self._offset = 0
         self._inode = 0
 
-    def lines(self) -> Iterator[Mapping[str, Any] | None]:
-        """Yields the new whole lines; None first where the file was replaced or cut."""
+    def replaced(self) -> bool:
+        """Returns whether the file is another, or shorter, than when it was last asked for this."""
         try:
             state = self.path.stat()
         except FileNotFoundError:
+            return False
+        before, self._inode = self._inode, state.st_ino
+        return before not in (0, state.st_ino) or state.st_size < self._offset
+
+    def rewind(self) -> None:
+        """Makes `lines` begin anew."""
+        self._offset = 0
+
+    def lines(self) -> Iterator[Mapping[str, Any]]:
+        """Yields the new whole lines that speak of an item."""
+        if not self.path.exists():
             return
-        if state.st_ino != self._inode or state.st_size < self._offset:
-            self._inode, self._offset = state.st_ino, 0
-            yield None
         with self.path.open("rb") as file:
             file.seek(self._offset)
             for line in file:
@@ -41,36 +52,74 @@ class Tail:
                     return
                 self._offset += len(line)
                 try:
-                    yield orjson.loads(line)
+                    found = orjson.loads(line)
                 except orjson.JSONDecodeError:
                     continue
+                if isinstance(found, dict) and "key" in found:
+                    yield found
+
+
+class Tally:
+    """How many calls were answered and what became of the items, in 25 bytes a slot whatever the keys are."""
+
+    _ANSWERED, _OUTCOME, _NONE_OF_THEM = 1, 0b1110, 0b111
+
+    def __init__(self) -> None:
+        self._table = KeyTable()
+        self._sum = 0.0
+        self.answered = self.judged = 0
+        self.counts = dict.fromkeys(OUTCOMES, 0)
+
+    @property
+    def mean(self) -> float | None:
+        """Mean score over the items that have a verdict, None where none has."""
+        return self._sum / self.judged if self.judged else None
+
+    def answer(self, line: Mapping[str, Any]) -> None:
+        """Counts a line of responses.jsonl."""
+        before = self._table.put(str(line["key"]), flags=self._ANSWERED, mask=self._ANSWERED)
+        self.answered += not (before and before[1] & self._ANSWERED)
+
+    def judge(self, line: Mapping[str, Any]) -> None:
+        """Counts a line of verdicts.jsonl in place of an earlier one of the item."""
+        score, outcome = float(line.get("score") or 0.0), line.get("outcome")
+        flags = (OUTCOMES.index(outcome) + 1 if outcome in OUTCOMES else self._NONE_OF_THEM) << 1
+        (number,) = _INTEGER.unpack(_DOUBLE.pack(score))
+        before = self._table.put(str(line["key"]), number=number, flags=flags, mask=self._OUTCOME)
+        if before and before[1] & self._OUTCOME:
+            (earlier,) = _DOUBLE.unpack(_INTEGER.pack(before[0]))
+            self._count(before[1] >> 1, -1, -earlier)
+        self._count(flags >> 1, 1, score)
+
+    def _count(self, outcome: int, items: int, score: float) -> None:
+        self.judged += items
+        self._sum += score
+        if outcome <= len(OUTCOMES):
+            self.counts[OUTCOMES[outcome - 1]] += items
 
 
 class Followed:
-    """One run, followed: how many calls were answered, and what became of the items."""
+    """One run, followed."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
         self._responses = Tail(path / "responses.jsonl")
         self._verdicts = Tail(path / "verdicts.jsonl")
-        self._answered: set[str] = set()
-        self._outcomes: dict[str, tuple[str, float]] = {}
+        self._tally = Tally()
 
     def state(self) -> dict[str, Any]:
         """Returns what the page shows of the run now."""
-        for line in self._responses.lines():
-            if line is None:
-                self._answered.clear()
-            elif "key" in line:
-                self._answered.add(str(line["key"]))
-        for line in self._verdicts.lines():
-            if line is None:
-                self._outcomes.clear()
-            elif "key" in line:
-                self._outcomes[str(line["key"])] = (str(line.get("outcome")), float(line.get("score") or 0.0))
+        tails = (self._responses, self._verdicts)
+        # Each has to be asked: it remembers which file it saw.
+        replaced = [tail.replaced() for tail in tails]
+        if any(replaced):
+            self._tally = Tally()
+            for tail in tails:
+                tail.rewind()
+        for tail, take in zip(tails, (self._tally.answer, self._tally.judge), strict=True):
+            for line in tail.lines():
+                take(line)
         run = self.run()
-        outcomes = [outcome for outcome, _ in self._outcomes.values()]
-        scored = len(outcomes)
         return {
             "name": self.name,
             "model": run.model_name,
@@ -79,10 +128,10 @@ class Followed:
             "blind": bool(run.identity.get("blind")),
             "created": str(run.manifest.get("created", "")),
             "state": self._word(run),
-            "answered": len(self._answered),
+            "answered": self._tally.answered,
             **_total(run.manifest),
-            "counts": {name: outcomes.count(name) for name in OUTCOMES},
-            "mean": sum(score for _, score in self._outcomes.values()) / scored if scored else None,
+            "counts": self._tally.counts,
+            "mean": self._tally.mean,
             "figures": [
                 {"task": figure.task, "name": figure.name, "shown": figure.shown, "n": figure.denominator}
                 for figure in overall(figures(run.tasks))

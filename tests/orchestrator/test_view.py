@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from click.testing import CliRunner
 from report_runs import Writer, marvel_run
 
 from orchestrator.cli.view import command
-from orchestrator.view.progress import Folder
+from orchestrator.view.progress import Folder, Tally
 from orchestrator.view.server import HOST, serve
 
 
@@ -154,6 +155,41 @@ def test_it_follows_a_run(client: Client, folder: Path) -> None:
     assert (second["answered"], second["mean"]) == (2, 0.0)
     assert second["counts"] == {"scored": 1, "unparsed": 1, "refused": 0, "rejected": 0, "unjudged": 0, "failed": 0}
     assert b"marvel/2" not in client.get("/")[1]
+
+
+def test_a_log_that_was_written_anew_is_counted_anew(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    for number in range(4):
+        writer.item(f"marvel/{number}", answer="1", score=1.0)
+    writer.item("marvel/5", answer="1", outcome="step")
+    path = writer.close(complete=False)
+    (run,) = Folder(tmp_path).runs().values()
+    assert (run.state()["answered"], run.state()["mean"], run.state()["counts"]["scored"]) == (5, 0.8, 4)
+    for line in writer.verdicts[:2]:
+        line |= {"outcome": "unparsed", "score": 0.0}
+    new = tmp_path / "new"
+    new.write_bytes(b"[]\n" + b"".join(orjson.dumps(line) + b"\n" for line in writer.verdicts[:4]))
+    new.replace(path / "verdicts.jsonl")
+    state = run.state()
+    assert (state["answered"], state["mean"]) == (5, 0.5)
+    assert state["counts"] | {"scored": 2, "unparsed": 2} == state["counts"]
+    (path / "responses.jsonl").write_bytes(writer.responses[0])
+    assert (run.state()["answered"], run.state()["mean"]) == (1, 0.5)
+
+
+def test_what_is_remembered_of_an_item_does_not_depend_on_its_key() -> None:
+    tally, items = Tally(), 20_000
+    tracemalloc.start()
+    try:
+        for number in range(items):
+            line = {"key": f"marvel/{'x' * 200}{number}", "outcome": "scored", "score": number / items}
+            tally.answer(line)
+            tally.judge(line)
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert (tally.answered, tally.counts["scored"], tally.mean) == (items, items, pytest.approx(0.5, abs=1e-4))
+    assert held < 60 * items
 
 
 def test_nothing_is_written(client: Client, folder: Path) -> None:
