@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.compare.items import pair
 from orchestrator.compare.scores import Scores
-from orchestrator.report.index import sortable
 from orchestrator.report.run import Item
 
 
@@ -27,29 +30,43 @@ class Flip:
         return (self.second.score or 0.0) > (self.first.score or 0.0)
 
 
-def count(first: Scores, second: Scores) -> tuple[int, int]:
-    """Returns how many items the second run has better and how many worse."""
-    gained, lost = _keys(first, second)
-    return len(gained), len(lost)
+def flips(first: Scores, second: Scores, most: int) -> tuple[int, int, list[Flip]]:
+    """Looks for the items that two runs score differently.
+
+    Returns:
+        How many items the second run has better and how many worse, and up to `most` items lost
+        and as many gained, lost first, in the order of their keys.
+    """
+    gained, lost = _Places(most), _Places(most)
+    for task, mine in first.items.items():
+        if theirs := second.items.get(task):
+            rows = pair([mine.keys, theirs.keys])
+            one, other = mine.scores[rows[0]], theirs.scores[rows[1]]
+            here, there = mine.places[rows[0]], theirs.places[rows[1]]
+            gained.add(here[other > one], there[other > one])
+            lost.add(here[other < one], there[other < one])
+    found = [
+        Flip(before, after)
+        for change in (lost, gained)
+        for before, after in zip(first.run.at(change.first), second.run.at(change.second), strict=True)
+    ]
+    return gained.count, lost.count, found
 
 
-def flips(first: Scores, second: Scores, most: int) -> list[Flip]:
-    """Returns up to `most` items lost and as many gained, lost first, in the order of their keys."""
-    gained, lost = _keys(first, second)
-    keys = lost[:most] + gained[:most]
-    return [Flip(one, other) for one, other in zip(first.run.read(keys), second.run.read(keys), strict=True)]
+class _Places:
+    """How many items changed in one direction, and where the first of them stand in both runs."""
 
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.count = 0
+        self.first: list[int] = []
+        self.second: list[int] = []
 
-def _keys(first: Scores, second: Scores) -> tuple[list[str], list[str]]:
-    gained: list[str] = []
-    lost: list[str] = []
-    for task in first.items:
-        mine, theirs = first.items[task], second.items.get(task, {})
-        for key in sorted(mine.keys() & theirs.keys(), key=sortable):
-            one, other = mine[key].score, theirs[key].score
-            if one != other:
-                (gained if other > one else lost).append(key)
-    return gained, lost
+    def add(self, first: NDArray[np.uint32], second: NDArray[np.uint32]) -> None:
+        room = self._most - len(self.first)
+        self.count += len(first)
+        self.first += first[:room].tolist()
+        self.second += second[:room].tolist()
 
 
 def words(item: Item) -> str:

@@ -127,8 +127,7 @@ def _pairing(first: scores.Scores, second: scores.Scores, most_flips: int) -> Pa
             f"{first.run.name} and {second.run.name} have no scored item in common: "
             f"{_tasks(first)} and {_tasks(second)}; compare runs of the same tasks"
         )
-    found = flips.flips(first, second, most_flips)
-    return Pairing(second.run, scores.warnings(first, second), pairs, *flips.count(first, second), found)
+    return Pairing(second.run, scores.warnings(first, second), pairs, *flips.flips(first, second, most_flips))
 
 
 def _tasks(found: scores.Scores) -> str:

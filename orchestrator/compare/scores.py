@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any
 
-import orjson
+import numpy as np
 
-from orchestrator.report.index import sortable
-from orchestrator.report.run import STEP, Item, Run
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """One planned item of one run.
-
-    Attributes:
-        score: The verdict's score; 0 where the item was not answered, as over planned.
-        parts: The named parts of the score.
-        labels: What the item can be sliced by.
-        group: What its interval is clustered by.
-        repeat: Which repeat it is, "" for the first.
-        asked: Hash of the question; None where it may hold the model's own earlier answers.
-        target: Hash of targets and options.
-    """
-
-    score: float
-    parts: Mapping[str, float]
-    labels: Mapping[str, str]
-    group: str
-    repeat: str
-    asked: bytes | None
-    target: bytes
+from orchestrator.compare.items import GROUP_ALL, Gathering, Items, Units, pair
+from orchestrator.report.run import STEP, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,97 +24,57 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """What a figure is the mean of: an item, or for an all-or-nothing figure a group of items."""
-
-    score: float
-    cluster: str
-
-
-@dataclass(frozen=True, slots=True)
 class Scores:
-    """All planned items of a run by task and key, the units of its figures by step and key, and its rules."""
+    """All planned items of a run by task, the figures that its items make up, and its rules."""
 
     run: Run
-    items: Mapping[str, Mapping[str, Scored]] = field(default_factory=dict)
-    steps: Mapping[Step, Mapping[str, Unit]] = field(default_factory=dict)
+    items: Mapping[str, Items] = field(default_factory=dict)
+    steps: Mapping[Step, Mapping[str, Any]] = field(default_factory=dict)
     rules: Mapping[str, str] = field(default_factory=dict)
+
+    def units(self, step: Step) -> Units:
+        """Returns what a step's figure is the mean of."""
+        return self.items[step.task].units(self.steps[step])
 
 
 def read(run: Run) -> Scores:
     """Reads the scores of a run; items that are not scored yet are left out."""
-    items: dict[str, dict[str, Scored]] = {}
-    same: dict[Any, Any] = {}
+    found: dict[str, Gathering] = {}
     known, rules = run.manifest.get("rules") or {}, {}
-    for item in run:
+    for place, item in enumerate(run):
         if item.outcome and item.outcome != STEP:
             rule = str(item.verdict.get("rule") or item.scoring.get("rule"))
             rules[rule] = str(known.get(rule, ""))
-            items.setdefault(item.task, {})[item.key] = _scored(item, same)
-    steps: dict[Step, Mapping[str, Unit]] = {}
-    for task, found in items.items():
-        specs = [spec for spec in run.specs(task) if spec.get("metric") in _PAIRED]
-        for spec in specs or [{}]:
-            if units := _units(found, spec):
-                steps[Step(task, str(spec.get("name", "")))] = units
+            if item.task not in found:
+                found[item.task] = Gathering(_specs(run, item.task))
+            found[item.task].add(item, place)
+    items = {task: each.items() for task, each in found.items()}
+    steps = {
+        Step(task, str(spec.get("name", ""))): spec
+        for task, mine in items.items()
+        for spec in _specs(run, task)
+        if len(mine.units(spec).names)
+    }
     return Scores(run, items, steps, rules)
 
 
-_PAIRED = frozenset({"accuracy", "mean", "group_all"})
+_PAIRED = frozenset({"accuracy", "mean", GROUP_ALL})
 """Metrics that are a mean over items or groups, and so can be paired."""
 
 
-def _units(items: Mapping[str, Scored], spec: Mapping[str, Any]) -> dict[str, Unit]:
-    where = {label: found.get("values", ()) for label, found in (spec.get("where") or {}).items()}
-    part = str((spec.get("params") or {}).get("part", ""))
-    units: dict[str, Unit] = {}
-    for key, item in items.items():
-        if any(values and item.labels.get(label) not in values for label, values in where.items()):
-            continue
-        if spec.get("metric") == "group_all":
-            name = f"{item.group}#{item.repeat}"
-            before = units[name].score if name in units else 1.0
-            units[name] = Unit(min(before, float(item.score == 1.0)), item.group)
-        else:
-            units[key] = Unit(item.parts.get(part, 0.0) if part else item.score, item.group)
-    return units
+def _specs(run: Run, task: str) -> Sequence[Mapping[str, Any]]:
+    return [spec for spec in run.specs(task) if spec.get("metric") in _PAIRED] or [{}]
 
 
-def _scored(item: Item, same: dict[Any, Any]) -> Scored:
-    """Returns what is compared of an item; values that many items have are held once, in `same`."""
-    request = item.response.get("request") or {}
-    messages: Sequence[Mapping[str, Any]] = request.get("messages", ())
-    # A later turn is asked with what the model said or drew before, whoever is made to say it.
-    own = bool(item.response.get("turn")) or any(message.get("role") == "ROLE_ASSISTANT" for message in messages)
-    first, repeat = _REPEAT.sub("", item.key), _REPEAT.search(item.key)
-    target = _hash([item.scoring.get("targets", ()), item.scoring.get("options", ())])
-    found = item.verdict.get("scores")
-    return Scored(
-        score=item.score or 0.0,
-        parts={str(name): float(value) for name, value in found.items()} if found else _NO_PARTS,
-        labels=same.setdefault(tuple(item.labels.items()), item.labels),
-        # Repeats of an item are no new evidence: they belong to one cluster.
-        group=sys.intern(item.group) if item.group else first,
-        repeat=repeat[1] if repeat else "",
-        asked=None if own or not messages else _hash([messages, request.get("continuations", ())]),
-        target=same.setdefault(target, target),
-    )
-
-
-_NO_PARTS: Mapping[str, float] = {}
-_REPEAT = re.compile(r"#(\d+)")
-
-
-def _hash(value: Any) -> bytes:
-    return blake2b(orjson.dumps(value, option=orjson.OPT_SORT_KEYS), digest_size=8).digest()
-
-
-def common(runs: Sequence[Scores], step: Step) -> list[str]:
-    """Returns the keys of the units that every run has in a step, in the order a person would put them."""
-    keys = set(runs[0].steps.get(step, ()))
-    for other in runs[1:]:
-        keys &= other.steps.get(step, {}).keys()
-    return sorted(keys, key=sortable)
+def common(runs: Sequence[Scores], step: Step) -> list[Units]:
+    """Returns the units that every run has in a step, in the same order for each; empty where a run lacks the step."""
+    if not all(step in run.steps for run in runs):
+        return []
+    units = [run.units(step) for run in runs]
+    rows = pair([each.names for each in units])
+    return [
+        Units(each.names[mine], each.scores[mine], each.clusters[mine]) for each, mine in zip(units, rows, strict=True)
+    ]
 
 
 _EXPECTED_TO_DIFFER = frozenset({"model_name", "model_revision", "chat_template_sha256", "model"})
@@ -156,19 +90,22 @@ def warnings(first: Scores, second: Scores) -> list[str]:
         if name.split(".")[0] not in _EXPECTED_TO_DIFFER and one.get(name) != other.get(name):
             found.append(f"{name} differs: {_short(one.get(name))} and {_short(other.get(name))}")
     for task in sorted(first.items.keys() | second.items.keys()):
-        mine, theirs = first.items.get(task, {}), second.items.get(task, {})
-        keys = mine.keys() & theirs.keys()
-        if len(keys) < max(len(mine), len(theirs)):
+        mine, theirs = first.items.get(task), second.items.get(task)
+        rows = pair([mine.keys, theirs.keys]) if mine and theirs else None
+        both = len(rows[0]) if rows else 0
+        only = [len(each or ()) - both for each in (mine, theirs)]
+        if any(only):
             found.append(
-                f"{task}: {len(keys):,} items in both, {len(mine) - len(keys):,} only in {first.run.name}, "
-                f"{len(theirs) - len(keys):,} only in {second.run.name}"
+                f"{task}: {both:,} items in both, {only[0]:,} only in {first.run.name}, "
+                f"{only[1]:,} only in {second.run.name}"
             )
-        asked = sum(mine[key].asked != theirs[key].asked for key in keys if mine[key].asked and theirs[key].asked)
-        if asked:
-            found.append(f"{task}: the prompt differs in {asked:,} of {len(keys):,} items")
-        targets = sum(mine[key].target != theirs[key].target for key in keys)
-        if targets:
-            found.append(f"{task}: targets or options differ in {targets:,} of {len(keys):,} items")
+        if not (mine and theirs and rows):
+            continue
+        asked, again = mine.asked[rows[0]], theirs.asked[rows[1]]
+        if prompts := np.count_nonzero((asked != again) & (asked != 0) & (again != 0)):
+            found.append(f"{task}: the prompt differs in {prompts:,} of {both:,} items")
+        if targets := np.count_nonzero(mine.targets[rows[0]] != theirs.targets[rows[1]]):
+            found.append(f"{task}: targets or options differ in {targets:,} of {both:,} items")
     return found
 
 

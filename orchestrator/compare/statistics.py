@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import fsum
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from orchestrator.compare.items import Floats, Units
 from orchestrator.compare.scores import Scores, Step, common
 
-Floats = NDArray[np.float64]
 DRAWS = 2000
 LEVEL = 0.95
 _SEED = 20260101
@@ -61,17 +62,16 @@ class Paired:
 
 def compare(first: Scores, second: Scores) -> list[Paired]:
     """Compares two runs step by step, in the first run's order."""
-    found = [_paired(first, second, step) for step in first.steps if common([first, second], step)]
+    found = [pair for step in first.steps if (pair := _paired(step, common([first, second], step)))]
     adjusted = holm([pair.p for pair in found])
     return [replace(pair, adjusted=p) for pair, p in zip(found, adjusted, strict=True)]
 
 
-def _paired(first: Scores, second: Scores, step: Step) -> Paired:
-    keys = common([first, second], step)
-    one = np.array([first.steps[step][key].score for key in keys])
-    other = np.array([second.steps[step][key].score for key in keys])
-    groups = [first.steps[step][key].cluster for key in keys]
-    sums, sizes = clusters(np.stack([one, other]), groups)
+def _paired(step: Step, units: Sequence[Units]) -> Paired | None:
+    if not units or not len(units[0].names):
+        return None
+    one, other = units[0].scores, units[1].scores
+    sums, sizes = clusters(np.stack([one, other]), units[0].clusters)
     low, high = np.quantile(_differences(sums, sizes), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     gained, lost = int((other > one).sum()), int((other < one).sum())
     binary = bool(np.isin(one, (0.0, 1.0)).all() and np.isin(other, (0.0, 1.0)).all())
@@ -80,7 +80,7 @@ def _paired(first: Scores, second: Scores, step: Step) -> Paired:
     p = mcnemar(gained, lost) if exact else sign_flip(sums[1] - sums[0])
     test = "McNemar exact" if exact else f"sign-flip permutation, {DRAWS} draws"
     means = float(one.mean()), float(other.mean())
-    return Paired(step, len(keys), *means, float(low), float(high), gained, lost, p, test)
+    return Paired(step, len(one), *means, float(low), float(high), gained, lost, p, test)
 
 
 def mcnemar(gained: int, lost: int) -> float:
@@ -92,7 +92,8 @@ def mcnemar(gained: int, lost: int) -> float:
 
 def sign_flip(differences: Floats) -> float:
     """Returns the two-sided p-value of a permutation test: each cluster's difference may have either sign."""
-    seen = abs(differences.sum())
+    # Exactly rounded, so that the order of the clusters is of no consequence.
+    seen = abs(fsum(differences))
     if seen == 0:
         return 1.0
     rng = np.random.default_rng(_SEED)
@@ -105,12 +106,12 @@ def sign_flip(differences: Floats) -> float:
     return (as_large + 1) / (DRAWS + 1)
 
 
-def clusters(scores: Floats, groups: Sequence[str]) -> tuple[Floats, Floats]:
+def clusters(scores: Floats, groups: NDArray[np.int32]) -> tuple[Floats, Floats]:
     """Sums scores by group.
 
     Args:
         scores: Runs x items.
-        groups: The group of each item.
+        groups: The number of each item's group.
 
     Returns:
         Runs x groups sums, and the number of items of each group.
@@ -184,11 +185,11 @@ def leaderboard(runs: Sequence[Scores], step: Step) -> tuple[int, list[Place]]:
     Returns:
         How many items that is, and the places, best first.
     """
-    keys = common(runs, step)
-    if not keys:
+    units = common(runs, step)
+    if not units or not len(units[0].names):
         return 0, []
-    scores = np.array([[run.steps[step][key].score for key in keys] for run in runs])
-    sums, sizes = clusters(scores, [runs[0].steps[step][key].cluster for key in keys])
+    scores = np.stack([each.scores for each in units])
+    sums, sizes = clusters(scores, units[0].clusters)
     means = resample(sums, sizes)
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     low, high = np.quantile(means, tails, axis=0)
@@ -203,4 +204,4 @@ def leaderboard(runs: Sequence[Scores], step: Step) -> tuple[int, list[Place]]:
         )
         for at, run in enumerate(runs)
     ]  # fmt: skip
-    return len(keys), sorted(places, key=lambda place: (place.rank, place.name))
+    return scores.shape[1], sorted(places, key=lambda place: (place.rank, place.name))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import random
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_runs import Writer, marvel_run, puzzle
 
-from orchestrator.compare import scores, statistics
+from orchestrator.compare import items, scores, statistics
 from orchestrator.report.run import open_run
 
 
@@ -48,6 +50,31 @@ def test_holm_by_hand() -> None:
     assert statistics.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert statistics.holm([0.6, 0.9]) == [1.0, 1.0]
     assert statistics.holm([]) == []
+
+
+def test_rows_of_what_all_have_stand_in_the_order_of_the_first() -> None:
+    luck = random.Random(5)
+    for _ in range(300):
+        lists = [luck.sample(range(12), luck.randint(1, 12)) for _ in range(luck.randint(2, 4))]
+        rows = items.pair([np.array([b"%016d" % number for number in each]) for each in lists])
+        wanted = [number for number in lists[0] if all(number in each for each in lists)]
+        assert [[each[row] for row in mine] for each, mine in zip(lists, rows, strict=True)] == [wanted] * len(lists)
+
+
+def test_what_is_held_of_an_item_does_not_depend_on_its_length(tmp_path: Path) -> None:
+    writer, count = Writer(tmp_path / "run"), 3000
+    for number in range(count):
+        parts = [{"text": f"{number} " + "word " * 200}]
+        writer.item(f"marvel/{'x' * 100}{number}", parts=parts, answer="1", score=number / count, group=str(number))
+    opened = open_run(writer.close())
+    tracemalloc.start()
+    try:
+        found = scores.read(opened)
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert len(found.items["marvel"]) == count
+    assert held < 200 * count
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
@@ -138,8 +165,8 @@ def test_ranks_within_their_intervals(tmp_path: Path) -> None:
         run(tmp_path / n, r)
         for n, r in (("low", "0" * 180 + "1" * 20), ("tie", "1" * 100 + "0" * 100), ("even", "0" * 100 + "1" * 100))
     ]
-    items, places = statistics.leaderboard(runs, next(iter(runs[0].steps)))
-    assert items == 200
+    count, places = statistics.leaderboard(runs, next(iter(runs[0].steps)))
+    assert count == 200
     assert [(place.name, place.rank, place.best, place.worst) for place in places] == [
         ("even", 1, 1, 2), ("tie", 1, 1, 2), ("low", 3, 3, 3),
     ]  # fmt: skip
@@ -148,8 +175,8 @@ def test_ranks_within_their_intervals(tmp_path: Path) -> None:
 
 def test_ranks_are_over_what_all_have(tmp_path: Path) -> None:
     runs = [run(tmp_path / "a", "11110000"), run(tmp_path / "b", "1111")]
-    items, places = statistics.leaderboard(runs, next(iter(runs[0].steps)))
-    assert items == 4
+    count, places = statistics.leaderboard(runs, next(iter(runs[0].steps)))
+    assert count == 4
     assert {place.score for place in places} == {1.0}
 
 
