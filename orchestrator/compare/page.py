@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from orchestrator.compare.flips import Flip, words
 from orchestrator.compare.result import Comparison
+from orchestrator.compare.standings import standing_rows
 from orchestrator.compare.terminal import p_value
 from orchestrator.report.page import document
 from orchestrator.report.run import Item, Run
@@ -30,7 +31,8 @@ def render(comparison: Comparison, beside: Path, most_flips: int) -> str:
         gained = [flip for flip in pairing.flips if flip.gained][:most_flips]
         shown = [[_flip(flip, run, beside) for flip in flips] for flips in (lost, gained)]
         blocks.append({"pairing": pairing, "lost": shown[0], "gained": shown[1]})
-    return document("compare.html", comparison=comparison, blocks=blocks, p_value=p_value)
+    rows = standing_rows(comparison.standings)
+    return document("compare.html", comparison=comparison, blocks=blocks, p_value=p_value, standing_rows=rows)
 
 
 def _flip(flip: Flip, run: Run, beside: Path) -> dict[str, Any]:

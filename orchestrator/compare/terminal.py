@@ -11,9 +11,9 @@ from rich.text import Text
 
 from orchestrator.compare.flips import words
 from orchestrator.compare.result import Comparison, Pairing, Ranking
+from orchestrator.compare.standings import standing_rows
 from orchestrator.compare.statistics import Paired
 from orchestrator.reform.ranks import Standing
-from orchestrator.reform.table import DIMENSIONS
 from orchestrator.report.run import Item
 
 _WIDE = 90
@@ -120,15 +120,9 @@ def _standings(standings: Mapping[str, Standing], console: Console) -> None:
     table.add_column("dimension")
     for name in standings:
         table.add_column(name, justify="right", overflow="fold")
-    for key in next(iter(standings.values())).dimensions:
-        cells = (_standing(one.dimensions[key], one.ranks[key]) for one in standings.values())
-        table.add_row(DIMENSIONS[key], *cells)
-    table.add_row("average", *(_standing(one.average, one.average_rank) for one in standings.values()))
+    for row in standing_rows(standings):
+        table.add_row(row.name, *(f"{mean} ({rank})" if rank else mean for mean, rank in row.cells))
     console.print(table)
     for name, one in standings.items():
         if one.missing:
             console.print(Text(f"{name} lacks {', '.join(one.missing)}: what they belong to stays open", "yellow"))
-
-
-def _standing(value: float | None, rank: float | None) -> str:
-    return "–" if value is None or rank is None else f"{value:.1f} ({rank:g})"

@@ -131,11 +131,19 @@ def test_reform_is_ranked_as_its_tables_are(runs: tuple[Path, Path]) -> None:
     assert "ReForm-Eval: means over datasets (ranks)" in shown
     assert re.search(r"visually grounded reasoning\s+40\.0 \(2\)\s+50\.0 \(1\)", shown), shown
     assert "after lacks reform_vsr" in shown
+    page = runs[0].parent / "c.html"
+    invoke(*runs, "--html", page)
+    text = re.sub(r"<[^>]+>", " ", page.read_text(encoding="utf-8"))
+    assert re.search(r"visually grounded reasoning\s+40\.0\s+2\s+50\.0\s+1\s", text)
+    assert re.search(r"average\s+55\.0\s+1\.5\s+–\s", text)
+    assert "after lacks reform_vsr" in text
     found = orjson.loads(invoke(*runs, "--json").output)["reform"]
     assert found["before"]["ranks"] == {"vgr": 2, "spatial": 1}
     assert found["after"]["average"] is None
 
 
 def test_without_reform_there_is_none_of_it(runs: tuple[Path, Path]) -> None:
-    assert "ReForm" not in invoke(*runs).output
+    page = runs[0].parent / "c.html"
+    assert "ReForm" not in invoke(*runs, "--html", page).output
+    assert "ReForm" not in page.read_text(encoding="utf-8")
     assert orjson.loads(invoke(*runs, "--json").output)["reform"] == {}
