@@ -153,15 +153,6 @@ class Rule:
         quads = self._quads()
         return len(quads[0]) * len(quads[1]) * len(quads[2])
 
-    @property
-    def full_space(self) -> int:
-        """Number of questions counted with every fourth image that "any" allows."""
-        total = self.space
-        for prop, kind in self.kinds.items():
-            if kind == "D":
-                total *= len(hidden_values(prop, QUADS[prop]["D"][0]))
-        return total
-
     def question(self, index: int) -> Question:
         """Returns visible question `index` of 0..space-1.
 

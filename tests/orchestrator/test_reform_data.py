@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from reform_folder import write_folder
 
 from orchestrator.data.rows import DataError
 from orchestrator.reform.families import FAMILIES
@@ -16,7 +17,7 @@ from orchestrator.reform.files import open_reform
 from orchestrator.reform.images import decoded, shown
 from orchestrator.reform.table import DATASETS, DIMENSIONS, Boxes, groups
 from orchestrator.samples import BadRowError
-from orchestrator.synthetic.reform import rows, write_folder
+from orchestrator.synthetic.reform import rows
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from engine_cluster import HERE, Server
+from reform_folder import write_folder
 
 from orchestrator.cli import main
 from orchestrator.reform.table import DATASETS
-from orchestrator.synthetic.reform import write_folder
 
 # What the colour of the image decides, whatever the order of the options.
 SEEN = [

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from reform_folder import write_folder
 
 from orchestrator.reform.layouts import ConvSingleChoiceProcessor
 from orchestrator.reform.loader import load_reform_dataset, loader_eval
 from orchestrator.reform.table import DATASETS
-from orchestrator.synthetic.reform import write_folder
 
 
 @pytest.fixture(scope="module")

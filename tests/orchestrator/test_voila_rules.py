@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from itertools import product
+from math import prod
 
 import pytest
 from bench_scoring import shared_data
@@ -47,14 +48,20 @@ SPACES = {
 }
 
 
+def full_space(rule):
+    """Counts questions with every fourth image that "any" allows, as the paper does."""
+    hidden = [len(hidden_values(prop, QUADS[prop]["D"][0])) for prop, kind in rule.kinds.items() if kind == "D"]
+    return rule.space * prod(hidden)
+
+
 @pytest.mark.parametrize("number", SPACES)
 def test_space(number):
     rule = RULES[number]
-    assert (" ".join(rule.kinds.values()), rule.full_space, rule.space) == SPACES[number]
+    assert (" ".join(rule.kinds.values()), full_space(rule), rule.space) == SPACES[number]
 
 
 def test_totals():
-    assert sum(rule.full_space for rule in RULES.values()) == 19_756_289_280
+    assert sum(full_space(rule) for rule in RULES.values()) == 19_756_289_280
     assert ALL.size == 157_632_384
     assert Space(ND_RULES).size == 3_861_312
     assert ND_RULES == (1, 5, 9, 13, 15, 17, 19)
