@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
+from typing import NoReturn
 
 from lynceus.model.v1 import model_pb2_grpc as model_grpc
 from lynceus.rpc import Server, ServerConfig
@@ -26,7 +28,8 @@ async def serve(
 ) -> None:
     """Serves a backend until SIGTERM or SIGINT, then drains.
 
-    The port is bound first, so that health can say NOT_SERVING while the model loads.
+    The port is bound first, so that health can say NOT_SERVING while the model loads. A signal in that time ends the
+    process at once, with exit code 0.
 
     Raises:
         LoadError: If the model cannot be loaded, or tracing is asked for and not installed.
@@ -43,7 +46,8 @@ async def serve(
     try:
         await asyncio.wait({signalled, loading}, return_when=asyncio.FIRST_COMPLETED)
         if not loading.done():
-            return  # asked to stop while loading: there is nothing to drain
+            await server.stop()
+            _leave()
         loading.result()
         core.ready()
         await server.set_serving()
@@ -54,6 +58,15 @@ async def serve(
         signalled.cancel()
         loading.cancel()
         await server.stop()
+
+
+def _leave() -> NoReturn:
+    """Ends the process, asked to stop while its model loads: there is nothing to drain.
+
+    Taking down the interpreter would unwind the loading thread out of native code, which aborts the process.
+    """
+    logging.shutdown()
+    os._exit(0)
 
 
 async def _load(backend: Backend) -> None:

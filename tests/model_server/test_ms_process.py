@@ -37,6 +37,23 @@ class Slow(Model):
 
 main(Slow)
 """
+BUSY = """
+import pathlib, sys
+import re2
+from model_server.kit import Model, main
+
+class Busy(Model):
+    name = "busy"
+    def load(self):
+        pattern = re2.compile("(a+)(b|c)?d")
+        pathlib.Path(sys.argv[0]).with_suffix(".loading").touch()
+        while True:
+            pattern.search(20000 * "a")
+    def generate(self, request):
+        return ""
+
+main(Busy)
+"""
 
 
 @contextmanager
@@ -97,6 +114,19 @@ async def test_a_signal_during_loading_ends_at_once(tmp_path: Path) -> None:
     with process(str(script), port_file=tmp_path / "port") as (started, _):
         started.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(started.wait, 20) == 0
+
+
+async def test_a_signal_in_the_midst_of_native_code_is_no_crash(tmp_path: Path) -> None:
+    """Ending a thread inside C++ with the interpreter, as torch's while weights load, aborts the process."""
+    script = tmp_path / "busy.py"
+    script.write_text(BUSY)
+    with process(str(script), port_file=tmp_path / "port") as (started, _):
+        while not script.with_suffix(".loading").exists():
+            assert started.poll() is None
+            await asyncio.sleep(0.02)
+        started.send_signal(signal.SIGTERM)
+        _, said = await asyncio.to_thread(started.communicate, None, 60)
+        assert (started.returncode, "terminate" in said) == (0, False), said
 
 
 async def test_the_demo_and_its_metrics(tmp_path: Path) -> None:
