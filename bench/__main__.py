@@ -4,7 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHES = ("bench_pipeline.py", "bench_replicas.py", "bench_scorer.py", "bench_likelihood.py", "bench_generate.py")
+BENCHES = (
+    "bench_pipeline.py",
+    "bench_replicas.py",
+    "bench_scorer.py",
+    "bench_reading.py",
+    "bench_likelihood.py",
+    "bench_generate.py",
+)
 
 for name in BENCHES:
     print(f"\n== {name}", flush=True)
