@@ -19,6 +19,7 @@ from transformers.models.auto.modeling_auto import (
 
 import model_server.hf.compat  # noqa: F401  (makes the next imports work)
 from model_server.backend import LoadError
+from model_server.hf import weights
 from model_server.hf.settings import Settings
 
 _HASHES: dict[tuple[str, int, int], str] = {}
@@ -67,6 +68,8 @@ def load(settings: Settings) -> Checkpoint:
         shared["revision"] = settings.revision  # type: ignore[assignment]
     folder = Path(settings.model)
     try:
+        if folder.is_dir():
+            weights.check(_weight_files(folder))
         config = tf.AutoConfig.from_pretrained(settings.model, **shared)
         auto, has_vision = _class_for(config, settings)
         maker = tf.AutoProcessor if has_vision else tf.AutoTokenizer
