@@ -2,11 +2,13 @@
 ARG BASE_IMAGE=python:3.11-slim-bookworm
 
 FROM ${BASE_IMAGE} AS dependencies
+# Extras of the wheel: "s3" for run folders at s3:// (some 35 MB); --build-arg EXTRAS= leaves it out.
+ARG EXTRAS=s3
 WORKDIR /src
 COPY pyproject.toml constraints.txt docker/dependencies.py docker/slim.py ./
 RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca-certificates \
-    python3 dependencies.py orchestrator pyproject.toml > requirements.txt \
+    python3 dependencies.py orchestrator pyproject.toml ${EXTRAS} > requirements.txt \
     && python3 -m venv /opt/lynceus \
     && /opt/lynceus/bin/pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt \
     && python3 slim.py /opt/lynceus \

@@ -118,6 +118,11 @@ def test_the_orchestrators_image_carries_the_manifests(containers: dict[str, str
     assert {path.partition("/submit/deploy/")[2] for path in held} == wanted
 
 
+def test_the_orchestrators_image_knows_s3(containers: dict[str, str]) -> None:
+    code = "import fsspec; print(fsspec.url_to_fs('s3://bucket/run')[1])"
+    assert run(containers["orchestrator"], "python", "-c", code).strip() == "bucket/run"
+
+
 def evaluate(containers: dict[str, str], model: str, folder: Path, serve: list[str], flags: list[str]) -> Any:
     """Joins a model server, a scorer and an orchestrator over loopback, which chroot isolation shares with the host."""
     volumes = (f"{own(folder)}:/shared",)
