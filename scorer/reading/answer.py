@@ -7,19 +7,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scorer import refusals
-from scorer.reading import mentions
+from scorer.reading import mentions, whole
 from scorer.reading.counting import read_count
 from scorer.reading.fold import Folded
 from scorer.reading.forms import Forms, forms_of
 from scorer.reading.groups import Group
 from scorer.reading.lone import agreed, eliminated, fits_need, identified, lone_label, lone_text, opposite
 from scorer.reading.loose import short_for
+from scorer.reading.mentions import Mention
 from scorer.reading.numbers import value_of
 from scorer.reading.options import Options, options_of
-from scorer.reading.statements import Reading, read
+from scorer.reading.statements import Reading, read, read_end
 
 HEAD, TAIL = 4096, 16384
 """Code points read of the beginning and the end of a text that is longer than both."""
+
+END, FAR = 700, 360
+"""Code points of the end of a longer text that are read first, and how far in it a statement must stand to be alone."""
 
 _OVERRULED = ("elimination", "lone_label", "option_text", "likely", "agreed", "only_number", "negation")
 # What a model that declines names in passing is no answer.
@@ -117,13 +121,24 @@ def read_choice(
     lone = _lone(labels, named)
     shy = labels[0].isdigit()
 
+    def named_in(folded: str) -> tuple[list[Mention], list[Mention]]:
+        own = named.find(folded)
+        by_label = list(mentions.labels(folded, forms, shy=shy))
+        return mentions.without_overlap(by_label, own) if own else by_label, own
+
     def reader(folded: str) -> Reading:
         said = folded.strip(" .!")
         if shy and len(said) < 12 and not said.isdigit() and str(value_of(said)) in labels:
             return Reading(str(value_of(said)), "bare", (folded.find(said), folded.find(said) + len(said)))
-        own = named.find(folded)
-        by_label = list(mentions.labels(folded, forms, shy=shy))
-        reading = read(folded, mentions.without_overlap(by_label, own) if own else by_label, labels, lone)
+        cut = len(folded) - END
+        if cut > END and not whole.also_possible(folded):
+            cut = folded.find(" ", cut) + 1
+            end = folded[cut:]
+            stated = read_end(end, named_in(end)[0], labels, FAR)
+            if stated:
+                return Reading(stated.value, stated.reason, (stated.span[0] + cut, stated.span[1] + cut))
+        found, own = named_in(folded)
+        reading = read(folded, found, labels, lone)
         if not reading.value and reading.reason in ("conflict", "no_choice") and own and named.numbers:
             counted = read_count(folded)
             if counted.reason in ("stated", "only_number") and counted.value in named.numbers:

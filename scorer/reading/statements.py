@@ -11,6 +11,7 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scorer.reading import cues, whole
 from scorer.reading.classify import ALSO, ASIDE, FIRM, LED, NAMED, REJECTED, SUPPOSED, WEAK, classify
@@ -56,20 +57,21 @@ def _bare(here: Context) -> bool:
     return bool(cues.BEFORE.fullmatch(here.line_before) and cues.BLANK.fullmatch(here.line_after.text))
 
 
-def read(
-    text: str,
-    mentions: Sequence[Mention],
-    order: Sequence[str],
-    lone: Callable[[str, list[tuple[Group, str]]], Reading | None] | None = None,
-) -> Reading:
-    """Returns the one value that the text states as its answer.
+class _Judged(NamedTuple):
+    """What became of the groups of a text.
 
-    Args:
-        text: The folded text.
-        mentions: Everything it names, in order, without overlap.
-        order: The labels in their order, by which a list of the options is recognized.
-        lone: Reads a text that states nothing from the groups and what became of each.
+    Attributes:
+        groups: Each group, with what its sentence does with it.
+        statements: Those that are stated: where they begin, and how they were stated.
+        lines: Those that may be an answer by beginning a line, and whether nothing else stands there.
     """
+
+    groups: list[tuple[Group, str]]
+    statements: list[tuple[int, Group, str]]
+    lines: list[tuple[Group, Context, bool]]
+
+
+def _judge(text: str, mentions: Sequence[Mention], order: Sequence[str]) -> _Judged:
     judged: list[tuple[Group, str]] = []
     statements: list[tuple[int, Group, str]] = []
     lines: list[tuple[Group, Context, bool]] = []
@@ -113,6 +115,24 @@ def read(
         if what == FIRM and not (mixed and here.clause.search(cues.LOOKING)):
             statements.append((group.first, group, reason))
         judged.append((group, what))
+    return _Judged(judged, statements, lines)
+
+
+def read(
+    text: str,
+    mentions: Sequence[Mention],
+    order: Sequence[str],
+    lone: Callable[[str, list[tuple[Group, str]]], Reading | None] | None = None,
+) -> Reading:
+    """Returns the one value that the text states as its answer.
+
+    Args:
+        text: The folded text.
+        mentions: Everything it names, in order, without overlap.
+        order: The labels in their order, by which a list of the options is recognized.
+        lone: Reads a text that states nothing from the groups and what became of each.
+    """
+    judged, statements, lines = _judge(text, mentions, order)
     statements += [
         (group.first, group, "bare")
         for group in _line_answers(text, lines, order, {v for _, g, _ in statements for v in g.values})
@@ -121,6 +141,20 @@ def read(
         statements.append((judged[-1][0].first, judged[-1][0], "bare"))
     statements.sort(key=lambda item: item[0])
     return _decide(text, statements, judged, mentions, lone)
+
+
+def read_end(text: str, mentions: Sequence[Mention], order: Sequence[str], start: int) -> Reading | None:
+    """Returns what is stated last, behind `start` in the end of a longer text; None where more of it must be read.
+
+    What stands before changes nothing, except where it names a second answer.
+    """
+    judged, statements, lines = _judge(text, mentions, order)
+    if lines or not statements or judged[-1][1] == NAMED:
+        return None
+    if statements[-1][0] < start or len(statements[-1][1].values) > 1:
+        return None
+    reading = _concluded(text, statements[-1][1], statements[-1][2], judged, mentions)
+    return reading if reading.value else None
 
 
 def _ends_alone(text: str, judged: list[tuple[Group, str]]) -> bool:

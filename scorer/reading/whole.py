@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from scorer.reading import cues
 from scorer.reading.screen import Screen, Seen
 
 _I = re.IGNORECASE
@@ -52,3 +53,13 @@ _WHOLE = Screen((ABSTAIN, PLANS, RESOLVES, RESUMED, TAKEN_BACK))
 def seen(text: str) -> Seen:
     """Returns a folded text with what may be found anywhere in it."""
     return _WHOLE(text)
+
+
+_LIKEWISE = re.compile(r"\bso (?:is|are|was|were|does|do|did)\b", _I)
+_SECOND = Screen((cues.ALSO, _LIKEWISE))
+
+
+def also_possible(text: str) -> bool:
+    """Returns whether a folded text may name a second answer beside the one that it states."""
+    found = _SECOND(text)
+    return found.may(cues.ALSO) or found.may(_LIKEWISE)
