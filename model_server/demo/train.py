@@ -1,14 +1,15 @@
 """Trains the demo model from nothing, on drawn lessons that come as an Arrow stream on standard input.
 
-    python -m orchestrator.synthetic.lessons 40000 | python -m model_server.demo.train demo-checkpoint
+    draw="python -m orchestrator.synthetic.lessons"; train="python -m model_server.demo.train"
+    $draw 1024 --told                         | $train begin    work
+    $draw 90000 --start 1024                  | $train sight    work
+    $draw 60000 --start 1024 --told           | $train language work
+    $draw 20000 --start 200000                | $train answers  work
 
-The model is a small InternVL of the transformers library: a vision transformer, four patches folded
-into one token, a projector and a language model. A lesson's images are read once for all its
-questions, each of which sees them and itself, as when it is asked alone. Before any question the
-image tokens learn to name what stands in their place; that head is thrown away at the end.
-
-What comes out does not see well enough to be shipped yet: the eyes learn what stands where in a few
-minutes, but answers still go by which things are there at all, not by where (docs/decisions.md).
+Eyes and language learn apart, and at the same time if one likes: the eyes to tell what stands in
+each place of an image, in vectors that are fixed beforehand; the language part to answer from such
+vectors, made from what is known of the image, without one. Then the language part learns
+to live with what the eyes really tell. A lesson's images are read once for all its questions.
 """
 
 from __future__ import annotations
@@ -17,280 +18,101 @@ import json
 import math
 import sys
 import time
-from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
-import pyarrow as pa
 import torch
-import transformers
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
-import model_server.hf.compat  # noqa: F401  (before transformers: makes torchvision importable)
+from model_server.demo.anatomy import GRID, make_frame, make_model, make_processor, make_tokenizer, tf
+from model_server.demo.reading import IGNORED, Batch, Group, Read, Reader, batches, collate, stream
 
-tf: Any = transformers
-SIDE, PATCH, FOLD = 256, 16, 2
-GRID = SIDE // PATCH // FOLD
-IMAGE_TOKENS = GRID * GRID
-VOCABULARY = 1536
-PAD, END, USER, ASSISTANT = "<|pad|>", "<|end|>", "<|user|>", "<|assistant|>"
-IMAGE_START, IMAGE_END, IMAGE, VIDEO = "<img>", "</img>", "<IMG_CONTEXT>", "<video>"
-SPECIAL = (PAD, END, USER, ASSISTANT, IMAGE_START, IMAGE_END, IMAGE, VIDEO)
-TEMPLATE = (
-    "{% for message in messages %}{{ '<|' + ('assistant' if message.role == 'assistant' else 'user') + '|>' }}"
-    "{% if message.content is string %}{{ message.content }}{% else %}"
-    "{% for part in message.content %}{% if part.type == 'image' %}<IMG_CONTEXT>{% else %}{{ part.text }}{% endif %}"
-    "{% endfor %}{% endif %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
-)
-VISION: dict[str, Any] = {
-    "hidden_size": 192,
-    "intermediate_size": 576,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 3,
-    "image_size": [SIDE, SIDE],
-    "patch_size": [PATCH, PATCH],
-    "attention_bias": True,
-    "layer_scale_init_value": 1.0,
-}
-TEXT: dict[str, Any] = {
-    "model_type": "qwen2",
-    "vocab_size": VOCABULARY,
-    "hidden_size": 192,
-    "intermediate_size": 576,
-    "num_hidden_layers": 5,
-    "num_attention_heads": 6,
-    "num_key_value_heads": 6,
-    "max_position_embeddings": 4096,
-    "tie_word_embeddings": True,
-}
-EXAM = 64
-"""Of the lessons that are held back, those that examine the model."""
-IGNORED = -100
-BOUNDS = (20, 44, 72, 110)
-"""Questions are padded to the longest between two of these lengths."""
+SIDES = 0.6
+"""How much of the way across an image is in the words left and right at first."""
+SHARPNESS = 12.0
+"""Of the names' probabilities; a name is told where its share in an image token exceeds a half."""
 
 
-@dataclass(frozen=True)
-class Read:
-    """A lesson as numbers.
+LOOKING = 1, 0
+"""Layer and head in which a word looks at what it names."""
+POINTING = 4, 0
+"""Layer and head in which the end of a question looks at the option that is the answer, drawn or written."""
+ASKED_FIRST, ASKED_LAST = (2, 1), (2, 2)
+"""Layers and heads in which the end of a question looks at the first and the last thing that it asks about."""
+LOOK = 0.3
+"""Share of those lessons in what is learned."""
+
+
+class Answered(NamedTuple):
+    """What became of a batch.
 
     Attributes:
-        kind: What drew it.
-        images: [images, SIDE, SIDE, 3], uint8.
-        prefix: Tokens of the images.
-        blocks: Tokens of each question with its answer, and how many are the question's.
-        marks: Image, cell and word numbers.
+        wrong: Loss of the answers' tokens.
+        astray: How far the words look from what they name.
+        logits: Of each group's answers: [tokens, vocabulary].
     """
 
-    kind: str
-    images: torch.Tensor
-    prefix: list[int]
-    blocks: list[tuple[list[int], int]]
-    marks: list[tuple[int, int, list[int]]]
-
-
-def stream() -> Iterator[dict[str, Any]]:
-    """Returns the lessons on standard input."""
-    with pa.ipc.open_stream(sys.stdin.buffer) as source:
-        for batch in source:
-            yield from batch.to_pylist()
-
-
-def make_tokenizer(rows: Sequence[dict[str, Any]]) -> Any:
-    """Returns a byte-level BPE of the lessons' texts; any text can be written in it."""
-    inner = Tokenizer(models.BPE())
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY,
-        special_tokens=[AddedToken(token, special=True, normalized=False) for token in SPECIAL],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    texts = Counter(text for row in rows for asked in row["questions"] for text in asked.values())
-    inner.train_from_iterator(sorted(texts), trainer)
-    return tf.PreTrainedTokenizerFast(
-        tokenizer_object=inner,
-        pad_token=PAD,
-        eos_token=END,
-        padding_side="left",
-        extra_special_tokens={
-            "start_image_token": IMAGE_START,
-            "end_image_token": IMAGE_END,
-            "context_image_token": IMAGE,
-            "video_token": VIDEO,
-        },
-    )
-
-
-def make_processor(tokenizer: Any) -> Any:
-    """Returns the processor: one square per image, whatever its shape."""
-    size = {"height": SIDE, "width": SIDE}
-    half = [0.5, 0.5, 0.5]
-    return tf.InternVLProcessor(
-        tf.GotOcr2ImageProcessor(
-            size=size, crop_to_patches=False, min_patches=1, max_patches=1, image_mean=half, image_std=half
-        ),
-        tokenizer,
-        tf.InternVLVideoProcessor(size=size, image_mean=half, image_std=half),
-        image_seq_length=IMAGE_TOKENS,
-        chat_template=TEMPLATE,
-    )
-
-
-def make_model(tokenizer: Any) -> Any:
-    """Returns the model with random weights."""
-    end, pad = (tokenizer.convert_tokens_to_ids(token) for token in (END, PAD))
-    config = tf.InternVLConfig(
-        vision_config=VISION,
-        text_config=TEXT | {"eos_token_id": end, "pad_token_id": pad, "bos_token_id": None},
-        image_token_id=tokenizer.convert_tokens_to_ids(IMAGE),
-        image_seq_length=IMAGE_TOKENS,
-        downsample_ratio=1 / FOLD,
-        vision_feature_layer=-1,
-        eos_token_id=end,
-        pad_token_id=pad,
-    )
-    # With this little to a head, plain products beat fused attention on a processor.
-    model = tf.InternVLForConditionalGeneration._from_config(config, attn_implementation="eager")
-    model.generation_config = tf.GenerationConfig(eos_token_id=end, pad_token_id=pad)
-    return model
-
-
-class Reader:
-    """Turns lessons into numbers.
-
-    Args:
-        tokenizer: The tokenizer.
-        words: What marks may say; other words are passed over.
-    """
-
-    def __init__(self, tokenizer: Any, words: Sequence[str]) -> None:
-        self._tokenizer = tokenizer
-        self._words = {word: number for number, word in enumerate(words)}
-        self._cache: dict[str, list[int]] = {}
-
-    def ids(self, text: str) -> list[int]:
-        """Returns a text's tokens."""
-        if text not in self._cache:
-            if len(self._cache) > 100_000:
-                self._cache.clear()
-            self._cache[text] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
-        return self._cache[text]
-
-    def __call__(self, row: dict[str, Any]) -> Read:
-        """Returns a lesson as numbers."""
-        flat = torch.frombuffer(bytearray(b"".join(row["images"])), dtype=torch.uint8)
-        blocks = []
-        for asked in row["questions"]:
-            question = self.ids(asked["question"]) + self.ids(f"{END}{ASSISTANT}")
-            blocks.append((question + self.ids(asked["answer"]) + self.ids(END), len(question)))
-        marks = []
-        for mark in row["marks"]:
-            cell = min(GRID - 1, int(mark["y"] * GRID)) * GRID + min(GRID - 1, int(mark["x"] * GRID))
-            known = [self._words[word] for word in mark["words"] if word in self._words]
-            marks.append((mark["image"], cell, known))
-        prefix = self.ids(USER + (IMAGE_START + IMAGE * IMAGE_TOKENS + IMAGE_END) * len(row["images"]))
-        return Read(row["kind"], flat.view(-1, SIDE, SIDE, 3), prefix, blocks, marks)
-
-
-@dataclass(frozen=True)
-class Group:
-    """Questions of like length.
-
-    Attributes:
-        lessons: Whose images each question is about: [questions].
-        ids: Question and answer, padded on the right: [questions, tokens].
-        labels: The token that follows where it is an answer's: [questions, tokens].
-    """
-
-    lessons: torch.Tensor
-    ids: torch.Tensor
-    labels: torch.Tensor
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Lessons run together, all with as many images.
-
-    Attributes:
-        pixels: [images, 3, SIDE, SIDE].
-        prefix: Tokens of a lesson's images, the same for all: [tokens].
-        count: Lessons.
-        groups: Their questions.
-        named: Which words stand in which cell: [images, cells, words].
-    """
-
-    pixels: torch.Tensor
-    prefix: torch.Tensor
-    count: int
-    groups: list[Group]
-    named: torch.Tensor
-
-
-def collate(lessons: Sequence[Read], words: int) -> Batch:
-    """Puts lessons together, questions of like length side by side."""
-    asked = [(row, ids, known) for row, lesson in enumerate(lessons) for ids, known in lesson.blocks]
-    asked.sort(key=lambda one: len(one[1]))
-    cuts = [bisect_left(asked, bound, key=lambda one: len(one[1])) for bound in (*BOUNDS, math.inf)]
-    groups = [_group(asked[start:end]) for start, end in pairwise([0, *cuts]) if start < end]
-    each = len(lessons[0].images)
-    named = torch.zeros((len(lessons) * each, IMAGE_TOKENS, words))
-    for row, lesson in enumerate(lessons):
-        for image, cell, known in lesson.marks:
-            named[row * each + image, cell, known] = 1
-    pixels = torch.cat([lesson.images for lesson in lessons]).permute(0, 3, 1, 2).float() / 127.5 - 1
-    return Batch(pixels, torch.tensor(lessons[0].prefix), len(lessons), groups, named)
-
-
-def _group(asked: Sequence[tuple[int, list[int], int]]) -> Group:
-    shape = (len(asked), max(len(ids) for _, ids, _ in asked))
-    ids, labels = torch.zeros(shape, dtype=torch.long), torch.full(shape, IGNORED)
-    for place, (_, tokens, known) in enumerate(asked):
-        ids[place, : len(tokens)] = torch.tensor(tokens)
-        labels[place, known - 1 : len(tokens) - 1] = torch.tensor(tokens[known:])
-    return Group(torch.tensor([row for row, _, _ in asked]), ids, labels)
+    wrong: torch.Tensor
+    astray: torch.Tensor
+    logits: list[torch.Tensor]
 
 
 class Learner(torch.nn.Module):
-    """The model with the head that names what stands in each place of an image.
-
-    A name is told by its own tokens' embeddings, so that what is seen and what is read meet in one space.
+    """The model and what its image tokens are to be.
 
     Args:
         model: The model.
-        words: The tokens of each name.
+        names: How many names there are.
     """
 
-    def __init__(self, model: Any, words: Sequence[Sequence[int]]) -> None:
+    def __init__(self, model: Any, names: int) -> None:
         super().__init__()
         self.model = model
-        self.spelled = words
-        self.meant = torch.nn.Parameter(torch.zeros(len(words), TEXT["hidden_size"]))
-        self.scale = torch.nn.Parameter(torch.tensor(5.0))
-        self.bias = torch.nn.Parameter(torch.full((len(words),), -5.0))  # most words are true of no cell
+        frame = make_frame(names)
+        columns, lines = frame[names : names + GRID], frame[names + GRID :]
+        self.names = torch.nn.Buffer(frame[:names])
+        self.places = torch.nn.Buffer((columns[None] + lines[:, None]).flatten(0, 1))
 
-    def forward(self, batch: Batch) -> tuple[torch.Tensor, list[tuple[torch.Tensor, torch.Tensor]]]:
-        """Returns the loss of the answers, and each group's logits with its answers' places.
+    def told(self, named: torch.Tensor) -> torch.Tensor:
+        """Returns the image tokens that say what is known of images: [images, cells, width]."""
+        return named @ self.names + self.places
+
+    def seen(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Returns the image tokens that the eyes make of images: [images, cells, width]."""
+        features: torch.Tensor = self.model.model.get_image_features(pixels).pooler_output
+        return features
+
+    def look(self, pixels: torch.Tensor, named: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns how far the eyes are from what is known: as names told wrongly, and as a distance squared."""
+        features = self.seen(pixels).float()
+        told = SHARPNESS * ((features - self.places) @ self.names.T - 0.5)
+        wrong = functional.binary_cross_entropy_with_logits(told, named, reduction="sum") / named.sum().clamp(min=1)
+        far = (features - self.told(named)).square().sum(-1)
+        full = named.any(-1)
+        return wrong, far[full].mean() + far[~full].mean()
+
+    def answers(self, features: torch.Tensor, batch: Batch) -> Answered:
+        """Returns the losses of the answers.
 
         The language model reads a lesson's images once; every question goes on from there alone.
         """
-        inner = self.model.model
-        language = inner.language_model
-        features = inner.get_image_features(batch.pixels).pooler_output
-        embeds = self.model.get_input_embeddings()(batch.prefix).repeat(batch.count, 1, 1)
-        places = (batch.prefix == self.model.config.image_token_id).expand(batch.count, -1)
-        embeds = embeds.masked_scatter(places[..., None], features.to(embeds.dtype))
+        language = self.model.model.language_model
+        embed = self.model.get_input_embeddings()
+        embeds = embed(batch.prefix).repeat(batch.count, 1, 1)
+        places = batch.prefix == self.model.config.image_token_id
+        embeds = embeds.masked_scatter(places.expand(batch.count, -1)[..., None], features.to(embeds.dtype))
         cache = tf.DynamicCache()
         language(inputs_embeds=embeds, past_key_values=cache, use_cache=True)
         shown = len(batch.prefix)
-        answers, losses, count = [], [], 0
+        named = batch.named.view(batch.count, -1, batch.named.shape[-1])
+        losses, logits, count = [], [], 0
+        looks: list[torch.Tensor] = []
         for group in batch.groups:
             kept = tf.DynamicCache()
             for number, layer in enumerate(cache.layers):
@@ -298,51 +120,71 @@ class Learner(torch.nn.Module):
             length = group.ids.shape[1]
             seen = torch.ones((length, shown + length), dtype=torch.bool).tril(shown)
             mask = torch.zeros(seen.shape, dtype=torch.bfloat16).masked_fill_(~seen, -1e9)
-            hidden = language(
-                inputs_embeds=self.model.get_input_embeddings()(group.ids),
+            done = language(
+                inputs_embeds=embed(group.ids),
                 attention_mask=mask.expand(len(group.ids), 1, -1, -1),
                 position_ids=torch.arange(shown, shown + length)[None],
                 past_key_values=kept,
                 use_cache=True,
-            ).last_hidden_state
+                output_attentions=True,
+            )
             wanted = group.labels != IGNORED
-            logits = self.model.lm_head(hidden[wanted]).float()
-            losses.append(functional.cross_entropy(logits, group.labels[wanted], reduction="sum"))
-            count += len(logits)
-            answers.append((logits.detach(), wanted))
-        return torch.stack(losses).sum() / count, answers
-
-    def look(self, pixels: torch.Tensor, named: torch.Tensor) -> torch.Tensor:
-        """Returns the loss of the names alone."""
-        features = self.model.model.get_image_features(pixels).pooler_output
-        names = functional.binary_cross_entropy_with_logits(self.named(features).float(), named, reduction="sum")
-        return names / named.sum().clamp(min=1)
-
-    def named(self, features: torch.Tensor) -> torch.Tensor:
-        """Returns how strongly each image token says each name: [images, cells, names]."""
-        table = self.model.get_input_embeddings().weight
-        names = torch.stack([table[list(ids)].mean(0) for ids in self.spelled]) + self.meant
-        return self.scale * (features @ names.T) + self.bias
+            given = self.model.lm_head(done.last_hidden_state[wanted]).float()
+            losses.append(functional.cross_entropy(given, group.labels[wanted], reduction="sum"))
+            count += len(given)
+            logits.append(given.detach())
+            things = functional.pad(named[group.lessons], (0, 1))  # the last name, NONE, is true of nothing
+            looks += _looks(group, things, done.attentions, places)
+        astray = torch.cat(looks)
+        return Answered(torch.stack(losses).sum() / count, astray.sum() / max(1, len(astray)), logits)
 
 
-def batches(source: Iterator[Read], size: int, words: int) -> Iterator[Batch]:
-    """Returns batches of lessons in the order in which they come, those with several images by themselves."""
-    pools: dict[int, list[Read]] = defaultdict(list)
-    for lesson in source:
-        pool = pools[len(lesson.images)]
-        pool.append(lesson)
-        if len(pool) * len(lesson.images) >= size:
-            yield collate(pool, words)
-            pool.clear()
+def _looks(
+    group: Group, things: torch.Tensor, attentions: Sequence[torch.Tensor], places: torch.Tensor
+) -> Iterator[torch.Tensor]:
+    """Returns how far attention is from where it is meant to be, where that is known.
+
+    Args:
+        group: Questions.
+        things: Which names are true of which cell of their images: [questions, cells, names].
+        attentions: Of each layer: [questions, heads, tokens, tokens before].
+        places: Where the images' cells are among the tokens before the questions: [tokens].
+    """
+    every, shown = torch.arange(len(group.ids)), len(places)
+
+    def at_end(head: tuple[int, int]) -> torch.Tensor:
+        return attentions[head[0]][every, head[1], group.last]
+
+    meant = things.gather(-1, group.spelled[:, None].expand(-1, things.shape[1], -1) % things.shape[-1]).mT
+    yield _astray(attentions[LOOKING[0]][:, LOOKING[1], :, :shown][..., places], meant)
+    end = at_end(POINTING)
+    options = torch.cat([things[every, :, group.shown], group.option], -1)
+    yield _astray(torch.cat([end[:, :shown][:, places], end[:, shown:]], -1), options)
+    places_said = torch.arange(group.ids.shape[1])
+    said = meant.any(-1) & (places_said < group.asked[:, None])
+    for head, order in ((ASKED_FIRST, said.shape[1] - places_said), (ASKED_LAST, 1 + places_said)):
+        rank = said * order
+        yield _astray(at_end(head)[:, shown:], (rank == rank.amax(-1, keepdim=True)) & said)
 
 
-def optimizers(learner: Learner, rate: float) -> list[torch.optim.Optimizer]:
+def _astray(attended: torch.Tensor, meant: torch.Tensor) -> torch.Tensor:
+    """Returns the loss of attention that is not where it is meant to be, of each token for which that is known."""
+    known = meant.any(-1)
+    return -(attended[known] * meant[known]).sum(-1).float().clamp(min=1e-6).log()
+
+
+def blurred(named: torch.Tensor) -> torch.Tensor:
+    """Returns names as uncertain eyes would tell them: some are weak, some are wrong."""
+    weak = 1 - torch.rand_like(named) * (torch.rand_like(named) < 0.3)
+    wrong = torch.rand_like(named) * (torch.rand_like(named) < 0.002) * named.any(-1, keepdim=True)
+    return named * weak + wrong
+
+
+def optimizers(parts: Sequence[torch.nn.Module], rate: float) -> list[torch.optim.Optimizer]:
     """Returns Muon for the layers' matrices, AdamW for all else."""
     matrices: list[torch.nn.Parameter] = []
     rest: list[torch.nn.Parameter] = []
-    for name, weight in learner.named_parameters():
-        if not weight.requires_grad:
-            continue
+    for name, weight in (named for part in parts for named in part.named_parameters()):
         inner = weight.ndim == 2 and "layer" in name and "embed" not in name
         (matrices if inner else rest).append(weight)
     return [
@@ -356,42 +198,32 @@ class Course:
 
     Args:
         name: Of the part.
-        learner: What learns.
-        makers: Its optimizers.
+        parts: What learns.
+        rate: The highest learning rate, of the matrices.
         steps: How many there will be.
-        last: Share of the highest learning rate that is left at the end.
-        history: Where lines go.
+        work: Where the history goes.
     """
 
-    def __init__(
-        self,
-        name: str,
-        learner: Learner,
-        makers: Sequence[torch.optim.Optimizer],
-        steps: int,
-        last: float,
-        history: list[dict[str, Any]],
-    ) -> None:
-        self._name, self._learner, self._makers = name, learner, makers
-        self._steps, self._last, self._history = steps, last, history
-        self._highest = [group["lr"] for maker in makers for group in maker.param_groups]
+    def __init__(self, name: str, parts: Sequence[torch.nn.Module], rate: float, steps: int, work: Path) -> None:
+        self._name, self._steps, self._file = name, steps, work / f"{name}.jsonl"
+        self._weights = [weight for part in parts for weight in part.parameters()]
+        self._makers = optimizers(parts, rate)
+        self._highest = [group["lr"] for maker in self._makers for group in maker.param_groups]
         self._sums: dict[str, list[float]] = defaultdict(list)
         self._began = time.monotonic()
         self.step = 0
 
     @property
-    def done(self) -> float:
-        """The share of steps that is behind."""
-        return self.step / self._steps
+    def over(self) -> bool:
+        """Whether all steps are done."""
+        return self.step >= self._steps
 
     def learn(self, loss: torch.Tensor, **shown: torch.Tensor) -> dict[str, Any] | None:
         """Takes one step down the loss; every fifty steps returns what was seen, by the means of `shown`."""
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self._learner.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(self._weights, 1.0)
         self.step += 1
-        factor = min(1.0, self.step / 60) * (
-            self._last + (1 - self._last) * 0.5 * (1 + math.cos(math.pi * min(1.0, self.done)))
-        )
+        factor = min(1.0, self.step / 60) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * self.step / self._steps)))
         groups = [group for maker in self._makers for group in maker.param_groups]
         for group, highest in zip(groups, self._highest, strict=True):
             group["lr"] = highest * factor
@@ -400,25 +232,33 @@ class Course:
             maker.zero_grad()
         for name, value in shown.items():
             self._sums[name].append(value.item())
-        if self.step % 50 and self.step != self._steps:
+        if self.step % 50 and not self.over:
             return None
         means = {name: round(sum(values) / len(values), 4) for name, values in self._sums.items()}
         self._sums.clear()
-        line = {"part": self._name, "step": self.step, **means, "seconds": round(time.monotonic() - self._began)}
-        self._history.append(line)
-        return line
+        return {"part": self._name, "step": self.step, **means, "seconds": round(time.monotonic() - self._began)}
+
+    def note(self, line: dict[str, Any]) -> None:
+        """Writes a line of the history."""
+        with self._file.open("a") as file:
+            print(json.dumps(line), file=file)
+        print(json.dumps(line), file=sys.stderr, flush=True)
+
+
+Shown = Callable[[Batch], torch.Tensor]
 
 
 @torch.no_grad()
-def examine(learner: Learner, exam: Sequence[Read], words: int) -> dict[str, float]:
+def examine(learner: Learner, shown: Shown, exam: Sequence[Read]) -> dict[str, float]:
     """Returns, by kind, the share of answers whose every token is the most probable one."""
     learner.eval()
     right: dict[str, list[bool]] = defaultdict(list)
     for lesson in exam:
-        batch = collate([lesson], words)
+        batch = collate([lesson], len(learner.names))
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            _, answers = learner(batch)
-        for group, (logits, wanted) in zip(batch.groups, answers, strict=True):
+            answered = learner.answers(shown(batch), batch)
+        for group, logits in zip(batch.groups, answered.logits, strict=True):
+            wanted = group.labels != IGNORED
             same = torch.ones(wanted.shape, dtype=torch.bool)
             same[wanted] = logits.argmax(-1) == group.labels[wanted]
             for one, answer in zip(same.all(-1).tolist(), wanted.sum(-1).tolist(), strict=True):
@@ -427,74 +267,178 @@ def examine(learner: Learner, exam: Sequence[Read], words: int) -> dict[str, flo
     return {kind: round(sum(found) / len(found), 3) for kind, found in sorted(right.items())}
 
 
-def save(learner: Learner, processor: Any, out: Path) -> None:
-    """Writes the checkpoint, its weights in half precision, to be computed with in single precision."""
-    state = {name: weight.half() for name, weight in learner.model.state_dict().items()}
-    learner.model.save_pretrained(out, state_dict=state)
-    processor.save_pretrained(out)
+class Work:
+    """The folder of a training: the checkpoint, the names, and what each part has learned.
+
+    Args:
+        folder: The folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.checkpoint = folder / "checkpoint"
+        self.names: list[str] = json.loads((folder / "names.json").read_text())
+        self.processor = tf.AutoProcessor.from_pretrained(self.checkpoint)
+        torch.manual_seed(0)
+        self.model = make_model(self.processor.tokenizer)
+        self.reader = Reader(self.processor.tokenizer, self.names)
+        self.learner = Learner(self.model, len(self.names))
+        inner = self.model.model
+        self.eyes = [inner.vision_tower, inner.multi_modal_projector]
+        self.language = [inner.language_model]
+
+    def lessons(self) -> Iterator[Read]:
+        """Returns the lessons on standard input."""
+        return map(self.reader, stream())
+
+    @torch.no_grad()
+    def name_tokens(self) -> None:
+        """Lets tokens that are a name, or a side, begin as the vector by which the eyes tell it."""
+        table = self.model.get_input_embeddings().weight
+        table.normal_(std=0.05)
+        meanings = dict(zip(self.names, self.learner.names, strict=True))
+        across = torch.linspace(-1, 1, GRID)
+        left_to_right = across @ self.learner.places.view(GRID, GRID, -1).mean(0)
+        meanings |= {"left": -SIDES * left_to_right, "right": SIDES * left_to_right}
+        for name, meaning in meanings.items():
+            for text in (name, f" {name}"):
+                if len(ids := self.reader.ids(text)) == 1:
+                    table[ids[0]] += meaning
+
+    def keep(self, name: str, parts: Sequence[torch.nn.Module]) -> None:
+        """Writes what parts have learned."""
+        state = {
+            f"{number}.{key}": weight for number, part in enumerate(parts) for key, weight in part.state_dict().items()
+        }
+        save_file(state, self.folder / f"{name}.safetensors")
+
+    def recall(self, name: str, parts: Sequence[torch.nn.Module]) -> None:
+        """Reads what parts have learned."""
+        state = load_file(self.folder / f"{name}.safetensors")
+        for number, part in enumerate(parts):
+            own = f"{number}."
+            part.load_state_dict({key.removeprefix(own): state[key] for key in state if key.startswith(own)})
+
+    def save(self) -> None:
+        """Writes the checkpoint, its weights in half precision, to be computed with in single precision."""
+        self.model.save_pretrained(
+            self.checkpoint, state_dict={name: weight.half() for name, weight in self.model.state_dict().items()}
+        )
 
 
-def looking(source: Iterator[Read], lessons: int, words: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Returns the images of lessons, and what stands in them, for the sight alone: [images, cells, words]."""
-    while lessons > 0 and (part := list(islice(source, min(16, lessons)))):
-        lessons -= len(part)
-        single = [replace(lesson, blocks=[]) for lesson in part]
-        each = [collate([lesson], words) for lesson in single]
-        yield torch.cat([one.pixels for one in each]), torch.cat([one.named for one in each])
-
-
-@click.command()
-@click.argument("out", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--sight", default=14_000, show_default=True, help="Lessons for the sight alone, before any question.")
-@click.option("--lessons", default=15_000, show_default=True, help="Lessons with their questions, after these.")
-@click.option("--size", default=8, show_default=True, help="Lessons in a batch with questions.")
-@click.option("--rate", default=5e-3, show_default=True, help="Highest learning rate, of the matrices.")
-@click.option("--seed", default=0, show_default=True, help="Of the first weights.")
-@click.option("--held", default=1024, show_default=True, help="Lessons held back at first: the tokens are theirs.")
-@click.option("--threads", default=1, show_default=True, help="Of the processor.")
-def main(out: Path, sight: int, lessons: int, size: int, rate: float, seed: int, held: int, threads: int) -> None:
-    """Train the demo model on the lessons on standard input and write it to OUT, its history beside it."""
-    out.mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(threads)
-    torch.manual_seed(seed)
-    rows = stream()
-    first = list(islice(rows, held))
-    tokenizer = make_tokenizer(first)
-    words = sorted({word for row in first for mark in row["marks"] for word in mark["words"]})
-    reader = Reader(tokenizer, words)
-    processor = make_processor(tokenizer)
-    learner = Learner(make_model(tokenizer), [reader.ids(f" {word}") for word in words])
-    exam = [reader(row) for row in first[-EXAM:]]
-    source = (reader(row) for part in (rows, first[:-EXAM]) for row in part)
-    weights = sum(weight.numel() for weight in learner.model.parameters())
-    print(f"{weights / 1e6:.2f} million weights, {len(tokenizer)} tokens, {len(words)} names", file=sys.stderr)
-    history: list[dict[str, Any]] = []
-
-    def note(line: dict[str, Any]) -> None:
-        print(json.dumps(line), file=sys.stderr, flush=True)
-        (out.parent / "history.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in history))
-
-    course = Course("sight", learner, optimizers(learner, rate), -(-sight // 16), 0.05, history)
-    for pixels, named in looking(source, sight, len(words)):
+def _answering(work: Work, name: str, course: Course, source: Iterator[Batch], shown: Shown, exam: list[Read]) -> None:
+    for batch in source:
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            loss = learner.look(pixels, named)
-        if line := course.learn(loss, naming=loss.detach()):
-            note(line)
-    save(learner, processor, out)
-    # Answers that are wrong at first for want of words would undo what the eyes have learned.
-    inner = learner.model.model
-    for part in (inner.vision_tower, inner.multi_modal_projector):
-        part.requires_grad_(False)
-    course = Course("answers", learner, optimizers(learner, rate), lessons // size, 0.02, history)
-    for batch in islice(batches(source, size, len(words)), lessons // size):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            answered, _ = learner(batch)
-        line = course.learn(answered, answering=answered.detach())
-        if line and (course.step % 250 == 0 or course.done >= 1):
-            line["exam"] = examine(learner, exam, len(words))
-            save(learner, processor, out)
+            done = work.learner.answers(shown(batch), batch)
+        line = course.learn(
+            done.wrong + LOOK * done.astray, answering=done.wrong.detach(), looking=done.astray.detach()
+        )
+        if line and (course.step % 250 == 0 or course.over):
+            line["exam"] = examine(work.learner, shown, exam)
+            work.keep(name, work.language)
         if line:
-            note(line)
+            course.note(line)
+        if course.over:
+            break
+
+
+@click.group()
+@click.option("--threads", default=1, show_default=True, help="Of the processor.")
+def main(threads: int) -> None:
+    """Train the demo model on lessons from standard input."""
+    torch.set_num_threads(threads)
+
+
+@main.command()
+@click.argument("work", type=click.Path(file_okay=False, path_type=Path))
+def begin(work: Path) -> None:
+    """Make the tokenizer, the names and the processor from the lessons."""
+    work.mkdir(parents=True, exist_ok=True)
+    rows = list(stream())
+    names = sorted({word for row in rows for mark in row["marks"] for word in mark["words"]})
+    (work / "names.json").write_text(json.dumps(names, indent=0))
+    tokenizer = make_tokenizer(rows)
+    make_processor(tokenizer).save_pretrained(work / "checkpoint")
+    print(f"{len(tokenizer)} tokens, {len(names)} names", file=sys.stderr)
+
+
+_work = click.argument("work", type=click.Path(exists=True, file_okay=False, path_type=Path))
+_rate = click.option("--rate", default=5e-3, show_default=True, help="Highest learning rate, of the matrices.")
+_size = click.option("--size", default=16, show_default=True, help="Images in a batch.")
+_steps = click.option("--steps", required=True, type=int, help="Batches in all; the learning rate falls to their end.")
+
+
+@main.command()
+@_work
+@_rate
+@_size
+@_steps
+def sight(work: Path, rate: float, size: int, steps: int) -> None:
+    """Teach the eyes what stands where, on top of what they know already."""
+    all_of = Work(work)
+    if (work / "sight.safetensors").exists():
+        all_of.recall("sight", all_of.eyes)
+    course = Course("sight", all_of.eyes, rate, steps, work)
+    unasked = (replace(lesson, blocks=[]) for lesson in all_of.lessons())
+    for batch in batches(unasked, size, len(all_of.names)):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            naming, distance = all_of.learner.look(batch.pixels, batch.named)
+        line = course.learn(naming + distance, naming=naming.detach(), distance=distance.detach())
+        if line:
+            course.note(line)
+        if course.step % 500 == 0 or course.over:
+            all_of.keep("sight", all_of.eyes)
+        if course.over:
+            break
+
+
+@main.command()
+@_work
+@_rate
+@_size
+@_steps
+def language(work: Path, rate: float, size: int, steps: int) -> None:
+    """Teach the language part to answer from what it is told of images, on top of what it knows already."""
+    all_of = Work(work)
+    learner = all_of.learner
+    names = learner.names
+    if (work / "language.safetensors").exists():
+        all_of.recall("language", all_of.language)
+    else:
+        all_of.name_tokens()
+    source = all_of.lessons()
+    exam = list(islice(source, 64))
+    course = Course("language", all_of.language, rate, steps, work)
+    _answering(
+        all_of,
+        "language",
+        course,
+        batches(source, size, len(names)),
+        lambda batch: learner.told(blurred(batch.named) if learner.training else batch.named),
+        exam,
+    )
+
+
+@main.command()
+@_work
+@_rate
+@_size
+@_steps
+def answers(work: Path, rate: float, size: int, steps: int) -> None:
+    """Teach the language part to answer from what the eyes tell, and write the checkpoint."""
+    all_of = Work(work)
+    all_of.recall("sight", all_of.eyes)
+    all_of.recall("language", all_of.language)
+
+    @torch.no_grad()
+    def shown(batch: Batch) -> torch.Tensor:
+        return all_of.learner.seen(batch.pixels)
+
+    source = all_of.lessons()
+    exam = list(islice(source, 64))
+    course = Course("answers", all_of.language, rate, steps, work)
+    _answering(all_of, "answers", course, batches(source, size, len(all_of.names)), shown, exam)
+    all_of.save()
 
 
 if __name__ == "__main__":

@@ -163,8 +163,8 @@ def _inductive(rng: random.Random) -> Puzzle:
 
     told = ", ".join(map(_named, sequence))
     steps = f"The figures are {told}. Next comes {_named(right)}. {_listed(options)}"
-    seen: list[Seen] = [((280 + i * 290, 500), _words(figure)) for i, figure in enumerate(sequence)]
-    seen += [(at, _words(figure)) for at, figure in zip(PLACES, options, strict=True)]
+    seen = [((280 + i * 290.0, 500.0), (f"figure {i + 1}", *_words(figure))) for i, figure in enumerate(sequence)]
+    seen += _options_seen(options)
     return Puzzle("Which figure comes next?", None, "ABCD"[options.index(right)], paint, steps, seen)
 
 
@@ -200,8 +200,11 @@ def _analogical(rng: random.Random) -> Puzzle:
     question = "The second figure is to the first as which figure is to the third?"
     shown = (start, changed(start), source)
     told = f"{_named(start)} is to {_named(changed(start))} as {_named(source)} is to {_named(right)}"
-    seen: list[Seen] = [((x, 460), _words(figure)) for figure, x in zip(shown, (400, 900, 1500), strict=True)]
-    seen += [(at, _words(figure)) for at, figure in zip(PLACES, options, strict=True)]
+    places = ((400.0, 460.0), (900.0, 460.0), (1500.0, 460.0))
+    seen = [
+        (at, (f"figure {i + 1}", *_words(figure))) for i, (figure, at) in enumerate(zip(shown, places, strict=True))
+    ]
+    seen += _options_seen(options)
     steps = f"{told[0].upper()}{told[1:]}. {_listed(options)}"
     return Puzzle(question, None, "ABCD"[options.index(right)], paint, steps, seen)
 
@@ -257,6 +260,10 @@ def _named(figure: Figure) -> str:
 def _words(figure: Figure) -> tuple[str, ...]:
     name, filled, dots = figure
     return name, "filled" if filled else "empty", f"{dots} dots"
+
+
+def _options_seen(options: Sequence[Figure]) -> list[Seen]:
+    return [(at, (letter, *_words(option))) for letter, at, option in zip("ABCD", PLACES, options, strict=True)]
 
 
 def _listed(options: Sequence[Figure]) -> str:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import pytest
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.rpc import call
+from model_server.demo.reading import NONE
+from model_server.demo.train import Work
 from orchestrator.synthetic.lessons import EASY, MIXED, SIDE, lessons
 
 ROOT = Path(__file__).parents[2]
@@ -21,8 +24,10 @@ ROOT = Path(__file__).parents[2]
 
 def test_a_lesson_depends_on_seed_and_number_alone() -> None:
     whole = list(itertools.islice(lessons(7), 6))
-    assert next(lessons(7, start=5)) == whole[5]
-    assert next(lessons(8, start=5)) != whole[5]
+    again, other = next(lessons(7, start=5)), next(lessons(8, start=5))
+    assert (again.questions, again.marks) == (whole[5].questions, whole[5].marks)
+    assert [draw().tobytes() for draw in again.images] == [draw().tobytes() for draw in whole[5].images]
+    assert other.questions != whole[5].questions
 
 
 @pytest.mark.parametrize("start", [0, MIXED, MIXED + EASY])
@@ -30,8 +35,9 @@ def test_lessons_are_whole(start: int) -> None:
     seen = set()
     for lesson in itertools.islice(lessons(3, start=start), 60):
         seen.add(lesson.kind)
-        assert {image.size for image in lesson.images} == {(SIDE, SIDE)}
-        assert {image.mode for image in lesson.images} == {"RGB"}
+        images = [draw() for draw in lesson.images]
+        assert {image.size for image in images} == {(SIDE, SIDE)}
+        assert {image.mode for image in images} == {"RGB"}
         assert lesson.questions
         assert all(question.strip() and answer.strip() for question, answer in lesson.questions)
         for mark in lesson.marks:
@@ -44,28 +50,48 @@ def test_lessons_are_whole(start: int) -> None:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint after a handful of lessons."""
+    """A training's folder, each part of which took two steps."""
     folder = tmp_path_factory.mktemp("trained")
-    path = os.pathsep.join((str(ROOT), str(ROOT / "protos")))
-    environment = {**os.environ, "PYTHONPATH": path}
-    made = subprocess.run(
-        [sys.executable, "-m", "orchestrator.synthetic.lessons", "170"],
-        env=environment,
-        capture_output=True,
-        check=True,
-    )
-    words = ["--held", "120", "--sight", "32", "--lessons", "16", str(folder / "checkpoint")]
-    command = [sys.executable, "-m", "model_server.demo.train", *words]
-    done = subprocess.run(command, input=made.stdout, env=environment, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "protos")))}
+
+    def piped(lessons: Sequence[str], part: Sequence[str]) -> None:
+        command = [sys.executable, "-m", "orchestrator.synthetic.lessons", *lessons]
+        made = subprocess.run(command, env=environment, capture_output=True, check=True)
+        command = [sys.executable, "-m", "model_server.demo.train", *part, str(folder)]
+        done = subprocess.run(command, input=made.stdout, env=environment, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+
+    few = ("--steps", "2", "--size", "4")
+    piped(("120", "--told"), ("begin",))
+    piped(("24",), ("sight", *few))
+    piped(("24", "--start", "24"), ("sight", *few))  # goes on from there
+    piped(("100", "--told", "--start", str(MIXED)), ("language", *few))
+    piped(("100", "--start", "150", "--share", "voila", "40"), ("answers", *few))
     return folder
 
 
 def test_history(trained: Path) -> None:
-    lines = [json.loads(line) for line in (trained / "history.jsonl").read_text().splitlines()]
-    assert [line["part"] for line in lines] == ["sight", "answers"]
-    assert lines[0]["naming"] > 0
-    assert set(lines[1]["exam"]) >= {"vstar short", "marvel short"}
+    def lines(part: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (trained / f"{part}.jsonl").read_text().splitlines()]
+
+    assert [line["naming"] > 0 and line["distance"] > 0 for line in lines("sight")] == [True, True]
+    (told,) = lines("language")
+    assert told["looking"] > 0
+    (last,) = lines("answers")
+    assert set(last["exam"]) >= {"vstar short", "marvel short"}
+
+
+def test_a_word_is_known_by_its_last_token(trained: Path) -> None:
+    work = Work(trained)
+    row = {
+        "kind": "vstar",
+        "images": [b""],
+        "questions": [{"question": "What is in context panel 3? Is the red ball a kite?", "answer": "a star."}],
+        "marks": [],
+    }
+    (block,) = work.reader(row).blocks
+    spelled = [work.names[number] for number in block.spelled if number != NONE]
+    assert spelled == ["context panel 3", "red", "ball", "kite", "star"]
 
 
 async def test_the_ordinary_backend_serves_it(trained: Path, served: Any, ask: Any, picture: Any) -> None:

@@ -6,7 +6,7 @@ They are made by the generators of the drawn benchmarks, from seeds of their own
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from PIL import Image
@@ -38,13 +38,13 @@ class Lesson:
 
     Attributes:
         kind: What drew it.
-        images: Squares of `SIDE` pixels, RGB.
+        images: Draw its images: squares of `SIDE` pixels, RGB.
         questions: Questions and answers, each to be asked alone.
         marks: What stands where in the images.
     """
 
     kind: str
-    images: tuple[Image.Image, ...]
+    images: tuple[Callable[[], Image.Image], ...]
     questions: tuple[tuple[str, str], ...]
     marks: tuple[Mark, ...]
 
@@ -59,8 +59,12 @@ MIXED, EASY = 1024, 20_000
 """Lessons at the start that show everything, and those after them that ask simple questions alone."""
 
 
-def lessons(seed: int, *, start: int = 0) -> Iterator[Lesson]:
-    """Returns lessons without end; each depends on the seed and its number alone.
+SHARES = {"vstar": 34, "marvel": 30, "visualpuzzles": 18, "voila": 12, "figures": 6}
+_EASY_SHARES = {"vstar": 32, "marvel": 32, "visualpuzzles": 18, "voila": 10, "figures": 8}
+
+
+def lessons(seed: int, *, start: int = 0, shares: Mapping[str, int] = SHARES) -> Iterator[Lesson]:
+    """Returns lessons without end; each depends on the seed, its number and the shares alone.
 
     A model that has to find out what the questions mean, what the pictures show and how the two
     hang together learns nothing for long, so simple questions come first.
@@ -74,11 +78,11 @@ def lessons(seed: int, *, start: int = 0) -> Iterator[Lesson]:
         "voila": pictograms.lesson,
         "figures": figures.lesson,
     }
-    shares, easy_shares = (34, 30, 18, 12, 6), (30, 25, 15, 15, 15)
     number = start
     while True:
         rng = random.Random(f"lessons/{seed}/{number}")
         easy = MIXED <= number < MIXED + EASY
-        kind = rng.choices(list(makers), easy_shares if easy else shares)[0]
+        weights = _EASY_SHARES if easy else shares
+        kind = rng.choices(list(makers), [weights[kind] for kind in makers])[0]
         yield makers[kind](rng, number, easy)
         number += 1

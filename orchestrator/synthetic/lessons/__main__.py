@@ -1,18 +1,19 @@
 """Writes lessons as an Arrow stream to standard output: `python -m orchestrator.synthetic.lessons COUNT`.
 
 One row is one lesson: `kind`; `images`, each SIDE x SIDE x 3 bytes; `questions` with `question` and
-`answer`; `marks` with `image`, `x`, `y` and `words`.
+`answer`; `marks` with `image`, `x`, `y` and `words`. Images that are only told of are empty.
 """
 
 from __future__ import annotations
 
 import itertools
 import sys
+from collections.abc import Sequence
 
 import click
 import pyarrow as pa
 
-from orchestrator.synthetic.lessons import Lesson, lessons
+from orchestrator.synthetic.lessons import SHARES, Lesson, lessons
 
 SCHEMA = pa.schema(
     [
@@ -32,10 +33,10 @@ SCHEMA = pa.schema(
 _BATCH = 16
 
 
-def _row(lesson: Lesson) -> dict[str, object]:
+def _row(lesson: Lesson, told: bool) -> dict[str, object]:
     return {
         "kind": lesson.kind,
-        "images": [image.tobytes() for image in lesson.images],
+        "images": [b"" if told else draw().tobytes() for draw in lesson.images],
         "questions": [{"question": question, "answer": answer} for question, answer in lesson.questions],
         "marks": [{"image": m.image, "x": m.x, "y": m.y, "words": list(m.words)} for m in lesson.marks],
     }
@@ -45,11 +46,19 @@ def _row(lesson: Lesson) -> dict[str, object]:
 @click.argument("count", type=click.IntRange(1))
 @click.option("--seed", default=20_261, show_default=True, help="Other lessons for another seed.")
 @click.option("--start", default=0, show_default=True, help="Number of the first lesson.")
-def main(count: int, seed: int, start: int) -> None:
+@click.option("--told", is_flag=True, help="Draw nothing: only say what stands where.")
+@click.option(
+    "--share",
+    "shares",
+    type=(click.Choice(list(SHARES)), click.IntRange(0)),
+    multiple=True,
+    help="How much there is of a kind, in place of its usual share.",
+)
+def main(count: int, seed: int, start: int, told: bool, shares: Sequence[tuple[str, int]]) -> None:
     """Write COUNT lessons as an Arrow stream to standard output."""
-    source = itertools.islice(lessons(seed, start=start), count)
+    source = itertools.islice(lessons(seed, start=start, shares=SHARES | dict(shares)), count)
     with pa.ipc.new_stream(sys.stdout.buffer, SCHEMA) as stream:
-        while rows := [_row(lesson) for lesson in itertools.islice(source, _BATCH)]:
+        while rows := [_row(lesson, told) for lesson in itertools.islice(source, _BATCH)]:
             stream.write_batch(pa.RecordBatch.from_pylist(rows, SCHEMA))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 
 from PIL import Image, ImageDraw
 
@@ -19,17 +21,26 @@ Figure = tuple[int, int, str, str]
 
 def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
     """Draws two to seven figures on a plain ground and asks about them."""
-    side = SIDE * ink.SCALE
-    image = Image.new("RGB", (side, side), rng.choice(((200, 205, 210), (225, 220, 200), (180, 200, 185))))
-    draw = ImageDraw.Draw(image)
+    ground = rng.choice(((200, 205, 210), (225, 220, 200), (180, 200, 185)))
     cells = rng.sample([(x, y) for x in range(_CELLS) for y in range(_CELLS)], rng.randint(2, 4 if easy else 7))
     placed: list[Figure] = [(x, y, rng.choice(ink.SHAPES), rng.choice(list(_COLORS))) for x, y in sorted(cells)]
-    marks = []
+    marks, sizes = [], []
     for column, line, name, color in placed:
-        x, y = ((cell + rng.uniform(0.4, 0.6)) * side / _CELLS for cell in (column, line))
-        ink.shape(draw, name, (x, y), rng.uniform(20, 52), fill=_COLORS[color], outline=(40, 40, 40), width=3)
-        marks.append(Mark(0, x / side, y / side, (name, color)))
-    return Lesson("figures", (ink.halved(image),), tuple(_asked(rng, placed)), tuple(marks))
+        x, y = ((cell + rng.uniform(0.4, 0.6)) / _CELLS for cell in (column, line))
+        marks.append(Mark(0, x, y, (name, color)))
+        sizes.append(rng.uniform(20, 52))
+    return Lesson("figures", (partial(_picture, ground, marks, sizes),), tuple(_asked(rng, placed)), tuple(marks))
+
+
+def _picture(ground: ink.Color, marks: Sequence[Mark], sizes: Sequence[float]) -> Image.Image:
+    side = SIDE * ink.SCALE
+    image = Image.new("RGB", (side, side), ground)
+    draw = ImageDraw.Draw(image)
+    for mark, size in zip(marks, sizes, strict=True):
+        name, color = mark.words
+        at = (mark.x * side, mark.y * side)
+        ink.shape(draw, name, at, size, fill=_COLORS[color], outline=(40, 40, 40), width=3)
+    return ink.halved(image)
 
 
 def _asked(rng: random.Random, placed: list[Figure]) -> list[tuple[str, str]]:

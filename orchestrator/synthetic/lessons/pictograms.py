@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+from functools import partial
 
 from PIL import Image
 
@@ -14,16 +15,23 @@ from orchestrator.voila.rules import ACTIONS, RULES, SUBJECTS, Spec
 from orchestrator.voila.texts import action_text, combined_description, describe, number_text, relations, subject_text
 
 _SINGLE = 0.6
+_PLACES = ("first", "second", "third")
 _VARIANTS = 9
 
 
 def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
     """Draws one pictogram, or the three of a question."""
-    if easy or rng.random() < _SINGLE:
+    if rng.random() < _SINGLE:
         spec = Spec(rng.randrange(4), rng.randrange(len(SUBJECTS)), rng.randrange(len(ACTIONS)))
         return _lesson(rng, [spec], _single(spec))
     rule = RULES[rng.choice(list(RULES))]
     question = rule.question(rng.randrange(rule.space))
+    each = [
+        (f"What does the {name} image show?", f"{describe(spec)}.")
+        for name, spec in zip(_PLACES, question.images, strict=True)
+    ]
+    if easy:
+        return _lesson(rng, list(question.images), each)
     describing, relating, applying = prompts(rng.choice(("voila_nd", "voila_wd")))
     seen, related, answer = combined_description(question), relations(question), question.answer
     asked = [(f"{describing} ", seen), (f"{describing} {seen} {relating} ", related.strip())]
@@ -33,9 +41,7 @@ def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
             f"action = {action_text(answer)}"
         )
         asked.append((f"{describing} {seen} {relating} {related.strip()} {applying} ", told))
-    place = rng.randrange(3)
-    name = ("first", "second", "third")[place]
-    asked.append((f"What does the {name} image show?", f"{describe(question.images[place])}."))
+    asked.append(rng.choice(each))
     return _lesson(rng, list(question.images), asked)
 
 
@@ -52,8 +58,12 @@ def _single(spec: Spec) -> list[tuple[str, str]]:
 def _lesson(rng: random.Random, specs: list[Spec], asked: list[tuple[str, str]]) -> Lesson:
     images, marks = [], []
     for place, spec in enumerate(specs):
-        with Image.open(io.BytesIO(source.draw(spec, rng.randrange(_VARIANTS)))) as image:
-            images.append(squeezed(image))
+        images.append(partial(_picture, spec, rng.randrange(_VARIANTS)))
         words = (SUBJECTS[spec.subject][1], ACTIONS[spec.action])
         marks += [Mark(place, x, y, words) for x, y, _ in source.CELLS[spec.number]]
     return Lesson("voila", tuple(images), tuple(asked), tuple(marks))
+
+
+def _picture(spec: Spec, variant: int) -> Image.Image:
+    with Image.open(io.BytesIO(source.draw(spec, variant))) as image:
+        return squeezed(image)

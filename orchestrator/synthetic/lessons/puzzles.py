@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+from functools import partial
+
+from PIL import Image
 
 from orchestrator.benchmarks.marvel import COARSE_INSTRUCTION, FINE_INSTRUCTION, Settings, avr_instruction
 from orchestrator.benchmarks.marvel_image import choice_boxes, context_boxes
@@ -18,17 +21,16 @@ def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
     """Draws a puzzle and asks MARVEL's questions, and simpler ones on single panels."""
     drawn = marvel.puzzle(rng, *rng.choice(_CELLS))
     numbered = easy or rng.random() >= _UNNUMBERED
-    image = squeezed(marvel.picture(drawn, numbered=numbered))
+    image = partial(_picture, drawn, numbered)
     if easy:
-        asked = [_panel(rng, drawn) for _ in range(4)]
-        asked.append(_row(drawn, rng.choice(("context", "choices"))))
+        asked = [_panel(rng, drawn), _panel(rng, drawn), _missing(drawn), _avr(drawn)]
+        asked += [_shows(rng, drawn) for _ in range(2)] + [_fine(rng, drawn) for _ in range(3)]
         return Lesson("marvel", (image,), tuple(asked), tuple(_marks(drawn)))
     if not numbered:
         asked = [(f"{text}\n{COARSE_INSTRUCTION}", str(count)) for text, count in marvel.counting(drawn)]
         return Lesson("marvel", (image,), (*asked, _row(drawn, "context")), tuple(_marks(drawn)))
-    avr = f"{marvel.LEAD} {marvel.COMPLETES}\n{avr_instruction(Settings())}"
-    asked = [(avr, str(drawn.answer)), *(_fine(rng, drawn) for _ in range(3))]
-    asked += [_panel(rng, drawn), _panel(rng, drawn), _row(drawn, "context"), _row(drawn, "choices")]
+    asked = [_avr(drawn), _missing(drawn), _shows(rng, drawn), *(_fine(rng, drawn) for _ in range(3))]
+    asked += [_panel(rng, drawn), _row(drawn, rng.choice(("context", "choices")))]
     return Lesson("marvel", (image,), tuple(asked), tuple(_marks(drawn)))
 
 
@@ -38,9 +40,11 @@ def _marks(drawn: marvel.Drawn) -> list[Mark]:
         *choice_boxes(drawn.width, drawn.configuration),
     )
     panels = (*drawn.context, *drawn.choices)
+    names = [f"context panel {place + 1}" for place in range(len(drawn.context))]
+    names += [f"choice {place + 1}" for place in range(len(drawn.choices))]
     return [
-        Mark(0, (box[0] + box[2]) / 2 / drawn.width, (box[1] + box[3]) / 2 / drawn.height, _words(panel))
-        for box, panel in zip(boxes, panels, strict=True)
+        Mark(0, (box[0] + box[2]) / 2 / drawn.width, (box[1] + box[3]) / 2 / drawn.height, (name, *_words(panel)))
+        for box, name, panel in zip(boxes, names, panels, strict=True)
     ]
 
 
@@ -55,6 +59,19 @@ def _words(panel: marvel.Panel) -> tuple[str, ...]:
     else:
         words.append(f"{panel.dots} dots")
     return tuple(words)
+
+
+def _avr(drawn: marvel.Drawn) -> tuple[str, str]:
+    return f"{marvel.LEAD} {marvel.COMPLETES}\n{avr_instruction(Settings())}", str(drawn.answer)
+
+
+def _missing(drawn: marvel.Drawn) -> tuple[str, str]:
+    return "What is in the missing panel?", f"{marvel.described(drawn.choices[drawn.answer - 1])}."
+
+
+def _shows(rng: random.Random, drawn: marvel.Drawn) -> tuple[str, str]:
+    place = rng.randrange(len(drawn.choices))
+    return f"Which choice shows {marvel.described(drawn.choices[place])}?", str(place + 1)
 
 
 def _fine(rng: random.Random, drawn: marvel.Drawn) -> tuple[str, str]:
@@ -73,3 +90,7 @@ def _row(drawn: marvel.Drawn, part: str) -> tuple[str, str]:
     panels = drawn.context if part == "context" else drawn.choices
     told = "; ".join(f"{place}: {marvel.described(panel)}" for place, panel in enumerate(panels, 1))
     return f"Describe the {part}.", f"{told}."
+
+
+def _picture(drawn: marvel.Drawn, numbered: bool) -> Image.Image:
+    return squeezed(marvel.picture(drawn, numbered=numbered))

@@ -20,9 +20,9 @@ def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
     marks = [Mark(0, x / width, y / height, words) for (x, y), words in puzzle.seen]
     block = question_block(puzzle.question, puzzle.options)
     asked = [("Explain the puzzle.", puzzle.steps)]
+    asked.append((f"{block}\n{DIRECT}", puzzle.answer))
     if not easy:
-        asked.append((f"{block}\n{DIRECT}", puzzle.answer))
         asked.append((f"{block}\n{COT}", f"{puzzle.steps}\nAnswer: {puzzle.answer}"))
     if puzzle.options and not easy:
         asked.append((block, puzzle.options["ABCD".index(puzzle.answer)]))
-    return Lesson("visualpuzzles", (squeezed(source.picture(puzzle)),), tuple(asked), tuple(marks))
+    return Lesson("visualpuzzles", (lambda: squeezed(source.picture(puzzle)),), tuple(asked), tuple(marks))

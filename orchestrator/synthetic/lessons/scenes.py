@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from PIL import Image
 
@@ -17,16 +18,22 @@ _SCENES_ON_ONE_STREET = 40
 def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
     """Draws a scene and asks about several of its objects."""
     placed = vstar.place(rng)
-    image = _street(number // _SCENES_ON_ONE_STREET).copy()
-    vstar.paint(image, placed)
     marks = [
         Mark(0, box[0] / vstar.WIDTH, box[1] / vstar.HEIGHT, (name, color)) for name, (box, color) in placed.items()
     ]
-    asked = [_color(name, color) for name, (_, color) in placed.items()] if easy else []
-    asked += [rng.choice((_description, _presence, _side))(rng, placed) for _ in range(2 if easy else 1)]
-    if not easy:
-        asked += [_asked(rng, placed) for _ in range(6)]
-    return Lesson("vstar", (squeezed(image),), tuple(asked), tuple(marks))
+    asked = [rng.choice((_description, _presence, _side))(rng, placed)]
+    if easy:
+        asked += [_color(name, placed[name][1]) for name in rng.sample(list(placed), 2)]
+        asked += [_half(name, box) for name, (box, _) in placed.items()]
+        asked += [_side_of(placed, *rng.sample(pair, 2)) for pair in itertools.combinations(placed, 2)]
+    asked += [_asked(rng, placed) for _ in range(3 if easy else 6)]
+    return Lesson("vstar", (partial(_picture, number // _SCENES_ON_ONE_STREET, placed),), tuple(asked), tuple(marks))
+
+
+def _picture(street: int, placed: vstar.Placed) -> Image.Image:
+    image = _street(street).copy()
+    vstar.paint(image, placed)
+    return squeezed(image)
 
 
 @lru_cache(maxsize=2)
@@ -55,6 +62,15 @@ def _presence(rng: random.Random, placed: vstar.Placed) -> tuple[str, str]:
 
 def _color(name: str, color: str) -> tuple[str, str]:
     return f"What is the color of the {name}?", color
+
+
+def _half(name: str, box: vstar.Box) -> tuple[str, str]:
+    return f"Is the {name} in the left or right half of the image?", "left" if box[0] < vstar.WIDTH / 2 else "right"
+
+
+def _side_of(placed: vstar.Placed, one: str, other: str) -> tuple[str, str]:
+    side = "left" if placed[one][0][0] < placed[other][0][0] else "right"
+    return f"Is the {one} on the left or right side of the {other}?", side
 
 
 def _side(rng: random.Random, placed: vstar.Placed) -> tuple[str, str]:
