@@ -15,9 +15,12 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[transformers,openai,captions,inspect,otel,postgres,s3,dev]'
 	touch $(STAMP)
 
-# The main job on the embedded default: no endpoint, no data, no network.
+# The main job on the model that comes along: no endpoint, no data, no network. First without images, to compare.
+DEMO := --task vstar_bench --task marvel --task VisualPuzzles_direct --synthetic --limit 40
 demo: setup
-	$(BIN)/orchestrator eval --task vstar_bench --task marvel --synthetic --limit 40 --run runs/demo
+	$(BIN)/orchestrator eval $(DEMO) --blind --quiet --run runs/demo-blind
+	$(BIN)/orchestrator eval $(DEMO) --run runs/demo
+	$(BIN)/orchestrator report runs/demo runs/demo-blind
 
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile

@@ -14,6 +14,7 @@ import click
 from lynceus.rpc import BindError, SecurityError, ServerConfig
 from lynceus.rpc.options import server_options
 from model_server.backend import Backend, LoadError
+from model_server.demo import CHECKPOINT, NAME
 from model_server.metrics import Metrics
 from model_server.serve import serve
 
@@ -64,7 +65,8 @@ def main() -> None:
     "--model",
     "model_id",
     default="",
-    help="Folder or hub id (transformers), model name (openai), hash or constant:TEXT (demo).",
+    help="Folder, hub id or demo, the small model that comes along (transformers), model name (openai), hash or "
+    "constant:TEXT (demo).",
 )
 @click.option("--name", default="", help="Name to file results under; default the model's own.")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, or auto (all GPUs, else CPU).")
@@ -147,9 +149,10 @@ def serve_command(
             )
         from model_server.hf.settings import Settings
 
+        shipped = model_id == "demo"
         settings = Settings(
-            model=model_id,
-            name=name,
+            model=str(CHECKPOINT) if shipped else model_id,
+            name=name or (NAME if shipped else ""),
             device=device,
             dtype=dtype,
             attention=attention,
@@ -167,7 +170,8 @@ def serve_command(
         try:
             from model_server.hf.backend import HfBackend
         except ModuleNotFoundError as error:
-            raise LoadError(f"{error.name} is not installed: pip install 'lynceus[transformers]'") from error
+            without = "; --model demo:hash does without" if shipped else ""
+            raise LoadError(f"{error.name} is not installed: pip install 'lynceus[transformers]'{without}") from error
         return HfBackend(settings, metrics)
 
     run(make, config, metrics_port)

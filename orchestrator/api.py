@@ -170,7 +170,7 @@ def evaluate(
     Args:
         tasks: Tasks, groups or task files.
         endpoint: Model servers "host:port"; without any, one is started for `model`.
-        model: "demo", a folder or a hub id; what is started without an endpoint.
+        model: "demo", "demo:hash", a folder or a hub id; what is started without an endpoint.
         scorer: The scorer's "host:port"; without it one is started.
         method: "generate" or "likelihood".
         data: A path or hub id for all tasks, or one by task; None takes each task's own.

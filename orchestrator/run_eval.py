@@ -37,8 +37,8 @@ class Where:
         endpoints: Model servers; empty starts one for `model`.
         stages: Model servers of further stages by name.
         scorer: The scorer; None starts one.
-        model: What the embedded model server serves: "demo" (or "demo:hash"), "demo:constant:TEXT",
-            a folder or a hub id.
+        model: What the embedded model server serves: "demo", the small model that comes along; "demo:hash"
+            and "demo:constant:TEXT", which have no weights; a folder or a hub id.
         credentials: How to dial whatever is not embedded.
         concurrency: Calls in flight per replica; None takes what each asks for.
         judge: What follows `scorer serve` where a scorer is started, to give it a judge.
@@ -315,8 +315,8 @@ def _expected(plan: Plan, shard: tuple[int, int] | None) -> int | None:
 
 def _serve_arguments(name: str) -> list[str]:
     kind, _, argument = name.partition(":")
-    if kind == "demo":
-        return ["--backend", "demo", *(["--model", argument] if argument else [])]
+    if kind == "demo" and argument:
+        return ["--backend", "demo", "--model", argument]
     return ["--backend", "transformers", "--model", name]
 
 

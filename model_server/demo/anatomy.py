@@ -52,7 +52,7 @@ TEXT: dict[str, Any] = {
     "num_hidden_layers": 6,
     "num_attention_heads": 4,
     "num_key_value_heads": 4,
-    "max_position_embeddings": 4096,
+    "max_position_embeddings": 32_768,
     "tie_word_embeddings": True,
 }
 

@@ -99,6 +99,7 @@ def test_the_whole_system_on_one_host(tmp_path: Path) -> None:
         "eval",
         "--task=vstar_bench",
         "--synthetic",
+        "--model=demo:hash",
         "--limit=40",
     ]
     subprocess.run([*here, "--quiet", f"--run={tmp_path / 'here'}"], check=True)

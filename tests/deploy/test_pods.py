@@ -28,7 +28,8 @@ def results(run: Path) -> dict[str, Any]:
 
 
 def local_run(folder: Path, *flags: str) -> dict[str, Any]:
-    command = [str(BIN / "orchestrator"), "eval", *flags, "--synthetic", "--quiet", "--run", str(folder)]
+    command = [str(BIN / "orchestrator"), "eval", *flags, "--synthetic", "--model=demo:hash", "--quiet"]
+    command += ["--run", str(folder)]
     subprocess.run(command, check=True, env={"PATH": "/usr/bin:/bin", "HOME": str(folder.parent)})
     return results(folder)
 

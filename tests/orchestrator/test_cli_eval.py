@@ -184,12 +184,13 @@ def test_mistakes_before_anything_starts(cluster: Cluster, words: tuple[str, ...
 
 
 def test_embedded_servers_and_default_folder(cluster: Cluster) -> None:
-    output = cluster.orchestrator("eval", "--task", "toys", "--synthetic", "--limit", "3")
+    command = ("eval", "--task", "toys", "--synthetic", "--limit", "3", "--model", "demo:hash")
+    output = cluster.orchestrator(*command)
     assert "toy_two" in output
     (run,) = (cluster.folder / "runs").iterdir()
     assert run.name.startswith("toy+1-demo")
     before = (run / "responses.jsonl").read_bytes()
-    cluster.orchestrator("eval", "--task", "toys", "--synthetic", "--limit", "3")
+    cluster.orchestrator(*command)
     assert (run / "responses.jsonl").read_bytes() == before
 
 
