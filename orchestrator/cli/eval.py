@@ -29,7 +29,9 @@ _POSITIVE = click.FloatRange(0, min_open=True)
     "--endpoint", "-e", "endpoints", multiple=True, help="Model servers H:P[,H:P]; without it one is started."
 )
 @click.option("--scorer", "scorer_at", help="Scorer H:P; without it one is started.")
-@click.option("--model", show_default="demo", help="Model to start: demo, demo:hash (no weights, no torch), a folder or a hub id.")
+@click.option(
+    "--model", show_default="demo", help="Model to start: demo, demo:hash (without weights), a folder or a hub id."
+)
 @click.option("--method", type=click.Choice(["generate", "likelihood"]), default="generate", show_default=True)
 @click.option("--data", multiple=True, help="Path or hub id of the data, or TASK=PATH; default each task's hub id.")
 @click.option("--synthetic", is_flag=True, help="Draw rows from the seed instead of reading data: runs offline.")
