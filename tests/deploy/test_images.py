@@ -38,11 +38,12 @@ assert importlib.util.find_spec("pip") is None
 print(importlib.util.find_spec("torch") is not None)
 """
 # What an image does without: modules for an extra that it has not, and the demo model's training, done in a checkout.
+TRAINING = ("model_server.demo.anatomy", "model_server.demo.reading", "model_server.demo.train")
 WITHOUT = {
     "orchestrator": ("orchestrator.report.formats.inspect",),
     "scorer": ("scorer.testkit",),
-    "model-server-slim": ("model_server.hf", "model_server.demo.train"),
-    TORCH: ("model_server.demo.train",),
+    "model-server-slim": ("model_server.hf", *TRAINING),
+    TORCH: TRAINING,
 }
 IMAGES = [*SERVICES.values(), TORCH]
 
