@@ -196,3 +196,13 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
     assert "constant:TEXT" in fails("--backend", "demo", "--model", "qwen")
     assert "needs --model" in fails("--backend", "transformers")
     assert "config.json" in fails("--backend", "transformers", "--model", str(tmp_path))
+
+
+def test_the_demo_model_without_torch_says_what_does_without() -> None:
+    words = "['serve', '--backend', 'transformers', '--model', 'demo', '--port', '0']"
+    code = f"import sys; sys.modules['torch'] = None; from model_server.cli import main; main({words})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.strip().splitlines()[-1] == (
+        "Error: torch is not installed: pip install 'lynceus[transformers]'; --model demo:hash does without"
+    )
