@@ -1,10 +1,10 @@
 """Trains the demo model from nothing, on drawn lessons that come as an Arrow stream on standard input.
 
     draw="python -m orchestrator.synthetic.lessons"; train="python -m model_server.demo.train"
-    $draw 1024 --told                         | $train begin    work
-    $draw 90000 --start 1024                  | $train sight    work
-    $draw 60000 --start 1024 --told           | $train language work
-    $draw 20000 --start 200000                | $train answers  work
+    $draw 1024 --told | $train begin work
+    $draw 200000 --start 21024 | $train sight work --steps 4500
+    $draw 200000 --start 1024 --told | $train language work --steps 3000
+    $draw 200000 --seed 20264 --start 13800 | $train answers work --steps 800
 
 Eyes and language learn apart, and at the same time if one likes: the eyes to tell what stands in
 each place of an image, in vectors that are fixed beforehand; the language part to answer from such
