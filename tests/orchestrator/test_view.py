@@ -230,7 +230,7 @@ def test_command_serves_until_it_is_interrupted(folder: Path) -> None:
         assert Client(int(found[1])).get("/")[0] == 200
     finally:
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
 
 
 def test_a_taken_port_is_a_mistake(folder: Path) -> None:
