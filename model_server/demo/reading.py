@@ -109,8 +109,8 @@ class Reader:
 
     def __call__(self, row: dict[str, Any]) -> Read:
         """Returns a lesson as numbers."""
-        flat = torch.frombuffer(bytearray(b"".join(row["images"]) or 1), dtype=torch.uint8)
-        pixels = flat[: len(flat) // (SIDE * SIDE * 3) * SIDE * SIDE * 3].view(-1, SIDE, SIDE, 3)
+        drawn = bytearray(b"".join(row["images"]))
+        flat = torch.frombuffer(drawn, dtype=torch.uint8) if drawn else torch.empty(0, dtype=torch.uint8)
         blocks = []
         for asked in row["questions"]:
             question = self.ids(asked["question"]) + self.ids(f"{END}{ASSISTANT}")
@@ -126,12 +126,12 @@ class Reader:
             marks.append((mark["image"], cell, known))
         count = len(row["images"])
         prefix = self.ids(USER + (IMAGE_START + IMAGE * IMAGE_TOKENS + IMAGE_END) * count)
-        return Read(row["kind"], count, pixels, prefix, blocks, marks)
+        return Read(row["kind"], count, flat.view(-1, SIDE, SIDE, 3), prefix, blocks, marks)
 
     def _option(self, question: str, answer: str) -> tuple[int, int]:
         """Returns the tokens of the line that gives the option of which the answer is the letter."""
-        line = re.search(rf"^\(?{re.escape(answer)}[.)] .*$", question, re.MULTILINE)
-        if line is None or len(answer) > 1:
+        line = re.search(rf"^\(?{re.escape(answer)}[.)] .*$", question, re.MULTILINE) if len(answer) == 1 else None
+        if line is None:
             return 0, 0
         offsets = self._tokenizer(question, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
         inside = [place for place, (start, end) in enumerate(offsets) if start >= line.start() and end <= line.end()]

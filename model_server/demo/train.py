@@ -20,7 +20,6 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,8 +36,8 @@ SIDES = 0.6
 """How much of the way across an image is in the words left and right at first."""
 SHARPNESS = 12.0
 """Of the names' probabilities; a name is told where its share in an image token exceeds a half."""
-
-
+EXAM = 64
+"""Lessons by which the language part is examined."""
 LOOKING = 1, 0
 """Layer and head in which a word looks at what it names."""
 POINTING = 4, 0
@@ -287,10 +286,6 @@ class Work:
         self.eyes = [inner.vision_tower, inner.multi_modal_projector]
         self.language = [inner.language_model]
 
-    def lessons(self) -> Iterator[Read]:
-        """Returns the lessons on standard input."""
-        return map(self.reader, stream())
-
     @torch.no_grad()
     def name_tokens(self) -> None:
         """Lets tokens that are a name, or a side, begin as the vector by which the eyes tell it."""
@@ -326,8 +321,12 @@ class Work:
         )
 
 
-def _answering(work: Work, name: str, course: Course, source: Iterator[Batch], shown: Shown, exam: list[Read]) -> None:
-    for batch in source:
+def _answering(work: Work, name: str, rate: float, size: int, steps: int, shown: Shown) -> None:
+    """Teaches the language part, by image tokens that `shown` makes; the first lessons examine it."""
+    source = map(work.reader, stream())
+    exam = list(islice(source, EXAM))
+    course = Course(name, work.language, rate, steps, work.folder)
+    for batch in batches(source, size, len(work.names)):
         with torch.autocast("cpu", dtype=torch.bfloat16):
             done = work.learner.answers(shown(batch), batch)
         line = course.learn(
@@ -362,83 +361,67 @@ def begin(work: Path) -> None:
     print(f"{len(tokenizer)} tokens, {len(names)} names", file=sys.stderr)
 
 
-_work = click.argument("work", type=click.Path(exists=True, file_okay=False, path_type=Path))
-_rate = click.option("--rate", default=5e-3, show_default=True, help="Highest learning rate, of the matrices.")
-_size = click.option("--size", default=16, show_default=True, help="Images in a batch.")
-_steps = click.option("--steps", required=True, type=int, help="Batches in all; the learning rate falls to their end.")
+def _part(command: Callable[..., None]) -> click.Command:
+    """Makes a command of a part of the training, with the options that all have."""
+    for option in (
+        click.option("--steps", required=True, type=int, help="Batches in all; the learning rate falls to their end."),
+        click.option("--size", default=16, show_default=True, help="Images in a batch."),
+        click.option("--rate", default=5e-3, show_default=True, help="Highest learning rate, of the matrices."),
+        click.argument("folder", metavar="WORK", type=click.Path(exists=True, file_okay=False, path_type=Path)),
+    ):
+        command = option(command)
+    return main.command()(command)
 
 
-@main.command()
-@_work
-@_rate
-@_size
-@_steps
-def sight(work: Path, rate: float, size: int, steps: int) -> None:
+@_part
+def sight(folder: Path, rate: float, size: int, steps: int) -> None:
     """Teach the eyes what stands where, on top of what they know already."""
-    all_of = Work(work)
-    if (work / "sight.safetensors").exists():
-        all_of.recall("sight", all_of.eyes)
-    course = Course("sight", all_of.eyes, rate, steps, work)
-    unasked = (replace(lesson, blocks=[]) for lesson in all_of.lessons())
-    for batch in batches(unasked, size, len(all_of.names)):
+    work = Work(folder)
+    if (folder / "sight.safetensors").exists():
+        work.recall("sight", work.eyes)
+    course = Course("sight", work.eyes, rate, steps, folder)
+    unasked = (work.reader({**row, "questions": ()}) for row in stream())
+    for batch in batches(unasked, size, len(work.names)):
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            naming, distance = all_of.learner.look(batch.pixels, batch.named)
+            naming, distance = work.learner.look(batch.pixels, batch.named)
         line = course.learn(naming + distance, naming=naming.detach(), distance=distance.detach())
         if line:
             course.note(line)
         if course.step % 500 == 0 or course.over:
-            all_of.keep("sight", all_of.eyes)
+            work.keep("sight", work.eyes)
         if course.over:
             break
 
 
-@main.command()
-@_work
-@_rate
-@_size
-@_steps
-def language(work: Path, rate: float, size: int, steps: int) -> None:
+@_part
+def language(folder: Path, rate: float, size: int, steps: int) -> None:
     """Teach the language part to answer from what it is told of images, on top of what it knows already."""
-    all_of = Work(work)
-    learner = all_of.learner
-    names = learner.names
-    if (work / "language.safetensors").exists():
-        all_of.recall("language", all_of.language)
+    work = Work(folder)
+    if (folder / "language.safetensors").exists():
+        work.recall("language", work.language)
     else:
-        all_of.name_tokens()
-    source = all_of.lessons()
-    exam = list(islice(source, 64))
-    course = Course("language", all_of.language, rate, steps, work)
-    _answering(
-        all_of,
-        "language",
-        course,
-        batches(source, size, len(names)),
-        lambda batch: learner.told(blurred(batch.named) if learner.training else batch.named),
-        exam,
-    )
+        work.name_tokens()
+    learner = work.learner
+
+    def shown(batch: Batch) -> torch.Tensor:
+        return learner.told(blurred(batch.named) if learner.training else batch.named)
+
+    _answering(work, "language", rate, size, steps, shown)
 
 
-@main.command()
-@_work
-@_rate
-@_size
-@_steps
-def answers(work: Path, rate: float, size: int, steps: int) -> None:
+@_part
+def answers(folder: Path, rate: float, size: int, steps: int) -> None:
     """Teach the language part to answer from what the eyes tell, and write the checkpoint."""
-    all_of = Work(work)
-    all_of.recall("sight", all_of.eyes)
-    all_of.recall("language", all_of.language)
+    work = Work(folder)
+    work.recall("sight", work.eyes)
+    work.recall("language", work.language)
 
     @torch.no_grad()
     def shown(batch: Batch) -> torch.Tensor:
-        return all_of.learner.seen(batch.pixels)
+        return work.learner.seen(batch.pixels)
 
-    source = all_of.lessons()
-    exam = list(islice(source, 64))
-    course = Course("answers", all_of.language, rate, steps, work)
-    _answering(all_of, "answers", course, batches(source, size, len(all_of.names)), shown, exam)
-    all_of.save()
+    _answering(work, "answers", rate, size, steps, shown)
+    work.save()
 
 
 if __name__ == "__main__":

@@ -187,10 +187,11 @@ def _analogical(rng: random.Random) -> Puzzle:
         (first, not fill, right[2]),
     ]
     rng.shuffle(options)
+    shown = tuple(zip(((400.0, 460.0), (900.0, 460.0), (1500.0, 460.0)), (start, changed(start), source), strict=True))
 
     def paint(draw: ImageDraw.ImageDraw) -> None:
-        for figure, x in ((start, 400), (changed(start), 900), (source, 1500)):
-            _figure(draw, (x, 460), 130, figure)
+        for at, figure in shown:
+            _figure(draw, at, 130, figure)
         ink.words(draw, (2000, 460), "?", 180)
         for x in (650, 1750):
             ink.words(draw, (x, 460), ":", 140)
@@ -198,12 +199,8 @@ def _analogical(rng: random.Random) -> Puzzle:
         _options(draw, lambda at, i: _figure(draw, at, 110, options[i]))
 
     question = "The second figure is to the first as which figure is to the third?"
-    shown = (start, changed(start), source)
     told = f"{_named(start)} is to {_named(changed(start))} as {_named(source)} is to {_named(right)}"
-    places = ((400.0, 460.0), (900.0, 460.0), (1500.0, 460.0))
-    seen = [
-        (at, (f"figure {i + 1}", *_words(figure))) for i, (figure, at) in enumerate(zip(shown, places, strict=True))
-    ]
+    seen = [(at, (f"figure {i + 1}", *_words(figure))) for i, (at, figure) in enumerate(shown)]
     seen += _options_seen(options)
     steps = f"{told[0].upper()}{told[1:]}. {_listed(options)}"
     return Puzzle(question, None, "ABCD"[options.index(right)], paint, steps, seen)

@@ -126,9 +126,15 @@ def position(rng: random.Random, placed: Placed) -> tuple[str, list[str], str]:
     one, other = rng.sample(list(placed), 2)
     sides = ["left", "right"]
     rng.shuffle(sides)
-    side = "left" if placed[one][0][0] < placed[other][0][0] else "right"
+    question, right = side(placed, one, other)
     options = [f"The {one} is on the {word} side of the {other}." for word in sides]
-    return f"Is the {one} on the left or right side of the {other}?", options, options[sides.index(side)]
+    return question, options, options[sides.index(right)]
+
+
+def side(placed: Placed, one: str, other: str) -> tuple[str, str]:
+    """Returns the question on which side of another object one stands, and "left" or "right"."""
+    where = "left" if placed[one][0][0] < placed[other][0][0] else "right"
+    return f"Is the {one} on the left or right side of the {other}?", where
 
 
 def _picture(placed: Placed, start: float) -> bytes:

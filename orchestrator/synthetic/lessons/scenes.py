@@ -25,7 +25,7 @@ def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
     if easy:
         asked += [_color(name, placed[name][1]) for name in rng.sample(list(placed), 2)]
         asked += [_half(name, box) for name, (box, _) in placed.items()]
-        asked += [_side_of(placed, *rng.sample(pair, 2)) for pair in itertools.combinations(placed, 2)]
+        asked += [vstar.side(placed, *rng.sample(pair, 2)) for pair in itertools.combinations(placed, 2)]
     asked += [_asked(rng, placed) for _ in range(3 if easy else 6)]
     return Lesson("vstar", (partial(_picture, number // _SCENES_ON_ONE_STREET, placed),), tuple(asked), tuple(marks))
 
@@ -66,11 +66,6 @@ def _color(name: str, color: str) -> tuple[str, str]:
 
 def _half(name: str, box: vstar.Box) -> tuple[str, str]:
     return f"Is the {name} in the left or right half of the image?", "left" if box[0] < vstar.WIDTH / 2 else "right"
-
-
-def _side_of(placed: vstar.Placed, one: str, other: str) -> tuple[str, str]:
-    side = "left" if placed[one][0][0] < placed[other][0][0] else "right"
-    return f"Is the {one} on the left or right side of the {other}?", side
 
 
 def _side(rng: random.Random, placed: vstar.Placed) -> tuple[str, str]:
