@@ -18,7 +18,9 @@ RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca-certificates \
     python3 -m venv /opt/lynceus && /opt/lynceus/bin/pip install --no-cache-dir hatchling
 COPY . .
-RUN /opt/lynceus/bin/pip install --no-cache-dir --no-deps --no-index --no-build-isolation --root /code .
+# The demo model is the model server's.
+RUN rm -r model_server/demo/checkpoint \
+    && /opt/lynceus/bin/pip install --no-cache-dir --no-deps --no-index --no-build-isolation --root /code .
 
 FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="lynceus-scorer" \

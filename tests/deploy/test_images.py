@@ -92,6 +92,14 @@ def test_an_image_has_what_its_service_imports_and_no_more(container: str, image
 
 
 @each
+def test_weights_come_with_the_model_server_alone(container: str, image: str) -> None:
+    held = run(container, "find", "/opt/lynceus", "-name", "*.safetensors").split()
+    assert [Path(path).parts[-3:] for path in held] == (
+        [("demo", "checkpoint", "model.safetensors")] if image.startswith("model-server") else []
+    )
+
+
+@each
 def test_nothing_of_an_image_can_be_written_by_its_user(container: str, image: str) -> None:
     writable = (
         "find / -xdev -writable ! -type l ! -path '/proc/*' ! -path '/sys/*' ! -path '/dev/*' 2>/dev/null || true"
