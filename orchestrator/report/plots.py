@@ -109,14 +109,13 @@ def calibration(pairs: Pairs) -> Chart:
 def latency(calls: Calls) -> Chart:
     """How long calls took, replica by replica."""
     quantiles = {
-        replica or "–": [float(q) for q in np.quantile(found[:, 1], [0.05, 0.25, 0.5, 0.75, 0.95])]
+        replica: [float(q) for q in np.quantile(found[:, 1], [0.05, 0.25, 0.5, 0.75, 0.95])]
         for replica, found in sorted(calls.items())
     }
     scale = axis([found[-1] for found in quantiles.values()], 0, 300)
     drawn = []
-    for (name, found), number in zip(
-        quantiles.items(), [len(calls[replica]) for replica in sorted(calls)], strict=True
-    ):
+    for replica, found in quantiles.items():
+        name, number = replica or "–", len(calls[replica])
         low, first, middle, third, high = map(scale.at, found)
         marks = (
             line(low, 0, high, 0, ACCENT, stroke_opacity=0.5),
