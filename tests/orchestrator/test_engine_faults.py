@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -157,7 +158,7 @@ def test_two_processes_on_one_folder(cluster: Cluster, shared_scorer: Server) ->
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     disk = tmp_path / "disk"
     disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)]
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)]
     if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode != 0:
         pytest.skip("a small file system can only be mounted by root")
     yield disk
@@ -165,17 +166,27 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_full_disk(cluster: Cluster, shared_scorer: Server, small_disk: Path, expected: bytes) -> None:
-    server = cluster.model()
-    run = str(small_disk / "run")
-    error = cluster.eval(run, [server], shared_scorer, *ROWS, code=3)
+    server = cluster.model("--delay", "0.05", "--concurrency", "2")
+    run, ballast = str(small_disk / "run"), small_disk / "ballast"
+    process = cluster.start(*cluster.words(run, [server], shared_scorer, *ROWS))
+    wait_for(lambda: cluster.answered(run) >= 10)
+    fill(ballast)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 3
     assert "No space left on device" in error
     assert "make room" in error
     assert "Traceback" not in error
     logged = {line["key"] for line in cluster.lines(run)}
-    assert 0 < len(logged) < 120
-    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    assert 10 <= len(logged) < 120
+    ballast.unlink()
     before = cluster.calls()
     cluster.eval(run, [server], shared_scorer, *ROWS)
     assert cluster.results(run) == expected
     after = cluster.calls()
     assert all(after[key.split("/")[1]] == before[key.split("/")[1]] for key in logged)
+
+
+def fill(ballast: Path) -> None:
+    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
