@@ -9,6 +9,7 @@ import asyncio
 import json
 import re
 import sys
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ import grpc
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.model.v1 import model_pb2_grpc
-from lynceus.rpc import MAX_MESSAGE_BYTES, Server, ServerConfig
+from lynceus.rpc import MAX_MESSAGE_BYTES, Server, ServerConfig, Unsupported
+from model_server.batch_call import answer_batch
 
 ANSWER = model.GenerateResponse(
     parts=[model.Part(text="B")],
@@ -27,7 +29,7 @@ ANSWER = model.GenerateResponse(
 INFO = model.GetModelInfoResponse(
     model_name="null",
     model_revision="1",
-    capabilities=[model.CAPABILITY_GENERATE, model.CAPABILITY_IMAGE_INPUT],
+    capabilities=[model.CAPABILITY_GENERATE, model.CAPABILITY_IMAGE_INPUT, model.CAPABILITY_BATCH],
     max_concurrency=32,
 )
 
@@ -42,6 +44,15 @@ class Null(model_pb2_grpc.ModelServiceServicer):
     async def Generate(self, request: Any, context: Any) -> model.GenerateResponse:  # noqa: N802
         """Answers "B"."""
         return ANSWER
+
+    async def Likelihood(self, request: Any, context: Any) -> model.LikelihoodResponse:  # noqa: N802
+        """Not asked here."""
+        raise Unsupported("no_likelihood", "the null model only generates")
+
+    async def Batch(self, request: model.BatchRequest, context: Any) -> AsyncIterator[model.BatchResponse]:  # noqa: N802
+        """Answers each call as Generate does."""
+        async for response in answer_batch(self, request, context):
+            yield response
 
 
 COMPLETION = json.dumps(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import grpc
@@ -11,6 +11,7 @@ import grpc
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.model.v1 import model_pb2_grpc as model_grpc
 from model_server.backend import Call
+from model_server.batch_call import answer_batch
 from model_server.core import Core
 from model_server.metrics import Metrics
 from model_server.tracing import Tracing
@@ -24,7 +25,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class ModelServicer(model_grpc.ModelServiceServicer):
-    """The three methods.
+    """The methods of the contract.
 
     Args:
         core: What answers.
@@ -41,7 +42,10 @@ class ModelServicer(model_grpc.ModelServiceServicer):
         self, request: model.GetModelInfoRequest, context: Context
     ) -> model.GetModelInfoResponse:
         """See the contract."""
-        return self._core.info()
+        info = model.GetModelInfoResponse()
+        info.CopyFrom(self._core.info())
+        info.capabilities.append(model.CAPABILITY_BATCH)
+        return info
 
     async def Generate(  # noqa: N802
         self, request: model.GenerateRequest, context: Context
@@ -54,6 +58,13 @@ class ModelServicer(model_grpc.ModelServiceServicer):
     ) -> model.LikelihoodResponse:
         """See the contract."""
         return await self._answer("Likelihood", self._core.likelihood, request, context)
+
+    async def Batch(  # noqa: N802
+        self, request: model.BatchRequest, context: Context
+    ) -> AsyncIterator[model.BatchResponse]:
+        """See the contract. Calls are counted and traced one by one, as what they are."""
+        async for response in answer_batch(self, request, context):
+            yield response
 
     async def _answer(
         self, name: str, method: Callable[[Request, Call], Awaitable[Response]], request: Request, context: Context

@@ -13,10 +13,11 @@ from typing import Any
 import grpc
 
 from lynceus.rpc import CallError
+from orchestrator.engine.batch import Response
 from orchestrator.engine.budget import Budget
 from orchestrator.engine.errors import ConfigError
 from orchestrator.engine.pool import Pool
-from orchestrator.engine.replica import Replica, Response, backoff
+from orchestrator.engine.replica import Replica, backoff
 from orchestrator.engine.wire import Request
 
 _REPLICA_AT_FAULT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
@@ -30,6 +31,7 @@ class Job:
         request: What is sent.
         owner: Whatever the caller wants back with the result.
         attempts: How often it was sent.
+        alone: Whether it is not to share a Batch with others: it failed before.
     """
 
     request: Request
@@ -38,6 +40,7 @@ class Job:
     failures: Counter[grpc.StatusCode] = field(default_factory=Counter)
     first_failure: float = 0.0
     avoid: Replica | None = None
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,8 @@ class Dispatcher:
         idle = not self._fresh
         self._fresh.append(job)
         if idle:
-            self.pump()
+            # Not at once: jobs that come together can be sent together.
+            asyncio.get_running_loop().call_soon(self.pump)
 
     def drain(self) -> None:
         """Sends nothing more; calls in flight end and jobs that wait are dropped unanswered."""
@@ -135,22 +139,34 @@ class Dispatcher:
         now = time.monotonic()
         while self._later and self._later[0][0] <= now:
             self._again.append(heapq.heappop(self._later)[2])
-        while not self._draining:
-            wait = self._budget.wait()
-            if wait > 0:
-                self._wake(wait)
-                return
+        handed: dict[Replica, list[Job]] = {}
+        wait = 0.0
+        while not self._draining and (wait := self._budget.wait()) <= 0:
             pair = self._next(only)
             if pair is None:
                 break
             replica, job = pair
             self._budget.sent()
             replica.in_flight += 1
-            task = asyncio.create_task(self._attempt(replica, job))
+            handed.setdefault(replica, []).append(job)
+        for replica, jobs in handed.items():
+            self._send(replica, jobs)
+        if self._draining:
+            return
+        if wait > 0:
+            self._wake(wait)
+        elif self._later:
+            self._wake(self._later[0][0] - now)
+
+    def _send(self, replica: Replica, jobs: list[Job]) -> None:
+        alone = [job for job in jobs if job.alone]
+        others = [job for job in jobs if not job.alone]
+        runs = replica.bundles([len(job.request.data) for job in others])
+        for bundle in [*(others[run.start : run.stop] for run in runs), *([job] for job in alone)]:
+            work = self._attempt(replica, bundle[0]) if len(bundle) == 1 else self._attempt_together(replica, bundle)
+            task = asyncio.create_task(work)
             self._calls.add(task)
             task.add_done_callback(self._ended)
-        if self._later and not self._draining:
-            self._wake(self._later[0][0] - now)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._calls.discard(task)
@@ -187,21 +203,54 @@ class Dispatcher:
 
     async def _attempt(self, replica: Replica, job: Job) -> None:
         job.attempts += 1
-        started, clock = time.time(), time.perf_counter()
-        response, failure = None, None
+        began = time.time(), time.perf_counter()
         try:
-            response = await replica.ask(job.request, self._timeout)
+            answer: Response | CallError = await replica.ask(job.request, self._timeout)
+        except CallError as error:
+            answer = error
+        finally:
+            replica.in_flight -= 1
+        self._came(replica, job, answer, began)
+        self.pump(replica)
+
+    async def _attempt_together(self, replica: Replica, jobs: list[Job]) -> None:
+        for job in jobs:
+            job.attempts += 1
+        began = time.time(), time.perf_counter()
+        unanswered = dict(enumerate(jobs))
+        try:
+            async for answers in replica.ask_together([job.request for job in jobs], self._timeout):
+                for index, answer in answers:
+                    if index in unanswered:
+                        replica.in_flight -= 1
+                        self._came(replica, unanswered.pop(index), answer, began)
+                self.pump(replica)
+            missing = f"the server's Batch ended without a result for {len(unanswered)} of {len(jobs)} calls"
+            failure = CallError(grpc.StatusCode.INTERNAL, "batch_incomplete", missing)
         except CallError as error:
             failure = error
         finally:
-            replica.in_flight -= 1
-        result = Result(job, response, failure, replica.address, time.perf_counter() - clock, started)
+            replica.in_flight -= len(unanswered)
+        if failure.code is grpc.StatusCode.UNIMPLEMENTED:
+            replica.batches = False
+        for job in unanswered.values():
+            if failure.consequence.abort or failure.consequence.retries is None or failure.code in _REPLICA_AT_FAULT:
+                self._came(replica, job, failure, began)
+            elif not self._draining:
+                # Whichever of them was at fault: each is judged by what becomes of it alone.
+                job.alone = True
+                self._again.append(job)
+        self.pump(replica)
+
+    def _came(self, replica: Replica, job: Job, answer: Response | CallError, began: tuple[float, float]) -> None:
+        """Draws the consequence of what a call ended with."""
+        started, clock = began
+        response, failure = (None, answer) if isinstance(answer, CallError) else (answer, None)
         if failure is None:
             replica.succeeded()
-            self._done(result)
-        elif not self._sent_again(replica, job, failure):
-            self._done(result)
-        self.pump(replica)
+        elif self._sent_again(replica, job, failure):
+            return
+        self._done(Result(job, response, failure, replica.address, time.perf_counter() - clock, started))
 
     def _sent_again(self, replica: Replica, job: Job, error: CallError) -> bool:
         """Draws the consequence of a failure; returns False where the job has come to its end."""
@@ -224,7 +273,7 @@ class Dispatcher:
             return False
         if self._draining:
             return True
-        job.avoid = replica
+        job.avoid, job.alone = replica, True
         # With somewhere else to go there is nothing to wait for, unless queues are full there too.
         elsewhere = any(other is not replica for other in self.pool.ready)
         tries = sum(job.failures.values()) - elsewhere

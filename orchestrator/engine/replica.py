@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
 
@@ -11,11 +12,10 @@ import grpc
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.model.v1 import model_pb2_grpc
-from lynceus.rpc import CallError, Credentials, call, dial, prepared
+from lynceus.rpc import CallError, Credentials, call, call_stream, dial, prepared, prepared_stream
 from lynceus.rpc.dial import Method
-from orchestrator.engine.wire import Request
-
-Response = model.GenerateResponse | model.LikelihoodResponse
+from orchestrator.engine.batch import MOST_CALLS, Answer, Response, answers_of, bundles
+from orchestrator.engine.wire import Request, batch_of
 
 PROBE_TIMEOUT = 5.0
 _SERVICE = model.DESCRIPTOR.services_by_name["ModelService"].full_name
@@ -61,6 +61,8 @@ class Replica:
             name: prepared(self._channel, f"/{_SERVICE}/{name}", response.FromString)
             for name, response in _RESPONSES.items()
         }
+        self._batch = prepared_stream(self._channel, f"/{_SERVICE}/Batch", model.BatchResponse.FromString)
+        self.batches = False
 
     @property
     def free(self) -> int:
@@ -85,6 +87,7 @@ class Replica:
         """Takes it into service."""
         self.info = info
         self.most = concurrency or info.max_concurrency or 1
+        self.batches = model.CAPABILITY_BATCH in info.capabilities
         self.limit = self.most if self.health is Health.UNKNOWN else min(max(self.limit, 1), self.most)
         self.health = Health.READY
         self.last_error = ""
@@ -97,6 +100,26 @@ class Replica:
         """
         method, limit = self._methods[request.method], self.info.max_request_bytes
         return await call(method, request.data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
+
+    def bundles(self, sizes: Sequence[int]) -> Iterator[range]:
+        """Cuts calls of these sizes, in bytes, into runs to make in one Batch each, or one by one.
+
+        A Batch holds half of what may be in flight at most, so that neither end waits for the other.
+        """
+        if not self.batches:
+            return (range(index, index + 1) for index in range(len(sizes)))
+        return bundles(sizes, min(MOST_CALLS, max(1, self.limit // 2)), self.info.max_request_bytes)
+
+    async def ask_together(self, requests: Sequence[Request], timeout: float) -> AsyncIterator[list[Answer]]:
+        """Sends several requests as one Batch and yields answers as they come.
+
+        Raises:
+            CallError: If the Batch itself fails. What was not answered before has no answer.
+        """
+        data, limit = batch_of(requests), self.info.max_request_bytes
+        stream = call_stream(self._batch, data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
+        async for response in stream:
+            yield list(answers_of(response, requests))
 
     def succeeded(self) -> None:
         """Notes an answer."""

@@ -5,8 +5,11 @@ The result is what protobuf itself would write, byte for byte, and a test holds 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
+
+from google.protobuf.descriptor import Descriptor
 
 from lynceus.model.v1 import model_pb2 as model
 from orchestrator.samples import Call, Message, Part
@@ -32,6 +35,14 @@ def request_of(call: Call) -> Request:
         return Request("Likelihood", b"".join(chunks))
     chunks.append(model.GenerateRequest(config=call.config, modality=call.modality).SerializeToString())
     return Request("Generate", b"".join(chunks))
+
+
+def batch_of(requests: Sequence[Request]) -> bytes:
+    """Returns the BatchRequest that holds these requests in this order."""
+    chunks: list[bytes] = []
+    for request in requests:
+        chunks += _field(_CALLS, _field(_KINDS[request.method], [request.data]))
+    return b"".join(chunks)
 
 
 def _message(message: Message) -> list[bytes]:
@@ -63,12 +74,14 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _tag(message: type[model.GenerateRequest | model.Message | model.Part | model.Image], name: str) -> bytes:
-    return _varint(message.DESCRIPTOR.fields_by_name[name].number << 3 | _LENGTH_DELIMITED)
+def _tag(descriptor: Descriptor, name: str) -> bytes:
+    return _varint(descriptor.fields_by_name[name].number << 3 | _LENGTH_DELIMITED)
 
 
-_MESSAGES = _tag(model.GenerateRequest, "messages")
+_MESSAGES = _tag(model.GenerateRequest.DESCRIPTOR, "messages")
 """Of LikelihoodRequest as well: the two begin alike."""
-_PARTS = _tag(model.Message, "parts")
-_IMAGE = _tag(model.Part, "image")
-_DATA = _tag(model.Image, "data")
+_PARTS = _tag(model.Message.DESCRIPTOR, "parts")
+_IMAGE = _tag(model.Part.DESCRIPTOR, "image")
+_DATA = _tag(model.Image.DESCRIPTOR, "data")
+_CALLS = _tag(model.BatchRequest.DESCRIPTOR, "calls")
+_KINDS = {name: _tag(model.BatchCall.DESCRIPTOR, name.lower()) for name in ("Generate", "Likelihood")}

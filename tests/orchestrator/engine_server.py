@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import re
 from collections import Counter
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from lynceus.rpc import (
     Unavailable,
     Unsupported,
 )
+from model_server.batch_call import answer_batch
 
 SERVICE = "lynceus.model.v1.ModelService"
 
@@ -41,6 +43,8 @@ class Model(model_pb2_grpc.ModelServiceServicer):
         capabilities = [model.CAPABILITY_GENERATE, model.CAPABILITY_IMAGE_INPUT]
         if not self.flags.no_likelihood:
             capabilities.append(model.CAPABILITY_LIKELIHOOD)
+        if self.flags.batch:
+            capabilities.append(model.CAPABILITY_BATCH)
         return model.GetModelInfoResponse(
             model_name="toy-model",
             model_revision=self.flags.weights,
@@ -75,6 +79,19 @@ class Model(model_pb2_grpc.ModelServiceServicer):
             for index, words in enumerate(request.continuations)
         ]
         return model.LikelihoodResponse(scores=scores)
+
+    async def Batch(self, request: model.BatchRequest, context: Any) -> AsyncIterator[model.BatchResponse]:  # noqa: N802
+        assert len(request.calls) > 1, "a call by itself needs no Batch"
+        print(f"Batch of {len(request.calls)}", flush=True)
+        how = self.flags.break_batch
+        if how == "absent":
+            raise Unsupported("no_batch", "this server has no Batch after all")
+        async for response in answer_batch(self, request, context):
+            yield response
+            if how == "abort":
+                raise InvalidRequest("broken", "the Batch breaks")
+            if how == "short":
+                return
 
     async def _misbehave(self, row: str) -> None:
         flags = self.flags
@@ -114,6 +131,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--empty", type=int, default=0)
     parser.add_argument("--filtered", type=int, default=0)
     parser.add_argument("--no-likelihood", action="store_true")
+    parser.add_argument("--batch", action="store_true")
+    parser.add_argument("--break-batch", choices=("abort", "short", "absent"))
     parser.add_argument("--max-connection-age", type=float)
     parser.add_argument("--token-file", type=Path)
     return parser.parse_args()

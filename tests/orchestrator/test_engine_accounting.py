@@ -10,7 +10,7 @@ import asyncio
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from lynceus.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.accounting import Accounting
 from orchestrator.engine import Budget, Engine, IncompleteError, Options
 from orchestrator.engine import dispatch as dispatch_module
+from orchestrator.engine.batch import Answer
 from orchestrator.engine.replica import Health
 from orchestrator.engine.wire import Request
 from orchestrator.run_results import last_lines
@@ -36,6 +37,7 @@ from orchestrator.samples import BadRowError, Call, NoAnswerError, Sample, Scori
 
 SAMPLES = 24
 S = grpc.StatusCode
+CODES = (S.UNAVAILABLE, S.RESOURCE_EXHAUSTED, S.INTERNAL, S.DEADLINE_EXCEEDED)
 OUTCOMES = {"bad": "rejected", "long": "rejected", "denied": "refused", "mute": "unparsed"}
 
 
@@ -103,10 +105,39 @@ class FakeReplica:
     def __init__(self, world: World, name: str) -> None:
         self.address, self.world = name, world
         self.health, self.limit, self.in_flight = Health.READY, 3, 0
+        self.batches = name != "c"
 
     @property
     def free(self) -> int:
         return self.limit - self.in_flight if self.health is Health.READY else 0
+
+    def bundles(self, sizes: Sequence[int]) -> Iterator[range]:
+        start = 0
+        while start < len(sizes):
+            end = min(len(sizes), start + (self.world.draw.randint(1, 3) if self.batches else 1))
+            yield range(start, end)
+            start = end
+
+    async def ask_together(self, requests: Sequence[Request], timeout: float) -> AsyncIterator[list[Answer]]:
+        assert self.batches
+        draw = self.world.draw
+        answers: list[Answer] = []
+        for index in draw.sample(range(len(requests)), len(requests)):
+            if draw.random() < self.world.trouble:
+                # The Batch breaks, or ends too early: a status of all says nothing of any one of them.
+                yield answers
+                code = draw.choice([*CODES, S.INVALID_ARGUMENT, S.UNIMPLEMENTED, None])
+                if code is None:
+                    return
+                raise CallError(code, "trouble", "trouble")
+            try:
+                answers.append((index, await self.ask(requests[index], timeout)))
+            except CallError as error:
+                answers.append((index, error))
+            if draw.random() < 0.5:
+                yield answers
+                answers = answers if draw.random() < 0.2 else []
+        yield answers
 
     async def ask(self, request: Request, timeout: float) -> model.GenerateResponse:
         text = model.GenerateRequest.FromString(request.data).messages[0].parts[0].text
@@ -120,8 +151,7 @@ class FakeReplica:
             raise CallError(S.PERMISSION_DENIED, "policy", "no")
         if world.draw.random() < world.trouble:
             # A lost reply: the server did the work, the client sees the connection break.
-            code = world.draw.choice([S.UNAVAILABLE, S.RESOURCE_EXHAUSTED, S.INTERNAL, S.DEADLINE_EXCEEDED])
-            raise CallError(code, "trouble", "trouble")
+            raise CallError(world.draw.choice(CODES), "trouble", "trouble")
         world.answered[text] += 1
         answer = "" if " mute " in text else f"answer {text}"
         return model.GenerateResponse(

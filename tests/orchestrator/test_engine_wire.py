@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lynceus.model.v1 import model_pb2 as model
-from orchestrator.engine.wire import request_of
+from orchestrator.engine.wire import Request, batch_of, request_of
 from orchestrator.samples import Call, Image, Message, Part
 
 texts = st.text(max_size=9) | st.sampled_from(["x" * 127, "é" * 64, "日" * 6000])
@@ -51,3 +51,18 @@ def test_likelihood(messages: tuple[Message, ...], continuations: tuple[str, ...
     expected = model.LikelihoodRequest(messages=map(proto, messages), continuations=continuations)
     assert made.method == "Likelihood"
     assert made.data == expected.SerializeToString()
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.booleans(), conversations, texts), max_size=4))
+def test_batch(calls: list[tuple[bool, tuple[Message, ...], str]]) -> None:
+    requests: list[Request] = []
+    expected = model.BatchRequest()
+    for generate, messages, continuation in calls:
+        requests.append(request_of(Call(messages, continuations=() if generate else (continuation,))))
+        data = requests[-1].data
+        if generate:
+            expected.calls.append(model.BatchCall(generate=model.GenerateRequest.FromString(data)))
+        else:
+            expected.calls.append(model.BatchCall(likelihood=model.LikelihoodRequest.FromString(data)))
+    assert batch_of(requests) == expected.SerializeToString()

@@ -1,6 +1,16 @@
 """Serving and dialling: the only way in which Lynceus's services meet."""
 
-from lynceus.rpc.dial import PLAIN, Credentials, call, check_size, dial, is_serving, prepared
+from lynceus.rpc.dial import (
+    PLAIN,
+    Credentials,
+    call,
+    call_stream,
+    check_size,
+    dial,
+    is_serving,
+    prepared,
+    prepared_stream,
+)
 from lynceus.rpc.errors import (
     CONSEQUENCES,
     CallError,
@@ -18,7 +28,7 @@ from lynceus.rpc.errors import (
 )
 from lynceus.rpc.limits import MAX_MESSAGE_BYTES
 from lynceus.rpc.security import SecurityError, Tls
-from lynceus.rpc.serve import BindError, Server, ServerConfig
+from lynceus.rpc.serve import BindError, Server, ServerConfig, status_of
 
 __all__ = [
     "CONSEQUENCES",
@@ -43,8 +53,11 @@ __all__ = [
     "Unavailable",
     "Unsupported",
     "call",
+    "call_stream",
     "check_size",
     "dial",
     "is_serving",
     "prepared",
+    "prepared_stream",
+    "status_of",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -24,6 +24,15 @@ class Method(Protocol[Response]):
     def __call__(
         self, request: Any, /, *, timeout: float | None = None, metadata: Metadata | None = None
     ) -> Awaitable[Response]:
+        """Starts the call."""
+
+
+class StreamMethod(Protocol[Response]):
+    """A method of an aio stub that answers one request with a stream."""
+
+    def __call__(
+        self, request: Any, /, *, timeout: float | None = None, metadata: Metadata | None = None
+    ) -> AsyncIterable[Response]:
         """Starts the call."""
 
 
@@ -75,6 +84,14 @@ def prepared(channel: grpc.aio.Channel, path: str, response: Callable[[bytes], R
     return method
 
 
+def prepared_stream(
+    channel: grpc.aio.Channel, path: str, response: Callable[[bytes], Response]
+) -> StreamMethod[Response]:
+    """Returns a method that takes its request serialized and answers with a stream; see `prepared`."""
+    method: StreamMethod[Response] = channel.unary_stream(path, response_deserializer=response)
+    return method
+
+
 async def call(
     method: Method[Response],
     request: Message | bytes,
@@ -100,6 +117,26 @@ async def call(
     check_size(request, max_bytes)
     try:
         return await method(request, timeout=timeout, metadata=metadata)
+    except grpc.aio.AioRpcError as error:
+        raise CallError.from_rpc(error) from None
+
+
+async def call_stream(
+    method: StreamMethod[Response],
+    request: Message | bytes,
+    *,
+    timeout: float,
+    metadata: Metadata = (),
+    max_bytes: int = MAX_MESSAGE_BYTES,
+) -> AsyncIterator[Response]:
+    """Makes one call that is answered with a stream, and yields the responses as they come.
+
+    Arguments and errors are those of `call`; the error may come after some responses.
+    """
+    check_size(request, max_bytes)
+    try:
+        async for response in method(request, timeout=timeout, metadata=metadata):
+            yield response
     except grpc.aio.AioRpcError as error:
         raise CallError.from_rpc(error) from None
 

@@ -177,6 +177,12 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
                 handler.request_deserializer,
                 handler.response_serializer,
             )
+        if handler.unary_stream:
+            return grpc.unary_stream_rpc_method_handler(
+                _guard_stream(handler.unary_stream),
+                handler.request_deserializer,
+                handler.response_serializer,
+            )
         if handler.stream_stream:
             return grpc.stream_stream_rpc_method_handler(
                 _guard_stream(handler.stream_stream),
@@ -207,6 +213,8 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
                 data = value.encode() if isinstance(value, str) else value
                 if hmac.compare_digest(data, self._expected):
                     return handler
+        if handler.unary_stream:
+            return grpc.unary_stream_rpc_method_handler(_deny_stream)
         if handler.stream_stream:
             return grpc.stream_stream_rpc_method_handler(_deny_stream)
         return grpc.unary_unary_rpc_method_handler(_deny)
@@ -228,7 +236,8 @@ async def _abort(context: Any, error: StatusError) -> None:
     await context.abort(error.code, str(error), trailing_metadata=trailing_metadata(error))
 
 
-def _status_of(error: Exception) -> StatusError:
+def status_of(error: Exception) -> StatusError:
+    """Returns the failure that an exception in a handler is; the log gets the traceback of a defect."""
     if isinstance(error, StatusError):
         return error
     log.error("a handler failed", exc_info=error)
@@ -242,7 +251,7 @@ def _guard_unary(handler: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any
         except Exception as error:
             if isinstance(error, grpc.aio.AbortError):
                 raise
-            await _abort(context, _status_of(error))
+            await _abort(context, status_of(error))
 
     return guarded
 
@@ -257,6 +266,6 @@ def _guard_stream(
         except Exception as error:
             if isinstance(error, grpc.aio.AbortError):
                 raise
-            await _abort(context, _status_of(error))
+            await _abort(context, status_of(error))
 
     return guarded

@@ -42,6 +42,8 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """Sampling with the same seed on the same replica repeats the output."""
     CAPABILITY_GENERATE: _Capability.ValueType  # 7
     """Generate is implemented. Every model claims this or CAPABILITY_LIKELIHOOD."""
+    CAPABILITY_BATCH: _Capability.ValueType  # 8
+    """Batch is implemented."""
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
     """Capability is one optional part of the contract."""
@@ -62,6 +64,8 @@ CAPABILITY_SEED: Capability.ValueType  # 6
 """Sampling with the same seed on the same replica repeats the output."""
 CAPABILITY_GENERATE: Capability.ValueType  # 7
 """Generate is implemented. Every model claims this or CAPABILITY_LIKELIHOOD."""
+CAPABILITY_BATCH: Capability.ValueType  # 8
+"""Batch is implemented."""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 class _Role:
@@ -698,3 +702,185 @@ class ContinuationScore(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ContinuationScore: _TypeAlias = ContinuationScore  # noqa: Y015
+
+@_typing.final
+class BatchRequest(_message.Message):
+    """BatchRequest is calls that are made together. Each of them counts towards
+    max_concurrency, their sizes together towards max_request_bytes.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALLS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchCall]:
+        """The calls. At least one, else INVALID_ARGUMENT."""
+
+    def __init__(
+        self,
+        *,
+        calls: _abc.Iterable[Global___BatchCall] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchRequest: _TypeAlias = BatchRequest  # noqa: Y015
+
+@_typing.final
+class BatchCall(_message.Message):
+    """BatchCall is one call."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GENERATE_FIELD_NUMBER: _builtins.int
+    LIKELIHOOD_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def generate(self) -> Global___GenerateRequest:
+        """A call of Generate."""
+
+    @_builtins.property
+    def likelihood(self) -> Global___LikelihoodRequest:
+        """A call of Likelihood."""
+
+    def __init__(
+        self,
+        *,
+        generate: Global___GenerateRequest | None = ...,
+        likelihood: Global___LikelihoodRequest | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["generate", b"generate", "likelihood", b"likelihood", "request", b"request"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generate", b"generate", "likelihood", b"likelihood", "request", b"request"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_request: _TypeAlias = _typing.Literal["generate", "likelihood"]  # noqa: Y015
+    _WhichOneofArgType_request: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_request) -> _WhichOneofReturnType_request | None: ...
+
+Global___BatchCall: _TypeAlias = BatchCall  # noqa: Y015
+
+@_typing.final
+class BatchResponse(_message.Message):
+    """BatchResponse is what has become of some of the calls. All responses of a
+    Batch together hold exactly one result for each call.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchResult]:
+        """The results, in any order."""
+
+    def __init__(
+        self,
+        *,
+        results: _abc.Iterable[Global___BatchResult] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["results", b"results"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchResponse: _TypeAlias = BatchResponse  # noqa: Y015
+
+@_typing.final
+class BatchResult(_message.Message):
+    """BatchResult is what became of one call."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    GENERATE_FIELD_NUMBER: _builtins.int
+    LIKELIHOOD_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    """The call's place in BatchRequest.calls, from 0."""
+    @_builtins.property
+    def generate(self) -> Global___GenerateResponse:
+        """The answer to a call of Generate."""
+
+    @_builtins.property
+    def likelihood(self) -> Global___LikelihoodResponse:
+        """The answer to a call of Likelihood."""
+
+    @_builtins.property
+    def failure(self) -> Global___BatchFailure:
+        """Why there is none."""
+
+    def __init__(
+        self,
+        *,
+        index: _builtins.int = ...,
+        generate: Global___GenerateResponse | None = ...,
+        likelihood: Global___LikelihoodResponse | None = ...,
+        failure: Global___BatchFailure | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "generate", b"generate", "likelihood", b"likelihood", "result", b"result"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "generate", b"generate", "index", b"index", "likelihood", b"likelihood", "result", b"result"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["generate", "likelihood", "failure"]  # noqa: Y015
+    _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
+
+Global___BatchResult: _TypeAlias = BatchResult  # noqa: Y015
+
+@_typing.final
+class BatchFailure(_message.Message):
+    """BatchFailure is the status that the call would have ended with by itself."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class MetadataEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    CODE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    METADATA_FIELD_NUMBER: _builtins.int
+    code: _builtins.int
+    """The gRPC status code, as its number; never OK."""
+    message: _builtins.str
+    """The status message, for people."""
+    reason: _builtins.str
+    """As in google.rpc.ErrorInfo: the stable cause."""
+    @_builtins.property
+    def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """As in google.rpc.ErrorInfo: further facts."""
+
+    def __init__(
+        self,
+        *,
+        code: _builtins.int = ...,
+        message: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "message", b"message", "metadata", b"metadata", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchFailure: _TypeAlias = BatchFailure  # noqa: Y015

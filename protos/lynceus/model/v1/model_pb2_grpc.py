@@ -28,8 +28,9 @@ if _version_not_supported:
 class ModelServiceStub(object):
     """ModelService is everything a model server has to speak to be evaluated.
 
-    Every method is unary and free of side effects: the same request may be sent
-    again, to the same replica or to another, and must mean the same thing.
+    Every method is free of side effects: the same request may be sent again, to
+    the same replica or to another, and must mean the same thing. GetModelInfo and
+    one of Generate and Likelihood make a model server; Batch is an option.
 
     Failures are gRPC status codes and never text in a response. What each means
     for the sender:
@@ -74,13 +75,19 @@ class ModelServiceStub(object):
                 request_serializer=lynceus_dot_model_dot_v1_dot_model__pb2.LikelihoodRequest.SerializeToString,
                 response_deserializer=lynceus_dot_model_dot_v1_dot_model__pb2.LikelihoodResponse.FromString,
                 _registered_method=True)
+        self.Batch = channel.unary_stream(
+                '/lynceus.model.v1.ModelService/Batch',
+                request_serializer=lynceus_dot_model_dot_v1_dot_model__pb2.BatchRequest.SerializeToString,
+                response_deserializer=lynceus_dot_model_dot_v1_dot_model__pb2.BatchResponse.FromString,
+                _registered_method=True)
 
 
 class ModelServiceServicer(object):
     """ModelService is everything a model server has to speak to be evaluated.
 
-    Every method is unary and free of side effects: the same request may be sent
-    again, to the same replica or to another, and must mean the same thing.
+    Every method is free of side effects: the same request may be sent again, to
+    the same replica or to another, and must mean the same thing. GetModelInfo and
+    one of Generate and Likelihood make a model server; Batch is an option.
 
     Failures are gRPC status codes and never text in a response. What each means
     for the sender:
@@ -129,6 +136,19 @@ class ModelServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Batch(self, request, context):
+        """Batch makes several calls of Generate and Likelihood at the cost of one, for
+        models that answer faster than calls can be made. It changes nothing else:
+        each call is answered as it would be by itself, as soon as its answer is
+        there and in any order, and one that fails fails alone. A status other than
+        OK of the whole call stands for every call not answered before it. Deadline
+        and cancellation hold for all. A server that has no use for it leaves
+        CAPABILITY_BATCH out of GetModelInfoResponse, and is never asked.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ModelServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -147,6 +167,11 @@ def add_ModelServiceServicer_to_server(servicer, server):
                     request_deserializer=lynceus_dot_model_dot_v1_dot_model__pb2.LikelihoodRequest.FromString,
                     response_serializer=lynceus_dot_model_dot_v1_dot_model__pb2.LikelihoodResponse.SerializeToString,
             ),
+            'Batch': grpc.unary_stream_rpc_method_handler(
+                    servicer.Batch,
+                    request_deserializer=lynceus_dot_model_dot_v1_dot_model__pb2.BatchRequest.FromString,
+                    response_serializer=lynceus_dot_model_dot_v1_dot_model__pb2.BatchResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'lynceus.model.v1.ModelService', rpc_method_handlers)
@@ -158,8 +183,9 @@ def add_ModelServiceServicer_to_server(servicer, server):
 class ModelService(object):
     """ModelService is everything a model server has to speak to be evaluated.
 
-    Every method is unary and free of side effects: the same request may be sent
-    again, to the same replica or to another, and must mean the same thing.
+    Every method is free of side effects: the same request may be sent again, to
+    the same replica or to another, and must mean the same thing. GetModelInfo and
+    one of Generate and Likelihood make a model server; Batch is an option.
 
     Failures are gRPC status codes and never text in a response. What each means
     for the sender:
@@ -254,6 +280,33 @@ class ModelService(object):
             '/lynceus.model.v1.ModelService/Likelihood',
             lynceus_dot_model_dot_v1_dot_model__pb2.LikelihoodRequest.SerializeToString,
             lynceus_dot_model_dot_v1_dot_model__pb2.LikelihoodResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Batch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/lynceus.model.v1.ModelService/Batch',
+            lynceus_dot_model_dot_v1_dot_model__pb2.BatchRequest.SerializeToString,
+            lynceus_dot_model_dot_v1_dot_model__pb2.BatchResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -29,8 +29,9 @@ GRPC_VERSION: str
 class ModelServiceStub:
     """ModelService is everything a model server has to speak to be evaluated.
 
-    Every method is unary and free of side effects: the same request may be sent
-    again, to the same replica or to another, and must mean the same thing.
+    Every method is free of side effects: the same request may be sent again, to
+    the same replica or to another, and must mean the same thing. GetModelInfo and
+    one of Generate and Likelihood make a model server; Batch is an option.
 
     Failures are gRPC status codes and never text in a response. What each means
     for the sender:
@@ -70,13 +71,23 @@ class ModelServiceStub:
     A server that cannot answers UNIMPLEMENTED and leaves CAPABILITY_LIKELIHOOD
     out of GetModelInfoResponse.
     """
+    Batch: _grpc.UnaryStreamMultiCallable[_model_pb2.BatchRequest, _model_pb2.BatchResponse]
+    """Batch makes several calls of Generate and Likelihood at the cost of one, for
+    models that answer faster than calls can be made. It changes nothing else:
+    each call is answered as it would be by itself, as soon as its answer is
+    there and in any order, and one that fails fails alone. A status other than
+    OK of the whole call stands for every call not answered before it. Deadline
+    and cancellation hold for all. A server that has no use for it leaves
+    CAPABILITY_BATCH out of GetModelInfoResponse, and is never asked.
+    """
 
 @_typing.type_check_only
 class ModelServiceAsyncStub(ModelServiceStub):
     """ModelService is everything a model server has to speak to be evaluated.
 
-    Every method is unary and free of side effects: the same request may be sent
-    again, to the same replica or to another, and must mean the same thing.
+    Every method is free of side effects: the same request may be sent again, to
+    the same replica or to another, and must mean the same thing. GetModelInfo and
+    one of Generate and Likelihood make a model server; Batch is an option.
 
     Failures are gRPC status codes and never text in a response. What each means
     for the sender:
@@ -113,12 +124,22 @@ class ModelServiceAsyncStub(ModelServiceStub):
     A server that cannot answers UNIMPLEMENTED and leaves CAPABILITY_LIKELIHOOD
     out of GetModelInfoResponse.
     """
+    Batch: _aio.UnaryStreamMultiCallable[_model_pb2.BatchRequest, _model_pb2.BatchResponse]  # type: ignore[assignment]
+    """Batch makes several calls of Generate and Likelihood at the cost of one, for
+    models that answer faster than calls can be made. It changes nothing else:
+    each call is answered as it would be by itself, as soon as its answer is
+    there and in any order, and one that fails fails alone. A status other than
+    OK of the whole call stands for every call not answered before it. Deadline
+    and cancellation hold for all. A server that has no use for it leaves
+    CAPABILITY_BATCH out of GetModelInfoResponse, and is never asked.
+    """
 
 class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
     """ModelService is everything a model server has to speak to be evaluated.
 
-    Every method is unary and free of side effects: the same request may be sent
-    again, to the same replica or to another, and must mean the same thing.
+    Every method is free of side effects: the same request may be sent again, to
+    the same replica or to another, and must mean the same thing. GetModelInfo and
+    one of Generate and Likelihood make a model server; Batch is an option.
 
     Failures are gRPC status codes and never text in a response. What each means
     for the sender:
@@ -170,6 +191,21 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         """Likelihood scores given continuations of one conversation, without sampling.
         A server that cannot answers UNIMPLEMENTED and leaves CAPABILITY_LIKELIHOOD
         out of GetModelInfoResponse.
+        """
+
+    @_abc_1.abstractmethod
+    def Batch(
+        self,
+        request: _model_pb2.BatchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_model_pb2.BatchResponse], _abc.AsyncIterator[_model_pb2.BatchResponse]]:
+        """Batch makes several calls of Generate and Likelihood at the cost of one, for
+        models that answer faster than calls can be made. It changes nothing else:
+        each call is answered as it would be by itself, as soon as its answer is
+        there and in any order, and one that fails fails alone. A status other than
+        OK of the whole call stands for every call not answered before it. Deadline
+        and cancellation hold for all. A server that has no use for it leaves
+        CAPABILITY_BATCH out of GetModelInfoResponse, and is never asked.
         """
 
 def add_ModelServiceServicer_to_server(servicer: ModelServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

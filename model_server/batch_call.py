@@ -1,0 +1,88 @@
+"""Batch: several calls in one, each answered as it would be by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any, Protocol
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import InvalidRequest, status_of
+
+_RESPONSE_BYTES = 4 * 1024 * 1024
+
+
+class Servicer(Protocol):
+    """What answers one call."""
+
+    async def Generate(self, request: model.GenerateRequest, context: Any) -> model.GenerateResponse:  # noqa: N802
+        """See the contract."""
+
+    async def Likelihood(self, request: model.LikelihoodRequest, context: Any) -> model.LikelihoodResponse:  # noqa: N802
+        """See the contract."""
+
+
+async def answer_batch(
+    servicer: Servicer, request: model.BatchRequest, context: Any
+) -> AsyncIterator[model.BatchResponse]:
+    """Answers the calls of a Batch with the servicer's own Generate and Likelihood, side by side.
+
+    Whatever has been answered by the time that the transport takes the next response goes into it.
+
+    Raises:
+        InvalidRequest: If there is no call.
+    """
+    if not request.calls:
+        raise InvalidRequest("empty_batch", "there are no calls: send at least one")
+    done: list[model.BatchResult] = []
+    some = asyncio.Event()
+
+    async def answer(index: int, call: model.BatchCall) -> None:
+        result = model.BatchResult(index=index)
+        try:
+            kind = call.WhichOneof("request")
+            if kind == "generate":
+                result.generate.CopyFrom(await servicer.Generate(call.generate, context))
+            elif kind == "likelihood":
+                result.likelihood.CopyFrom(await servicer.Likelihood(call.likelihood, context))
+            else:
+                raise InvalidRequest("empty_call", f"call {index} has no request: set generate or likelihood")
+        except Exception as error:
+            result.failure.CopyFrom(_failure(error))
+        done.append(result)
+        some.set()
+
+    tasks = [asyncio.create_task(answer(index, call)) for index, call in enumerate(request.calls)]
+    left = len(tasks)
+    try:
+        while left:
+            await some.wait()
+            some.clear()
+            ready = done.copy()
+            done.clear()
+            left -= len(ready)
+            for response in _responses(ready):
+                yield response
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _failure(error: Exception) -> model.BatchFailure:
+    status = status_of(error)
+    return model.BatchFailure(
+        code=status.code.value[0], message=str(status), reason=status.reason, metadata=status.metadata
+    )
+
+
+def _responses(results: Iterable[model.BatchResult]) -> Iterator[model.BatchResponse]:
+    """Outputs may be images: what would make too large a message is split."""
+    response, size = model.BatchResponse(), 0
+    for result in results:
+        bytes_ = result.ByteSize()
+        if response.results and size + bytes_ > _RESPONSE_BYTES:
+            yield response
+            response, size = model.BatchResponse(), 0
+        response.results.append(result)
+        size += bytes_
+    yield response

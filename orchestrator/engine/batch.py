@@ -1,0 +1,66 @@
+"""Several calls in one Batch: what goes into it, and what came back for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import grpc
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import CallError
+from orchestrator.engine.wire import Request
+
+MOST_CALLS = 16
+MOST_BYTES = 4 * 1024 * 1024
+_FRAMING = 32
+
+Response = model.GenerateResponse | model.LikelihoodResponse
+Answer = tuple[int, Response | CallError]
+"""A call's place among those sent, and what became of it."""
+
+_CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
+
+
+def bundles(sizes: Sequence[int], most: int, max_request_bytes: int = 0) -> Iterator[range]:
+    """Cuts calls into runs that are worth one Batch each.
+
+    Args:
+        sizes: The requests' sizes, in bytes.
+        most: Calls of a Batch at most.
+        max_request_bytes: The server's limit, 0 where it stated none.
+    """
+    limit = min(MOST_BYTES, max(max_request_bytes - _FRAMING * most, 0) or MOST_BYTES)
+    start, size = 0, 0
+    for index, bytes_ in enumerate(sizes):
+        if index > start and (index - start >= most or size + bytes_ > limit):
+            yield range(start, index)
+            start, size = index, 0
+        size += bytes_
+    if start < len(sizes):
+        yield range(start, len(sizes))
+
+
+def answers_of(response: model.BatchResponse, requests: Sequence[Request]) -> Iterator[Answer]:
+    """Returns what a BatchResponse says of the requests. Results for calls that were not made are passed over."""
+    for result in response.results:
+        if result.index < len(requests):
+            yield result.index, _answer(result, requests[result.index])
+
+
+def _answer(result: model.BatchResult, request: Request) -> Response | CallError:
+    kind = result.WhichOneof("result")
+    if kind == "generate" and request.method == "Generate":
+        return result.generate
+    if kind == "likelihood" and request.method == "Likelihood":
+        return result.likelihood
+    if kind == "failure":
+        failure = result.failure
+        code = _CODES.get(failure.code, grpc.StatusCode.UNKNOWN)
+        if code is not grpc.StatusCode.OK:
+            reason = failure.reason or code.name.lower()
+            return CallError(code, reason, failure.message or code.name, failure.metadata)
+    return CallError(
+        grpc.StatusCode.INTERNAL,
+        "bad_batch_result",
+        f"the server's Batch answered a call of {request.method} with {kind or 'nothing'}",
+    )
