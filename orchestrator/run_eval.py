@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import signal
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from lynceus.scorer.v1 import scorer_pb2
 from orchestrator import run_manifest, run_plan, run_results
 from orchestrator.accounting import Accounting
 from orchestrator.engine import Budget, Endpoint, Engine, IncompleteError, Options, Pool, ScorerClient
+from orchestrator.engine.pool import Notify
 from orchestrator.local import LocalServer
 from orchestrator.planned import PlannedRows
 from orchestrator.progress import Progress
@@ -185,10 +187,15 @@ async def connect(where: Where, patience: float, console: Console) -> AsyncItera
             await raced(together(*connecting), *(guard() for guard in guards))
             return pools
 
-        scorer = connect_scorer(where.scorer, where.credentials, patience, guards, judge=where.judge)
+        scorer = connect_scorer(where.scorer, where.credentials, patience, guards, judge=where.judge, notify=notify)
         # Side by side: each of the two may have a process to start.
         pools, (client, rules) = await together(models(), stack.enter_async_context(scorer))
         yield Servers(pools, client, rules, guards)
+
+
+def to_stderr(line: str) -> None:
+    """Tells people a line, beside what a command prints."""
+    print(line, file=sys.stderr)
 
 
 @contextlib.asynccontextmanager
@@ -199,6 +206,7 @@ async def connect_scorer(
     guards: list[Callable[[], Coroutine[Any, Any, None]]] | None = None,
     *,
     judge: Sequence[str] = (),
+    notify: Notify = to_stderr,
 ) -> AsyncIterator[tuple[ScorerClient, scorer_pb2.ListRulesResponse]]:
     """Reaches a scorer, or starts one, with a judge if one is asked for, if no endpoint is given."""
     async with contextlib.AsyncExitStack() as stack:
@@ -207,7 +215,7 @@ async def connect_scorer(
             endpoint, credentials = await stack.enter_async_context(embedded), PLAIN
             if guards is not None:
                 guards.append(embedded.watch)
-        client = ScorerClient(endpoint, credentials, patience=patience)
+        client = ScorerClient(endpoint, credentials, patience=patience, notify=notify)
         stack.push_async_callback(client.close)
         yield client, await client.list_rules()
 

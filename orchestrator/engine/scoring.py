@@ -15,7 +15,7 @@ from lynceus.rpc import CallError, Credentials, call, check_size, dial
 from lynceus.scorer.v1 import scorer_pb2 as scorer
 from lynceus.scorer.v1 import scorer_pb2_grpc
 from orchestrator.engine.errors import ConfigError, EngineError, IncompleteError
-from orchestrator.engine.pool import REACH_SECONDS
+from orchestrator.engine.pool import REACH_SECONDS, Notify
 from orchestrator.engine.replica import backoff, describe, dialled
 from orchestrator.engine.resolve import Endpoint
 
@@ -25,6 +25,8 @@ _GATHER_SECONDS = 0.02
 _BATCH_BYTES = 4 * 1024 * 1024
 _PENDING_ITEMS = 4096
 _PENDING_BYTES = 32 * 1024 * 1024
+_LIST_SECONDS = 10.0
+_TELL_SECONDS = 3.0
 
 Scoring = Mapping[str, Any]
 OnVerdict = Callable[[scorer.Verdict, Scoring], None]
@@ -40,6 +42,7 @@ class ScorerClient:
         endpoint: Where the scorer is.
         credentials: How to dial.
         patience: Seconds for which a scorer that does not answer is tried again.
+        notify: Gets one line for people when the scorer is waited for.
         on_verdict: Gets each verdict with what the item's line says about scoring.
     """
 
@@ -49,11 +52,13 @@ class ScorerClient:
         credentials: Credentials,
         *,
         patience: float,
+        notify: Notify = lambda _: None,
         on_verdict: OnVerdict = lambda _verdict, _scoring: None,
     ) -> None:
         self.endpoint = endpoint
         self.on_verdict = on_verdict
         self._patience = patience
+        self._notify = notify
         self._metadata = credentials.metadata
         self._dialled = dialled(credentials)
         self._channel = dial(str(endpoint), credentials)
@@ -71,24 +76,36 @@ class ScorerClient:
         return len(self._pending) < _PENDING_ITEMS and self._bytes < _PENDING_BYTES
 
     async def list_rules(self) -> scorer.ListRulesResponse:
-        """Asks which rules there are; waits a while for a scorer that is only starting.
+        """Asks which rules there are.
+
+        A scorer that was reached and is not ready, or slow to answer, is waited for as long as
+        patience lasts; one that was never reached for REACH_SECONDS.
 
         Raises:
             IncompleteError: If the scorer is not there.
             ConfigError: If it refuses the credential.
         """
-        started, attempt = time.monotonic(), 0
-        while True:
-            try:
-                request = scorer.ListRulesRequest()
-                return await call(self._stub.ListRules, request, timeout=10.0, metadata=self._metadata)
-            except CallError as error:
-                if error.consequence.retries == 0:
-                    raise self._refusal(error) from None
-                if time.monotonic() - started > min(REACH_SECONDS, self._patience):
-                    raise self._silence(error) from None
-            attempt += 1
-            await asyncio.sleep(backoff(attempt))
+        started, attempt, reached, why = time.monotonic(), 0, False, "no answer yet"
+        telling = asyncio.get_running_loop().call_later(
+            _TELL_SECONDS, lambda: self._notify(f"waiting for the scorer at {self.endpoint}: {why}")
+        )
+        try:
+            while True:
+                try:
+                    request = scorer.ListRulesRequest()
+                    return await call(self._stub.ListRules, request, timeout=_LIST_SECONDS, metadata=self._metadata)
+                except CallError as error:
+                    if error.consequence.retries == 0:
+                        raise self._refusal(error) from None
+                    # The status alone does not tell a server that is slow from an address at which nobody listens.
+                    reached = reached or self._channel.get_state() is grpc.ChannelConnectivity.READY
+                    if time.monotonic() - started > (self._patience if reached else min(REACH_SECONDS, self._patience)):
+                        raise self._silence(error) from None
+                    why = describe(error)
+                attempt += 1
+                await asyncio.sleep(backoff(attempt))
+        finally:
+            telling.cancel()
 
     def put(self, request: scorer.ScoreRequest, scoring: Scoring) -> None:
         """Takes an item to score; call it only while there is `room`."""
