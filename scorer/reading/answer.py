@@ -11,7 +11,7 @@ from scorer.reading import mentions, whole
 from scorer.reading.counting import read_count
 from scorer.reading.fold import Folded
 from scorer.reading.forms import Forms, forms_of
-from scorer.reading.groups import Group
+from scorer.reading.judging import Judged
 from scorer.reading.lone import agreed, eliminated, fits_need, identified, lone_label, lone_text, opposite
 from scorer.reading.loose import short_for
 from scorer.reading.mentions import Mention
@@ -131,7 +131,7 @@ def read_choice(
         if shy and len(said) < 12 and not said.isdigit() and str(value_of(said)) in labels:
             return Reading(str(value_of(said)), "bare", (folded.find(said), folded.find(said) + len(said)))
         cut = len(folded) - END
-        if cut > END and not whole.also_possible(folded):
+        if cut > END and not whole.also_possible(whole.seen(folded)):
             cut = folded.find(" ", cut) + 1
             end = folded[cut:]
             stated = read_end(end, named_in(end)[0], labels, FAR)
@@ -148,8 +148,8 @@ def read_choice(
     return read_answer(text, reader)
 
 
-def _lone(order: tuple[str, ...], named: Options) -> Callable[[str, list[tuple[Group, str]]], Reading | None]:
-    def found(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
+def _lone(order: tuple[str, ...], named: Options) -> Callable[[str, list[Judged]], Reading | None]:
+    def found(text: str, judged: list[Judged]) -> Reading | None:
         return (
             agreed(text, judged)
             or lone_label(text, judged)

@@ -251,7 +251,7 @@ def read_count(text: str) -> Reading:
     rank = max(number.rank for number in usable)
     at_rank = [number for number in usable if number.rank == rank]
     last = at_rank[-1]
-    if whole.takes_back(text, last.end):
+    if whole.takes_back(whole.seen(text), last.end):
         return Reading("", "retracted")
     alternatives = {number.value for number in at_rank if number.sentence == last.sentence}
     tail = text[last.end : last.end + 60]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from scorer.reading import cues, lone_cues, whole
 from scorer.reading.classify import ASIDE, NAMED, REJECTED, SUPPOSED
-from scorer.reading.context import Context, context
+from scorer.reading.context import Context
 from scorer.reading.groups import Group
+from scorer.reading.judging import Judged
 from scorer.reading.loose import telling
 from scorer.reading.mentions import LABEL, TEXT
 from scorer.reading.statements import Reading
@@ -13,17 +14,30 @@ from scorer.reading.statements import Reading
 _SHORT = 400
 
 
-def lone_label(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
+def _plain(group: Group) -> bool:
+    return all(mention.plain for mention in group.mentions)
+
+
+def _one_label(judged: Judged) -> bool:
+    """Whether a single label is named, and nothing said of it."""
+    group = judged.group
+    return judged.what == NAMED and len(group.values) == 1 and group.mentions[0].kind == LABEL
+
+
+def _values(judged: list[Judged]) -> set[str]:
+    return {value for each in judged for value in each.group.values}
+
+
+def lone_label(text: str, judged: list[Judged]) -> Reading | None:
     """Reads a short sentence that names a single label at its end, and judges nothing."""
-    kept = [(group, what) for group, what in judged if what not in (REJECTED, ASIDE)]
+    kept = [each for each in judged if each.what not in (REJECTED, ASIDE)]
     if len(kept) != 1:
         return None
-    group, what = kept[0]
+    group, what, _, here = kept[0]
     stop = cues.SENTENCE_END.search(text, group.last)
     rest = text[group.last : stop.start() if stop else len(text)]
     if group.last > 120 or len(text) - group.last > 200 or "\n" in text[: group.first].strip():
         return None
-    here = context(text, group)
     mention = group.mentions[0]
     if what != NAMED or len(group.values) > 1 or mention.plain:
         return None
@@ -46,12 +60,12 @@ def lone_label(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
     return Reading(group.values[0], "lone_label", group.span)
 
 
-def agreed(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
+def agreed(text: str, judged: list[Judged]) -> Reading | None:
     """Reads a text that names one option both by its label and by its words, and no other."""
-    kept = [group for group, what in judged if what not in (REJECTED, ASIDE)]
+    kept = [each.group for each in judged if each.what not in (REJECTED, ASIDE)]
     kinds = {mention.kind for group in kept for mention in group.mentions if not mention.plain}
     values = {value for group in kept for value in group.values}
-    if len(values) != 1 or len(kinds) != 2 or len(text) > 400 or any(what == SUPPOSED for _, what in judged):
+    if len(values) != 1 or len(kinds) != 2 or len(text) > 400 or any(each.what == SUPPOSED for each in judged):
         return None
     if lone_cues.CUT_OFF.search(text, max(kept[-1].last, len(text) - 16)):
         return None
@@ -64,15 +78,15 @@ def _lists(group: Group) -> bool:
     return len(group.values) > 2 and all({(LABEL, value), (TEXT, value)} <= kinds for value in group.values)
 
 
-def fits_need(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
+def fits_need(text: str, judged: list[Judged]) -> Reading | None:
     """Reads the one label of which the last sentence says what was needed: "So 8 dots come next. C has 8 dots."."""
-    kept = [(group, what) for group, what in judged if what != REJECTED and not all(m.plain for m in group.mentions)]
-    if len(kept) != 1 or kept[0][1] != NAMED or len(kept[0][0].values) > 1 or kept[0][0].mentions[0].kind != LABEL:
+    kept = [each for each in judged if each.what != REJECTED and not _plain(each.group)]
+    if len(kept) != 1 or not _one_label(kept[0]):
         return None
-    group = kept[0][0]
+    group, _, _, here = kept[0]
     shown = lone_cues.SHOWS.match(text, group.last)
     before = [part for part in cues.SENTENCE_END.split(text[: group.first].rstrip()) if part.strip()]
-    if not shown or not before or cues.MISMATCH.search(shown["what"]) or context(text, group).lead.text.strip():
+    if not shown or not before or cues.MISMATCH.search(shown["what"]) or here.lead.text.strip():
         return None
     told = set(telling(shown["what"].lower()))
     if len(told) < 2 or not lone_cues.NEEDED.search(before[-1]) or not told <= set(telling(before[-1].lower())):
@@ -80,28 +94,28 @@ def fits_need(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
     return Reading(group.values[0], "concluded", group.span)
 
 
-def eliminated(text: str, judged: list[tuple[Group, str]], order: tuple[str, ...]) -> Reading | None:
+def eliminated(text: str, judged: list[Judged], order: tuple[str, ...]) -> Reading | None:
     """Reads a text that rejects every label but one, and says nothing against that one."""
-    rejected = {value for group, what in judged if what == REJECTED for value in group.values}
-    kept = [group for group, what in judged if what not in (REJECTED, SUPPOSED, ASIDE)]
-    left = set(order) - rejected
-    denied = {group.values[0]: group.first for group, what in judged if what == REJECTED and len(group.values) == 1}
+    rejected = [each.group for each in judged if each.what == REJECTED]
+    kept = [each.group for each in judged if each.what not in (REJECTED, SUPPOSED, ASIDE)]
+    left = set(order) - {value for group in rejected for value in group.values}
+    denied = {group.values[0]: group.first for group in rejected if len(group.values) == 1}
     # "A. red: the umbrella is not red."
     kept = [group for group in kept if len(group.values) > 1 or denied.get(group.values[0], -1) < group.first]
     if len(order) < 3 or len(left) != 1 or not kept or any(set(group.values) != left for group in kept):
         return None
-    if kept[-1].mentions[0].plain or any(what == SUPPOSED for _, what in judged):
+    if kept[-1].mentions[0].plain or any(each.what == SUPPOSED for each in judged):
         return None
     return Reading(kept[-1].values[0], "elimination", kept[-1].span)
 
 
-def _list_ends(judged: list[tuple[Group, str]], order: tuple[str, ...]) -> int:
+def _list_ends(judged: list[Judged], order: tuple[str, ...]) -> int:
     """Returns how many groups only repeat the options, each by its label and its words: "A says red, B says blue"."""
     if len(order) < 3 or len(judged) <= len(order):
         return 0
-    for (group, _), label in zip(judged, order, strict=False):
-        kinds = [mention.kind for mention in group.mentions]
-        if group.values != [label] or kinds != [LABEL, TEXT]:
+    for each, label in zip(judged, order, strict=False):
+        kinds = [mention.kind for mention in each.group.mentions]
+        if each.group.values != [label] or kinds != [LABEL, TEXT]:
             return 0
     return len(order)
 
@@ -111,69 +125,71 @@ def _explains(here: Context) -> bool:
     return bool(lone_cues.SINCE.match(here.lead.text) and lone_cues.THEN.match(here.tail.text))
 
 
-def _describes(text: str, group: Group, last: Group) -> bool:
+def _describes(text: str, group: Group, last: Judged) -> bool:
     """Whether a group only tells which thing it is of which the last says more: "The car by the orange van is blue"."""
-    here = context(text, last)
-    start = last.first - len(here.lead.text)
-    return start <= group.first < last.first and bool(
-        cues.FINALLY.search(here.lead.text) and lone_cues.NOUN_FOLLOWS.match(text, group.last)
+    lead, first = last.here.lead.text, last.group.first
+    return first - len(lead) <= group.first < first and bool(
+        cues.FINALLY.search(lead) and lone_cues.NOUN_FOLLOWS.match(text, group.last)
     )
 
 
-def _weighed(text: str, kept: list[tuple[Group, str]]) -> list[tuple[Group, str]]:
+def _weighed(text: str, kept: list[Judged]) -> list[Judged]:
     """Returns the groups without those that explain another, describe its subject or are supposed before it."""
-    last, what = kept[-1]
+    last = kept[-1]
     rest = [
-        (group, status)
-        for group, status in kept[:-1]
+        each
+        for each in kept[:-1]
         if not (
-            _explains(context(text, group))
-            or _describes(text, group, last)
-            or (status == SUPPOSED and what == NAMED and cues.CONTRAST.search(text, group.last, last.first))
+            _explains(each.here)
+            or _describes(text, each.group, last)
+            or (
+                each.what == SUPPOSED
+                and last.what == NAMED
+                and cues.CONTRAST.search(text, each.group.last, last.group.first)
+            )
         )
     ]
-    return [*rest, kept[-1]]
+    return [*rest, last]
 
 
-def identified(text: str, judged: list[tuple[Group, str]]) -> Reading | None:
+def identified(text: str, judged: list[Judged]) -> Reading | None:
     """Reads an answer of one sentence that says of one label what it is: "C is the mirror image of the figure"."""
-    kept = [(group, what) for group, what in judged if not all(mention.plain for mention in group.mentions)]
-    if len(kept) != 1 or kept[0][1] != NAMED or len(kept[0][0].values) > 1 or kept[0][0].mentions[0].kind != LABEL:
+    kept = [each for each in judged if not _plain(each.group)]
+    if len(kept) != 1 or not _one_label(kept[0]):
         return None
-    group = kept[0][0]
+    group = kept[0].group
     shown = lone_cues.IDENTIFIED.match(text, group.last)
     if not shown or cues.MISMATCH.search(shown[0]) or not lone_cues.SUBJECT_ONLY.fullmatch(text[: group.first]):
         return None
     return Reading(group.values[0], "concluded", group.span)
 
 
-def lone_text(text: str, judged: list[tuple[Group, str]], order: tuple[str, ...]) -> Reading | None:
+def lone_text(text: str, judged: list[Judged], order: tuple[str, ...]) -> Reading | None:
     """Reads a short text that names a single option by its words."""
     judged = judged[_list_ends(judged, order) :]
-    kept = [(group, what) for group, what in judged if what not in (REJECTED, ASIDE) and not _lists(group)]
-    values = {value for group, _ in kept for value in group.values}
+    kept = [each for each in judged if each.what not in (REJECTED, ASIDE) and not _lists(each.group)]
+    values = _values(kept)
     if len(values) > 1 and len(text) < 3 * _SHORT:
         kept = _weighed(text, kept)
-        values = {value for group, _ in kept for value in group.values}
-    if len(values) > 1 and kept:
-        return Reading("", "conflict") if all(group.mentions[0].kind == TEXT for group, _ in kept) else None
-    if len(values) != 1 or any(what == SUPPOSED for _, what in kept):
+        values = _values(kept)
+    if len(values) > 1:
+        return Reading("", "conflict") if all(each.group.mentions[0].kind == TEXT for each in kept) else None
+    if len(values) != 1 or any(each.what == SUPPOSED for each in kept):
         return None
-    group = kept[-1][0]
+    group, _, _, here = kept[-1]
     if group.last > _SHORT or len(text) - group.last > _SHORT:
         return None
     if group.mentions[0].kind != TEXT or lone_cues.CUT_OFF.search(text, max(len(text) - 16, 0)):
         return None
-    here = context(text, group)
     plans = whole.seen(text).may(whole.PLANS) and whole.PLANS.search(text[: group.last])
     if (plans and not lone_cues.CONCLUDES.match(here.line_before)) or here.clause.search(cues.LOOKING):
         return None
     return Reading(group.values[0], "option_text", group.span)
 
 
-def opposite(text: str, judged: list[tuple[Group, str]], order: tuple[str, ...]) -> Reading | None:
+def opposite(text: str, judged: list[Judged], order: tuple[str, ...]) -> Reading | None:
     """Reads a short text that denies one of two options of which the other then holds: "That is not true."."""
-    denied = {value for group, what in judged if what == REJECTED for value in group.values}
-    if len(denied) != 1 or len(text) > 200 or any(what != REJECTED for _, what in judged):
+    denied = _values(judged)
+    if len(denied) != 1 or len(text) > 200 or any(each.what != REJECTED for each in judged):
         return None
-    return Reading(next(label for label in order if label not in denied), "negation", judged[0][0].span)
+    return Reading(next(label for label in order if label not in denied), "negation", judged[0].group.span)

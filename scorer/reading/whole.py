@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from scorer.reading import cues
 from scorer.reading.screen import Screen, Seen
@@ -41,25 +40,17 @@ RESUMED = re.compile(r"(?:^|[\s.])(?:wait|hold on|actually|hmm+|correction|oops|
 _FINE = re.compile(r"\bnot (?:wrong|incorrect|a mistake)|(?:is|was|'s) (?:right|correct)$", _I)
 
 
-def takes_back(text: str, start: int) -> bool:
-    """Returns whether anything from `start` on withdraws what was said before."""
-    return seen(text).may(TAKEN_BACK) and any(not _FINE.search(match[0]) for match in TAKEN_BACK.finditer(text, start))
-
-
-_WHOLE = Screen((ABSTAIN, PLANS, RESOLVES, RESUMED, TAKEN_BACK))
-
-
-@lru_cache(maxsize=16)
-def seen(text: str) -> Seen:
-    """Returns a folded text with what may be found anywhere in it."""
-    return _WHOLE(text)
-
-
 _LIKEWISE = re.compile(r"\bso (?:is|are|was|were|does|do|did)\b", _I)
-_SECOND = Screen((cues.ALSO, _LIKEWISE))
+
+seen = Screen((ABSTAIN, PLANS, RESOLVES, RESUMED, TAKEN_BACK, cues.ALSO, _LIKEWISE))
+"""Tells of a folded text what may be found anywhere in it."""
 
 
-def also_possible(text: str) -> bool:
-    """Returns whether a folded text may name a second answer beside the one that it states."""
-    found = _SECOND(text)
-    return found.may(cues.ALSO) or found.may(_LIKEWISE)
+def takes_back(text: Seen, start: int) -> bool:
+    """Returns whether anything from `start` on withdraws what was said before."""
+    return text.may(TAKEN_BACK) and any(not _FINE.search(match[0]) for match in TAKEN_BACK.finditer(text.text, start))
+
+
+def also_possible(text: Seen) -> bool:
+    """Returns whether a text may name a second answer beside the one that it states."""
+    return text.may(cues.ALSO) or text.may(_LIKEWISE)

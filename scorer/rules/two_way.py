@@ -11,7 +11,7 @@ from scorer.reading.answer import read_answer
 from scorer.reading.classify import NAMED, REJECTED, SUPPOSED, WEAK
 from scorer.reading.cues import SENTENCE_END
 from scorer.reading.forms import forms_of
-from scorer.reading.groups import Group
+from scorer.reading.judging import Judged
 from scorer.reading.mentions import Mention
 from scorer.reading.numbers import value_of
 from scorer.reading.statements import Reading, read
@@ -58,9 +58,9 @@ def _names_else(text: str, mention: Mention) -> bool:
     return value_of(text[mention.start : mention.end]) is not None and bool(_NAMED_THING.search(before))
 
 
-def _by_negation(text: str, options: tuple[str, str], judged: list[tuple[Group, str]]) -> Reading:
+def _by_negation(text: str, options: tuple[str, str], judged: list[Judged]) -> Reading:
     """Reads "it is not inside" as outside, and an answer to a yes/no question without either word."""
-    rejected = {value for group, what in judged if what == REJECTED for value in group.values}
+    rejected = {value for each in judged if each.what == REJECTED for value in each.group.values}
     if len(text) > 200 or ABSTAIN.search(text):
         return Reading("", "no_choice")
     lower = {option.lower() for option in options}
@@ -72,9 +72,9 @@ def _by_negation(text: str, options: tuple[str, str], judged: list[tuple[Group, 
         if word and "?" not in first:
             value = next(option for option in options if option.lower() == word)
             return Reading(value, "negation", match.span() if match else (0, len(first)))
-    if lower in _OPPOSITES and len(rejected) == 1 and all(what == REJECTED for _, what in judged):
+    if lower in _OPPOSITES and len(rejected) == 1 and all(each.what == REJECTED for each in judged):
         value = next(option for option in options if option not in rejected)
-        return Reading(value, "negation", judged[0][0].span)
+        return Reading(value, "negation", judged[0].group.span)
     return Reading("", "no_choice")
 
 
@@ -88,20 +88,20 @@ def _both(text: str, value: str, found: list[Mention]) -> bool:
     )
 
 
-def _lone(text: str, judged: list[tuple[Group, str]], options: tuple[str, str]) -> Reading:
-    kept = [(group, what) for group, what in judged if what in (NAMED, WEAK)]
-    values = {value for group, _ in kept for value in group.values}
+def _lone(text: str, judged: list[Judged], options: tuple[str, str]) -> Reading:
+    kept = [each.group for each in judged if each.what in (NAMED, WEAK)]
+    values = {value for group in kept for value in group.values}
     if not kept:
         return _by_negation(text, options, judged)
     if len(values) > 1:
-        lead = kept[0][0]
+        lead = kept[0]
         first = not text[: lead.first].strip(" \"'(") and len(lead.values) == 1
         if first and text[lead.last : lead.last + 1] in ",.:;\n" and {o.lower() for o in options} == {"yes", "no"}:
             return Reading(lead.values[0], "leading", lead.span)
         return Reading("", "conflict")
-    if any(what == SUPPOSED for _, what in judged) or len(text) > 600:
+    if any(each.what == SUPPOSED for each in judged) or len(text) > 600:
         return Reading("", "no_choice")
-    group = kept[0][0]
+    group = kept[0]
     return Reading(group.values[0], "option_text", group.span)
 
 
