@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from scorer.judges.base import Judge, JudgePrompt, Reply
+from scorer.judges.base import JudgePrompt, Reply, Single
 from scorer.judges.cache import Cache
 
 
@@ -19,7 +19,7 @@ class Cached:
         cache: Where replies are kept.
     """
 
-    def __init__(self, judge: Judge, cache: Cache) -> None:
+    def __init__(self, judge: Single, cache: Cache) -> None:
         self._judge = judge
         self._cache = cache
         self._waiting: dict[str, asyncio.Task[Reply]] = {}
@@ -31,6 +31,7 @@ class Cached:
 
     async def ask(self, prompt: JudgePrompt) -> Reply:
         """Returns the kept reply, or asks; raises as the judge does."""
+        await self._judge.prepare()
         kept = self._cache.get(self.identity, prompt)
         if kept is not None:
             return kept

@@ -123,6 +123,17 @@ class Judge(Protocol):
         """Lets go of connections and files."""
 
 
+class Single(Judge, Protocol):
+    """One judge, as the cache asks it."""
+
+    async def prepare(self) -> None:
+        """Finds out what `identity` rests upon, where somebody has to be asked for it.
+
+        Raises:
+            JudgeError: If it cannot be found out.
+        """
+
+
 def canonical(value: object) -> str:
     """Returns JSON that is the same for equal values."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

@@ -5,29 +5,36 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import openai
 
 from scorer.judges.base import JudgeError, JudgePrompt, Reply
 from scorer.judges.budget import Budget
 from scorer.judges.cache import Cache
-from scorer.judges.endpoint import EndpointConfig, body, client, content, read
+from scorer.judges.endpoint import TRIES, EndpointConfig, backoff, body, client, content, read, retry_after
 
 log = logging.getLogger(__name__)
 
 MOST_IN_BATCH = 50_000
 _ENDED = {"completed", "expired", "failed", "cancelled"}
+_NOT_DONE = (openai.RateLimitError,)
+"""What says that a request had no effect: only then may one that costs be sent again."""
+_PASSING = (openai.RateLimitError, openai.APIConnectionError, openai.InternalServerError)
+
+_T = TypeVar("_T")
 
 
 class Batch:
     """Gathers questions into batches, polls them, and hands out the replies.
 
     The ids of batches under way stand in the cache: after a restart a question that is in a
-    batch already waits for that batch and is not sent again. A batch that expired may have
-    answered in part; those replies are used, the rest is `judge_batch_expired`.
+    batch already waits for that batch and is not sent again. A batch that expired or failed may
+    have answered in part; those replies are used, the rest is `judge_batch_expired` or
+    `judge_batch_failed`. Replies are in the cache before their batch is forgotten; a batch that
+    cannot be read stays remembered.
 
     Args:
         config: Where and what.
@@ -58,6 +65,9 @@ class Batch:
         """The same as the live endpoint's: their replies are interchangeable."""
         return self.config.identity
 
+    async def prepare(self) -> None:
+        """Does nothing: the configuration says all."""
+
     async def ask(self, prompt: JudgePrompt) -> Reply:
         """Puts the question into the next batch and waits for its reply."""
         waiting = self._waiting.get(prompt.sha256)
@@ -71,6 +81,7 @@ class Batch:
                 self._arrived.set()
                 if self._submitting is None or self._submitting.done():
                     self._submitting = asyncio.create_task(self._submit())
+                    self._submitting.add_done_callback(self._broken)
             else:
                 self._follow(batch)
         return await asyncio.shield(waiting[1])
@@ -87,7 +98,7 @@ class Batch:
                 batch = await self._create(prompts)
             except openai.APIError as error:
                 for sha256 in prompts:
-                    self._fail(sha256, JudgeError("judge_batch_failed", f"the batch could not be submitted: {error}"))
+                    self._settle(sha256, JudgeError("judge_batch_failed", f"the batch could not be submitted: {error}"))
                 continue
             self._cache.begin_batch(self.identity, batch, prompts)
             self._under_way |= dict.fromkeys(prompts, batch)
@@ -107,32 +118,78 @@ class Batch:
             for sha256, prompt in prompts.items()
         )
         document = ("\n".join(lines) + "\n").encode()
-        file = await self._client.files.create(file=("lynceus.jsonl", document), purpose="batch")
-        batch = await self._client.batches.create(
-            input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"
+        upload = ("lynceus.jsonl", document)
+        file = await self._tried(lambda: self._client.files.create(file=upload, purpose="batch"), _PASSING)
+        batch = await self._tried(
+            lambda: self._client.batches.create(
+                input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"
+            ),
+            _NOT_DONE,
         )
         return batch.id
+
+    async def _tried(self, call: Callable[[], Awaitable[_T]], passing: tuple[type[openai.APIError], ...]) -> _T:
+        """Returns what a call returns, made again after a failure that passes, as a live question is."""
+        clock = asyncio.get_running_loop().time
+        give_up = clock() + self.config.patience
+        tries = 0
+        while True:
+            try:
+                return await call()
+            except passing as error:
+                headers = error.response.headers if isinstance(error, openai.APIStatusError) else {}
+                pause = retry_after(headers) or backoff(tries)
+                tries += 1
+                exhausted = tries >= TRIES and not isinstance(error, openai.RateLimitError)
+                if exhausted or clock() + pause > give_up:
+                    raise
+            await asyncio.sleep(pause)
 
     def _follow(self, batch: str) -> None:
         if batch not in self._tasks:
             self._tasks[batch] = asyncio.create_task(self._collect(batch))
+            self._tasks[batch].add_done_callback(self._broken)
 
     async def _collect(self, batch: str) -> None:
+        lines: list[Mapping[str, Any]] = []
+        known = True
         try:
             state = await self._ended(batch)
             for file in (state.output_file_id, state.error_file_id):
-                if file:
-                    for line in (await self._client.files.content(file)).text.splitlines():
-                        self._resolve(json.loads(line))
+                lines += await self._lines(file) if file else []
             reason = "judge_batch_expired" if state.status == "expired" else "judge_batch_failed"
             left = JudgeError(reason, f"batch {batch} ended as {state.status} without a reply to this question")
+        except openai.NotFoundError as error:
+            left = JudgeError("judge_batch_failed", f"batch {batch} is not to be found: {error}")
         except openai.APIError as error:
-            left = JudgeError("judge_batch_failed", f"batch {batch} cannot be read: {error}")
-        self._cache.end_batch(self.identity, batch)
+            known = False
+            left = JudgeError("judge_batch_failed", f"batch {batch} cannot be read, and stays remembered: {error}")
+        replies = [(str(line["custom_id"]), self._read(line)) for line in lines]
+        # In this order: whoever is killed in between finds the replies, and pays for none twice.
+        self._cache.put_all(self.identity, ((sha256, it) for sha256, it in replies if isinstance(it, Reply)))
+        if known:
+            self._cache.end_batch(self.identity, batch)
+        for sha256, reply in replies:
+            self._settle(sha256, reply)
         for sha256 in [sha256 for sha256, under_way in self._under_way.items() if under_way == batch]:
-            del self._under_way[sha256]
-            self._fail(sha256, left)
+            if known:
+                del self._under_way[sha256]
+            self._settle(sha256, left)
         del self._tasks[batch]
+
+    async def _lines(self, file: str) -> list[Mapping[str, Any]]:
+        """Returns the lines of a batch's file; one that is no reply to a question counts as none."""
+        found = []
+        for text in (await self._tried(lambda: self._client.files.content(file), _PASSING)).text.splitlines():
+            try:
+                line = json.loads(text)
+            except ValueError:
+                line = None
+            if isinstance(line, Mapping) and "custom_id" in line:
+                found.append(line)
+            else:
+                log.warning("judge: a line of %s is no reply: %.200s", file, text)
+        return found
 
     async def _ended(self, batch: str) -> Any:
         troubles = 0
@@ -150,32 +207,40 @@ class Batch:
                     raise
             await asyncio.sleep(self._poll)
 
-    def _resolve(self, line: Mapping[str, Any]) -> None:
-        sha256 = str(line["custom_id"])
+    def _read(self, line: Mapping[str, Any]) -> Reply | JudgeError:
         response = line.get("response") or {}
-        prompt, future = self._waiting.get(sha256, (None, None))
+        prompt, _ = self._waiting.get(str(line["custom_id"]), (None, None))
         try:
             if response.get("status_code") != 200:
-                cause = (line.get("error") or response.get("body") or {}).get("message", "no reason given")
-                raise JudgeError("judge_error", f"the judge answered {response.get('status_code')}: {cause}")
-            completion = _attributes(response["body"])
-            if prompt is None or future is None:
+                error = line.get("error") or (response.get("body") or {}).get("error") or {}
+                reason = "judge_batch_expired" if error.get("code") == "batch_expired" else "judge_error"
+                said = f"the judge answered {response['status_code']}" if response else "the judge gave no answer"
+                raise JudgeError(reason, f"{said}: {error.get('message', 'no reason given')}")
+            completion = _attributes(response.get("body") or {})
+            if prompt is None:
                 # Sent before a restart and not asked for since: kept, so that it is not paid for again.
-                words = content(completion)
-                self._cache.put(self.identity, sha256, Reply(data={}, words=words, model=completion.model))
-                return
-            reply = read(prompt, completion)
-        except JudgeError as error:
-            self._fail(sha256, error)
-            return
-        self._budget.add(reply)
-        del self._waiting[sha256]
-        future.set_result(reply)
+                return Reply(data={}, words=content(completion), model=completion.model)
+            return read(prompt, completion)
+        except JudgeError as failure:
+            return failure
 
-    def _fail(self, sha256: str, error: JudgeError) -> None:
+    def _settle(self, sha256: str, reply: Reply | BaseException) -> None:
+        """Hands a question what came of it, if it still waits."""
         _, future = self._waiting.pop(sha256, (None, None))
-        if future is not None:
-            future.set_exception(error)
+        if future is None or future.done():
+            return
+        if isinstance(reply, Reply):
+            self._budget.add(reply)
+            future.set_result(reply)
+        else:
+            future.set_exception(reply)
+
+    def _broken(self, task: asyncio.Task[None]) -> None:
+        """Lets nobody wait for work that has ended by a defect, or by a cache that cannot be written."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            for sha256 in list(self._waiting):
+                self._settle(sha256, error)
 
     async def close(self) -> None:
         """Stops polling; batches under way go on at the endpoint and are found again at the next start."""

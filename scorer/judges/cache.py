@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from scorer.judges.base import JudgePrompt, Reply
+from scorer.judges.base import JudgeError, JudgePrompt, Reply
 
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS replies (
@@ -21,6 +21,8 @@ _TABLES = (
         judge TEXT NOT NULL, cases TEXT NOT NULL, agreed INTEGER NOT NULL, decisions INTEGER NOT NULL,
         PRIMARY KEY (judge, cases))""",
 )
+
+_KEEP = "INSERT INTO replies VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 
 
 class CacheError(Exception):
@@ -69,35 +71,49 @@ class Cache:
         done = self._database.execute(statement.replace("?", self._mark), tuple(values))
         return done.fetchall() if done.description else []
 
+    def _run_all(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
+        """Runs a statement for every row, or, where one fails or the process is killed, for none."""
+        self._database.execute("BEGIN")
+        try:
+            self._database.cursor().executemany(statement.replace("?", self._mark), rows)
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
     def get(self, judge: str, prompt: JudgePrompt) -> Reply | None:
         """Returns the reply of this judge to this prompt, if it was ever given.
 
         Raises:
-            JudgeError: If what is kept does not fit the prompt's schema (a batch's replies are
-                kept before anybody has asked for them).
+            JudgeError: If what is kept does not fit the prompt's schema (a batch's replies may be
+                kept before anybody asks for them). It is then kept no longer: scoring anew asks anew.
         """
         rows = self._run("SELECT words, model FROM replies WHERE judge = ? AND prompt = ?", (judge, prompt.sha256))
         if not rows:
             return None
         words, model = rows[0]
-        return Reply(data=prompt.read(words), words=words, model=model, cached=True)
+        try:
+            return Reply(data=prompt.read(words), words=words, model=model, cached=True)
+        except JudgeError:
+            self._run("DELETE FROM replies WHERE judge = ? AND prompt = ?", (judge, prompt.sha256))
+            raise
 
     def put(self, judge: str, prompt: str, reply: Reply) -> None:
         """Keeps a usable reply; the first one stands."""
-        self._run(
-            "INSERT INTO replies VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            (judge, prompt, reply.words, reply.model, time.time()),
-        )
+        self._run(_KEEP, (judge, prompt, reply.words, reply.model, time.time()))
+
+    def put_all(self, judge: str, replies: Iterable[tuple[str, Reply]]) -> None:
+        """Keeps usable replies, each with the hash of its prompt, all at once."""
+        now = time.time()
+        self._run_all(_KEEP, [(judge, prompt, reply.words, reply.model, now) for prompt, reply in replies])
 
     def begin_batch(self, judge: str, batch: str, prompts: Iterable[str]) -> None:
         """Remembers that a batch holds these prompts, so that a restart does not send them again."""
         now = time.time()
-        for prompt in prompts:
-            self._run(
-                "INSERT INTO batches VALUES (?, ?, ?, ?) "
-                "ON CONFLICT (judge, prompt) DO UPDATE SET batch = excluded.batch",
-                (judge, prompt, batch, now),
-            )
+        self._run_all(
+            "INSERT INTO batches VALUES (?, ?, ?, ?) ON CONFLICT (judge, prompt) DO UPDATE SET batch = excluded.batch",
+            [(judge, prompt, batch, now) for prompt in prompts],
+        )
 
     def batches(self, judge: str) -> Mapping[str, str]:
         """Returns prompt -> batch for everything under way."""

@@ -21,7 +21,7 @@ from scorer.judges.throttle import Throttle
 
 SEED = 20_250_101
 MAX_OUTPUT_TOKENS = 1024
-_TRIES = 5
+TRIES = 5
 """Tries at a request that the endpoint did not answer; one that it answered is never sent again."""
 
 
@@ -74,6 +74,9 @@ class Endpoint:
         """The configuration's."""
         return self.config.identity
 
+    async def prepare(self) -> None:
+        """Does nothing: the configuration says all."""
+
     async def ask(self, prompt: JudgePrompt) -> Reply:
         """Asks one question; see the class."""
         loop = asyncio.get_running_loop()
@@ -89,16 +92,16 @@ class Endpoint:
                 self._budget.add(_spent(completion))
                 return read(prompt, completion)
             except openai.RateLimitError as error:
-                pause = retry_after(error.response.headers) or _backoff(tries)
+                pause = retry_after(error.response.headers) or backoff(tries)
                 self._throttle.refused(pause)
                 failure = JudgeError("judge_rate_limited", f"rate limits outlasted {self.config.patience:g} s")
             except openai.APITimeoutError:
                 failure, pause = JudgeError("judge_timeout", f"no reply within {self.config.timeout:g} s"), 0.0
             except openai.APIConnectionError as error:
                 cause = error.__cause__ or error
-                failure, pause = JudgeError("judge_unreachable", f"{type(cause).__name__}: {cause}"), _backoff(tries)
+                failure, pause = JudgeError("judge_unreachable", f"{type(cause).__name__}: {cause}"), backoff(tries)
             except openai.InternalServerError as error:
-                pause = retry_after(error.response.headers) or _backoff(tries)
+                pause = retry_after(error.response.headers) or backoff(tries)
                 failure = JudgeError("judge_error", f"the judge's endpoint answered {error.status_code}")
             except openai.APIStatusError as error:
                 raise JudgeError(
@@ -107,7 +110,7 @@ class Endpoint:
             except (openai.APIError, json.JSONDecodeError) as error:
                 raise JudgeError("judge_bad_json", f"the judge's endpoint sent no completion: {error}") from None
             tries += 1
-            exhausted = failure.reason != "judge_rate_limited" and tries >= _TRIES
+            exhausted = failure.reason != "judge_rate_limited" and tries >= TRIES
             if exhausted or loop.time() + pause > give_up:
                 raise failure
             await asyncio.sleep(pause)
@@ -165,10 +168,10 @@ def content(completion: Any) -> str:
         JudgeError: If it was refused or cut off, or holds no choice.
     """
     choices = getattr(completion, "choices", None)
-    if not choices:
+    if not choices or not isinstance(choices, list):
         raise JudgeError("judge_bad_json", "the judge's endpoint sent no choices")
-    message, finish = choices[0].message, choices[0].finish_reason
-    words: str = message.content or ""
+    message, finish = getattr(choices[0], "message", None), getattr(choices[0], "finish_reason", None)
+    words: str = getattr(message, "content", None) or ""
     refusal = getattr(message, "refusal", None)
     if refusal or finish == "content_filter":
         raise JudgeError("judge_refused", "the judge declined", refusal or words)
@@ -193,7 +196,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def _backoff(tries: int) -> float:
+def backoff(tries: int) -> float:
+    """Returns the seconds before the next try: doubling, bounded, jittered."""
     return float(min(30.0, 0.5 * 2**tries) * random.uniform(0.5, 1.0))
 
 

@@ -48,10 +48,11 @@ class ModelServiceJudge:
         self._channel: grpc.aio.Channel | None = None
         self._stub: model_pb2_grpc.ModelServiceAsyncStub | None = None
         self._info: model_pb2.GetModelInfoResponse | None = None
+        self._asking: asyncio.Task[model_pb2.GetModelInfoResponse] | None = None
 
     @property
     def identity(self) -> str:
-        """The model and its weights where known already, else the address."""
+        """The model and its weights, once `prepare` has asked for them."""
         info = self._info
         if info is None:
             return canonical({"grpc": self._address})
@@ -63,12 +64,17 @@ class ModelServiceJudge:
         Raises:
             JudgeError: If it cannot be asked.
         """
-        if self._info is not None:
-            return
-        self._channel = dial(self._address, self._credentials)
-        self._stub = model_pb2_grpc.ModelServiceStub(self._channel)
+        if self._info is None:
+            if self._asking is None or self._asking.done():
+                self._asking = asyncio.create_task(self._ask_info())
+            self._info = await asyncio.shield(self._asking)
+
+    async def _ask_info(self) -> model_pb2.GetModelInfoResponse:
+        if self._stub is None:
+            self._channel = dial(self._address, self._credentials)
+            self._stub = model_pb2_grpc.ModelServiceStub(self._channel)
         try:
-            self._info = await call(
+            return await call(
                 self._stub.GetModelInfo,
                 model_pb2.GetModelInfoRequest(),
                 timeout=self._timeout,

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from lynceus.rpc import Credentials
 from lynceus.rpc.security import SecurityError, read_token
 from scorer.judges.asking import Cached
-from scorer.judges.base import Judge
+from scorer.judges.base import Judge, Single
 from scorer.judges.budget import Budget
 from scorer.judges.cache import Cache, CacheError
 from scorer.judges.panel import Panel
@@ -68,7 +68,7 @@ class Judging:
         judges = [Cached(self._single(spec, budget, cache), cache) for spec in self.specs]
         return Opened(judges[0] if len(judges) == 1 else Panel(judges), self.specs, cache)
 
-    def _single(self, spec: str, budget: Budget, cache: Cache) -> Judge:
+    def _single(self, spec: str, budget: Budget, cache: Cache) -> Single:
         kind, _, rest = spec.partition(":")
         if kind == "grpc" and ":" in rest:
             from scorer.judges.model_service import ModelServiceJudge

@@ -7,9 +7,10 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import Any
 
 Answer = Callable[[str], dict[str, Any]]
@@ -22,22 +23,38 @@ class Vendor:
     Attributes:
         answer: Makes the reply's object from the user's words.
         faults: Consumed from the front, one for each live request: "429", "429 after",
-            "500", "reset", "hang", "html", "broken", "schema", "refusal", "length"; "" is none.
+            "500", "400", "404", "reset", "hang", "html", "cut", "empty", "broken", "schema",
+            "refusal", "length"; "hold" until `release` is set; "" is none.
+        lasting: What every live request meets once `faults` is used up.
         expire: Whether batches expire with half of their requests answered.
         pending: How often a batch says that it is still running.
+        spoilt: What becomes of a batch's lines by their place: a fault of a reply, "400" for a
+            line in the error file, "garbled" for one that is no JSON, "missing" for none.
+        batch_faults: "429", "500" and the like by step ("upload", "create", "poll", "download"),
+            consumed from the front.
     """
 
     answer: Answer
     faults: list[str] = field(default_factory=list)
+    lasting: str = ""
     expire: bool = False
     pending: int = 1
+    spoilt: dict[int, str] = field(default_factory=dict)
+    batch_faults: dict[str, list[str]] = field(default_factory=dict)
+    release: threading.Event = field(default_factory=threading.Event)
     asked: Counter[str] = field(default_factory=Counter)
     requests: list[dict[str, Any]] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
     files: dict[str, bytes] = field(default_factory=dict)
     batches: dict[str, dict[str, Any]] = field(default_factory=dict)
     charged: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def fault_of(self, step: str) -> str:
+        with self.lock:
+            left = self.batch_faults.get(step)
+            return left.pop(0) if left else ""
 
     def completion(self, body: dict[str, Any], fault: str = "") -> dict[str, Any]:
         user = body["messages"][-1]["content"]
@@ -84,6 +101,8 @@ class _Handler(BaseHTTPRequestHandler):
         vendor.keys.add(self.headers.get("authorization", ""))
         if self.path.endswith("/chat/completions"):
             self._chat(vendor, json.loads(data))
+        elif self._refused(vendor, "upload" if self.path.endswith("/files") else "create"):
+            pass
         elif self.path.endswith("/files"):
             content = next(part for part in data.split(b"\r\n\r\n") if part.startswith(b"{")).split(b"\r\n--")[0]
             with vendor.lock:
@@ -107,10 +126,20 @@ class _Handler(BaseHTTPRequestHandler):
                 vendor.batches[name] = {"input": json.loads(data)["input_file_id"], "left": vendor.pending}
             self._json(200, self._batch(name, "validating"))
 
+    def _refused(self, vendor: Vendor, step: str) -> bool:
+        fault = vendor.fault_of(step)
+        if fault == "reset":
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+        elif fault:
+            self._json(int(fault), {"error": {"message": "not now"}}, retry_after="0.05")
+        return bool(fault)
+
     def _chat(self, vendor: Vendor, body: dict[str, Any]) -> None:
         with vendor.lock:
             vendor.requests.append(body)
-            fault = vendor.faults.pop(0) if vendor.faults else ""
+            vendor.times.append(time.monotonic())
+            fault = vendor.faults.pop(0) if vendor.faults else vendor.lasting
         if fault == "429":
             self._json(429, {"error": {"message": "slow down"}})
         elif fault == "429 after":
@@ -118,7 +147,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif fault == "500":
             self._json(500, {"error": {"message": "oops"}})
         elif fault == "400":
-            self._json(400, {"error": {"message": "no such model"}})
+            self._json(400, {"error": {"message": "too many options"}})
+        elif fault == "404":
+            self._json(404, {"error": {"message": f"The model `{body['model']}` does not exist"}})
         elif fault == "reset":
             self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
@@ -129,7 +160,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(200, b"<html>gateway</html>", kind="text/html")
         elif fault == "cut":
             self._json(200, b'{"choices": [')
+        elif fault == "empty":
+            self._json(200, {"choices": [{}]})
         else:
+            if fault == "hold":
+                vendor.release.wait(60)
             with vendor.lock:
                 done = vendor.completion(body, fault)
             self._json(200, done)
@@ -138,6 +173,8 @@ class _Handler(BaseHTTPRequestHandler):
         vendor: Vendor = self.server.vendor
         parts = self.path.strip("/").split("/")
         name = parts[parts.index("files") + 1] if "files" in parts else parts[-1]
+        if self._refused(vendor, "download" if "files" in parts else "poll"):
+            return
         if "files" in parts:
             self._json(200, vendor.files[name], kind="application/octet-stream")
             return
@@ -151,20 +188,40 @@ class _Handler(BaseHTTPRequestHandler):
                 self._json(200, self._batch(name, "in_progress"))
                 return
             if "output" not in batch:
-                lines = [json.loads(line) for line in vendor.files[batch["input"]].splitlines()]
-                kept = lines[: len(lines) // 2] if vendor.expire else lines
-                done = []
-                for line in kept:
-                    response = {"status_code": 200, "body": vendor.completion(line["body"])}
-                    done.append({"custom_id": line["custom_id"], "response": response})
-                batch["output"] = f"{name}-output"
-                vendor.files[batch["output"]] = "\n".join(map(json.dumps, done)).encode()
-        self._json(200, self._batch(name, "expired" if vendor.expire else "completed", batch["output"]))
+                self._answer_batch(vendor, name, batch)
+        self._json(200, self._batch(name, "expired" if vendor.expire else "completed", batch))
 
-    def _batch(self, name: str, status: str, output: str | None = None) -> dict[str, Any]:
+    @staticmethod
+    def _answer_batch(vendor: Vendor, name: str, batch: dict[str, Any]) -> None:
+        lines = [json.loads(line) for line in vendor.files[batch["input"]].splitlines()]
+        files: dict[str, list[str]] = {"output": [], "error": []}
+        for place, line in enumerate(lines):
+            spoilt = vendor.spoilt.get(place, "")
+            if vendor.expire and place >= len(lines) // 2:
+                # Some endpoints name what expired, others leave it out.
+                spoilt = "expired" if place % 2 else "missing"
+            done = {"custom_id": line["custom_id"], "response": {"status_code": 200}}
+            if spoilt == "400":
+                body = {"error": {"message": "too many options"}}
+                done |= {"response": {"status_code": 400, "body": body}, "error": None}
+            elif spoilt == "expired":
+                done |= {"response": None, "error": {"code": "batch_expired", "message": "the window has expired"}}
+            elif spoilt not in ("missing", "garbled"):
+                done["response"]["body"] = vendor.completion(line["body"], spoilt)
+            if spoilt != "missing":
+                text = json.dumps(done)
+                files["error" if spoilt in ("400", "expired") else "output"].append(
+                    text[:-2] if spoilt == "garbled" else text
+                )
+        for kind, texts in files.items():
+            batch[kind] = f"{name}-{kind}" if texts else None
+            vendor.files[f"{name}-{kind}"] = "\n".join(texts).encode()
+
+    def _batch(self, name: str, status: str, files: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
         return {
             "id": name, "object": "batch", "endpoint": "/v1/chat/completions", "input_file_id": "x",
-            "completion_window": "24h", "created_at": 0, "status": status, "output_file_id": output,
+            "completion_window": "24h", "created_at": 0, "status": status,
+            "output_file_id": files.get("output"), "error_file_id": files.get("error"),
         }  # fmt: skip
 
 

@@ -6,11 +6,14 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from judge_server import JudgeServer, Vendor
 
@@ -20,6 +23,7 @@ from scorer.judges.base import JudgeError, JudgePrompt, Reply
 from scorer.judges.budget import Budget
 from scorer.judges.cache import Cache, CacheError
 from scorer.judges.calibration import SETS, calibrate, cases
+from scorer.judges.endpoint import retry_after
 from scorer.judges.options import Judging
 from scorer.judges.panel import Panel
 from scorer.metrics import metrics
@@ -104,6 +108,27 @@ async def test_passing_faults_are_retried_and_paid_for_once(url: str, vendor: Ve
     assert len(vendor.requests) == len(faults) + 1
 
 
+async def test_retry_after_is_waited_out(url: str, vendor: Vendor) -> None:
+    vendor.faults = ["429 after"]
+    await verdicts(judging(url), item("blue"))
+    first, second = vendor.times
+    assert second - first >= 0.3
+
+
+def test_retry_after_as_endpoints_write_it() -> None:
+    def asked(**headers: str) -> float | None:
+        return retry_after(
+            httpx.Response(429, headers={name.replace("_", "-"): word for name, word in headers.items()})
+        )
+
+    assert asked() is None
+    assert asked(retry_after="soon") is None
+    assert asked(retry_after="2.5") == 2.5
+    assert asked(retry_after_ms="250") == 0.25
+    assert asked(retry_after=formatdate(time.time() - 60, usegmt=True)) == 0.0
+    assert (asked(retry_after=formatdate(time.time() + 3600, usegmt=True)) or 0.0) > 3000
+
+
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
@@ -113,7 +138,9 @@ async def test_passing_faults_are_retried_and_paid_for_once(url: str, vendor: Ve
         ("length", "judge_truncated"),
         ("html", "judge_bad_json"),
         ("cut", "judge_bad_json"),
+        ("empty", "judge_bad_json"),
         ("400", "judge_error"),
+        ("404", "judge_error"),
     ],
 )
 async def test_an_unusable_reply_is_unjudged_and_not_asked_again(
@@ -127,11 +154,22 @@ async def test_an_unusable_reply_is_unjudged_and_not_asked_again(
     assert len(vendor.requests) == 1
 
 
-@pytest.mark.parametrize(("fault", "reason"), [("500", "judge_error"), ("reset", "judge_unreachable")])
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("429", "judge_rate_limited"),
+        ("429 after", "judge_rate_limited"),
+        ("500", "judge_error"),
+        ("reset", "judge_unreachable"),
+        ("hang", "judge_timeout"),
+    ],
+)
 async def test_lasting_faults_are_unjudged(url: str, vendor: Vendor, fault: str, reason: str) -> None:
-    vendor.faults = [fault] * 20
-    (verdict,) = await verdicts(judging(url, patience=1.0), item("blue"))
+    vendor.lasting = fault
+    (verdict,) = await verdicts(judging(url, patience=1.0, timeout=0.3), item("blue"))
     assert (verdict.outcome, verdict.reason) == (Outcome.UNJUDGED, reason)
+    assert len(vendor.requests) > 1
+    assert vendor.charged == 0
 
 
 async def test_rate_limits_lower_concurrency_and_lose_nothing(url: str, vendor: Vendor) -> None:
@@ -234,46 +272,6 @@ async def test_a_panel_needs_more_than_half_of_all(voices: list[Any], expected: 
     else:
         assert verdict.score == expected
         assert len(verdict.panel) == sum(voice is not FAILURE for voice in voices)
-
-
-async def test_a_batch_is_submitted_once_and_found_again_after_a_restart(
-    url: str, vendor: Vendor, tmp_path: Path
-) -> None:
-    vendor.pending = 1_000_000
-    settings = judging(url, specs=(f"batch:judge@{url}",), cache=str(tmp_path / "judge.sqlite"))
-    items = [item(f"blue {n}", str(n)) for n in range(6)]
-    judge = settings.open()
-    assert judge
-    judge.judge._judge._gather = 0.05  # type: ignore[attr-defined]
-    scorer = Scorer(rules(), judge.judge)
-    asking = asyncio.gather(*(scorer.verdict(request) for request in items), return_exceptions=True)
-    while not vendor.batches:
-        await asyncio.sleep(0.02)
-    await asyncio.sleep(0.2)
-    asking.cancel()
-    await judge.close()
-    assert len(vendor.batches) == 1
-    vendor.batches["batch-0"]["left"] = 1
-    # After the restart only one is asked for at first: the other replies of the batch are kept all the same.
-    assert (await verdicts(settings, items[0]))[0].score == 1.0
-    done = await verdicts(settings, *items)
-    assert [verdict.outcome for verdict in done] == ["scored"] * 6
-    assert len(vendor.batches) == 1
-    assert vendor.charged == 6
-
-
-async def test_an_expired_batch_gives_what_it_has(url: str, vendor: Vendor, tmp_path: Path) -> None:
-    vendor.expire = True
-    settings = judging(url, specs=(f"batch:judge@{url}",), cache=str(tmp_path / "judge.sqlite"))
-    judge = settings.open()
-    assert judge
-    judge.judge._judge._gather = 0.05  # type: ignore[attr-defined]
-    scorer = Scorer(rules(), judge.judge)
-    done = await asyncio.gather(*(scorer.verdict(item(f"blue {n}", str(n))) for n in range(4)))
-    await judge.close()
-    assert sorted(verdict.outcome for verdict in done) == ["scored", "scored", "unjudged", "unjudged"]
-    assert {verdict.reason for verdict in done if verdict.outcome == "unjudged"} == {"judge_batch_expired"}
-    assert vendor.charged == 2
 
 
 def test_a_cache_that_cannot_be_opened_says_so(tmp_path: Path) -> None:

@@ -1,0 +1,88 @@
+"""A judge behind lynceus.model.v1: a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.model.v1 import model_pb2_grpc
+from lynceus.outcomes import Outcome
+from lynceus.rpc import Server, ServerConfig
+from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.judges.options import Judging
+from scorer.rules import rules
+from scorer.scoring import Scorer
+
+
+class Model(model_pb2_grpc.ModelServiceServicer):
+    def __init__(self) -> None:
+        self.revision = "1"
+        self.introduced = 0
+        self.asked = 0
+
+    async def GetModelInfo(self, request: Any, context: Any) -> model.GetModelInfoResponse:  # noqa: N802
+        self.introduced += 1
+        return model.GetModelInfoResponse(model_name="judge", model_revision=self.revision)
+
+    async def Generate(self, request: Any, context: Any) -> model.GenerateResponse:  # noqa: N802
+        self.asked += 1
+        words = json.dumps({"explanation": "because", "correct": True})
+        return model.GenerateResponse(parts=[model.Part(text=words)], finish_reason=model.FINISH_REASON_END_OF_SEQUENCE)
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[tuple[Model, int]]:
+    servicer = Model()
+    server = Server(
+        ServerConfig(grace=1.0),
+        "lynceus.model.v1.ModelService",
+        lambda to: model_pb2_grpc.add_ModelServiceServicer_to_server(servicer, to),
+    )
+    port = await server.start()
+    yield servicer, port
+    await server.stop()
+
+
+async def verdicts(port: int, cache: Path, number: int = 4) -> list[pb.Verdict]:
+    judges = Judging(specs=(f"grpc:127.0.0.1:{port}",), cache=str(cache), timeout=10.0, patience=5.0).open()
+    assert judges
+    scorer = Scorer(rules(), judges.judge)
+    requests = [
+        pb.ScoreRequest(key=str(n), rule="judge_answer", text=f"blue {n}", targets=["blue"]) for n in range(number)
+    ]
+    try:
+        return list(await asyncio.gather(*(scorer.verdict(request) for request in requests)))
+    finally:
+        await judges.close()
+
+
+async def test_what_a_model_was_asked_before_a_restart_is_not_asked_again(
+    served: tuple[Model, int], tmp_path: Path
+) -> None:
+    servicer, port = served
+    cache = tmp_path / "judge.sqlite"
+    first = await verdicts(port, cache)
+    assert [verdict.outcome for verdict in first] == ["scored"] * 4
+    assert (servicer.asked, servicer.introduced) == (4, 1)
+    again = await verdicts(port, cache)
+    assert all(verdict.judge.cached for verdict in again)
+    assert servicer.asked == 4
+    servicer.revision = "2"  # other weights: another judge
+    await verdicts(port, cache)
+    assert servicer.asked == 8
+
+
+async def test_a_model_that_is_not_there_leaves_items_unjudged(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        done = await verdicts(port, tmp_path / "judge.sqlite")
+    assert {(verdict.outcome, verdict.reason) for verdict in done} == {(Outcome.UNJUDGED, "judge_unreachable")}
+    assert f"127.0.0.1:{port}" in done[0].detail
