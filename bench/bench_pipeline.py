@@ -35,13 +35,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--kinds", default="tiny,big")
+    parser.add_argument("--folder", default=".", help="where files are written: some disks are slow to create them")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     flags = parser.parse_args()
     if flags.child:
         child(json.loads(flags.child))
         return
     for kind in flags.kinds.split(","):
-        with tempfile.TemporaryDirectory(prefix=".bench-", dir=".") as folder:
+        with tempfile.TemporaryDirectory(prefix=".bench-", dir=flags.folder) as folder:
             print(json.dumps(measure(kind, flags.rows, flags.runs, Path(folder).resolve())), flush=True)
 
 

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.rpc import InvalidRequest, status_of
 
+MOST_CALLS = 1024
+"""The contract's bound."""
 _RESPONSE_BYTES = 4 * 1024 * 1024
 
 
@@ -30,10 +32,18 @@ async def answer_batch(
     Whatever has been answered by the time that the transport takes the next response goes into it.
 
     Raises:
-        InvalidRequest: If there is no call.
+        InvalidRequest: If there is no call, or more than MOST_CALLS.
     """
-    if not request.calls:
+    count = len(request.calls)
+    if not count:
         raise InvalidRequest("empty_batch", "there are no calls: send at least one")
+    if count > MOST_CALLS:
+        raise InvalidRequest(
+            "too_many_calls",
+            f"{count} calls, the limit is {MOST_CALLS}: send them in several",
+            limit=str(MOST_CALLS),
+            value=str(count),
+        )
     done: list[model.BatchResult] = []
     some = asyncio.Event()
 

@@ -11,7 +11,8 @@ from lynceus.rpc import CallError
 from orchestrator.engine.wire import Request
 
 MOST_CALLS = 16
-MOST_BYTES = 4 * 1024 * 1024
+MOST_BYTES = 2 * 1024 * 1024
+"""Half of what a gRPC server takes that was not told otherwise."""
 _FRAMING = 32
 
 Response = model.GenerateResponse | model.LikelihoodResponse

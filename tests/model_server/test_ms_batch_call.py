@@ -12,6 +12,7 @@ from lynceus.model.v1 import model_pb2 as model
 from lynceus.model.v1 import model_pb2_grpc as model_grpc
 from lynceus.rpc import CallError, Credentials, InvalidRequest, Server, ServerConfig, call, call_stream, dial
 from model_server.backend import Backend, Call
+from model_server.batch_call import MOST_CALLS
 from model_server.core import Core
 from model_server.metrics import Metrics
 from model_server.service import NAME, ModelServicer
@@ -120,11 +121,12 @@ async def test_calls_end_with_the_batch(served: Any, how: str) -> None:
                 await asyncio.sleep(0.01)
 
 
-async def test_an_empty_batch_is_refused(served: Any) -> None:
+@pytest.mark.parametrize(("number", "reason"), [(0, "empty_batch"), (MOST_CALLS + 1, "too_many_calls")])
+async def test_too_few_and_too_many_calls_are_refused(served: Any, number: int, reason: str) -> None:
     async with served(Slow()) as server:
         with pytest.raises(CallError) as caught:
-            await results(server.stub, batch())
-        assert (caught.value.code.name, caught.value.reason) == ("INVALID_ARGUMENT", "empty_batch")
+            await results(server.stub, batch(*[say("wait")] * number))
+        assert (caught.value.code.name, caught.value.reason) == ("INVALID_ARGUMENT", reason)
 
 
 async def test_calls_are_counted_one_by_one(served: Any) -> None:

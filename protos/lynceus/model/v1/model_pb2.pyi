@@ -714,7 +714,7 @@ class BatchRequest(_message.Message):
     CALLS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchCall]:
-        """The calls. At least one, else INVALID_ARGUMENT."""
+        """The calls. At least one and at most 1,024, else INVALID_ARGUMENT."""
 
     def __init__(
         self,
