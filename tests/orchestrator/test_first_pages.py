@@ -82,7 +82,8 @@ def test_evaluate_a_model(cluster: Cluster, shared_scorer: Server, folder: Path)
     assert "reform" in printed
     runs = sorted((folder / "runs").iterdir())
     assert sorted(planned(run) for run in runs) == [10, 30]
-    type_in(again.replace("RUN", str(runs[0])), folder, model, shared_scorer)
-    assert (runs[0] / "parity" / "results.json").exists()
+    first = "orchestrator eval --task vstar_bench --synthetic --run RUN\n"
+    type_in(first + again, folder, model, shared_scorer)
+    assert (folder / "RUN" / "parity" / "results.json").exists()
     type_in(shards, folder, model, shared_scorer)
     assert planned(folder / "whole") == 30
