@@ -9,7 +9,9 @@ from pathlib import Path
 
 import click
 
-from scorer.cli.options import UsageExit
+from scorer.cli.options import JudgeExit, UsageExit
+from scorer.cli.telling import telling
+from scorer.judges.base import Judge, JudgeError, JudgePrompt, Reply
 from scorer.judges.calibration import SETS, Calibration, calibrate, cases
 from scorer.judges.options import Judging, judge_options, opened
 
@@ -33,27 +35,86 @@ def command(names: tuple[str, ...], file: Path | None, as_json: bool, judging: J
     if judges is None:
         raise click.UsageError("there is no judge to calibrate: give --judge SPEC")
 
-    async def run() -> list[Calibration]:
+    labelled = {name: _cases(name, file) for name in names or sorted(SETS)}
+    asked = _Counted(judges.judge)
+    total = sum(map(len, labelled.values()))
+    # A batch of two cases takes as long as one of all.
+    within = None if judging.batched else judging.timeout
+
+    def progress() -> str:
+        why = judges.judge.waits_for
+        return f"{asked.done} of {total} cases replied to; waiting for {judges.spec}" + (f": {why}" if why else "")
+
+    async def run() -> bool:
+        whole = True
         try:
-            found = [await calibrate(judges.judge, name, _cases(name, file)) for name in names or sorted(SETS)]
-            for done in found if file is None else ():
-                judges.cache.calibrated(judges.spec, done.name, done.agreed, done.decisions)
-            return found
+            async with telling(progress):
+                for name, these in labelled.items():
+                    done = await calibrate(asked, name, these, within)
+                    _report(done, as_json)
+                    whole &= not done.unasked
+                    if file is None and not done.unasked:
+                        judges.cache.calibrated(judges.spec, name, done.agreed, done.decisions)
+            return whole
         finally:
             await judges.close()
 
-    for done in asyncio.run(run()):
-        if as_json:
-            click.echo(json.dumps(dataclasses.asdict(done), ensure_ascii=False))
-            continue
-        share = 100 * done.agreed / done.decisions
-        click.echo(
-            f"{done.name}: agrees with {done.agreed} of {done.decisions} decisions, {share:.1f}% "
-            f"[{100 * done.low:.1f}, {100 * done.high:.1f}], Cohen's kappa {done.kappa:.2f}"
-            + (f", {done.failed} without a reply" if done.failed else "")
-        )
-        for wrong in done.disagreements:
-            click.echo(f"  {json.dumps(wrong.case, ensure_ascii=False)}\n    the judge: {wrong.said}")
+    try:
+        whole = asyncio.run(run())
+    except JudgeError as error:
+        raise JudgeExit(f"{judges.spec} does not reply: {error}; {_fix(error)}") from error
+    if not whole:
+        raise JudgeExit("not every case got a reply, so this is not kept; the same command again asks only for those")
+
+
+class _Counted:
+    """A judge whose replies, and failures, are counted."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.done = 0
+
+    @property
+    def identity(self) -> str:
+        return self._judge.identity
+
+    @property
+    def waits_for(self) -> str:
+        return self._judge.waits_for
+
+    async def ask(self, prompt: JudgePrompt) -> Reply:
+        try:
+            return await self._judge.ask(prompt)
+        finally:
+            self.done += 1
+
+    async def close(self) -> None:
+        await self._judge.close()
+
+
+def _fix(error: JudgeError) -> str:
+    """Returns what to do about a judge that does not reply."""
+    fixes = {
+        "judge_budget": "allow it more",
+        "judge_rate_limited": "try again later",
+        "judge_error": "look at the model's name, the key and the address in --judge openai:MODEL@URL",
+        "judge_timeout": "is that the address of a judge? --judge-timeout SECONDS gives it longer",
+    }
+    return fixes.get(error.reason, "is it running there? --judge openai:MODEL@URL or grpc:HOST:PORT says where")
+
+
+def _report(done: Calibration, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(done), ensure_ascii=False))
+        return
+    share = 100 * done.agreed / done.decisions
+    click.echo(
+        f"{done.name}: agrees with {done.agreed} of {done.decisions} decisions, {share:.1f}% "
+        f"[{100 * done.low:.1f}, {100 * done.high:.1f}], Cohen's kappa {done.kappa:.2f}"
+        + (f", {done.failed} without a usable reply" if done.failed else "")
+    )
+    for wrong in done.disagreements:
+        click.echo(f"  {json.dumps(wrong.case, ensure_ascii=False)}\n    the judge: {wrong.said}")
 
 
 def _cases(name: str, file: Path | None) -> list[dict[str, object]]:
@@ -67,4 +128,6 @@ def _cases(name: str, file: Path | None) -> list[dict[str, object]]:
             found[-1]["expected"]
         except (ValueError, KeyError, TypeError) as error:
             raise UsageExit(f"{file}, line {number}: no case of {name!r}: {error!r}") from error
+    if not found:
+        raise UsageExit(f"{file} holds no case: write one a line")
     return found

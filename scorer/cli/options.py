@@ -30,9 +30,15 @@ class UsageExit(click.ClickException):
     exit_code = 2
 
 
+class JudgeExit(click.ClickException):
+    """A judge that does not reply: one line on stderr, exit code 3, to be tried again."""
+
+    exit_code = 3
+
+
 def in_flight(judging: Judging) -> int:
     """Returns how many items may wait for a judge: enough to keep it busy, or to fill a batch."""
-    if any(spec.startswith("batch:") for spec in judging.specs):
+    if judging.batched:
         return ITEMS_OF_A_BATCH
     return max(JUDGED_AT_ONCE, 2 * judging.concurrency)
 

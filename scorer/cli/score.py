@@ -12,10 +12,12 @@ import orjson
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.message import Message
 
+from lynceus.outcomes import Outcome
 from lynceus.rpc import InternalFailure
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.cli.options import UsageExit, in_flight, rule_options
-from scorer.judges.options import Judging, judge_options, opened
+from scorer.cli.telling import telling
+from scorer.judges.options import Judging, Opened, judge_options, opened
 from scorer.metrics import metrics as all_metrics
 from scorer.metrics.summarizer import Summarizer
 from scorer.rules.base import AnyRule, RequestError
@@ -54,17 +56,19 @@ async def _score(
         raise UsageExit(str(error)) from error
     judges = opened(judging)
     try:
-        await _print(
-            file, Scorer(registry, judges.judge if judges else None, judging.reread, in_flight(judging)), summarizer
-        )
+        scorer = Scorer(registry, judges.judge if judges else None, judging.reread, in_flight(judging))
+        await _print(file, scorer, judges, summarizer)
     finally:
         if judges is not None:
             await judges.close()
 
 
-async def _print(file: BinaryIO, scorer: Scorer, summarizer: Summarizer | None) -> None:
+async def _print(file: BinaryIO, scorer: Scorer, judges: Opened | None, summarizer: Summarizer | None) -> None:
     out = sys.stdout.buffer
-    async for number, request, verdict in _verdicts(file, scorer):
+    unjudged, why = 0, ""
+    async for number, request, verdict in _verdicts(file, scorer, judges):
+        if verdict.outcome == Outcome.UNJUDGED:
+            unjudged, why = unjudged + 1, verdict.detail
         if summarizer:
             try:
                 summarizer.add(request, verdict)
@@ -75,9 +79,13 @@ async def _print(file: BinaryIO, scorer: Scorer, summarizer: Summarizer | None) 
     if summarizer:
         out.write(orjson.dumps({"summary": _fields(summarizer.finish())}) + b"\n")
     out.flush()
+    if unjudged:
+        click.echo(f"unjudged: {unjudged:,} items, the last because {why}", err=True)
 
 
-async def _verdicts(file: BinaryIO, scorer: Scorer) -> AsyncIterator[tuple[int, pb.ScoreRequest, pb.Verdict]]:
+async def _verdicts(
+    file: BinaryIO, scorer: Scorer, judges: Opened | None
+) -> AsyncIterator[tuple[int, pb.ScoreRequest, pb.Verdict]]:
     lines = _requests(file)
     ended = False
     while not ended:
@@ -97,10 +105,24 @@ async def _verdicts(file: BinaryIO, scorer: Scorer) -> AsyncIterator[tuple[int, 
             except (RequestError, InternalFailure) as error:
                 failure, ended = UsageExit(f"{file.name}, line {number}: {error}"), True
                 break
+        await _judged([asked for _, _, asked in begun if not isinstance(asked, pb.Verdict)], judges)
         for number, request, verdict in begun:
             yield number, request, verdict if isinstance(verdict, pb.Verdict) else await verdict
         if failure:
             raise failure
+
+
+async def _judged(asked: list[asyncio.Future[pb.Verdict]], judges: Opened | None) -> None:
+    """Waits for the judge, and says so while it takes long."""
+    if not asked or judges is None:
+        return
+
+    def line() -> str:
+        left, why = sum(not one.done() for one in asked), judges.judge.waits_for
+        return f"{left:,} items wait for {judges.spec}" + (f": {why}" if why else "")
+
+    async with telling(line):
+        await asyncio.wait(asked)
 
 
 def _begin(scorer: Scorer, request: pb.ScoreRequest) -> pb.Verdict | asyncio.Future[pb.Verdict]:

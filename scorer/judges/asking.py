@@ -29,6 +29,11 @@ class Cached:
         """The judge's own."""
         return self._judge.identity
 
+    @property
+    def waits_for(self) -> str:
+        """The judge's own."""
+        return self._judge.waits_for
+
     async def ask(self, prompt: JudgePrompt) -> Reply:
         """Returns the kept reply, or asks; raises as the judge does."""
         await self._judge.prepare()
@@ -49,5 +54,9 @@ class Cached:
         return reply
 
     async def close(self) -> None:
-        """Closes the judge; the cache belongs to whoever opened it."""
+        """Lets go of what is asked and closes the judge; the cache belongs to whoever opened it."""
+        tasks = list(self._waiting.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._judge.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,19 @@ import jsonschema
 
 from lynceus.outcomes import Outcome
 from lynceus.scorer.v1 import scorer_pb2 as pb
+
+NO_REPLY = frozenset(
+    {
+        "judge_unreachable",
+        "judge_rate_limited",
+        "judge_error",
+        "judge_timeout",
+        "judge_budget",
+        "judge_batch_expired",
+        "judge_batch_failed",
+    }
+)
+"""Reasons for which there is no reply at all: they say nothing of how the judge decides."""
 
 
 class JudgeError(Exception):
@@ -24,12 +38,14 @@ class JudgeError(Exception):
             `judge_bad_json`, `judge_wrong_schema`, `judge_no_majority`, `judge_budget`,
             `judge_batch_expired`, `judge_batch_failed`.
         words: What the judge said, where it said something.
+        no_reply: Whether nobody replied, unlike a reply that is of no use.
     """
 
-    def __init__(self, reason: str, message: str, words: str = "") -> None:
+    def __init__(self, reason: str, message: str, words: str = "", *, no_reply: bool | None = None) -> None:
         super().__init__(message)
         self.reason = reason
         self.words = words
+        self.no_reply = reason in NO_REPLY if no_reply is None else no_reply
 
 
 @dataclass(frozen=True)
@@ -112,6 +128,10 @@ class Judge(Protocol):
     def identity(self) -> str:
         """Everything beside the prompt that a reply depends on: model, endpoint, decoding."""
 
+    @property
+    def waits_for(self) -> str:
+        """What replies are waited for, in words for people: the last failure that is tried again; else empty."""
+
     async def ask(self, prompt: JudgePrompt) -> Reply:
         """Asks once, retrying what can be retried.
 
@@ -137,6 +157,11 @@ class Single(Judge, Protocol):
 def canonical(value: object) -> str:
     """Returns JSON that is the same for equal values."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def without_password(address: str) -> str:
+    """Returns an address as it may be shown, without what it says of user and password."""
+    return re.sub(r"://[^/@\s]+@", "://***@", address)
 
 
 def record(verdict: pb.Verdict, prompt: JudgePrompt, reply: Reply) -> pb.Verdict:

@@ -65,6 +65,11 @@ class Batch:
         """The same as the live endpoint's: their replies are interchangeable."""
         return self.config.identity
 
+    @property
+    def waits_for(self) -> str:
+        """The batches under way."""
+        return f"batches under way: {', '.join(self._tasks)}" if self._tasks else "a batch to be submitted"
+
     async def prepare(self) -> None:
         """Does nothing: the configuration says all."""
 

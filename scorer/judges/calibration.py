@@ -19,6 +19,9 @@ from scorer.metrics.intervals import of_share
 
 Case = Mapping[str, Any]
 
+FIRST = 2
+"""Cases that are asked before the others, to see whether anybody replies."""
+
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
@@ -42,6 +45,7 @@ class Calibration:
         decisions: Labelled decisions; a case may hold several (a property each).
         agreed: How many of them the judge made as labelled.
         failed: How many it made none of, because it failed.
+        unasked: How many of these nobody replied to: what is measured without them is not the judge.
         low: Lower end of the 95% Wilson interval of the agreement.
         high: Upper end.
         kappa: Cohen's kappa over the decisions made; NaN where it is undefined.
@@ -52,6 +56,7 @@ class Calibration:
     decisions: int
     agreed: int
     failed: int
+    unasked: int
     low: float
     high: float
     kappa: float
@@ -83,19 +88,33 @@ def cases(name: str) -> list[Case]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-async def calibrate(judge: Judge, name: str, labelled: Sequence[Case]) -> Calibration:
-    """Asks the judge every case and compares; the judge's own concurrency bounds what is in flight."""
+async def calibrate(judge: Judge, name: str, labelled: Sequence[Case], within: float | None = None) -> Calibration:
+    """Asks the judge every case and compares; the judge's own concurrency bounds what is in flight.
+
+    Args:
+        judge: Who is asked.
+        name: The set that the cases are of.
+        labelled: The cases.
+        within: Seconds for the replies to the first cases, which are asked alone; None asks all at once.
+
+    Raises:
+        JudgeError: If nobody replies to the first cases, or to any: then nobody is there to be measured.
+    """
     make = SETS[name]
-    replies = await asyncio.gather(*(_ask(judge, make(case)) for case in labelled))
+    prompts = [make(case) for case in labelled]
+    first = await _first(judge, prompts[:FIRST], within) if within is not None else []
+    replies = [*first, *await asyncio.gather(*(_ask(judge, prompt) for prompt in prompts[len(first) :]))]
+    _somebody(replies)
     expected: list[str] = []
     said: list[str] = []
-    failed = decisions = 0
+    failed = unasked = decisions = 0
     wrong = []
     for case, reply in zip(labelled, replies, strict=True):
         wanted = dict(_leaves(case["expected"]))
         decisions += len(wanted)
         if isinstance(reply, JudgeError):
             failed += len(wanted)
+            unasked += len(wanted) * reply.no_reply
             wrong.append(Disagreement(case, f"{reply.reason}: {reply}"))
             continue
         given = dict(_leaves(reply))
@@ -106,8 +125,26 @@ async def calibrate(judge: Judge, name: str, labelled: Sequence[Case]) -> Calibr
     agreed = sum(a == b for a, b in zip(expected, said, strict=True))
     interval = of_share(np.arange(decisions) < agreed, 0.95)
     return Calibration(
-        name, decisions, agreed, failed, interval.low, interval.high, _kappa(expected, said), tuple(wrong)
+        name, decisions, agreed, failed, unasked, interval.low, interval.high, _kappa(expected, said), tuple(wrong)
     )
+
+
+async def _first(judge: Judge, prompts: Sequence[JudgePrompt], within: float) -> list[Mapping[str, Any] | JudgeError]:
+    try:
+        async with asyncio.timeout(within):
+            replies = await asyncio.gather(*(_ask(judge, prompt) for prompt in prompts))
+    except TimeoutError:
+        message = judge.waits_for or f"no reply within {within:g} s"
+        raise JudgeError("judge_timeout", message) from None
+    _somebody(replies)
+    return replies
+
+
+def _somebody(replies: Sequence[Mapping[str, Any] | JudgeError]) -> None:
+    """Raises the first failure where nobody replied to anything."""
+    failures = [reply for reply in replies if isinstance(reply, JudgeError) and reply.no_reply]
+    if failures and len(failures) == len(replies):
+        raise failures[0]
 
 
 async def _ask(judge: Judge, prompt: JudgePrompt) -> Mapping[str, Any] | JudgeError:

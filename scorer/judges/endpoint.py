@@ -15,7 +15,7 @@ from typing import Any
 import openai
 
 from lynceus.media import media_type
-from scorer.judges.base import JudgeError, JudgePrompt, Reply, canonical
+from scorer.judges.base import JudgeError, JudgePrompt, Reply, canonical, without_password
 from scorer.judges.budget import Budget
 from scorer.judges.throttle import Throttle
 
@@ -68,6 +68,8 @@ class Endpoint:
         self._budget = budget
         self._throttle = Throttle(config.concurrency)
         self._client = client(config)
+        self._place = without_password(str(self._client.base_url))
+        self.waits_for = ""
 
     @property
     def identity(self) -> str:
@@ -88,31 +90,33 @@ class Endpoint:
                     self._budget.take()
                     completion = await self._client.chat.completions.create(**body(self.config.model, prompt))
                 self._throttle.succeeded()
+                self.waits_for = ""
                 # Paid for, usable or not.
                 self._budget.add(_spent(completion))
                 return read(prompt, completion)
             except openai.RateLimitError as error:
                 pause = retry_after(error.response.headers) or backoff(tries)
                 self._throttle.refused(pause)
-                failure = JudgeError("judge_rate_limited", f"rate limits outlasted {self.config.patience:g} s")
+                reason, problem = "judge_rate_limited", f"{self._place} answered 429: {_said(error)}"
             except openai.APITimeoutError:
-                failure, pause = JudgeError("judge_timeout", f"no reply within {self.config.timeout:g} s"), 0.0
+                pause = 0.0
+                reason, problem = "judge_timeout", f"no reply from {self._place} within {self.config.timeout:g} s"
             except openai.APIConnectionError as error:
-                cause = error.__cause__ or error
-                failure, pause = JudgeError("judge_unreachable", f"{type(cause).__name__}: {cause}"), backoff(tries)
+                pause, cause = backoff(tries), error.__cause__ or error
+                problem = f"{self._place} cannot be reached: {type(cause).__name__}: {cause}"
+                reason = "judge_unreachable"
             except openai.InternalServerError as error:
                 pause = retry_after(error.response.headers) or backoff(tries)
-                failure = JudgeError("judge_error", f"the judge's endpoint answered {error.status_code}")
+                reason, problem = "judge_error", f"{self._place} answered {error.status_code}: {_said(error)}"
             except openai.APIStatusError as error:
-                raise JudgeError(
-                    "judge_error", f"the judge's endpoint answered {error.status_code}: {_said(error)}"
-                ) from None
+                raise JudgeError("judge_error", f"{self._place} answered {error.status_code}: {_said(error)}") from None
             except (openai.APIError, json.JSONDecodeError) as error:
                 raise JudgeError("judge_bad_json", f"the judge's endpoint sent no completion: {error}") from None
             tries += 1
-            exhausted = failure.reason != "judge_rate_limited" and tries >= TRIES
+            self.waits_for = problem
+            exhausted = reason != "judge_rate_limited" and tries >= TRIES
             if exhausted or loop.time() + pause > give_up:
-                raise failure
+                raise JudgeError(reason, f"{problem} ({tries} tries)")
             await asyncio.sleep(pause)
 
     async def close(self) -> None:

@@ -48,6 +48,7 @@ class ModelServiceJudge:
         self._channel: grpc.aio.Channel | None = None
         self._stub: model_pb2_grpc.ModelServiceAsyncStub | None = None
         self._info: model_pb2.GetModelInfoResponse | None = None
+        self.waits_for = ""
         self._asking: asyncio.Task[model_pb2.GetModelInfoResponse] | None = None
 
     @property
@@ -101,18 +102,20 @@ class ModelServiceJudge:
                         metadata=self._credentials.metadata,
                     )
                 self._throttle.succeeded()
+                self.waits_for = ""
                 reply = read(prompt, response, self._info.model_name)
                 self._budget.add(reply)
                 return reply
             except CallError as error:
                 pause = min(30.0, 0.5 * 2**tries)
                 tries += 1
+                self.waits_for = problem = f"the judge at {self._address}: {error}"
                 retries = error.consequence.retries
                 if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
                     self._throttle.refused(pause)
                 if (retries is not None and tries > retries) or loop.time() + pause > give_up:
                     reason = "judge_timeout" if error.code is grpc.StatusCode.DEADLINE_EXCEEDED else "judge_error"
-                    raise JudgeError(reason, f"the judge at {self._address}: {error}") from None
+                    raise JudgeError(reason, problem) from None
                 await asyncio.sleep(pause)
 
     async def close(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from click.core import ParameterSource
 from lynceus.rpc import Credentials
 from lynceus.rpc.security import SecurityError, read_token
 from scorer.judges.asking import Cached
-from scorer.judges.base import Judge, Single
+from scorer.judges.base import Judge, Single, without_password
 from scorer.judges.budget import Budget
 from scorer.judges.cache import Cache, CacheError
 from scorer.judges.panel import Panel
@@ -53,6 +52,11 @@ class Judging:
     patience: float = 600.0
     poll: float = 30.0
     budget: Budget = field(default_factory=Budget)
+
+    @property
+    def batched(self) -> bool:
+        """Whether a judge takes many questions at once, and hours for them."""
+        return any(spec.startswith("batch:") for spec in self.specs)
 
     def open(self) -> Opened | None:
         """Returns the judge, or the panel of several; None where none was asked for.
@@ -123,12 +127,12 @@ class Opened:
     @property
     def spec(self) -> str:
         """Under what a calibration of it is kept."""
-        return ", ".join(map(_plain, self.specs))
+        return ", ".join(map(without_password, self.specs))
 
     @property
     def names(self) -> list[str]:
         """What a run records of each judge: its spec without a password, and its measured error."""
-        return [self._name(_plain(spec)) for spec in self.specs]
+        return [self._name(without_password(spec)) for spec in self.specs]
 
     def _name(self, spec: str) -> str:
         known = self.cache.calibrations(spec)
@@ -139,10 +143,6 @@ class Opened:
         """Closes the judges and the cache."""
         await self.judge.close()
         self.cache.close()
-
-
-def _plain(spec: str) -> str:
-    return re.sub(r"://[^/@\s]+@", "://***@", spec)
 
 
 def judge_options(command: Command) -> Command:

@@ -36,6 +36,11 @@ class Panel:
         """All of the judges'."""
         return canonical([judge.identity for judge in self._judges])
 
+    @property
+    def waits_for(self) -> str:
+        """What each of the judges waits for."""
+        return "; ".join(judge.waits_for for judge in self._judges if judge.waits_for)
+
     async def ask(self, prompt: JudgePrompt) -> Reply:
         """Returns the majority's reply, with every judge's beside it.
 
@@ -55,8 +60,13 @@ class Panel:
         votes = Counter(decision(reply.words) for reply in replies)
         best, count = votes.most_common(1)[0] if votes else ("", 0)
         if count * 2 <= len(self._judges):
-            said = ", ".join([*(decision(reply.words) for reply in replies), *(error.reason for error in failures)])
-            raise JudgeError("judge_no_majority", f"no majority among {len(self._judges)} judges: {said}")
+            failed = (f"{error.reason} ({error})" for error in failures)
+            said = ", ".join([*(decision(reply.words) for reply in replies), *failed])
+            raise JudgeError(
+                "judge_no_majority",
+                f"no majority among {len(self._judges)} judges: {said}",
+                no_reply=all(error.no_reply for error in failures) and not replies,
+            )
         first = next(reply for reply in replies if decision(reply.words) == best)
         return Reply(
             data=first.data,
