@@ -17,6 +17,7 @@ from scorer.reading.loose import short_for
 from scorer.reading.mentions import Mention
 from scorer.reading.numbers import value_of
 from scorer.reading.options import Options, options_of
+from scorer.reading.screen import Seen
 from scorer.reading.statements import Reading, read, read_end
 
 HEAD, TAIL = 4096, 16384
@@ -28,10 +29,6 @@ END, FAR = 700, 360
 _OVERRULED = ("elimination", "lone_label", "option_text", "likely", "agreed", "only_number", "negation")
 # What a model that declines names in passing is no answer.
 _TAG = re.compile(r"<(answer|final_answer|ans|conclusion|choice|option|output)>", re.IGNORECASE)
-
-
-_NEXT = re.compile(r"\n(?:the )?(?:next )?(?:question|q|human|user|instruction)\s?\d{0,3}\s?:", re.IGNORECASE)
-# A base model does not stop at its answer.
 
 # The commonest answers, read without further ado.
 _BARE = re.compile(r"\s{0,9}[(\[\"*]{0,3}([A-Za-z0-9])[)\]\".*]{0,3}\s{0,9}")
@@ -64,8 +61,8 @@ def inner(text: str) -> tuple[int, int] | None:
     return (last.end(), end) if text[last.end() : end].strip() else None
 
 
-def read_answer(text: str, reader: Callable[[str], Reading]) -> Answer:
-    """Returns what a reader of folded text reads of an answer, answer tags and refusals minded.
+def read_answer(text: str, reader: Callable[[Seen], Reading]) -> Answer:
+    """Returns what a reader of folded text (see whole) reads of an answer, answer tags and refusals minded.
 
     Of a text longer than HEAD + TAIL code points, beyond any answer a benchmark asks for, only
     that much of its beginning and its end is read.
@@ -86,19 +83,21 @@ def read_answer(text: str, reader: Callable[[str], Reading]) -> Answer:
     return _read(text, 0, reader)
 
 
-def _read(text: str, offset: int, reader: Callable[[str], Reading]) -> Answer:
+def _read(text: str, offset: int, reader: Callable[[Seen], Reading]) -> Answer:
     folded = Folded(text)
-    reading = _before_next(folded.text, reader) or reader(folded.text)
+    seen = whole.seen(folded.text)
+    reading = _before_next(seen, reader) or reader(seen)
     if reading.value and (reading.reason not in _OVERRULED or not refusals.declines(folded.text)):
         start, end = folded.span(*reading.span)
         return Answer(reading.value, reading.reason, (start + offset, end + offset))
     return Answer("", "declined" if reading.value or refusals.declines(folded.text) else reading.reason)
 
 
-def _before_next(folded: str, reader: Callable[[str], Reading]) -> Reading | None:
+def _before_next(seen: Seen, reader: Callable[[Seen], Reading]) -> Reading | None:
     """Reads what stands before a question that the model goes on to ask itself, if that states an answer."""
-    asked = _NEXT.search(folded)
-    reading = reader(folded[: asked.start()]) if asked and folded[: asked.start()].strip() else None
+    asked = seen.search(whole.NEXT)
+    before = seen.text[: asked.start()] if asked else ""
+    reading = reader(seen.piece(before)) if before.strip() else None
     return reading if reading and reading.value and reading.reason not in _OVERRULED else None
 
 
@@ -126,21 +125,22 @@ def read_choice(
         by_label = list(mentions.labels(folded, forms, shy=shy))
         return mentions.without_overlap(by_label, own) if own else by_label, own
 
-    def reader(folded: str) -> Reading:
+    def reader(seen: Seen) -> Reading:
+        folded = seen.text
         said = folded.strip(" .!")
         if shy and len(said) < 12 and not said.isdigit() and str(value_of(said)) in labels:
             return Reading(str(value_of(said)), "bare", (folded.find(said), folded.find(said) + len(said)))
         cut = len(folded) - END
-        if cut > END and not whole.also_possible(whole.seen(folded)):
+        if cut > END and not whole.also_possible(seen):
             cut = folded.find(" ", cut) + 1
             end = folded[cut:]
-            stated = read_end(end, named_in(end)[0], labels, FAR)
+            stated = read_end(seen.piece(end), named_in(end)[0], labels, FAR)
             if stated:
                 return Reading(stated.value, stated.reason, (stated.span[0] + cut, stated.span[1] + cut))
         found, own = named_in(folded)
-        reading = read(folded, found, labels, lone)
+        reading = read(seen, found, labels, lone)
         if not reading.value and reading.reason in ("conflict", "no_choice") and own and named.numbers:
-            counted = read_count(folded)
+            counted = read_count(seen)
             if counted.reason in ("stated", "only_number") and counted.value in named.numbers:
                 return Reading(labels[named.numbers[counted.value]], counted.reason, counted.span)
         return reading
@@ -148,15 +148,16 @@ def read_choice(
     return read_answer(text, reader)
 
 
-def _lone(order: tuple[str, ...], named: Options) -> Callable[[str, list[Judged]], Reading | None]:
-    def found(text: str, judged: list[Judged]) -> Reading | None:
+def _lone(order: tuple[str, ...], named: Options) -> Callable[[Seen, list[Judged]], Reading | None]:
+    def found(seen: Seen, judged: list[Judged]) -> Reading | None:
+        text = seen.text
         return (
             agreed(text, judged)
             or lone_label(text, judged)
             or fits_need(text, judged)
             or identified(text, judged)
             or eliminated(text, judged, order)
-            or lone_text(text, judged, order)
+            or lone_text(seen, judged, order)
             or (opposite(text, judged, order) if named.opposites else None)
             or (_in_short(text, named) if not judged else None)
         )

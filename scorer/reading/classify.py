@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scorer.reading import asides, cues
-from scorer.reading.context import Context
+from scorer.reading.context import LEADS, TAILS, Context
 from scorer.reading.groups import Group
 from scorer.reading.mentions import LABEL, TEXT, is_number
 from scorer.reading.screen import Seen
@@ -12,15 +12,45 @@ FIRM, WEAK, REJECTED, NAMED, SUPPOSED, LED, ALSO = "firm", "weak", "rejected", "
 ASIDE = "aside"
 """Said of another thing: neither the answer nor denied."""
 
-_CUES = (cues.BOXED, cues.ANSWER, cues.CHOOSE, cues.INSTEAD, cues.THEREFORE)
-_REASONS = ("boxed", "stated", "chosen", "corrected", "concluded")
+Status = tuple[str, str]
+"""What becomes of something named, and how that was said."""
+
+_CUES = (
+    *((cues.BOXED, "boxed"), (cues.ANSWER, "stated"), (cues.CHOOSE, "chosen"), (cues.INSTEAD, "corrected")),
+    *((cues.THEREFORE, "concluded"), (cues.ANSWER_NOUN, "stated"), (cues.IDENTIFIES, "concluded")),
+)
+
+# Of leads and tails in which none of these may be found, the functions below need not ask for each.
+_SINGLES = LEADS.bits(cues.BOXED, cues.ONLY, cues.ALL_BUT)
+_VERDICT = TAILS.bits(cues.NO, cues.YES)
+_OTHER_LEAD = LEADS.bits(
+    asides.OTHERS, asides.PARTLY, asides.RUNNER_UP, asides.BACKDROP, asides.BOUND, asides.TOTAL, cues.ORIGIN
+)
+_OTHER_TAIL = TAILS.bits(asides.WOULD, asides.GROUND)
+_DENIES = TAILS.bits(cues.NOT_BELONGING, cues.WRONG, cues.ALSO)
+_CUED = LEADS.bits(*(pattern for pattern, _ in _CUES))
+_SUPPOSES = LEADS.bits(cues.HYPOTHETICAL, cues.NEGATED)
+_PRAISES = TAILS.bits(cues.SOLE_TAIL, cues.SOLELY, cues.RIGHT, cues.FITS, cues.MEETS)
+_LEANS = LEADS.bits(cues.LED, cues.MAYBE)
 
 
-def classify(text: str, group: Group, here: Context) -> tuple[str, str]:
+def classify(text: str, group: Group, here: Context) -> Status:
     """Returns what a group's sentence does with it, and how that was said."""
-    lead, tail, clause = here.lead, here.tail, here.clause
-    plain = all(mention.plain for mention in group.mentions)
-    if lead.search(cues.BOXED):
+    return (
+        _by_signs(group, here)
+        or _of_another(text, group, here)
+        or _denied(here)
+        or _announced(group, here)
+        or _unannounced(group, here)
+        or (NAMED, "")
+    )
+
+
+def _by_signs(group: Group, here: Context) -> Status | None:
+    """Returns the status of what stands in a box, behind "nothing but", or beside a tick, a cross or "wrong"."""
+    lead = here.lead
+    single = lead.found & _SINGLES
+    if single and lead.search(cues.BOXED):
         return FIRM, "boxed"
     if lead.text.endswith("[x] "):
         return FIRM, "marked"
@@ -28,42 +58,75 @@ def classify(text: str, group: Group, here: Context) -> tuple[str, str]:
         return REJECTED, ""
     if group.mentions[0].kind == TEXT and lead.text.endswith("= "):
         return FIRM, "concluded"
-    if lead.search(cues.ONLY):
+    if single and lead.search(cues.ONLY):
         return FIRM, "stated"
-    if lead.search(cues.ALL_BUT):
-        return (FIRM if tail.match(cues.WRONG) else REJECTED), "stated"
-    if here.line_after.match(cues.NO):
-        return REJECTED, ""
-    if here.line_after.match(cues.YES):
-        return FIRM, "marked"
-    if len(group.values) == 1 and "✗" in here.line_before and asides.STRUCK.fullmatch(here.line_before):
-        return REJECTED, ""
-    if len(group.values) == 1 and "✓" in here.line_before and asides.TICKED.fullmatch(here.line_before):
-        return FIRM, "marked"
-    if len(group.values) == 1 and group.mentions[0].kind == LABEL and cues.BEFORE.fullmatch(here.line_before):
-        if cues.CROSSED.search(here.line_after.text):
+    if single and lead.search(cues.ALL_BUT):
+        return (FIRM if here.tail.match(cues.WRONG) else REJECTED), "stated"
+    if here.line_after.found & _VERDICT:
+        if here.line_after.match(cues.NO):
             return REJECTED, ""
-        if cues.MARKED.search(here.line_after.text):
+        if here.line_after.match(cues.YES):
             return FIRM, "marked"
+    return _by_line(group, here) if len(group.values) == 1 else None
+
+
+def _by_line(group: Group, here: Context) -> Status | None:
+    """Returns the status of what stands behind a tick or a cross, or begins a line that ends in a verdict."""
+    before, after = here.line_before, here.line_after.text
+    if "✗" in before and asides.STRUCK.fullmatch(before):
+        return REJECTED, ""
+    if "✓" in before and asides.TICKED.fullmatch(before):
+        return FIRM, "marked"
+    if group.mentions[0].kind == LABEL and cues.BEFORE.fullmatch(before):
+        if cues.CROSSED.search(after):
+            return REJECTED, ""
+        if cues.MARKED.search(after):
+            return FIRM, "marked"
+    return None
+
+
+def _of_another(text: str, group: Group, here: Context) -> Status | None:
+    """Returns the status of what is said of another thing: where a movement starts, what the others are, a bound."""
+    lead, tail = here.lead, here.tail
+    if not (lead.found & _OTHER_LEAD or tail.found & _OTHER_TAIL):
+        return None
     if tail.match(cues.GOAL) and lead.search(cues.ORIGIN):
         return NAMED, ""
-    if group.mentions[0].kind == TEXT:
-        status = _aside(text, group, here)
-        if status:
-            return status, "concluded"
+    if group.mentions[0].kind != TEXT:
+        return None
+    if any(lead.search(words) for words in (asides.OTHERS, asides.PARTLY, asides.RUNNER_UP)):
+        return ASIDE, "concluded"
+    if tail.match(asides.WOULD):
+        return ASIDE, "concluded"
+    if tail.match(asides.GROUND) and lead.search(asides.BACKDROP):
+        return ASIDE, "concluded"
+    if not is_number(text, group.mentions[0]):
+        return None
+    if lead.search(asides.BOUND):
+        return SUPPOSED, "concluded"
+    return (FIRM, "concluded") if len(group.values) == 1 and lead.search(asides.TOTAL) else None
+
+
+def _denied(here: Context) -> Status | None:
+    """Returns the status of what is denied, or is as possible as another thing."""
+    lead, tail = here.lead, here.tail
     if lead.search(cues.NOT):
         return REJECTED, ""
-    if tail.match(cues.NOT_BELONGING) and not lead.text.strip():
+    denies = tail.found & _DENIES
+    if denies and tail.match(cues.NOT_BELONGING) and not lead.text.strip():
         return WEAK, "stated"
-    if tail.match(cues.WRONG):
+    if denies and tail.match(cues.WRONG):
         return REJECTED, ""
-    if cues.IF_FIRST.match(lead.text) and cues.WERE.match(tail.text):
+    if lead.match(cues.IF_FIRST) and cues.WERE.match(tail.text):
         return SUPPOSED, ""
     if "so " in lead.text and lead.search(cues.LIKEWISE):
         return (REJECTED if lead.search(cues.NEGATED) else ALSO), "likewise"
-    if tail.match(cues.ALSO):
-        return ALSO, ""
-    asks = here.question and bool(lead.match(cues.INVERTED))
+    return (ALSO, "") if denies and tail.match(cues.ALSO) else None
+
+
+def _announced(group: Group, here: Context) -> Status | None:
+    """Returns the status of what the words before it announce as the answer: "so it must be", "I would go with"."""
+    lead, tail, clause = here.lead, here.tail, here.clause
     cue, reason = _cue(clause)
     if cue is None and clause is not lead:
         cue, reason = _cue(lead)
@@ -71,30 +134,65 @@ def classify(text: str, group: Group, here: Context) -> tuple[str, str]:
             return REJECTED, ""
     elif cue is not None and reason != "corrected" and cues.negates(clause.piece(clause.text[cue:])):
         return REJECTED, ""
-    if cue is not None and group.article and (reason == "concluded" or (group.values == ["I"] and reason != "stated")):
+    if cue is None:
+        return None
+    if group.article and (reason == "concluded" or (group.values == ["I"] and reason != "stated")):
         return NAMED, ""
     if (
-        cue is not None
-        and reason in ("chosen", "corrected", "concluded")
+        reason in ("chosen", "corrected", "concluded")
         and group.mentions[-1].kind == LABEL
         and tail.match(cues.SUBJECT)
         and not (reason == "concluded" and tail.match(cues.CLOSES))
     ):
-        cue = None
-    if cue is not None:
-        if clause.search(cues.GOVERNS) and reason != "corrected":
-            return REJECTED, ""
-        if clause.search(cues.BAD):
-            return SUPPOSED, ""
-        if asks or tail.match(cues.IF) or cues.supposes(clause) or lead.search(cues.EXAMPLE):
-            return SUPPOSED, ""
-        return FIRM, reason
+        return None
+    if clause.search(cues.GOVERNS) and reason != "corrected":
+        return REJECTED, ""
+    if clause.search(cues.BAD):
+        return SUPPOSED, ""
+    asks = here.question and lead.match(cues.INVERTED)
+    if asks or tail.match(cues.IF) or cues.supposes(clause) or lead.search(cues.EXAMPLE):
+        return SUPPOSED, ""
+    return FIRM, reason
+
+
+def _cue(lead: Seen) -> tuple[int | None, str]:
+    """Returns where the words begin that announce an answer, and what they make of it; None if there are none."""
+    if lead.found & _CUED:
+        for pattern, reason in _CUES:
+            match = lead.search(pattern)
+            if match:
+                return match.start(), reason
+    return None, ""
+
+
+def _unannounced(group: Group, here: Context) -> Status | None:
+    """Returns the status of what a sentence asks for, supposes, praises or arrives at."""
+    lead, clause = here.lead, here.clause
     if here.question and lead.match(cues.PERHAPS):
         return WEAK, "stated"
-    if here.question or cues.supposes(clause):
+    if here.question:
         return SUPPOSED, ""
-    if clause.piece(clause.text.rsplit(": ", 1)[-1]).search(cues.NEGATED):
-        return REJECTED, ""
+    if clause.found & _SUPPOSES:
+        if cues.supposes(clause):
+            return SUPPOSED, ""
+        if clause.piece(clause.text.rsplit(": ", 1)[-1]).search(cues.NEGATED):
+            return REJECTED, ""
+    praised = _praised(group, here) if here.tail.found & _PRAISES else None
+    if praised or not lead.found & _LEANS:
+        return praised
+    if lead.search(cues.LED) and not here.tail.match(cues.SUBJECT):
+        if cues.supposes(clause) or (cues.supposes(lead) and not cues.WHENEVER.search(lead.text)):
+            return SUPPOSED, ""
+        return LED, "concluded"
+    if lead.search(cues.MAYBE) and not clause.search(cues.GOVERNS) and not lead.search(cues.LIKENED):
+        return WEAK, "stated"
+    return None
+
+
+def _praised(group: Group, here: Context) -> Status | None:
+    """Returns the status of what the words behind it commend: "is the correct answer", "fits the pattern best"."""
+    lead, tail = here.lead, here.tail
+    plain = all(mention.plain for mention in group.mentions)
     if tail.match(cues.SOLE_TAIL) or (lead.search(cues.SOLE) and tail.match(cues.SOLELY)):
         return WEAK, "stated"
     if not plain or not lead.text.strip() or lead.match(cues.AMONG):
@@ -104,39 +202,4 @@ def classify(text: str, group: Group, here: Context) -> tuple[str, str]:
         if fits and not cues.HALF.search(fits["rest"]):
             return WEAK, "stated"
     meets = tail.match(cues.MEETS) if not plain and group.mentions[0].kind == LABEL else None
-    if meets and not cues.MISMATCH.search(meets[0]):
-        return WEAK, "stated"
-    if lead.search(cues.LED) and not tail.match(cues.SUBJECT):
-        if cues.supposes(clause) or (cues.supposes(lead) and not cues.WHENEVER.search(lead.text)):
-            return SUPPOSED, ""
-        return LED, "concluded"
-    if lead.search(cues.MAYBE) and not clause.search(cues.GOVERNS) and not lead.search(cues.LIKENED):
-        return WEAK, "stated"
-    return NAMED, ""
-
-
-def _aside(text: str, group: Group, here: Context) -> str:
-    """Returns what becomes of an option's words that are said of another thing; "" if they are not."""
-    if any(here.lead.search(words) for words in (asides.OTHERS, asides.PARTLY, asides.RUNNER_UP)):
-        return ASIDE
-    if here.tail.match(asides.WOULD):
-        return ASIDE
-    if here.tail.match(asides.GROUND) and here.lead.search(asides.BACKDROP):
-        return ASIDE
-    if not is_number(text, group.mentions[0]):
-        return ""
-    if here.lead.search(asides.BOUND):
-        return SUPPOSED
-    return FIRM if len(group.values) == 1 and here.lead.search(asides.TOTAL) else ""
-
-
-def _cue(lead: Seen) -> tuple[int | None, str]:
-    for pattern, reason in zip(_CUES, _REASONS, strict=True):
-        match = lead.search(pattern)
-        if match:
-            return match.start(), reason
-    match = lead.search(cues.ANSWER_NOUN)
-    if match:
-        return match.start(), "stated"
-    match = lead.search(cues.IDENTIFIES)
-    return (match.start(), "concluded") if match else (None, "")
+    return (WEAK, "stated") if meets and not cues.MISMATCH.search(meets[0]) else None

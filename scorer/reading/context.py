@@ -11,8 +11,8 @@ from scorer.reading.screen import Screen, Seen
 LEAD, TAIL = 160, 200
 """Code points looked at before and after something named, at most."""
 
-_LEADS = Screen((*cues.LEADS, *asides.LEADS))
-_TAILS = Screen((*cues.TAILS, *asides.TAILS), anchored=True)
+LEADS = Screen((*cues.LEADS, *asides.LEADS))
+TAILS = Screen((*cues.TAILS, *asides.TAILS), anchored=True)
 
 
 class Context(NamedTuple):
@@ -41,7 +41,7 @@ def context(text: str, group: Group) -> Context:
     line_after = after.split("\n", 1)[0]
     stop = cues.SENTENCE_STOP.search(line_after)
     question = bool(stop and "?" in stop[0])
-    ahead, behind = _LEADS(lead), _TAILS(line_after)
+    ahead, behind = LEADS(lead), TAILS(line_after)
     tail = behind.piece(line_after[: stop.start()]) if stop else behind
     start = _clause(ahead)
     clause = ahead.piece(lead[start:].lstrip(",; ")) if start >= 0 else ahead

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from scorer.reading import cues, whole
 from scorer.reading.numbers import FOREIGN, HAN, WORD_PATTERN, value_of
-from scorer.reading.screen import WORD, Screen
+from scorer.reading.screen import WORD, Screen, Seen
 from scorer.reading.statements import Reading
 
 _W = WORD
@@ -238,8 +238,9 @@ def _rank(before: str, after: str) -> int:
     return 2 if lead.search(_SO) else 1
 
 
-def read_count(text: str) -> Reading:
-    """Returns the number stated, from folded text."""
+def read_count(seen: Seen) -> Reading:
+    """Returns the number stated, from a folded text and what may be found in it."""
+    text = seen.text
     found = numbers(text)
     usable = [number for number in found if number.rank > 0]
     if not usable:
@@ -251,7 +252,7 @@ def read_count(text: str) -> Reading:
     rank = max(number.rank for number in usable)
     at_rank = [number for number in usable if number.rank == rank]
     last = at_rank[-1]
-    if whole.takes_back(whole.seen(text), last.end):
+    if whole.takes_back(seen, last.end):
         return Reading("", "retracted")
     alternatives = {number.value for number in at_rank if number.sentence == last.sentence}
     tail = text[last.end : last.end + 60]

@@ -387,6 +387,7 @@ def negates(words: Seen) -> bool:
 
 LEADS = (
     *(
+        IF_FIRST,
         ALL_BUT,
         AMONG,
         ANSWER,

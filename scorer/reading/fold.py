@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import re2
 
@@ -69,7 +69,7 @@ _SYMBOLS = {
 }
 _HEADS = r"[ \t*]{0,8}(?:[#>]+|[-+•](?=[ \t]))[ \t]*"
 # What begins a heading, a quotation or an item of a list: on the first line, on others.
-_FIRST_HEAD, _HEAD = re.compile(r"\A" + _HEADS), re.compile("\n" + _HEADS)
+_FIRST_HEAD, _HEAD = re.compile(r"\A" + _HEADS), re.compile("\n\n{0,3}" + _HEADS)
 _DEGREE = re.compile(r"[ ]?\^[ ]?\{?[ ]?\\+circ(?![A-Za-z])[ ]?\}?|(?<=\d)[ ]?degrees?(?![A-Za-z])")
 _FRACTION = re.compile(r"\\+[dt]?frac\s?\{\s?(\w{1,12})\s?\}\s?\{\s?(\w{1,12})\s?\}")
 # Begins with a set of characters: only where one of them stands is anything tried.
@@ -134,33 +134,52 @@ _CONSTANT = {
     "ticks": " ",
     "under": " ",
 }
+_BREAKS = re.compile(r"\n\s+")
 _SPACE = re.compile(r"\s(?!(?<=[^(\[\s] )[^\s.,:;!?)\]])\s*")
-_UNTIDY = re2.Set.SearchSet()
-_UNTIDY.Add(r"[\n ][\n ]|[(\[] | [.,:;!?)\]]|\A[\n ]|[\n ]\z|[\t\r\v\f\x1c-\x1f]")
-_UNTIDY.Compile()
 
-_BEGINNINGS = frozenset(" \t*#>-+•")
+_UNTIDY = r"[\n ][\n ]|[(\[] | [.,:;!?)\]]|\A[\n ]|[\n ]\z|[\t\r\v\f\x1c-\x1f]"
+
+
+def _set_of(*patterns: str) -> re2.Set:
+    found = re2.Set.SearchSet()
+    for pattern in patterns:
+        found.Add(pattern)
+    found.Compile()
+    return found
+
+
+# Finds whatever the patterns above do in a text of ASCII; in another, degrees and fractions alone.
+_TYPOGRAPHY = _set_of(
+    r"\^ ?\{? ?\\+circ|degree",
+    r"frac",
+    r"(?:\A|\n)[ \t*]{0,8}[#>+-]",
+    r"[\\{}$<*`_]|~~|&nbsp;|\[/?INST\]|[-=][-=]?>",
+    _UNTIDY,
+)
+_DEGREES, _FRACTIONS, _HEADS_OR_ITEMS, _MARKUP, _BLANKS = range(5)
+_IS_UNTIDY = _set_of(_UNTIDY)
 
 _Cuts = list[tuple[int, int, int]]
-
-
-def _head(match: re.Match[str]) -> str:
-    return "\n" if match[0][0] == "\n" else ""
+"""What was replaced: its beginning and its end before, and how long what stands there now is."""
 
 
 def _fraction(match: re.Match[str]) -> str:
     return f"{match[1]}/{match[2]}"
 
 
-def _degree(match: re.Match[str]) -> str:
-    return "°"
-
-
 def _junk(match: re.Match[str]) -> str:
     kind = match.lastgroup or ""
     if kind == "cyrillic":
         return _CYRILLIC[match[0]]
-    return _SYMBOLS[match["symbol"]] if kind == "symbol" else _CONSTANT[kind]
+    if kind == "symbol":
+        return _SYMBOLS[match["symbol"]]
+    new = _CONSTANT[kind]
+    return "" if new == " " and _beside_blank(match) else new
+
+
+def _beside_blank(match: re.Match[str]) -> bool:
+    text, (start, end) = match.string, match.span()
+    return (text[start - 1 : start] or " ").isspace() or (text[end : end + 1] or " ").isspace()
 
 
 def _space(match: re.Match[str]) -> str:
@@ -186,16 +205,10 @@ class Folded:
     def __init__(self, source: str) -> None:
         self._stages: list[_Cuts] = []
         text = source if source.isascii() else source.translate(_TABLE)
-        if text[:1] in _BEGINNINGS:
-            text = self._replaced(_FIRST_HEAD, _head, text)
-        text = self._replaced(_HEAD, _head, text)
-        if "circ" in text or "degree" in text:
-            text = self._replaced(_DEGREE, _degree, text)
-        if "frac" in text:
-            text = self._replaced(_FRACTION, _fraction, text)
-        text = self._replaced(_JUNK, _junk, text)
-        tidy = text.isascii() and not _UNTIDY.Match(text)
-        self.text = text if tidy else self._replaced(_SPACE, _space, text)
+        found = _TYPOGRAPHY.Match(text) or []
+        if not text.isascii():
+            found = [*found, _HEADS_OR_ITEMS, _MARKUP, _BLANKS]
+        self.text = self._plain(text, found) if found else text
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Returns the range of the source that a non-empty range of the folded text came from."""
@@ -204,19 +217,30 @@ class Folded:
             first, last = _origin(cuts, first), _origin(cuts, last)
         return first, last + 1
 
-    def _replaced(self, pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], text: str) -> str:
+    def _plain(self, text: str, found: Collection[int]) -> str:
+        """Returns the text without the kinds of typography that were found in it."""
+        if _HEADS_OR_ITEMS in found:
+            text = self._replaced(_HEAD, "\n", self._replaced(_FIRST_HEAD, "", text))
+        if _DEGREES in found:
+            text = self._replaced(_DEGREE, "°", text)
+        if _FRACTIONS in found:
+            text = self._replaced(_FRACTION, _fraction, text)
+        if _MARKUP in found:
+            text = self._replaced(_JUNK, _junk, text)
+        text = self._replaced(_BREAKS, "\n", text)
+        tidy = text.isascii() and not _IS_UNTIDY.Match(text)
+        return text if tidy else self._replaced(_SPACE, _space, text)
+
+    def _replaced(self, pattern: re.Pattern[str], new: str | Callable[[re.Match[str]], str], text: str) -> str:
         """Returns the text with every match replaced; notes what was cut where."""
         pieces: list[str] = []
         cuts: _Cuts = []
-        done = shift = 0
+        done = 0
         for match in pattern.finditer(text):
             start, end = match.span()
-            new = replace(match)
-            pieces.append(text[done:start])
-            pieces.append(new)
-            cuts.append((start - shift, start, end))
-            shift += end - start - len(new)
-            cuts.append((end - shift, end, end))
+            piece = new if isinstance(new, str) else new(match)
+            pieces += (text[done:start], piece)
+            cuts.append((start, end, len(piece)))
             done = end
         if not cuts:
             return text
@@ -225,18 +249,15 @@ class Folded:
         return "".join(pieces)
 
 
-def _origin(cuts: list[tuple[int, int, int]], place: int) -> int:
-    low, high = 0, len(cuts)
-    while low < high:
-        middle = (low + high) // 2
-        if cuts[middle][0] <= place:
-            low = middle + 1
-        else:
-            high = middle
-    if low == 0:
-        return place
-    start, origin, end = cuts[low - 1]
-    return min(origin + place - start, end) if end > origin else origin + place - start
+def _origin(cuts: _Cuts, place: int) -> int:
+    """Returns where a character of a text stood before the cuts were made."""
+    for start, end, length in cuts:
+        if place < start:
+            break
+        if place < start + length:
+            return min(place, end)
+        place += end - start - length
+    return place
 
 
 def fold(text: str) -> str:

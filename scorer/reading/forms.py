@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from scorer.reading.numbers import ORDINALS
@@ -61,7 +61,8 @@ class Forms:
         words = _words(meanings)
         self._worded = bool(words)
         # "optionB" is one word.
-        self._words = re.compile(rf" (?:({words})(?= )|(?i:option|choice)({words})(?= ))")
+        firsts = "".join(sorted({name[0] for name in meanings if name.isascii()} | set("ocOC")))
+        self._words = re.compile(rf" (?=[{re.escape(firsts)}])(?:({words})(?= )|(?i:option|choice)({words})(?= ))")
         self._anywhere = _anywhere(meanings)
         self._articles = {
             name for name, value in meanings.items() if len(name) == 1 and name.islower() and name != value
@@ -70,16 +71,19 @@ class Forms:
     def find(self, text: str) -> Iterator[re.Match[str]]:
         """Yields what `pattern.finditer` would, which is looked for only where a form stands."""
         done, ascii_only = 0, text.isascii()
-        for place in self._places(text):
+        for place, itself in self._places(text):
             while done <= place:
-                match = self._match(text, place, done) if ascii_only else self._search(text, place, done)
+                match = self._match(text, place, done, itself) if ascii_only else self._search(text, place, done)
                 if not match:
                     break
                 yield match
                 done = match.end()
 
-    def _match(self, text: str, place: int, low: int) -> re.Match[str] | None:
-        """Returns the first match that begins at `low` at least and at the place of a form at most."""
+    def _match(self, text: str, place: int, low: int, itself: bool) -> re.Match[str] | None:
+        """Returns the first match that begins at `low` at least and at the place of a form at most.
+
+        `itself` says whether that form may announce another: "the option B", "one 3".
+        """
         bracket = place
         while bracket > max(low, place - 3) and text[bracket - 1] in "([\"'<":
             bracket -= 1
@@ -88,9 +92,7 @@ class Forms:
             match = self.pattern.match(text, start)
             if match:
                 return match
-        # A form of several letters may itself announce: "the option B", "one 3".
-        several = text[place + 1 : place + 2].isalnum()
-        pattern = self.pattern if several or announced else self._unannounced
+        pattern = self.pattern if itself or announced else self._unannounced
         for start in range(bracket, place + 1):
             match = pattern.match(text, start)
             if match:
@@ -102,41 +104,41 @@ class Forms:
         match = self.pattern.search(text, max(low, place - _REACH), place + _REACH)
         return match if match and match.start() <= place else None
 
-    def _places(self, text: str) -> Iterator[int]:
-        """Yields at least where every form stands that counts, in order."""
+    def _places(self, text: str) -> Iterator[tuple[int, bool]]:
+        """Yields at least where every form stands that counts, in order, and whether it may announce another."""
         if not self._worded or not text.isascii():
             for match in self._anywhere.finditer(text):
-                yield match.start()
+                yield match.start(), True
             return
         words = f" {text.translate(_BLANKS)} "
         for match in self._words.finditer(words):
             start, end = match.span(match.lastindex or 1)
             # In lower case before a word it is an article or the like, whatever announces it.
-            if words[start:end] in self._articles and text[start : start + 1] == " ":
+            word = words[start:end]
+            if word in self._articles and text[start : start + 1] == " ":
                 noun = words[end + 1 : words.find(" ", end + 1)].lower()
                 if noun.isalpha() and noun not in _VERBS and not noun.startswith("satisf"):
                     continue
-            yield start - 1
+            yield start - 1, word.lower() in _ANNOUNCES
 
 
 def _announced(text: str, end: int, low: int) -> list[int]:
     """Returns where each of the words begins that may announce what stands at `end`, the last first."""
     starts: list[int] = []
     low = max(low, end - _REACH)
-    while True:
-        while end > low and text[end - 1] in " \n":
-            end -= 1
-        start = max(text.rfind(" ", low, end), text.rfind("\n", low, end), low - 1) + 1
-        word = text[start:end].lower()
-        plain = word.translate(_WORDS).rpartition(" ")[2]
+    before = text[low:end].lower()
+    place = len(before)
+    for word in reversed(before.split()):
+        plain = word if word.isalnum() else word.translate(_WORDS).rpartition(" ")[2]
         if plain.rstrip("#") not in _ANNOUNCES:
             plain = plain.rpartition(".")[2]
         if not plain or plain.rstrip("#") not in _ANNOUNCES:
-            return starts
-        starts.append(end - len(plain))
+            break
+        place = before.rindex(word, 0, place)
+        starts.append(low + place + len(word) - len(plain))
         if plain != word:
-            return starts
-        end = start
+            break
+    return starts
 
 
 def _words(meanings: Mapping[str, str]) -> str:
@@ -162,6 +164,15 @@ def _anywhere(meanings: Mapping[str, str]) -> re.Pattern[str]:
     return re.compile(rf"[{firsts}](?:(?<![0-9A-Za-z].)|(?i:(?<=option.)|(?<=choice.)))(?:{keys})(?![0-9A-Za-z_])")
 
 
+def _either(words: Iterable[str]) -> str:
+    """Returns a pattern of any of some words, each itself one, by their first letters: few are tried at a place."""
+    begins: dict[str, list[str]] = {}
+    for word in words:
+        first = word[: 2 if word[0] == "\\" else 1]
+        begins.setdefault(first, []).append(word[len(first) :])
+    return "|".join(f"{first}(?:{'|'.join(rests)})" for first, rests in begins.items())
+
+
 def _key(name: str) -> str:
     """Returns how a form begins: its first word, the second with it where that is the article."""
     words = name.split(" ")
@@ -171,11 +182,12 @@ def _key(name: str) -> str:
 def _pattern(meanings: Mapping[str, str], announced: str) -> re.Pattern[str]:
     single = "".join(re.escape(name) for name in sorted(meanings) if len(name) == 1 and name not in "Nn")
     after_slash = rf"|(?<=(?<![{WORD}])[{single}]/)" if single else ""
-    one = "|".join(re.escape(name) for name in sorted(meanings, key=lambda form: (-len(form), form)))
+    one = _either(re.escape(name) for name in sorted(meanings, key=lambda form: (-len(form), form)))
+    verbs = _either(_AFTER_LABEL.split("|"))
     return re.compile(
         rf"{announced}(?P<open>{_OPEN}{{0,3}})(?:(?<![{WORD}/@\\]){after_slash}|(?i:(?<=option)|(?<=choice)))(?<![{WORD}][.'])(?<![{WORD}]-)(?<!\d,)"
         rf"(?P<label>{one})(?![{WORD}%°]|['’][A-Za-z]|-[A-Za-z]|[.,/:]\d|\.[A-Za-z]|/[A-Za-z]{{2}})(?P<close>\.?{_CLOSE}{{0,3}}(?:\s?(?:选项|選項|项(?!目)|項(?!目)|番|번))?)"
-        rf"(?=(?P<soft> (?!(?i:{_AFTER_LABEL})(?![{WORD}]))[{WORD}])|)"
+        rf"(?=(?P<soft> (?!(?i:{verbs})(?![{WORD}]))[{WORD}])|)"
     )
 
 

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from scorer.reading import cues
 from scorer.reading.mentions import LABEL, TEXT, Mention
 
 
-@dataclass(slots=True)
 class Group:
-    """Things named in one breath: one value, or several ("A and C")."""
+    """Things named in one breath: one value, or several ("A and C").
 
-    mentions: list[Mention]
-    values: list[str] = field(default_factory=list)
+    Attributes:
+        mentions: Each name.
+        values: What they stand for, each once.
+        first: Where it begins.
+        last: Where it ends.
+    """
 
-    @property
-    def first(self) -> int:
-        """Where it begins."""
-        return self.mentions[0].first
+    __slots__ = ("first", "last", "mentions", "values")
 
-    @property
-    def last(self) -> int:
-        """Where it ends."""
-        return self.mentions[-1].last
+    def __init__(self, mention: Mention) -> None:
+        self.mentions = [mention]
+        self.values = [mention.value]
+        self.first = mention.first
+        self.last = mention.last
+
+    def add(self, mention: Mention) -> None:
+        """Adds what is named next in the same breath."""
+        self.mentions.append(mention)
+        if mention.value not in self.values:
+            self.values.append(mention.value)
+        self.last = mention.last
 
     @property
     def span(self) -> tuple[int, int]:
@@ -49,25 +56,28 @@ def groups(text: str, mentions: Sequence[Mention], *, two: bool = False) -> list
     """
     found: list[Group] = []
     for mention in mentions:
-        if found:
-            group = found[-1]
-            between = text[group.last : mention.first] if mention.first >= group.last else ""
-            same_line = len(between) < 40 and "\n" not in between
-            own = group.mentions[-1].kind == LABEL and mention.kind == TEXT
-            words = own and group.mentions[-1].value == mention.value
-            if mention.value in group.values and len(group.values) > 1 and not words:
-                same_line = False
-            if two and between.strip() == "," and cues.NOT.search(text, max(group.first - 20, 0), group.first):
-                same_line = False
-            if between.strip() in (",", ", the", ", a", ", an") and _corrects(text, group, mention):
-                same_line = False
-            if same_line and ((own and cues.OWN_TEXT.fullmatch(between)) or cues.JOIN.fullmatch(between)):
-                group.mentions.append(mention)
-                if mention.value not in group.values:
-                    group.values.append(mention.value)
-                continue
-        found.append(Group([mention], [mention.value]))
+        if found and _joins(text, found[-1], mention, two):
+            found[-1].add(mention)
+        else:
+            found.append(Group(mention))
     return found
+
+
+def _joins(text: str, group: Group, mention: Mention, two: bool) -> bool:
+    """Whether something is named in one breath with what is named before it."""
+    between = text[group.last : mention.first] if mention.first >= group.last else ""
+    if len(between) >= 40 or "\n" in between:
+        return False
+    before = group.mentions[-1]
+    own = before.kind == LABEL and mention.kind == TEXT
+    if len(group.values) > 1 and mention.value in group.values and not (own and before.value == mention.value):
+        return False
+    sign = between.strip()
+    if two and sign == "," and cues.NOT.search(text, max(group.first - 20, 0), group.first):
+        return False
+    if sign in (",", ", the", ", a", ", an") and _corrects(text, group, mention):
+        return False
+    return bool((own and cues.OWN_TEXT.fullmatch(between)) or cues.JOIN.fullmatch(between))
 
 
 def _corrects(text: str, group: Group, mention: Mention) -> bool:

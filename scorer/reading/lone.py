@@ -9,6 +9,7 @@ from scorer.reading.groups import Group
 from scorer.reading.judging import Judged
 from scorer.reading.loose import telling
 from scorer.reading.mentions import LABEL, TEXT
+from scorer.reading.screen import Seen
 from scorer.reading.statements import Reading
 
 _SHORT = 400
@@ -164,8 +165,9 @@ def identified(text: str, judged: list[Judged]) -> Reading | None:
     return Reading(group.values[0], "concluded", group.span)
 
 
-def lone_text(text: str, judged: list[Judged], order: tuple[str, ...]) -> Reading | None:
+def lone_text(seen: Seen, judged: list[Judged], order: tuple[str, ...]) -> Reading | None:
     """Reads a short text that names a single option by its words."""
+    text = seen.text
     judged = judged[_list_ends(judged, order) :]
     kept = [each for each in judged if each.what not in (REJECTED, ASIDE) and not _lists(each.group)]
     values = _values(kept)
@@ -181,7 +183,7 @@ def lone_text(text: str, judged: list[Judged], order: tuple[str, ...]) -> Readin
         return None
     if group.mentions[0].kind != TEXT or lone_cues.CUT_OFF.search(text, max(len(text) - 16, 0)):
         return None
-    plans = whole.seen(text).may(whole.PLANS) and whole.PLANS.search(text[: group.last])
+    plans = seen.may(whole.PLANS) and whole.PLANS.search(text[: group.last])
     if (plans and not lone_cues.CONCLUDES.match(here.line_before)) or here.clause.search(cues.LOOKING):
         return None
     return Reading(group.values[0], "option_text", group.span)

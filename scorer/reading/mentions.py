@@ -51,28 +51,27 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
             counts only where it is announced.
     """
     for match in forms.find(text):
-        word = match["label"]
+        word, opening, closing, prefix, thing, soft = match.group("label", "open", "close", "prefix", "thing", "soft")
+        (start, end), (begin, stop) = match.span("label"), match.span()
         value = forms.meanings[word]
-        closed = match["close"].lstrip(".")
-        wrapped = bool(match["open"] and closed)
-        prefix = match["prefix"] or ""
-        soft = match["soft"] and not match["close"]
-        if shy and (text[match.start() - 1 : match.start()] in _SIGNS or text[match.end() : match.end() + 1] in _SUMS):
+        closed = closing.lstrip(".")
+        wrapped = bool(opening and closed)
+        soft = soft and not closing
+        if shy and (text[begin - 1 : begin] in _SIGNS or text[stop : stop + 1] in _SUMS):
             continue
         if len(word) > 1 and _PRONOUN_OR_ADVERB.match(word) and not prefix and _no_number(text, match):
             continue
         if wrapped or (prefix and not soft) or (prefix and word == value and word != "I"):
             plain = False
         elif soft and (shy or word != value or word in ("A", "I", "a", "i")):
-            if not _sentence_follows(text, match.end(), word):
+            if not _sentence_follows(text, stop, word):
                 continue
             plain = True
         else:
             plain = shy or word != value or word == "I"
-        last = match.end() if closed or wrapped else match.end("label")
-        wrapping = match["open"] or prefix or match["thing"]
-        first = match.start() if wrapping else match.start("label")
-        yield Mention(match.start("label"), match.end("label"), value, LABEL, first, last, plain, word.islower())
+        last = stop if closed else end
+        first = begin if opening or prefix or thing else start
+        yield Mention(start, end, value, LABEL, first, last, plain, word.islower())
 
 
 _SIGNS, _SUMS = tuple("-+*/"), tuple("+*/=")
@@ -127,7 +126,13 @@ _PREFIX = re.compile(r"\b(?:re|non|un|pre|semi|anti|mis|de|dis|quasi|pseudo|half
 """Before a word that is not itself meant."""
 
 
+_APART = ("", " ", "\n")
+"""What parts words, whatever they are."""
+
+
 def _boundary(text: str, start: int, end: int, name: str) -> bool:
+    if text[start - 1 : start] in _APART and text[end : end + 1] in _APART:
+        return True
     first, last = name[0], name[-1]
     if start and (
         _latin(first)
@@ -159,10 +164,15 @@ def texts(text: str, names: Sequence[tuple[str, str]], loosely: Sequence[loose.L
         names: Pairs of a lower-case name and the label it stands for.
         loosely: Those of several words that are found in other wording, too.
     """
-    low = text.lower().replace("-", " ") if any(" " in name for name, _ in names) else text.lower()
-    raw = text.lower()
+    raw = low = text.lower()
+    if "-" in raw and any(" " in name for name, _ in names):
+        low = raw.replace("-", " ")
     found = list(loose.find(low, loosely))
-    idioms = {low.find("right", m.start()) for m in _IDIOM.finditer(low)} if any(n == "right" for n, _ in names) else ()
+    idioms = (
+        {low.find("right", match.start()) for match in _IDIOM.finditer(low)}
+        if "right" in low and any(name == "right" for name, _ in names)
+        else ()
+    )
     for name, value in names:
         if not name:
             continue

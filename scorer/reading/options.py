@@ -25,6 +25,7 @@ _PLACE = re.compile(r"([a-z][a-z .'-]{2,30}), ([a-z][a-z .'-]{2,30})")
 _ACROSS = frozenset(("left", "right", "east", "west", "leftmost", "rightmost"))
 _UPRIGHT = frozenset(("top", "bottom", "upper", "lower", "above", "below", "up", "down", "north", "south"))
 _COMPASS = frozenset(("north", "south", "east", "west"))
+_DIRECTIONS = _ACROSS | _UPRIGHT | _COMPASS
 _COMPASS_BEFORE = re.compile(r"\b(?:north|south|east|west)[ -]$")
 _COMPASS_BEHIND = re.compile(r"[ -](?:north|south|east|west)(?:ern)?\b", re.IGNORECASE)
 _CORNER_BEFORE = re.compile(rf"\b(?:{'|'.join(sorted(_ACROSS | _UPRIGHT))})[ -]$")
@@ -100,15 +101,17 @@ class Options:
         """Whether the words are part of the name of another thing: "dog stand", "hot dog", "upper left"."""
         if mention.value in self.things and _COMPOUND.match(text, mention.end):
             return True
-        before = text[max(mention.start - 16, 0) : mention.start].lower()
         name = text[mention.start : mention.end].lower()
+        kinds = _OTHER_KIND.get(name.removesuffix("s"), "")
+        if not kinds and name not in _DIRECTIONS:
+            return False
+        before = text[max(mention.start - 16, 0) : mention.start].lower()
         if name in _COMPASS and (_COMPASS_BEFORE.search(before) or _COMPASS_BEHIND.match(text, mention.end)):
             return True
         if self.corners and name in _ACROSS | _UPRIGHT:
             return bool(_CORNER_BEFORE.search(before) or _CORNER_BEHIND.match(text.lower(), mention.end))
-        kinds = _OTHER_KIND.get(name.removesuffix("s"), "").split()
         attribute = before.replace("-", " ").rpartition(" ")[0].rpartition(" ")[2]
-        return attribute in kinds and before.endswith((" ", "-"))
+        return attribute in kinds.split() and before.endswith((" ", "-"))
 
 
 NO_OPTIONS = Options((), (), (), frozenset(), {}, None, False, False)

@@ -8,7 +8,7 @@ in earnest. A loosened pattern matches wherever the pattern itself does.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 import re2
 
@@ -21,6 +21,7 @@ _COUNT = re.compile(r"\{(\d*),?\d*\}")
 _FOREIGN = re.compile("[^\x00-\x7f→°✓✗]")
 # RE2's words and blanks are those of ASCII: other letters cannot be screened.
 _MEMORY = 64 << 20
+_ANYTHING = -1
 
 
 class Screen:
@@ -36,16 +37,28 @@ class Screen:
         options.case_sensitive = False
         options.max_mem = _MEMORY
         self._set = re2.Set.MatchSet(options) if anchored else re2.Set.SearchSet(options)
-        self.numbers = {id(pattern): self._set.Add(loosened(pattern)) for pattern in patterns}
+        self._bits = {id(pattern): 1 << self._set.Add(loosened(pattern)) for pattern in patterns}
         self._set.Compile()
-        self._nothing = Seen("", self.numbers, self._set.Match(b"") or ())
+        self._nothing = Seen("", self._bits, self._found(""))
 
     def __call__(self, text: str) -> Seen:
         """Returns the text with what may be found in it."""
-        if not text:
-            return self._nothing
-        plain = text.isascii() or not _FOREIGN.search(text)
-        return Seen(text, self.numbers, (self._set.Match(text.encode()) or ()) if plain else None)
+        return Seen(text, self._bits, self._found(text)) if text else self._nothing
+
+    def bits(self, *patterns: re.Pattern[str]) -> int:
+        """Returns the bits of some patterns, to ask of `Seen.found` whether any of them may be found."""
+        bits = 0
+        for pattern in patterns:
+            bits |= self._bits[id(pattern)]
+        return bits
+
+    def _found(self, text: str) -> int:
+        if not text.isascii() and _FOREIGN.search(text):
+            return _ANYTHING
+        found = 0
+        for number in self._set.Match(text.encode()) or ():
+            found |= 1 << number
+        return found
 
 
 class Seen:
@@ -53,30 +66,31 @@ class Seen:
 
     Attributes:
         text: The text.
+        found: The bits of the patterns that may be found (see `Screen.bits`).
     """
 
-    __slots__ = ("_may", "_numbers", "text")
+    __slots__ = ("_bits", "found", "text")
 
-    def __init__(self, text: str, numbers: dict[int, int], may: Collection[int] | None) -> None:
+    def __init__(self, text: str, bits: dict[int, int], found: int) -> None:
         self.text = text
-        self._numbers = numbers
-        self._may = may
+        self.found = found
+        self._bits = bits
 
     def may(self, pattern: re.Pattern[str]) -> bool:
         """Returns whether a pattern of the screen may be found; if not, it is in no piece of the text either."""
-        return self._may is None or self._numbers[id(pattern)] in self._may
+        return bool(self.found & self._bits[id(pattern)])
 
     def search(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Returns the first match of a pattern of the screen."""
-        return pattern.search(self.text) if self.may(pattern) else None
+        return pattern.search(self.text) if self.found & self._bits[id(pattern)] else None
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Returns the match of a pattern of the screen at the beginning."""
-        return pattern.match(self.text) if self.may(pattern) else None
+        return pattern.match(self.text) if self.found & self._bits[id(pattern)] else None
 
     def piece(self, text: str) -> Seen:
         """Returns a piece of the text, cut at the edge of a word, with what may be found in it."""
-        return Seen(text, self._numbers, self._may)
+        return Seen(text, self._bits, self.found)
 
 
 def loosened(pattern: re.Pattern[str]) -> str:

@@ -35,22 +35,23 @@ class Reading:
 
 
 def read(
-    text: str,
+    seen: Seen,
     mentions: Sequence[Mention],
     order: Sequence[str],
-    lone: Callable[[str, list[Judged]], Reading | None] | None = None,
+    lone: Callable[[Seen, list[Judged]], Reading | None],
 ) -> Reading:
     """Returns the one value that the text states as its answer.
 
     Args:
-        text: The folded text.
+        seen: The folded text, and what may be found in it (see whole).
         mentions: Everything it names, in order, without overlap.
         order: The labels in their order, by which a list of the options is recognized.
         lone: Reads a text that states nothing from everything that it names.
     """
-    judging, seen = Judging(text, mentions, order), whole.seen(text)
+    text = seen.text
+    judging = Judging(text, mentions, order)
     if not whole.also_possible(seen):
-        reading = _stated_last(text, judging, seen, mentions)
+        reading = _stated_last(seen, judging, mentions)
         if reading:
             return reading
     judged = judging.all()
@@ -66,20 +67,20 @@ def read(
         statements.append((judged[-1].group, "bare"))
     if statements:
         group, reason = max(reversed(statements), key=lambda statement: statement[0].first)
-        return _concluded(text, group, reason, judged, seen, mentions)
-    return _unstated(text, judged, seen, mentions, lone)
+        return _concluded(seen, group, reason, judged, mentions)
+    return _unstated(seen, judged, mentions) or lone(seen, judged) or Reading("", "no_choice")
 
 
-def read_end(text: str, mentions: Sequence[Mention], order: Sequence[str], start: int) -> Reading | None:
+def read_end(seen: Seen, mentions: Sequence[Mention], order: Sequence[str], start: int) -> Reading | None:
     """Returns what is stated last, behind `start` in the end of a longer text; None where more of it must be read.
 
     What stands before changes nothing, except where it names a second answer.
     """
-    reading = _stated_last(text, Judging(text, mentions, order), whole.seen(text), mentions)
+    reading = _stated_last(seen, Judging(seen.text, mentions, order), mentions)
     return reading if reading and reading.value and reading.span[0] >= start else None
 
 
-def _stated_last(text: str, judging: Judging, seen: Seen, mentions: Sequence[Mention]) -> Reading | None:
+def _stated_last(seen: Seen, judging: Judging, mentions: Sequence[Mention]) -> Reading | None:
     """Returns the last statement where that alone decides, so that nothing before it need be looked at.
 
     It does where one value is stated, no line behind it is an answer by itself, and the text
@@ -91,9 +92,9 @@ def _stated_last(text: str, judging: Judging, seen: Seen, mentions: Sequence[Men
             return None
         behind.insert(0, judged)
         if judged.what == FIRM:
-            if _ends_alone(text, behind) or _ends_behind_colon(text, behind[-1]):
+            if _ends_alone(seen.text, behind) or _ends_behind_colon(seen.text, behind[-1]):
                 return None
-            return _concluded(text, judged.group, judged.reason, behind, seen, mentions)
+            return _concluded(seen, judged.group, judged.reason, behind, mentions)
     return None
 
 
@@ -158,22 +159,21 @@ def _line_answers(text: str, lines: list[Judged], order: Sequence[str], stated: 
     return answers
 
 
-def _abstentions(text: str, seen: Seen, mentions: Sequence[Mention], start: int = 0) -> list[re.Match[str]]:
+def _abstentions(seen: Seen, mentions: Sequence[Mention], start: int = 0) -> list[re.Match[str]]:
     """Returns where the text says that it has no answer, unless an option says so."""
     if not seen.may(whole.ABSTAIN):
         return []
     options = [mention for mention in mentions if mention.kind == TEXT]
     return [
         match
-        for match in whole.ABSTAIN.finditer(text, start)
+        for match in whole.ABSTAIN.finditer(seen.text, start)
         if not any(option.start < match.end() and match.start() < option.end for option in options)
     ]
 
 
-def _concluded(
-    text: str, group: Group, reason: str, judged: list[Judged], seen: Seen, mentions: Sequence[Mention]
-) -> Reading:
+def _concluded(seen: Seen, group: Group, reason: str, judged: list[Judged], mentions: Sequence[Mention]) -> Reading:
     """Returns the last statement, unless what follows takes it back or sets another beside it."""
+    text = seen.text
     if text[group.last :].strip(" .!)*\n"):
         if whole.takes_back(seen, group.last):
             return Reading("", "retracted")
@@ -189,7 +189,7 @@ def _concluded(
             )
         ):
             return Reading("", "conflict")
-        for match in _abstentions(text, seen, mentions, group.last):
+        for match in _abstentions(seen, mentions, group.last):
             if not whole.UNSURE.fullmatch(match[0]) and whole.RESOLVES.search(
                 text, max(group.last, match.start() - 60), match.start()
             ):
@@ -204,15 +204,10 @@ def _concluded(
     return Reading(group.values[0], reason, group.span)
 
 
-def _unstated(
-    text: str,
-    judged: list[Judged],
-    seen: Seen,
-    mentions: Sequence[Mention],
-    lone: Callable[[str, list[Judged]], Reading | None] | None,
-) -> Reading:
-    """Returns what a text says that states nothing: a single tentative choice, or what `lone` reads."""
-    abstained = _abstentions(text, seen, mentions)
+def _unstated(seen: Seen, judged: list[Judged], mentions: Sequence[Mention]) -> Reading | None:
+    """Returns what a text says that states nothing: a single tentative choice, or that it has no answer."""
+    text = seen.text
+    abstained = _abstentions(seen, mentions)
     weak = [each for each in judged if each.what == WEAK]
     if weak:
         first, last = weak[0].group, weak[-1].group
@@ -225,7 +220,4 @@ def _unstated(
             return Reading("", "conflict")
         if not abstained or abstained[-1].end() < last.first:
             return Reading(first.values[0], "likely", first.span)
-    if abstained:
-        return Reading("", "abstained")
-    found = lone(text, judged) if lone else None
-    return found or Reading("", "no_choice")
+    return Reading("", "abstained") if abstained else None

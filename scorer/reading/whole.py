@@ -40,10 +40,13 @@ RESUMED = re.compile(r"(?:^|[\s.])(?:wait|hold on|actually|hmm+|correction|oops|
 _FINE = re.compile(r"\bnot (?:wrong|incorrect|a mistake)|(?:is|was|'s) (?:right|correct)$", _I)
 
 
+NEXT = re.compile(r"\n(?:the )?(?:next )?(?:question|q|human|user|instruction)\s?\d{0,3}\s?:", _I)
+"""A base model does not stop at its answer, but goes on to ask itself."""
 _LIKEWISE = re.compile(r"\bso (?:is|are|was|were|does|do|did)\b", _I)
 
-seen = Screen((ABSTAIN, PLANS, RESOLVES, RESUMED, TAKEN_BACK, cues.ALSO, _LIKEWISE))
+seen = Screen((ABSTAIN, NEXT, PLANS, RESOLVES, RESUMED, TAKEN_BACK, cues.ALSO, _LIKEWISE))
 """Tells of a folded text what may be found anywhere in it."""
+_SECOND = seen.bits(cues.ALSO, _LIKEWISE)
 
 
 def takes_back(text: Seen, start: int) -> bool:
@@ -53,4 +56,4 @@ def takes_back(text: Seen, start: int) -> bool:
 
 def also_possible(text: Seen) -> bool:
     """Returns whether a text may name a second answer beside the one that it states."""
-    return text.may(cues.ALSO) or text.may(_LIKEWISE)
+    return bool(text.found & _SECOND)

@@ -14,6 +14,7 @@ from scorer.reading.forms import forms_of
 from scorer.reading.judging import Judged
 from scorer.reading.mentions import Mention
 from scorer.reading.numbers import value_of
+from scorer.reading.screen import Seen
 from scorer.reading.statements import Reading, read
 from scorer.reading.variants import names_of
 from scorer.reading.whole import ABSTAIN
@@ -119,13 +120,14 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
     lower = {option.lower(): option for option in options}
     words = tuple(pair for pair in names_of(options) if pair[0] not in ("yes", "no"))
 
-    def reader(text: str) -> Reading:
+    def reader(seen: Seen) -> Reading:
+        text = seen.text
         found = [mention for mention in mentions.texts(text, words) if not _names_else(text, mention)] if words else []
         if set(lower) == {"yes", "no"}:
             found = yes_no(text, lower["yes"], lower["no"])
         if forms:
             found = mentions.without_overlap(found, mentions.labels(text, forms, shy=labels[0].isdigit()))
-        reading = read(text, found, options, lambda folded, judged: _lone(folded, judged, options))
+        reading = read(seen, found, options, lambda seen, judged: _lone(seen.text, judged, options))
         if set(lower) == {"yes", "no"} and reading.reason in ("bare", "leading") and _both(text, reading.value, found):
             return Reading("", "conflict")
         return reading
