@@ -6,12 +6,15 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import grpc
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.rpc import PLAIN, CallError, Credentials, dial, is_serving
+from orchestrator.conformance.batch import call_of, made
 from orchestrator.conformance.check import Broken, check
 from orchestrator.conformance.server import SERVICE, Server, applies, generation, user, wants
 
@@ -40,6 +43,24 @@ async def token_is_demanded(server: Server) -> None:
 
 
 @check(
+    "A server that was given a token expects `authorization: Bearer TOKEN` with every call but health.",
+    "Compare the header for calls that are answered with a stream, too: interceptors are often for unary ones alone.",
+    ["BATCH"],
+)
+async def batch_token_is_demanded(server: Server) -> None:
+    """A Batch with no token, and with a wrong one."""
+    token = server.credentials.token
+    applies(token is not None, "no token was given; give --token-file to judge it")
+    hello = call_of(server.ask(user("Hello")))
+    for what, other in (("no token", None), ("a wrong token", f"not-{token}")):
+        async with _other(server, Credentials(server.credentials.tls, other)) as stranger:
+            (ending,) = await made(stranger, [hello])
+            if not isinstance(ending, CallError):
+                raise Broken(f"a Batch with {what} was answered")
+            wants(ending.code is grpc.StatusCode.UNAUTHENTICATED, f"a Batch with {what} ended with {ending.code.name}")
+
+
+@check(
     "is NOT_SERVING before the model is loaded and again while the server drains.",
     "On SIGTERM set health to NOT_SERVING, refuse new calls, let calls in flight end, then exit.",
 )
@@ -64,13 +85,18 @@ async def drains_on_sigterm(server: Server) -> str:
 
 
 async def _attempt(server: Server, credentials: Credentials) -> CallError | None:
-    async with dial(server.address, credentials) as channel:
-        other = Server(server.address, credentials, channel, min(server.timeout, 5.0))
+    async with _other(server, credentials) as other:
         try:
             await other.call("GetModelInfo", model.GetModelInfoRequest())
         except CallError as error:
             return error
     return None
+
+
+@asynccontextmanager
+async def _other(server: Server, credentials: Credentials) -> AsyncIterator[Server]:
+    async with dial(server.address, credentials) as channel:
+        yield Server(server.address, credentials, channel, min(server.timeout, 5.0))
 
 
 async def _serves(server: Server) -> bool:

@@ -42,7 +42,7 @@ async def sum_is_that_of_the_tokens(server: Server) -> None:
         near = math.isclose(total, score.logprob, rel_tol=1e-4, abs_tol=1e-4)
         wants(near, f"{text!r}: the tokens add up to {total:.5f}, the score is {score.logprob:.5f}")
         wants(not plain.tokens, "tokens came that nobody asked for")
-        _same(server, f"{text!r} with and without return_tokens", plain, score)
+        same_score(server, f"{text!r} with and without return_tokens", plain, score)
 
 
 @check(
@@ -103,7 +103,7 @@ async def order_does_not_matter(server: Server) -> None:
     forwards = await server.likelihood([PROMPT], CANDIDATES)
     backwards = await server.likelihood([PROMPT], CANDIDATES[::-1])
     for text, one, other in zip(CANDIDATES, forwards, reversed(backwards), strict=True):
-        _same(server, f"{text!r} forwards and backwards", one, other)
+        same_score(server, f"{text!r} forwards and backwards", one, other)
 
 
 @check(
@@ -116,7 +116,7 @@ async def company_does_not_matter(server: Server) -> None:
     together = await server.likelihood([PROMPT], CANDIDATES)
     for text, one in zip(CANDIDATES, together, strict=True):
         alone = (await server.likelihood([PROMPT], [text]))[0]
-        _same(server, f"{text!r} alone and in company", alone, one)
+        same_score(server, f"{text!r} alone and in company", alone, one)
 
 
 @check("Duplicates are allowed and score alike.", "Score what stands twice twice, or copy the score.", _NEEDS)
@@ -124,7 +124,7 @@ async def duplicates_score_alike(server: Server) -> None:
     """One candidate three times."""
     first, _, *others = await server.likelihood([PROMPT], ["blue", "red", "blue", "blue"])
     for other in others:
-        _same(server, "'blue' and 'blue'", first, other)
+        same_score(server, "'blue' and 'blue'", first, other)
 
 
 @check(
@@ -142,14 +142,15 @@ async def batches_do_not_drift(server: Server) -> str:
     worst = 0.0
     for number, (ones, others) in enumerate(zip(one_by_one, at_once, strict=True)):
         for one, other in zip(ones, others, strict=True):
-            _same(server, f"prompt {number} alone and among {len(prompts)}", one, other)
+            same_score(server, f"prompt {number} alone and among {len(prompts)}", one, other)
             if math.isfinite(one.logprob):
                 worst = max(worst, abs(one.logprob - other.logprob))
     applies(len({round(ones[0].logprob, 9) for ones in one_by_one}) > 1, "the scores do not depend on the prompt")
     return f"at most {worst:.1e} nats apart"
 
 
-def _same(server: Server, what: str, one: model.ContinuationScore, other: model.ContinuationScore) -> None:
+def same_score(server: Server, what: str, one: model.ContinuationScore, other: model.ContinuationScore) -> None:
+    """Raises `Broken` unless two scores of one continuation agree, in tokens and as near as the arithmetic allows."""
     counts = one.token_count == other.token_count
     wants(counts, f"{what}: {one.token_count} and {other.token_count} tokens")
     bound = server.tolerance * max(1, one.token_count)

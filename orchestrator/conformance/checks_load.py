@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import grpc
 from google.protobuf.message import Message
 
 from lynceus.model.v1 import model_pb2 as model
-from lynceus.model.v1 import model_pb2_grpc as model_grpc
 from lynceus.rpc import MAX_MESSAGE_BYTES, CallError
+from orchestrator.conformance.batch import PATIENT
 from orchestrator.conformance.check import Broken, check
 from orchestrator.conformance.server import Server, applies, generation, text_of, user, wants
 
-_PATIENT = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
-_LARGE = 5 << 20  # beyond the 4 MiB that gRPC libraries receive by default
-_LARGEST = 128 << 20
+TOO_LARGE = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.OUT_OF_RANGE)
+LARGE = 5 << 20  # beyond the 4 MiB that gRPC libraries receive by default
+LARGEST = 128 << 20
 
 
 @check(
@@ -31,14 +33,7 @@ async def parallel_equals_serial(server: Server) -> str:
     prompts = [f"Round {number}: write about the colour {names[number % 8]}." for number in range(server.parallel)]
     one_by_one = [await _answer(server, prompt) for prompt in prompts]
     at_once = await asyncio.gather(*(_answer(server, prompt) for prompt in prompts))
-    for prompt, one, other in zip(prompts, one_by_one, at_once, strict=True):
-        if one == other:
-            continue
-        # Half precision may end a tie the other way in a batch; another's answer is never excusable.
-        mixed = other in one_by_one
-        if mixed or server.exact:
-            whose = f"that of {prompts[one_by_one.index(other)]!r}" if mixed else repr(other)
-            raise Broken(f"the answer to {prompt!r} is {one!r} alone and {whose} among {len(prompts)}")
+    same_texts(server, prompts, one_by_one, at_once)
     return f"{len(prompts)} at once"
 
 
@@ -50,7 +45,7 @@ async def parallel_equals_serial(server: Server) -> str:
 async def cancellation_frees_the_slot(server: Server) -> None:
     """Long requests are abandoned, twice as many as the server takes; a small one is answered still."""
     for pause in (0.01, 0.05):
-        calls = [asyncio.ensure_future(server.call("Generate", _long(server, n))) for n in range(server.parallel)]
+        calls = [asyncio.ensure_future(server.call("Generate", long(server, n))) for n in range(server.parallel)]
         await asyncio.sleep(pause)
         for each in calls:
             each.cancel()
@@ -65,11 +60,11 @@ async def cancellation_frees_the_slot(server: Server) -> None:
 )
 async def deadline_is_honoured(server: Server) -> None:
     """Long requests with too little time end as DEADLINE_EXCEEDED or in time; a small one is answered still."""
-    allowed = (grpc.StatusCode.DEADLINE_EXCEEDED, *_PATIENT)
+    allowed = (grpc.StatusCode.DEADLINE_EXCEEDED, *PATIENT)
 
     async def hurried(number: int) -> None:
         try:
-            await server.call("Generate", _long(server, number), timeout=0.03)
+            await server.call("Generate", long(server, number), timeout=0.03)
         except CallError as error:
             if error.code not in allowed:
                 raise Broken(f"a call whose time was over ended with {error.code.name}: {error}") from error
@@ -86,8 +81,8 @@ async def accepts_large_requests(server: Server) -> str:
     """A request beyond gRPC's own 4 MiB, of a size that the server says it takes."""
     limit = server.info.max_request_bytes
     applies(limit > 0, "the server states no max_request_bytes")
-    size = min(limit, _LARGE) - 4096
-    await _send(server, _padded(server, size))
+    size = min(limit, LARGE) - 4096
+    await _send(server, padded(server, size))
     return f"{size:,} bytes"
 
 
@@ -98,17 +93,28 @@ async def accepts_large_requests(server: Server) -> str:
 async def refuses_oversize_messages(server: Server) -> str:
     """A request beyond the limit is refused and the server goes on."""
     size = (server.info.max_request_bytes or MAX_MESSAGE_BYTES) + 1_000_000
-    applies(size <= _LARGEST, f"max_request_bytes is {server.info.max_request_bytes:,}: too large to go beyond")
+    applies(size <= LARGEST, f"max_request_bytes is {server.info.max_request_bytes:,}: too large to go beyond")
     code = None
     try:
-        await _send(server, _padded(server, size))
+        await _send(server, padded(server, size))
     except CallError as error:
         code = error.code
-    refusals = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.OUT_OF_RANGE)
     wants(code is not None, f"a request of {size:,} bytes was answered; the limit is {size - 1_000_000:,}")
-    wants(code in refusals, f"a request of {size:,} bytes ended with {code and code.name}")
+    wants(code in TOO_LARGE, f"a request of {size:,} bytes ended with {code and code.name}")
     await server.alive("an oversize request")
     return f"{size:,} bytes: {code and code.name}"
+
+
+def same_texts(server: Server, prompts: Sequence[str], alone: Sequence[str], among: Sequence[str]) -> None:
+    """Raises `Broken` unless the answers to prompts are the same alone and among each other."""
+    for prompt, one, other in zip(prompts, alone, among, strict=True):
+        if one == other:
+            continue
+        # Half precision may end a tie the other way in a batch; another's answer is never excusable.
+        mixed = other in alone
+        if mixed or server.exact:
+            whose = f"that of {prompts[alone.index(other)]!r}" if mixed else repr(other)
+            raise Broken(f"the answer to {prompt!r} is {one!r} alone and {whose} among {len(prompts)}")
 
 
 async def _answer(server: Server, prompt: str) -> str:
@@ -120,12 +126,13 @@ async def _answer(server: Server, prompt: str) -> str:
                 return text_of(await server.generate(prompt))
             return repr([round(score.logprob, 2) for score in await server.likelihood([prompt], ["red", "blue"])])
         except CallError as error:
-            if error.code not in _PATIENT or time.monotonic() > until:
+            if error.code not in PATIENT or time.monotonic() > until:
                 raise
         await asyncio.sleep(0.1)
 
 
-def _long(server: Server, number: int) -> Message:
+def long(server: Server, number: int) -> model.GenerateRequest:
+    """Returns a request whose answer takes a model its time."""
     return generation(f"Story {number}: tell a very long story.", max_output_tokens=_room(server))
 
 
@@ -134,7 +141,7 @@ def _room(server: Server) -> int:
     return max(16, min(1024, limit // 2)) if limit else 256
 
 
-def _padded(server: Server, size: int) -> Message:
+def padded(server: Server, size: int) -> Message:
     """A small request made large by a field that no version of the contract has."""
     request = server.ask(user("Hello"))
     length, encoded = size, b""
@@ -145,7 +152,9 @@ def _padded(server: Server, size: int) -> Message:
     return type(request).FromString(request.SerializeToString() + padding)
 
 
-async def _send(server: Server, request: Message) -> None:
+@asynccontextmanager
+async def unbounded(server: Server) -> AsyncIterator[Server]:
+    """Yields the server as seen by a client that sends messages of any size."""
     options: Sequence[tuple[str, Any]] = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
     tls = server.credentials.tls
     if tls is None:
@@ -154,8 +163,12 @@ async def _send(server: Server, request: Message) -> None:
         named = [("grpc.ssl_target_name_override", tls.server_name)] if tls.server_name else []
         channel = grpc.aio.secure_channel(server.address, tls.channel_credentials(), options=[*options, *named])
     async with channel:
-        stub: Any = model_grpc.ModelServiceStub(channel)
-        method = stub.Likelihood if isinstance(request, model.LikelihoodRequest) else stub.Generate
+        yield replace(server, channel=channel)
+
+
+async def _send(server: Server, request: Message) -> None:
+    async with unbounded(server) as wide:
+        method = wide.stub.Likelihood if isinstance(request, model.LikelihoodRequest) else wide.stub.Generate
         try:
             await method(request, timeout=server.timeout, metadata=server.credentials.metadata)
         except grpc.aio.AioRpcError as error:

@@ -19,6 +19,7 @@ from orchestrator.conformance import (  # noqa: F401  isort: skip
     checks_images,
     checks_likelihood,
     checks_load,
+    checks_batch,
     checks_access,
 )
 from orchestrator.conformance.check import CHECKS, Broken, Check, Moot, Result, Status

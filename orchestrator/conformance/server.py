@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +68,20 @@ class Server:
         """Makes one call; a failure is a CallError."""
         function = getattr(self.stub, method)
         return await call(function, request, timeout=timeout or self.timeout, metadata=self.credentials.metadata)
+
+    async def batch(
+        self, calls: Sequence[model.BatchCall], *, timeout: float | None = None
+    ) -> AsyncGenerator[model.BatchResponse]:
+        """Makes one Batch; a failure of the whole is a CallError. Given up when the iterator is closed."""
+        request, metadata = model.BatchRequest(calls=calls), self.credentials.metadata
+        stream = self.stub.Batch(request, timeout=timeout or self.timeout, metadata=metadata)
+        try:
+            async for response in stream:
+                yield response
+        except grpc.aio.AioRpcError as error:
+            raise CallError.from_rpc(error) from None
+        finally:
+            stream.cancel()
 
     async def generate(self, *parts: str | bytes, **config: Any) -> model.GenerateResponse:
         """Generates greedily from one user message of texts and images, 16 tokens unless told."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import math
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +23,7 @@ from lynceus.model.v1 import model_pb2_grpc as model_grpc
 from model_server.adapter import KitBackend
 from model_server.core import Core
 from model_server.demo.unseeing import Unseeing
+from model_server.kit import Model
 from model_server.metrics import Metrics
 from model_server.service import NAME, ModelServicer
 from orchestrator.conformance.pictures import picture
@@ -37,9 +38,11 @@ class Whole(ModelServicer):
     health = True
     reflects = True
     explains = True
+    guards: Sequence[grpc.aio.ServerInterceptor] = ()
+    kit: type[Model] = Unseeing
 
     def __init__(self) -> None:
-        backend = KitBackend(Unseeing(), Metrics())
+        backend = KitBackend(self.kit(), Metrics())
         backend.load()
         core = Core(backend)
         core.ready()
@@ -347,6 +350,7 @@ def mutant(server: type[Whole], *breaks: str, only: Collection[str] = ()) -> Mut
     return Mutant(breaks, server, only)
 
 
+SIZES = "batch_sizes_count_together"
 NO_SEED = describing(lambda info: info.capabilities.remove(model.CAPABILITY_SEED))
 MUTANTS = {
     "nameless": mutant(describing(rename), "info_names_the_model"),
@@ -384,6 +388,8 @@ MUTANTS = {
         "output_limit_holds",
         "seed_repeats",
         "parallel_equals_serial",
+        "batch_answers_as_by_itself",
+        "batch_mixes_generate_and_likelihood",
     ),
     "unreported": mutant(saying(unreported), "unset_is_not_zero"),
     "no_top_p": mutant(saying(no_top_p), "effective_config_is_complete"),
@@ -407,14 +413,20 @@ MUTANTS = {
     "by_place": mutant(scoring(by_place), "order_does_not_matter", "company_does_not_matter", "duplicates_score_alike"),
     "by_number": mutant(scoring(by_number), "company_does_not_matter"),
     "once": mutant(scoring(once), "duplicates_score_alike"),
-    "drifting": mutant(Drifting, "batches_do_not_drift"),
+    "drifting": mutant(
+        Drifting, "batches_do_not_drift", "batch_answers_as_by_itself", "batch_mixes_generate_and_likelihood"
+    ),
     "mixed": mutant(Mixed, "parallel_equals_serial"),
     "leaks_cancelled": mutant(
         leaking(lambda left: left > 0.5), "cancellation_frees_the_slot", only=["cancellation_frees_the_slot"]
     ),
     "leaks_late": mutant(leaking(lambda left: left < 0.5), "deadline_is_honoured", only=["deadline_is_honoured"]),
-    "small_messages": mutant(options(limit=4 << 20), "accepts_large_requests", only=["accepts_large_requests"]),
-    "any_message": mutant(options(limit=-1), "refuses_oversize_messages", only=["refuses_oversize_messages"]),
+    "small_messages": mutant(
+        options(limit=4 << 20), "accepts_large_requests", SIZES, only=["accepts_large_requests", SIZES]
+    ),
+    "any_message": mutant(
+        options(limit=-1), "refuses_oversize_messages", SIZES, only=["refuses_oversize_messages", SIZES]
+    ),
 }
 """Broken servers by name. Access checks (TLS, token, drain) have theirs in the test itself."""
 
@@ -424,7 +436,7 @@ async def served(kind: type[Whole]) -> AsyncIterator[str]:
     """Serves one on loopback; yields its address."""
     interceptor = rpc.serve.StatusInterceptor() if kind.explains else Unexplained()
     size = [("grpc.max_receive_message_length", kind.limit), ("grpc.max_send_message_length", kind.limit)]
-    server = grpc.aio.server(interceptors=[interceptor], options=size)
+    server = grpc.aio.server(interceptors=[interceptor, *kind.guards], options=size)
     model_grpc.add_ModelServiceServicer_to_server(kind(), server)
     health = HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
@@ -445,7 +457,13 @@ class Unexplained(rpc.serve.StatusInterceptor):
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         handler = await continuation(handler_call_details)
-        if handler is None or not handler.unary_unary or "Health" in handler_call_details.method:
+        if handler is None or "Health" in handler_call_details.method:
+            return handler
+        if handler.unary_stream:
+            return grpc.unary_stream_rpc_method_handler(
+                streamed(handler.unary_stream), handler.request_deserializer, handler.response_serializer
+            )
+        if not handler.unary_unary:
             return handler
 
         async def guarded(request: Any, context: Any) -> Any:
@@ -455,6 +473,19 @@ class Unexplained(rpc.serve.StatusInterceptor):
                 await context.abort(error.code, str(error))
 
         return grpc.unary_unary_rpc_method_handler(guarded, handler.request_deserializer, handler.response_serializer)
+
+
+def streamed(method: Any) -> Any:
+    """Returns a method that answers with a stream, failing with the right code and without ErrorInfo."""
+
+    async def guarded(request: Any, context: Any) -> Any:
+        try:
+            async for response in method(request, context):
+                yield response
+        except rpc.StatusError as error:
+            await context.abort(error.code, str(error))
+
+    return guarded
 
 
 @asynccontextmanager

@@ -16,9 +16,12 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
-from conformance_mutants import MUTANTS, Mutant, Whole, either, served
+from conformance_batch_mutants import HONEST
+from conformance_batch_mutants import MUTANTS as BATCH_MUTANTS
+from conformance_mutants import MUTANTS, Mutant, Whole, describing, either, options, served
 
 from lynceus import rpc
+from lynceus.model.v1 import model_pb2 as model
 from lynceus.model.v1 import model_pb2_grpc as model_grpc
 from model_server.service import NAME
 from orchestrator.cli.check import command
@@ -28,10 +31,15 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/protos"))
 from loopback import Authority  # noqa: E402
 
-ACCESS = {"tls_is_demanded", "token_is_demanded", "drains_on_sigterm"}
+ACCESS = {"tls_is_demanded", "token_is_demanded", "batch_token_is_demanded", "drains_on_sigterm"}
 # Messages of 5 and 65 MB are sent where they are the point.
-SLOW = {"accepts_large_requests", "refuses_oversize_messages"}
+SLOW = {"accepts_large_requests", "refuses_oversize_messages", "batch_sizes_count_together"}
+# It passes, or the demo model is too fast for it to say anything.
+EITHER = {"batch_answers_do_not_wait"}
 QUICK = CHECKS.keys() - SLOW
+ALL = MUTANTS | BATCH_MUTANTS
+BATCH = {name for name, check in CHECKS.items() if "BATCH" in check.needs}
+NEEDS_GENERATE = {name for name in BATCH if "GENERATE" in CHECKS[name].needs}
 
 
 async def failed(address: str, only: Collection[str] = (), **given: Any) -> dict[str, str]:
@@ -45,20 +53,20 @@ async def test_a_whole_server_fails_nothing() -> None:
     assert results.keys() == CHECKS.keys()
     assert {name: r.detail for name, r in results.items() if r.status is Status.FAILED} == {}
     skipped = {name for name, result in results.items() if result.status is Status.SKIPPED}
-    assert skipped == ACCESS | {"refuses_what_it_does_not_claim"}
+    assert skipped - EITHER == ACCESS | {"refuses_what_it_does_not_claim"}
     assert all(results[name].detail for name in skipped)
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", ALL)
 async def test_a_broken_server_fails_its_check_and_no_other(name: str) -> None:
-    mutant: Mutant = MUTANTS[name]
+    mutant: Mutant = ALL[name]
     async with served(mutant.server) as address:
         found = await failed(address, mutant.only or QUICK)
     assert set(found) == set(mutant.breaks), found
 
 
 def test_every_check_has_a_server_that_fails_it() -> None:
-    assert {name for mutant in MUTANTS.values() for name in mutant.breaks} | ACCESS == CHECKS.keys()
+    assert {name for mutant in ALL.values() for name in mutant.breaks} | ACCESS == CHECKS.keys()
 
 
 def test_every_check_quotes_the_contract() -> None:
@@ -79,7 +87,7 @@ async def test_tls_and_token_are_judged_where_they_are_given(tmp_path: Path) -> 
     authority = Authority(tmp_path)
     tls = rpc.Tls(*authority.issue("server"))
     client = rpc.Credentials(rpc.Tls(ca=authority.path), "secret")
-    checks = ["tls_is_demanded", "token_is_demanded"]
+    checks = ["tls_is_demanded", "token_is_demanded", "batch_token_is_demanded"]
     guarded = rpc_server(rpc.ServerConfig(tls=tls, token="secret", grace=1))
     open_to_all = rpc_server(rpc.ServerConfig(tls=tls, grace=1))
     clear = rpc_server(rpc.ServerConfig(grace=1))
@@ -92,13 +100,71 @@ async def test_tls_and_token_are_judged_where_they_are_given(tmp_path: Path) -> 
         # The rest of the kit passes behind TLS and a token as well.
         rest = QUICK - {"refuses_huge_images"} | {"accepts_large_requests"}
         assert await failed(where[0], rest, credentials=client) == {}
-        assert set(await failed(where[1], checks, credentials=client)) == {"token_is_demanded"}
+        assert set(await failed(where[1], checks, credentials=client)) == set(checks[1:])
         async with either(where[1], where[2]) as both:
             address = both.replace("127.0.0.1", "localhost")
             assert set(await failed(address, checks[:1], credentials=client)) == {"tls_is_demanded"}
     finally:
         for server in (guarded, open_to_all, clear):
             await server.stop()
+
+
+class OfUnaryCalls(rpc.serve.TokenInterceptor):
+    """Lets calls through that are answered with a stream."""
+
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        handler = await continuation(handler_call_details)
+        if handler is not None and handler.unary_stream:
+            return handler
+        return await super().intercept_service(continuation, handler_call_details)
+
+
+async def test_a_batch_that_needs_no_token_is_a_failure() -> None:
+    async with served(options(guards=[OfUnaryCalls("secret")])) as address:
+        found = await failed(address, BATCH | {"token_is_demanded"}, credentials=rpc.Credentials(token="secret"))
+    assert found == {"batch_token_is_demanded": "a Batch with no token was answered"}
+
+
+@pytest.mark.parametrize("name", HONEST)
+async def test_a_batch_may_be_answered_in_many_ways(name: str) -> None:
+    async with served(HONEST[name]) as address:
+        results = [result async for result in judge(address, timeout=20, only=BATCH - SLOW)]
+    assert {r.check.name: r.detail for r in results if r.status is Status.FAILED} == {}
+    skipped = {result.check.name for result in results if result.status is Status.SKIPPED}
+    assert skipped - (EITHER if name != "slow" else set()) == ACCESS & BATCH
+
+
+BOUNDS = ("batch_refuses_no_calls", "batch_refuses_too_many_calls")
+
+
+def unclaimed(info: Any) -> None:
+    info.capabilities.remove(model.CAPABILITY_BATCH)
+
+
+def one_at_a_time(info: Any) -> None:
+    info.max_concurrency = 1
+
+
+def likelihood_alone(info: Any) -> None:
+    info.capabilities.remove(model.CAPABILITY_GENERATE)
+
+
+@pytest.mark.parametrize(
+    ("change", "judged", "why"),
+    [
+        (unclaimed, set[str](), "the server does not claim BATCH"),
+        (one_at_a_time, {*BOUNDS, "batch_answers_each_call_once", "batch_gives_places_back"}, "is 1"),
+        (likelihood_alone, BATCH - ACCESS - SLOW - NEEDS_GENERATE, "does not claim GENERATE"),
+    ],
+)
+async def test_what_cannot_be_judged_of_a_batch_is_skipped(change: Any, judged: set[str], why: str) -> None:
+    async with served(describing(change)) as address:
+        results = {r.check.name: r async for r in judge(address, timeout=20, only=BATCH - SLOW - ACCESS)}
+    assert {name for name, result in results.items() if result.status is Status.PASSED} == judged
+    assert all(why in results[name].detail for name in results.keys() - judged)
+    assert {result.status for result in results.values()} == {Status.PASSED, Status.SKIPPED} - (
+        set() if judged else {Status.PASSED}
+    )
 
 
 async def test_a_drain_that_never_comes_is_a_failure() -> None:
@@ -171,7 +237,7 @@ async def test_our_transformers_backend_passes(tmp_path: Path) -> None:
             process.kill()
     assert {r.check.name: r.detail for r in results if r.status is Status.FAILED} == {}
     skipped = {result.check.name for result in results if result.status is Status.SKIPPED}
-    assert skipped == {"images_are_made", "tls_is_demanded", "token_is_demanded"}
+    assert skipped - EITHER == {"images_are_made"} | ACCESS - {"drains_on_sigterm"}
 
 
 async def test_a_failure_is_exit_code_4_with_contract_and_fix(tmp_path: Path) -> None:

@@ -1,0 +1,94 @@
+"""Calls made together and by themselves, as the checks of Batch make them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import grpc
+from google.protobuf.message import Message
+
+from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import CallError
+from orchestrator.conformance.server import Server
+from orchestrator.engine.batch import Response, answers_of
+from orchestrator.engine.wire import Request
+
+PATIENT = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
+"""What a client waits and asks again for."""
+
+Ending = Response | CallError
+"""What a call ended with."""
+
+
+def call_of(request: Message) -> model.BatchCall:
+    """Returns a request of Generate or Likelihood as a call of a Batch."""
+    if isinstance(request, model.LikelihoodRequest):
+        return model.BatchCall(likelihood=request)
+    return model.BatchCall(generate=cast(model.GenerateRequest, request))
+
+
+async def made(server: Server, calls: Sequence[model.BatchCall], *, timeout: float | None = None) -> list[Ending]:
+    """Makes a Batch; its own status stands for the calls without a result."""
+    requests = [Request(_method(call), b"") for call in calls]
+    found: dict[int, Ending] = {}
+    end = CallError(grpc.StatusCode.INTERNAL, "batch_incomplete", "the Batch ended without a result for it")
+    try:
+        async for response in server.batch(calls, timeout=timeout):
+            for came in answers_of(response, requests):
+                found.setdefault(*came)
+    except CallError as error:
+        end = error
+    return [found.get(place, end) for place in range(len(calls))]
+
+
+async def settled(server: Server, calls: Sequence[model.BatchCall]) -> list[Ending]:
+    """Makes a Batch, and another of the calls that met a full queue, as a client does."""
+    until = time.monotonic() + server.timeout
+    endings = await made(server, calls)
+    while again := [place for place, ending in enumerate(endings) if _full(ending)]:
+        if time.monotonic() > until:
+            break
+        await asyncio.sleep(0.1)
+        for place, ending in zip(again, await made(server, [calls[place] for place in again]), strict=True):
+            endings[place] = ending
+    return endings
+
+
+async def by_itself(server: Server, call: model.BatchCall) -> Ending:
+    """Makes a call by itself; a full queue is asked again."""
+    until = time.monotonic() + server.timeout
+    while _full(ending := await once(server, call)) and time.monotonic() < until:
+        await asyncio.sleep(0.1)
+    return ending
+
+
+async def once(server: Server, call: model.BatchCall) -> Ending:
+    """Makes a call by itself."""
+    method = _method(call)
+    try:
+        return cast(Response, await server.call(method, getattr(call, method.lower())))
+    except CallError as error:
+        return error
+
+
+async def indices(server: Server, calls: Sequence[model.BatchCall]) -> list[int]:
+    """The indices of all results of a Batch; a full queue is asked again, as a client does."""
+    until = time.monotonic() + server.timeout
+    while True:
+        try:
+            return [result.index async for response in server.batch(calls) for result in response.results]
+        except CallError as error:
+            if error.code not in PATIENT or time.monotonic() > until:
+                raise
+        await asyncio.sleep(0.1)
+
+
+def _method(call: model.BatchCall) -> Literal["Generate", "Likelihood"]:
+    return "Likelihood" if call.HasField("likelihood") else "Generate"
+
+
+def _full(ending: Ending) -> bool:
+    return isinstance(ending, CallError) and ending.code in PATIENT
