@@ -49,13 +49,20 @@ class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
         self._telemetry = telemetry
         self._metrics = registry
         self._listing: pb.ListRulesResponse | None = None
+        self._warming: asyncio.Task[None] | None = None
 
     async def ListRules(self, request: pb.ListRulesRequest, context: Any) -> pb.ListRulesResponse:  # noqa: N802
-        """Says which rules and metrics there are."""
+        """Says which rules and metrics there are: what a run begins with."""
         if self._listing is None:
             self._listing = await asyncio.to_thread(listing, self._scorer.registry, self._metrics)
             self._listing.judges.extend(self._judges)
+        # Not before it is answered: what is loaded then takes the processor that the answer needs.
+        context.add_done_callback(lambda _: self._warm())
         return self._listing
+
+    def _warm(self) -> None:
+        if self._warming is None:
+            self._warming = asyncio.create_task(asyncio.to_thread(warm))
 
     async def Score(  # noqa: N802
         self, requests: AsyncIterator[pb.ScorerServiceScoreRequest], context: Any

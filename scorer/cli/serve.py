@@ -14,7 +14,7 @@ from scorer.judges.options import Judging, judge_options, opened
 from scorer.rules.base import AnyRule
 from scorer.rules.registry import Registry
 from scorer.scoring import Scorer
-from scorer.service import SERVICE, server, warm
+from scorer.service import SERVICE, server
 from scorer.telemetry import Telemetry
 
 
@@ -45,8 +45,6 @@ async def _serve(config: ServerConfig, registry: Registry[AnyRule], judging: Jud
         raise UsageExit(str(error)) from error
     await serving.set_serving()
     logging.getLogger(__name__).info("%s listens on %s:%d", SERVICE, config.host, port)
-    warming = asyncio.create_task(asyncio.to_thread(warm))
     await serving.run_until_signal()
-    await warming
     if judges is not None:
         await judges.close()

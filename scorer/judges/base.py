@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-import jsonschema
-
 from lynceus.outcomes import Outcome
 from lynceus.scorer.v1 import scorer_pb2 as pb
 
@@ -85,6 +83,8 @@ class JudgePrompt:
         Raises:
             JudgeError: If the words are no JSON, or not of the schema.
         """
+        import jsonschema
+
         try:
             data = json.loads(words)
         except ValueError as error:

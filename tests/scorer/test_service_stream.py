@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import grpc
 import pytest
 from scorer_asking import Ask, likelihood, passed
@@ -9,6 +12,7 @@ from scorer_asking import Ask, likelihood, passed
 from lynceus.rpc import CallError
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from lynceus.scorer.v1 import scorer_pb2_grpc
+from scorer import service
 
 
 async def failure(ask: Ask, *args: object) -> CallError:
@@ -122,3 +126,26 @@ async def test_list_rules(stub: scorer_pb2_grpc.ScorerServiceAsyncStub) -> None:
     assert "reduction" in rule.params
     assert "accuracy" in {metric.name for metric in known.metrics}
     assert known.scorer_version.startswith("lynceus ")
+
+
+async def test_what_metrics_need_is_loaded_once_behind_the_first_listing_and_holds_up_nothing(
+    stub: scorer_pb2_grpc.ScorerServiceAsyncStub, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    loaded = threading.Event()
+
+    def warm() -> None:
+        begun.append("warm")
+        loaded.wait(60)
+
+    monkeypatch.setattr(service, "warm", warm)
+    await ask([likelihood("t/1", 0, 0)])
+    assert not begun
+    await stub.ListRules(pb.ListRulesRequest())
+    while not begun:
+        await asyncio.sleep(0.01)
+    await stub.ListRules(pb.ListRulesRequest())
+    verdicts, _ = await ask([likelihood("t/1", 0, 0)])
+    assert len(verdicts) == 1
+    loaded.set()
+    assert begun == ["warm"]
