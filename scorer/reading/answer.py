@@ -23,7 +23,7 @@ from scorer.reading.statements import Reading, read, read_end
 HEAD, TAIL = 4096, 16384
 """Code points read of the beginning and the end of a text that is longer than both."""
 
-END, FAR = 700, 360
+END, FAR = 580, 240
 """Code points of the end of a longer text that are read first, and how far in it a statement must stand to be alone."""
 
 _OVERRULED = ("elimination", "lone_label", "option_text", "likely", "agreed", "only_number", "negation")
@@ -32,6 +32,7 @@ _TAG = re.compile(r"<(answer|final_answer|ans|conclusion|choice|option|output)>"
 
 # The commonest answers, read without further ado.
 _BARE = re.compile(r"\s{0,9}[(\[\"*]{0,3}([A-Za-z0-9])[)\]\".*]{0,3}\s{0,9}")
+_LONGEST_BARE = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Answer:
 
 def inner(text: str) -> tuple[int, int] | None:
     """Returns the range of what stands in the last answer tag, if anything does."""
-    tags = list(_TAG.finditer(text))
+    tags = list(_TAG.finditer(text)) if "<" in text else []
     if not tags:
         return None
     last = tags[-1]
@@ -113,7 +114,7 @@ def read_choice(
         forms: Every way to write the labels; by default in any case.
     """
     forms = forms or forms_of(labels)
-    bare = _BARE.fullmatch(text)
+    bare = _BARE.fullmatch(text) if len(text) <= _LONGEST_BARE else None
     if bare and bare[1] in forms.meanings:
         return Answer(forms.meanings[bare[1]], "bare", bare.span(1))
     named = options_of(labels, tuple(options))

@@ -8,16 +8,20 @@ from bisect import bisect
 from dataclasses import dataclass
 
 from scorer.reading import cues, whole
-from scorer.reading.numbers import FOREIGN, HAN, WORD_PATTERN, value_of
+from scorer.reading.numbers import FOREIGN, HAN, WORD_PATTERN, WORDS, value_of
 from scorer.reading.screen import WORD, Screen, Seen
 from scorer.reading.statements import Reading
 
 _W = WORD
+_WORDS = rf"{WORD_PATTERN}|half a dozen|a dozen|a pair|(?:a|one|just a|only a) single|(?:one|a) hundred|{'|'.join(FOREIGN)}|none|no(?= (?:panels?|grids?|pieces?|choices?|shapes?|images?|boxes|squares?|cells?|such)\b)"
+_IN_LATIN = rf"(?<![{_W}.#/])(?<!\d,)(?<!(?<![0-9A-Za-z) ])-)(?:(?P<digits>\d{{1,9}}(?:,\d{{3}})*)(?:\.0{{1,3}}(?![\d.]))?(?![{_W}%°]|\.\d|,\d|[/:]\d)|(?P<word>{_WORDS})(?![{_W}]| (?:hundred|thousand|million|dozen)\b))"
 _NUMBER = re.compile(
-    rf"(?<![{_W}.#/])(?<!\d,)(?<!(?<![0-9A-Za-z) ])-)(?:(?P<digits>\d{{1,9}}(?:,\d{{3}})*)(?:\.0{{1,3}}(?![\d.]))?(?![{_W}%°]|\.\d|,\d|[/:]\d)|(?P<word>{WORD_PATTERN}|half a dozen|a dozen|a pair|(?:a|one|just a|only a) single|(?:one|a) hundred|{'|'.join(FOREIGN)}|none|no(?= (?:panels?|grids?|pieces?|choices?|shapes?|images?|boxes|squares?|cells?|such)\b))(?![{_W}]| (?:hundred|thousand|million|dozen)\b))"
-    rf"|(?P<han>[{HAN}]+)(?=[个個格张張幅块塊つ枚面])|(?:(?<=[是为為:有])|\A)[{HAN}]+(?=[.\s]*\Z)",
+    rf"{_IN_LATIN}|(?P<han>[{HAN}]+)(?=[个個格张張幅块塊つ枚面])|(?:(?<=[是为為:有])|\A)[{HAN}]+(?=[.\s]*\Z)",
     re.IGNORECASE,
 )
+_BEGINS = "".join({word[0] for word in (*WORDS, *FOREIGN, "half", "a", "just", "only", "none") if word.isascii()})
+# The same in a text of ASCII, where it is a matter of words and of few letters.
+_NUMBER_IN_ASCII = re.compile(rf"\b(?=[0-9{_BEGINS}]){_IN_LATIN}", re.IGNORECASE)
 _SPECIAL = {
     "a dozen": 12,
     "half a dozen": 6,
@@ -117,6 +121,8 @@ _NO_SUCH = re.compile(
 """A whole answer that says there is nothing to count."""
 
 _STOP = re.compile(r"[.!?](?=\s|$)")
+_NUMBER_OF = re.compile(r"\bnumber of\b")
+_ITEM = re.compile(r"[.)]\s+\S")
 _LEADS = Screen(
     (
         *(
@@ -156,45 +162,44 @@ def numbers(text: str) -> list[_Number]:
     sum or a product, -1 is rejected or vague.
     """
     found = []
-    ranks: dict[tuple[str, str], int] = {}
+    ranks: dict[tuple[str, str], int | None] = {}
     ends = [match.start() for match in cues.SENTENCE_END.finditer(text)]
     several_lines = "\n" in text
-    matches = list(_NUMBER.finditer(text))
+    matches = list((_NUMBER_IN_ASCII if text.isascii() else _NUMBER).finditer(text))
     for match in matches[:-MOST][: MOST // 8] + matches[-MOST:]:
         word = (match["digits"] or match[0]).lower().replace(",", "")
         value = _SPECIAL.get(word, value_of(word))
         if value is None:
             continue
         start, end = match.span()
-        low = max(start - 160, 0)
-        line = text[text.rfind("\n", low, start) + 1 if "\n" in text[low:start] else low : start]
-        lead = _lead(line)
-        header = text[low:start].rstrip(" (\"'")
-        if header.endswith("\n") and not lead.strip(" (\"'"):
-            lead = _lead(header.rstrip().rsplit("\n", 1)[-1]) + " " if header.rstrip().endswith(":") else ""
-        tail = text[end : end + 120].split("\n", 1)[0]
-        if _MARKS.search(lead) or (
-            _NAME.search(lead) and not re.search(r"\bnumber of\b", lead[-12:]) and not cues.ANSWER.search(lead)
-        ):
-            continue
+        lead, tail = _lead(text, start), text[end : end + 120].split("\n", 1)[0]
         if word == "no" and not _NONE.search(lead):
             continue
         if word in ("one", "once") and (_PRONOUN.search(lead) or _ONE.match(tail)):
             continue
-        marker = (
-            not lead.strip() and re.match(r"[.)]\s+\S", tail) and match["digits"] and len(word) < 3 and several_lines
-        )
-        rank = ranks.get((lead, tail))
+        if (lead, tail) not in ranks:
+            ranks[lead, tail] = _rank(_LEADS(lead), _TAILS(tail))
+        rank = ranks[lead, tail]
         if rank is None:
-            rank = ranks[lead, tail] = _rank(lead, tail)
-        if marker:
+            continue
+        if several_lines and match["digits"] and len(word) < 3 and not lead.strip() and _ITEM.match(tail):
             rank = 0
-        sentence = bisect(ends, start)
-        found.append(_Number(value, start, end, rank, sentence))
+        found.append(_Number(value, start, end, rank, bisect(ends, start)))
     return found
 
 
-def _lead(line: str) -> str:
+def _lead(text: str, start: int) -> str:
+    """Returns the words before a number in its sentence, or the heading above it."""
+    before = text[max(start - 160, 0) : start]
+    lead = _sentence(before.rpartition("\n")[2])
+    header = before.rstrip(" (\"'")
+    if header.endswith("\n") and not lead.strip(" (\"'"):
+        header = header.rstrip()
+        return _sentence(header.rsplit("\n", 1)[-1]) + " " if header.endswith(":") else ""
+    return lead
+
+
+def _sentence(line: str) -> str:
     start = 0
     for match in cues.SENTENCE_END.finditer(line):
         if match.end() < len(line.rstrip()):
@@ -202,8 +207,13 @@ def _lead(line: str) -> str:
     return line[start:]
 
 
-def _rank(before: str, after: str) -> int:
-    lead, tail = _LEADS(before), _TAILS(after)
+def _rank(lead: Seen, tail: Seen) -> int | None:
+    """Returns how firmly a number is stated; None if it names something: "panel 3"."""
+    before, after = lead.text, tail.text
+    if lead.search(_MARKS) or (
+        lead.search(_NAME) and not _NUMBER_OF.search(before[-12:]) and not lead.search(cues.ANSWER)
+    ):
+        return None
     stop = _STOP.search(after)
     question = bool(stop and stop[0] == "?")
     if lead.search(cues.BOXED):

@@ -203,7 +203,7 @@ class Folded:
     """
 
     def __init__(self, source: str) -> None:
-        self._stages: list[_Cuts] = []
+        self._stages: list[tuple[_Cuts, int]] = []
         text = source if source.isascii() else source.translate(_TABLE)
         found = _TYPOGRAPHY.Match(text) or []
         if not text.isascii():
@@ -213,8 +213,8 @@ class Folded:
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Returns the range of the source that a non-empty range of the folded text came from."""
         first, last = start, end - 1
-        for cuts in reversed(self._stages):
-            first, last = _origin(cuts, first), _origin(cuts, last)
+        for cuts, removed in reversed(self._stages):
+            first, last = _origin(cuts, removed, first), _origin(cuts, removed, last)
         return first, last + 1
 
     def _plain(self, text: str, found: Collection[int]) -> str:
@@ -244,19 +244,21 @@ class Folded:
             done = end
         if not cuts:
             return text
-        self._stages.append(cuts)
         pieces.append(text[done:])
-        return "".join(pieces)
+        replaced = "".join(pieces)
+        self._stages.append((cuts, len(text) - len(replaced)))
+        return replaced
 
 
-def _origin(cuts: _Cuts, place: int) -> int:
-    """Returns where a character of a text stood before the cuts were made."""
-    for start, end, length in cuts:
-        if place < start:
+def _origin(cuts: _Cuts, removed: int, place: int) -> int:
+    """Returns where a character stood before cuts removed so many: looked for from the end, near which answers stand."""
+    place += removed
+    for start, end, length in reversed(cuts):
+        if place >= end:
             break
-        if place < start + length:
+        place -= end - start - length
+        if place >= start:
             return min(place, end)
-        place += end - start - length
     return place
 
 

@@ -126,18 +126,18 @@ def _announced(text: str, end: int, low: int) -> list[int]:
     """Returns where each of the words begins that may announce what stands at `end`, the last first."""
     starts: list[int] = []
     low = max(low, end - _REACH)
-    before = text[low:end].lower()
-    place = len(before)
-    for word in reversed(before.split()):
+    before = text[low:end].lower().replace("\n", " ").rstrip()
+    while before:
+        word = before[before.rfind(" ") + 1 :]
         plain = word if word.isalnum() else word.translate(_WORDS).rpartition(" ")[2]
         if plain.rstrip("#") not in _ANNOUNCES:
             plain = plain.rpartition(".")[2]
         if not plain or plain.rstrip("#") not in _ANNOUNCES:
             break
-        place = before.rindex(word, 0, place)
-        starts.append(low + place + len(word) - len(plain))
+        starts.append(low + len(before) - len(plain))
         if plain != word:
             break
+        before = before[: -len(word)].rstrip()
     return starts
 
 
