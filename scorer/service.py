@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -195,6 +196,8 @@ def warm() -> None:
         request = pb.ScoreRequest(key=str(number), labels={"slice": str(number % 2)}, group=str(number % 4))
         summarizer.add(request, pb.Verdict(key=request.key, outcome=Outcome.SCORED, score=number % 2))
     summarizer.finish()
+    # statsmodels' multipletests collects garbage at each call; among all that is loaded by now that takes 0.05 s.
+    gc.freeze()
 
 
 def server(
