@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from scorer.metrics.table import Ints, Table
+from scorer.metrics.table import Ints, Table, numbered
 
 
 def place(word: str, options: Sequence[str]) -> int | None:
@@ -53,9 +53,12 @@ def coded(table: Table, column: str, naming: Callable[[str, Sequence[str]], str]
         naming: `text` or `name`; called once for each combination that occurs.
     """
     words, options = table.vocabulary[column], table.vocabulary["options"]
-    pairs, rows = np.unique(
-        table.words[column].astype(np.int64) * len(options) + table.words["options"], return_inverse=True
-    )
+    combined = table.words[column].astype(np.int64)
+    combined *= len(options)
+    combined += table.words["options"]
+    rows = numbered(combined)
+    pairs = np.empty(int(rows.max(initial=-1)) + 1, np.int64)
+    pairs[rows] = combined
     called: list[str | None] = []
     for pair in pairs.tolist():
         word = words[pair // len(options)]
@@ -63,5 +66,5 @@ def coded(table: Table, column: str, naming: Callable[[str, Sequence[str]], str]
         called.append(None if first is None else naming(first, options[pair % len(options)]))
     names = sorted({one for one in called if one is not None})
     place = {one: index for index, one in enumerate(names)}
-    codes = np.array([-1 if one is None else place[one] for one in called], np.int64)
+    codes = np.array([-1 if one is None else place[one] for one in called], np.int32)
     return codes[rows], names

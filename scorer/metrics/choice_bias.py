@@ -63,7 +63,7 @@ def _named(table: Table) -> tuple[list[str], Ints, Ints]:
     keys, of_keys = answers.coded(table, "targets", answers.name)
     names = sorted({*of_chosen, *of_keys} - {""})  # what was not read is no name
     place = {name: code for code, name in enumerate(names)}
-    recoded = [np.array([*(place.get(name, -1) for name in of), -1], np.int64) for of in (of_chosen, of_keys)]
+    recoded = [np.array([*(place.get(name, -1) for name in of), -1], np.int32) for of in (of_chosen, of_keys)]
     return names, recoded[0][chosen], recoded[1][keys]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics import intervals
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.table import Table
+from scorer.metrics.table import Table, numbered
 
 
 def plan(params: Params) -> Plan:
@@ -15,15 +15,16 @@ def plan(params: Params) -> Plan:
     level = params.level
 
     def compute(table: Table) -> pb.Figure:
-        pairs = np.stack([table.group, table.repeat])
-        groups, number = np.unique(pairs, axis=1, return_inverse=True)
-        number = number.reshape(-1)
+        repeats = int(table.repeat.max()) + 1
+        number = numbered(table.group.astype(np.int64) * repeats + table.repeat)
         sizes = np.bincount(number)
+        groups = np.empty(len(sizes), np.int32)
+        groups[number] = table.group
         right = np.bincount(number, table.values() == 1.0) == sizes
         answered = np.bincount(number, table.answered) == sizes
         figure = pb.Figure(
             value=float(right.mean()),
-            interval=intervals.of_mean(right.astype(np.float64), groups[0], level),
+            interval=intervals.of_mean(right.astype(np.float64), groups, level),
             denominator=len(right),
             denominator_answered=int(answered.sum()),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lynceus.scorer.v1 import scorer_pb2 as pb
-from scorer.metrics.table import Bools, Floats, Ints
+from scorer.metrics.table import Bools, Floats, Ints, numbered
 
 DRAWS = 2000
 """Bootstrap samples an interval is made of."""
@@ -59,7 +59,7 @@ def gathered(values: Floats, clusters: Ints | None) -> tuple[Floats, Floats]:
     """Returns the sum and the number of items of each cluster; of each item where there are none."""
     if clusters is None:
         return values, np.ones(len(values))
-    numbers = np.unique(clusters, return_inverse=True)[1]
+    numbers = numbered(clusters)
     return np.bincount(numbers, values).astype(np.float64), np.bincount(numbers).astype(np.float64)
 
 

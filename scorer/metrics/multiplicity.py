@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lynceus.scorer.v1 import scorer_pb2 as pb
-from scorer.metrics.table import Bools, Floats, Ints
+from scorer.metrics.table import Bools, Floats, Ints, numbered
 
 
 def note(figures: Sequence[pb.Figure], members: Sequence[Ints], values: Floats, clusters: Ints | None) -> None:
@@ -26,7 +26,7 @@ def note(figures: Sequence[pb.Figure], members: Sequence[Ints], values: Floats, 
     from statsmodels.stats.multitest import multipletests
 
     found = {}
-    numbers = None if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    numbers = None if clusters is None else numbered(clusters)
     for number, rows in enumerate(members):
         inside = np.zeros(len(values), bool)
         inside[rows] = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import re
 from array import array
@@ -18,7 +19,7 @@ from scorer.judges.panel import decision
 from scorer.metrics import multiplicity
 from scorer.metrics.base import COMMON_PARAMS, Metric, Params, Plan
 from scorer.metrics.power import DIFFERENCE
-from scorer.metrics.table import CODES, Ints, Table
+from scorer.metrics.table import CODES, Ints, Table, numbered
 from scorer.rules.base import RequestError
 from scorer.rules.registry import Registry
 
@@ -106,7 +107,7 @@ class Summarizer:
             self._codes[name].append(known.setdefault(word, len(known)))
 
     def finish(self) -> pb.Summary:
-        """Returns the accounting and the figures of all items added so far."""
+        """Returns the accounting and the figures of all items; what was kept of them is given back on the way."""
         table = self._table()
         summary = pb.Summary(counts=table.counts())
         for wanted in self._wanted:
@@ -118,24 +119,30 @@ class Summarizer:
         return summary
 
     def _table(self) -> Table:
+        # Each column is let go as soon as its rows are taken: both at once would be most of the memory.
         rows = _rows(self._keys)
-        combinations, combination = _canonical(self._combinations, self._combination)
+        self._keys = bytearray()
+        group = numbered(np.frombuffer(self._groups, "<u8")[rows])
+        self._groups = bytearray()
+        sample = numbered(np.frombuffer(self._samples, "<u8")[rows])
+        self._samples = bytearray()
+        combinations, combination = _canonical(self._combinations, self._combination, rows)
         vocabulary, words = {}, {}
-        for name, known in self._interned.items():
-            vocabulary[name], codes = _canonical(known, self._codes[name])
-            words[name] = codes[rows]
+        for name in list(self._codes):
+            vocabulary[name], words[name] = _canonical(self._interned[name], self._codes.pop(name), rows)
+        parts = {part: np.frombuffer(self._parts.pop(part), np.float64)[rows] for part in list(self._parts)}
         return Table(
             outcome=np.frombuffer(self._outcomes, np.uint8)[rows],
             score=np.frombuffer(self._scores, np.float64)[rows],
-            group=_numbered(self._groups, rows),
-            sample=_numbered(self._samples, rows),
+            group=group,
+            sample=sample,
             repeat=np.frombuffer(self._repeats, np.int32)[rows],
-            combination=combination[rows],
+            combination=combination,
             labels=[
                 {name: value[1:] for name, value in zip(self._labels, values, strict=True) if value}
                 for values in combinations
             ],
-            parts={part: np.frombuffer(column, np.float64)[rows] for part, column in self._parts.items()},
+            parts=parts,
             words=words,
             vocabulary=vocabulary,
         )
@@ -157,16 +164,12 @@ def _rows(keys: bytearray) -> NDArray[np.int32]:
     return rows[fresh]
 
 
-def _numbered(digests: bytearray, rows: Ints) -> Ints:
-    return np.unique(np.frombuffer(digests, "<u8")[rows], return_inverse=True)[1].astype(np.int32)
-
-
-def _canonical(known: dict[Words, int], codes: array[int]) -> tuple[list[Words], Ints]:
-    """Returns the words sorted, and the codes that fit them: arrival leaves no trace."""
+def _canonical(known: dict[Words, int], codes: array[int], rows: Ints) -> tuple[list[Words], Ints]:
+    """Returns the words sorted, and the rows' codes that fit them: arrival leaves no trace."""
     words = sorted(known)
     places = np.empty(len(words), np.int32)
     places[[known[word] for word in words]] = np.arange(len(words))
-    column: Ints = np.frombuffer(codes, np.int32)
+    column: Ints = np.frombuffer(codes, np.int32)[rows]
     return words, places[column] if len(words) else column
 
 
@@ -216,18 +219,22 @@ def _slices(wanted: _Wanted, table: Table, names: list[str]) -> list[pb.Figure]:
     ]
     values = sorted({key for key in keys if key is not None})
     place = {key: number for number, key in enumerate(values)}
-    slices = np.array([-1 if key is None else place[key] for key in keys], np.int64)[table.combination]
-    order = np.argsort(slices, kind="stable")
-    edges = np.searchsorted(slices[order], np.arange(len(values) + 1))
+    slices = np.array([-1 if key is None else place[key] for key in keys], np.int32)[table.combination]
     figures, members = [], []
-    for number, key in enumerate(values):
-        rows = order[edges[number] : edges[number + 1]]
+    for key, rows in zip(values, _rows_by(slices, len(values)), strict=True):
         if len(rows):
             figures.append(_figure(wanted, table.take(rows), dict(zip(names, key, strict=True))))
             members.append(rows)
     if wanted.plan.items is not None and len(figures) > 1:
         multiplicity.note(figures, members, *wanted.plan.items(table))
     return figures
+
+
+def _rows_by(numbers: Ints, count: int) -> list[Ints]:
+    """Returns the rows that have each of the numbers below `count`, rising."""
+    order = np.argsort(numbers, kind="stable").astype(np.int32)
+    edges = np.searchsorted(numbers[order], np.arange(count + 1))
+    return [order[start:end] for start, end in itertools.pairwise(edges)]
 
 
 def _figure(wanted: _Wanted, table: Table, labels: Mapping[str, str]) -> pb.Figure:

@@ -104,3 +104,15 @@ class Table:
         by_code = np.bincount(self.outcome, minlength=len(OUTCOMES))
         fields = {str(outcome): int(number) for outcome, number in zip(OUTCOMES, by_code, strict=True)}
         return pb.Counts(planned=len(self), **fields)
+
+
+def numbered(values: NDArray[Any]) -> NDArray[np.int32]:
+    """Returns for each value its place among the different ones, from 0: `np.unique`'s inverse at half its memory."""
+    order = np.argsort(values)
+    ordered = values[order]
+    fresh = np.zeros(len(values), bool)
+    fresh[1:] = ordered[1:] != ordered[:-1]
+    del ordered
+    numbers = np.empty(len(values), np.int32)
+    numbers[order] = np.cumsum(fresh, dtype=np.int32)
+    return numbers

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +13,9 @@ from scorer_asking import passed, spec, summarize
 
 from lynceus.outcomes import Outcome
 from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics import metrics
+from scorer.metrics.summarizer import Summarizer
+from scorer.metrics.table import numbered
 from scorer.rules.base import RequestError
 
 ALL = [
@@ -161,3 +166,30 @@ def test_many_slices_of_many_items() -> None:
 def test_a_spec_without_sense_is_refused_before_any_item(bad: pb.MetricSpec) -> None:
     with pytest.raises(RequestError, match="metric 'a'"):
         summarize([], bad)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 5) | st.integers(0, 2**64 - 1), max_size=40))
+def test_numbers_are_places_among_the_different_values(values: list[int]) -> None:
+    column = np.array(values, np.uint64)
+    assert numbered(column).tolist() == np.unique(column, return_inverse=True)[1].tolist()
+
+
+def test_a_summary_takes_less_memory_than_what_was_kept_for_it() -> None:
+    number = 30_000
+    specs = [spec("acc", "accuracy", ["a"]), spec("all", "group_all"), spec("bias", "choice_bias")]
+    summarize([passed("t/1", "scored", 1.0)], *specs)  # what is imported at first use does not count
+    summarizer = Summarizer(specs, metrics())
+    tracemalloc.start()
+    try:
+        for place in range(number):
+            item = passed(f"t/{place}", "scored", float(place % 2), labels={"a": "xyz"[place % 3]}, targets=["A"])
+            item.group, item.verdict.extracted = str(place // 5), "AB"[place % 2]
+            summarizer.add(item, item.verdict)
+        kept, _ = tracemalloc.get_traced_memory()
+        summarizer.finish()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 80 * number
+    assert peak - kept < kept
