@@ -23,7 +23,7 @@ from scorer.reading.statements import Reading, read, read_end
 HEAD, TAIL = 4096, 16384
 """Code points read of the beginning and the end of a text that is longer than both."""
 
-END, FAR = 580, 240
+END, FAR = 420, 240
 """Code points of the end of a longer text that are read first, and how far in it a statement must stand to be alone."""
 
 _OVERRULED = ("elimination", "lone_label", "option_text", "likely", "agreed", "only_number", "negation")

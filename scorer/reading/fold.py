@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 import re2
 
@@ -109,6 +110,7 @@ _JUNK = re.compile(
     )""",
     re.VERBOSE,
 )
+_SIGNS = "\\{}$&[<>~*`_"
 _CYRILLIC = {"А": "A", "Б": "B", "В": "B", "С": "C"}
 _CONSTANT = {
     "struck": " ",
@@ -159,12 +161,33 @@ _TYPOGRAPHY = _set_of(
 _DEGREES, _FRACTIONS, _HEADS_OR_ITEMS, _MARKUP, _BLANKS = range(5)
 _IS_UNTIDY = _set_of(_UNTIDY)
 
-_Cuts = list[tuple[int, int, int]]
+_Cut = tuple[int, int, int]
 """What was replaced: its beginning and its end before, and how long what stands there now is."""
+
+
+class _Stage(NamedTuple):
+    """What one pattern replaced.
+
+    Attributes:
+        cuts: Tells every cut, in order.
+        removed: How many characters less there are.
+        whole: From where on nothing was replaced.
+    """
+
+    cuts: Callable[[], list[_Cut]]
+    removed: int
+    whole: int
 
 
 def _fraction(match: re.Match[str]) -> str:
     return f"{match[1]}/{match[2]}"
+
+
+def _first_sign(text: str) -> int:
+    """Returns from where on there is markup: of an arrow, the head is looked for."""
+    if not text.isascii():
+        return 0
+    return max(min((place for place in map(text.find, _SIGNS) if place >= 0), default=0) - len("=="), 0)
 
 
 def _junk(match: re.Match[str]) -> str:
@@ -203,7 +226,7 @@ class Folded:
     """
 
     def __init__(self, source: str) -> None:
-        self._stages: list[tuple[_Cuts, int]] = []
+        self._stages: list[_Stage] = []
         text = source if source.isascii() else source.translate(_TABLE)
         found = _TYPOGRAPHY.Match(text) or []
         if not text.isascii():
@@ -213,47 +236,64 @@ class Folded:
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Returns the range of the source that a non-empty range of the folded text came from."""
         first, last = start, end - 1
-        for cuts, removed in reversed(self._stages):
-            first, last = _origin(cuts, removed, first), _origin(cuts, removed, last)
+        for stage in reversed(self._stages):
+            first, last = _origin(stage, first), _origin(stage, last)
         return first, last + 1
 
     def _plain(self, text: str, found: Collection[int]) -> str:
         """Returns the text without the kinds of typography that were found in it."""
         if _HEADS_OR_ITEMS in found:
-            text = self._replaced(_HEAD, "\n", self._replaced(_FIRST_HEAD, "", text))
+            text = self._all_replaced(_HEAD, "\n", self._all_replaced(_FIRST_HEAD, "", text))
         if _DEGREES in found:
-            text = self._replaced(_DEGREE, "°", text)
+            text = self._all_replaced(_DEGREE, "°", text)
         if _FRACTIONS in found:
             text = self._replaced(_FRACTION, _fraction, text)
         if _MARKUP in found:
-            text = self._replaced(_JUNK, _junk, text)
-        text = self._replaced(_BREAKS, "\n", text)
+            text = self._replaced(_JUNK, _junk, text, _first_sign(text))
+        text = self._all_replaced(_BREAKS, "\n", text)
         tidy = text.isascii() and not _IS_UNTIDY.Match(text)
         return text if tidy else self._replaced(_SPACE, _space, text)
 
-    def _replaced(self, pattern: re.Pattern[str], new: str | Callable[[re.Match[str]], str], text: str) -> str:
-        """Returns the text with every match replaced; notes what was cut where."""
+    def _all_replaced(self, pattern: re.Pattern[str], new: str, text: str) -> str:
+        """Returns the text with the same in place of every match; what was cut where is looked up when it is asked for."""
+        pieces = pattern.split(text)
+        if len(pieces) == 1:
+            return text
+        replaced = new.join(pieces)
+
+        def cuts() -> list[_Cut]:
+            return [(*match.span(), len(new)) for match in pattern.finditer(text)]
+
+        self._stages.append(_Stage(cuts, len(text) - len(replaced), len(text) - len(pieces[-1])))
+        return replaced
+
+    def _replaced(
+        self, pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], text: str, start: int = 0
+    ) -> str:
+        """Returns the text with every match from `start` on replaced; notes what was cut where."""
         pieces: list[str] = []
-        cuts: _Cuts = []
+        cuts: list[_Cut] = []
         done = 0
-        for match in pattern.finditer(text):
+        for match in pattern.finditer(text, start):
             start, end = match.span()
-            piece = new if isinstance(new, str) else new(match)
-            pieces += (text[done:start], piece)
-            cuts.append((start, end, len(piece)))
+            new = replace(match)
+            pieces += (text[done:start], new)
+            cuts.append((start, end, len(new)))
             done = end
         if not cuts:
             return text
         pieces.append(text[done:])
         replaced = "".join(pieces)
-        self._stages.append((cuts, len(text) - len(replaced)))
+        self._stages.append(_Stage(lambda: cuts, len(text) - len(replaced), done))
         return replaced
 
 
-def _origin(cuts: _Cuts, removed: int, place: int) -> int:
-    """Returns where a character stood before cuts removed so many: looked for from the end, near which answers stand."""
-    place += removed
-    for start, end, length in reversed(cuts):
+def _origin(stage: _Stage, place: int) -> int:
+    """Returns where a character stood before a stage: looked for from the end, near which answers stand."""
+    place += stage.removed
+    if place >= stage.whole:
+        return place
+    for start, end, length in reversed(stage.cuts()):
         if place >= end:
             break
         place -= end - start - length

@@ -70,11 +70,13 @@ class Forms:
 
     def find(self, text: str) -> Iterator[re.Match[str]]:
         """Yields what `pattern.finditer` would, which is looked for only where a form stands."""
-        done, ascii_only = 0, text.isascii()
+        done, tried, ascii_only = 0, 0, text.isascii()
         for place, itself in self._places(text):
             while done <= place:
-                match = self._match(text, place, done, itself) if ascii_only else self._search(text, place, done)
+                low = max(done, tried)
+                match = self._match(text, place, low, itself) if ascii_only else self._search(text, place, done)
                 if not match:
+                    tried = place + 1
                     break
                 yield match
                 done = match.end()

@@ -27,16 +27,17 @@ class Loose(NamedTuple):
     """An option by its telling words.
 
     Attributes:
-        words: The words without their endings; all of them stand where the pattern matches.
-        pattern: Finds them in lower-case text in their order, with little words between.
-        label: The label of the option.
+        stems: The words without their endings; all of them stand where the option is named.
+        name: Its text, folded.
+        label: Its label.
     """
 
-    words: tuple[str, ...]
-    pattern: re.Pattern[str]
+    stems: tuple[str, ...]
+    name: str
     label: str
 
 
+@lru_cache(maxsize=16384)
 def _stem(word: str) -> str:
     """Returns a word without the ending of a verb or a plural: walk for walking."""
     for ending in ("ing", "ed", "es", "s"):
@@ -64,22 +65,24 @@ def loose_names(names: tuple[tuple[str, str], ...]) -> tuple[Loose, ...]:
     Args:
         names: Each option's text, folded, with its label.
     """
-    stems = [[_stem(word) for word in telling(name)] for name, _ in names]
+    told = [telling(name) for name, _ in names]
+    stems = [[_stem(word) for word in words] for words in told]
     found = []
-    for place, (name, label) in enumerate(names):
-        words = telling(name)
+    for place, ((name, label), words) in enumerate(zip(names, told, strict=True)):
         others = [other for index, other in enumerate(stems) if index != place]
         if not 2 <= len(words) <= _MOST or any(_within(stems[place], other) for other in others):
             continue
         if all(word.isascii() and word.isalpha() for word in words):
-            found.append(Loose(tuple(map(_stem, words)), _pattern(name, words), label))
+            found.append(Loose(tuple(stems[place]), name, label))
     return tuple(found)
 
 
-def _pattern(name: str, words: Sequence[str]) -> re.Pattern[str]:
+@lru_cache(maxsize=4096)
+def _pattern(name: str) -> re.Pattern[str]:
+    """Returns what finds an option's telling words in lower-case text in their order, with little words between."""
     own = {word for word in _WORD.findall(name) if word in _LITTLE}
     gap = rf"(?: (?:{'|'.join(sorted(_ANYWHERE | own))})){{0,4}} "
-    return re.compile(rf"\b{gap.join(map(_inflected, words))}\b")
+    return re.compile(rf"\b{gap.join(map(_inflected, telling(name)))}\b")
 
 
 def _inflected(word: str) -> str:
@@ -97,9 +100,10 @@ def find(low: str, names: Sequence[Loose]) -> Iterator[tuple[int, int, str]]:
         low: The text in lower case, with blanks for hyphens.
         names: The options.
     """
-    for words, pattern, label in names:
-        if all(word in low for word in words):
-            for match in pattern.finditer(low):
+    for stems, name, label in names:
+        # Most options are not named, and a pattern takes longer to make than an answer to read.
+        if all(stem in low for stem in stems):
+            for match in _pattern(name).finditer(low):
                 yield match.start(), match.end(), label
 
 

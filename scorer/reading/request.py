@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.reading.answer import Answer
@@ -35,9 +36,14 @@ def flag(request: pb.ScoreRequest, name: str) -> bool:
     return request.HasField("params") and name in request.params.fields and request.params.fields[name].bool_value
 
 
+@lru_cache(maxsize=1024)
+def _by_name(labels: tuple[str, ...]) -> dict[str, str]:
+    return {label.lower(): label for label in labels}
+
+
 def label_targets(request: pb.ScoreRequest, labels: Sequence[str], options: Sequence[str]) -> set[str]:
     """Returns the targets as labels; one may be given as the option's text, if that is unambiguous."""
-    known = {label.lower(): label for label in labels}
+    known = _by_name(tuple(labels))
     found = set()
     for target in request.targets:
         plain = target.strip().strip("().").lower()
