@@ -26,7 +26,7 @@ _INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
 
 @check(
-    "All responses of a Batch together hold exactly one result for each call.",
+    "All responses of a Batch that ends with OK together hold exactly one result for each call.",
     "Send one BatchResult for each call, with the call's place as its index, also where two calls are the same.",
     _NEEDS,
 )

@@ -764,7 +764,7 @@ Global___BatchCall: _TypeAlias = BatchCall  # noqa: Y015
 @_typing.final
 class BatchResponse(_message.Message):
     """BatchResponse is what has become of some of the calls. All responses of a
-    Batch together hold exactly one result for each call.
+    Batch that ends with OK together hold exactly one result for each call.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
