@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 
 from scorer.reading.numbers import ORDINALS
 from scorer.reading.screen import WORD
@@ -23,6 +25,11 @@ _AFTER_LABEL = (
     r"who|due|based|in|on|at|by|of|to|if|so|then|it|i|we|only|also|alone|obviously|clearly|definitely|again|being|remains?|satisf\w+|makes|although|though|however|even|too|both|either|"
     r"per|considering|given|here|please|since|correct|wins?|leaves?|y|o|et|ou|und|oder|e|es|est|ist|é|è|porque|parce|car|weil|pois|perché|потому|и|или|est[áa]"
 )
+_AFTER = "|".join(
+    f"{first}(?:{'|'.join(word[1:] for word in words)})"
+    for first, words in groupby(sorted(set(_AFTER_LABEL.split("|"))), key=itemgetter(0))
+)
+"""The same by first letters, so that few of them are tried."""
 _OPEN, _CLOSE = r"[(\[\"'<]", r"[)\]\"'>]"
 
 _ANNOUNCES = frozenset(
@@ -166,13 +173,17 @@ def _anywhere(meanings: Mapping[str, str]) -> re.Pattern[str]:
     return re.compile(rf"[{firsts}](?:(?<![0-9A-Za-z].)|(?i:(?<=option.)|(?<=choice.)))(?:{keys})(?![0-9A-Za-z_])")
 
 
-def _either(words: Iterable[str]) -> str:
-    """Returns a pattern of any of some words, each itself one, by their first letters: few are tried at a place."""
+def _spelled(words: Sequence[str]) -> str:
+    """Returns a pattern of any of some words, letter by letter: the first of them where one begins another."""
+    first, last = min(words), max(words)
+    shared = next(
+        (place for place, pair in enumerate(zip(first, last, strict=False)) if len(set(pair)) > 1), len(first)
+    )
     begins: dict[str, list[str]] = {}
     for word in words:
-        first = word[: 2 if word[0] == "\\" else 1]
-        begins.setdefault(first, []).append(word[len(first) :])
-    return "|".join(f"{first}(?:{'|'.join(rests)})" for first, rests in begins.items())
+        begins.setdefault(word[shared : shared + 1], []).append(word[shared:])
+    rests = "|".join(map(_spelled, begins.values())) if len(words) > 1 else ""
+    return re.escape(first[:shared]) + (f"(?:{rests})" if rests else "")
 
 
 def _key(name: str) -> str:
@@ -184,12 +195,11 @@ def _key(name: str) -> str:
 def _pattern(meanings: Mapping[str, str], announced: str) -> re.Pattern[str]:
     single = "".join(re.escape(name) for name in sorted(meanings) if len(name) == 1 and name not in "Nn")
     after_slash = rf"|(?<=(?<![{WORD}])[{single}]/)" if single else ""
-    one = _either(re.escape(name) for name in sorted(meanings, key=lambda form: (-len(form), form)))
-    verbs = _either(_AFTER_LABEL.split("|"))
+    one = _spelled(sorted(meanings, key=lambda form: (-len(form), form)))
     return re.compile(
         rf"{announced}(?P<open>{_OPEN}{{0,3}})(?:(?<![{WORD}/@\\]){after_slash}|(?i:(?<=option)|(?<=choice)))(?<![{WORD}][.'])(?<![{WORD}]-)(?<!\d,)"
         rf"(?P<label>{one})(?![{WORD}%°]|['’][A-Za-z]|-[A-Za-z]|[.,/:]\d|\.[A-Za-z]|/[A-Za-z]{{2}})(?P<close>\.?{_CLOSE}{{0,3}}(?:\s?(?:选项|選項|项(?!目)|項(?!目)|番|번))?)"
-        rf"(?=(?P<soft> (?!(?i:{verbs})(?![{WORD}]))[{WORD}])|)"
+        rf"(?=(?P<soft> (?!(?i:{_AFTER})(?![{WORD}]))[{WORD}])|)"
     )
 
 
