@@ -14,6 +14,9 @@ from scorer.judges.budget import Budget
 from scorer.judges.throttle import Throttle
 
 MAX_OUTPUT_TOKENS = 1024
+REACH_SECONDS = 15.0
+"""How long an address may be without a server. One that was reached and still loads its model is
+waited for as long as patience lasts."""
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL)
 
 
@@ -74,15 +77,27 @@ class ModelServiceJudge:
         if self._stub is None:
             self._channel = dial(self._address, self._credentials)
             self._stub = model_pb2_grpc.ModelServiceStub(self._channel)
-        try:
-            return await call(
-                self._stub.GetModelInfo,
-                model_pb2.GetModelInfoRequest(),
-                timeout=self._timeout,
-                metadata=self._credentials.metadata,
-            )
-        except CallError as error:
-            raise JudgeError("judge_unreachable", f"the judge at {self._address}: {error}") from None
+        assert self._channel is not None
+        clock = asyncio.get_running_loop().time
+        started, tries, reached = clock(), 0, False
+        while True:
+            try:
+                return await call(
+                    self._stub.GetModelInfo,
+                    model_pb2.GetModelInfoRequest(),
+                    timeout=self._timeout,
+                    metadata=self._credentials.metadata,
+                )
+            except CallError as error:
+                pause = min(30.0, 0.5 * 2**tries)
+                tries += 1
+                self.waits_for = problem = f"the judge at {self._address}: {error}"
+                reached = reached or self._channel.get_state() is grpc.ChannelConnectivity.READY
+                limit = self._patience if reached else min(REACH_SECONDS, self._patience)
+                retries = error.consequence.retries
+                if (retries is not None and tries > retries) or clock() + pause - started > limit:
+                    raise JudgeError("judge_unreachable", problem) from None
+            await asyncio.sleep(pause)
 
     async def ask(self, prompt: JudgePrompt) -> Reply:
         """Asks one question."""

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from judge_server import JudgeServer, Vendor
 
 from scorer.cli import calibrate, score, telling
+from scorer.judges import model_service
 from scorer.judges.cache import Cache
 
 
@@ -36,6 +37,7 @@ def nobody() -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(telling, "EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(model_service, "REACH_SECONDS", 1.0)
 
 
 def calibrated(tmp_path: Path, *words: str) -> Result:

@@ -14,8 +14,9 @@ import pytest
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.model.v1 import model_pb2_grpc
 from lynceus.outcomes import Outcome
-from lynceus.rpc import Server, ServerConfig
+from lynceus.rpc import Server, ServerConfig, Unavailable
 from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.judges import model_service
 from scorer.judges.options import Judging
 from scorer.rules import rules
 from scorer.scoring import Scorer
@@ -25,9 +26,13 @@ class Model(model_pb2_grpc.ModelServiceServicer):
     def __init__(self) -> None:
         self.revision = "1"
         self.introduced = 0
+        self.loading = 0
         self.asked = 0
 
     async def GetModelInfo(self, request: Any, context: Any) -> model.GetModelInfoResponse:  # noqa: N802
+        if self.loading:
+            self.loading -= 1
+            raise Unavailable("loading", "the weights are being loaded")
         self.introduced += 1
         return model.GetModelInfoResponse(model_name="judge", model_revision=self.revision)
 
@@ -50,8 +55,8 @@ async def served() -> AsyncIterator[tuple[Model, int]]:
     await server.stop()
 
 
-async def verdicts(port: int, cache: Path, number: int = 4) -> list[pb.Verdict]:
-    judges = Judging(specs=(f"grpc:127.0.0.1:{port}",), cache=str(cache), timeout=10.0, patience=5.0).open()
+async def verdicts(port: int, cache: Path, number: int = 4, patience: float = 20.0) -> list[pb.Verdict]:
+    judges = Judging(specs=(f"grpc:127.0.0.1:{port}",), cache=str(cache), timeout=10.0, patience=patience).open()
     assert judges
     scorer = Scorer(rules(), judges.judge)
     requests = [
@@ -79,7 +84,22 @@ async def test_what_a_model_was_asked_before_a_restart_is_not_asked_again(
     assert servicer.asked == 8
 
 
-async def test_a_model_that_is_not_there_leaves_items_unjudged(tmp_path: Path) -> None:
+async def test_a_model_that_still_loads_is_waited_for(
+    served: tuple[Model, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_service, "REACH_SECONDS", 0.0)
+    servicer, port = served
+    servicer.loading = 2
+    done = await verdicts(port, tmp_path / "judge.sqlite")
+    assert [verdict.outcome for verdict in done] == ["scored"] * 4
+    servicer.loading = 1_000
+    late = await verdicts(port, tmp_path / "other.sqlite", patience=1.0)
+    assert {verdict.reason for verdict in late} == {"judge_unreachable"}
+    assert "the weights are being loaded" in late[0].detail
+
+
+async def test_a_model_that_is_not_there_leaves_items_unjudged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_service, "REACH_SECONDS", 1.0)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
