@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from scorer.reading import cues
 from scorer.reading.classify import ALSO, ASIDE, FIRM, LED, NAMED, REJECTED, classify
-from scorer.reading.context import Context, context
+from scorer.reading.context import LEAD, TAIL, Context, context
 from scorer.reading.groups import Group, groups
 from scorer.reading.mentions import LABEL, TEXT, Mention
 
@@ -48,6 +48,7 @@ class Judging:
         found = groups(text, mentions, two=len(order) == 2)
         self._groups = found if len(found) <= MOST else found[:-MOST][: MOST // 8] + found[-MOST:]
         self._apart: list[Judged | None] = [None] * len(self._groups)
+        self._known: dict[tuple[str, str, str, int], tuple[str, str, Context]] = {}
 
     def backward(self) -> Iterator[Judged]:
         """Yields every group from the last on, judged apart from the others."""
@@ -75,10 +76,18 @@ class Judging:
         judged = self._apart[place]
         if judged is None:
             group = self._groups[place]
-            here = context(self._text, group)
-            judged = Judged(group, *classify(self._text, group, here), here)
-            judged = self._apart[place] = self._closing(place, judged)
+            judged = self._apart[place] = self._closing(place, Judged(group, *self._classified(group)))
         return judged
+
+    def _classified(self, group: Group) -> tuple[str, str, Context]:
+        """Returns what a group's sentence does with it, how, and the words around it; the same words are read once."""
+        before = self._text[max(group.first - LEAD, 0) : group.first]
+        behind = self._text[group.last : group.last + TAIL]
+        said = before, self._text[group.first : group.last], behind, sum([name.plain for name in group.mentions])
+        if said not in self._known:
+            here = context(self._text, group)
+            self._known[said] = (*classify(self._text, group, here), here)
+        return self._known[said]
 
     def _closing(self, place: int, judged: Judged) -> Judged:
         """Returns the last group as stated where it is a label that its sentence arrives at: "the lightest is C"."""
