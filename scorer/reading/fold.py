@@ -110,6 +110,7 @@ _JUNK = re.compile(
     )""",
     re.VERBOSE,
 )
+_LONG = 400
 _SIGNS = "\\{}$&[<>~*`_"
 _CYRILLIC = {"А": "A", "Б": "B", "В": "B", "С": "C"}
 _CONSTANT = {
@@ -184,25 +185,22 @@ def _fraction(match: re.Match[str]) -> str:
 
 
 def _first_sign(text: str) -> int:
-    """Returns from where on there is markup: of an arrow, the head is looked for."""
-    if not text.isascii():
+    """Returns from where on there is markup, in a long text: of an arrow, the head is looked for."""
+    if len(text) < _LONG or not text.isascii():
         return 0
     return max(min((place for place in map(text.find, _SIGNS) if place >= 0), default=0) - len("=="), 0)
 
 
 def _junk(match: re.Match[str]) -> str:
+    """Returns what a sign stands for; no second blank beside another, and none before a full stop."""
     kind = match.lastgroup or ""
     if kind == "cyrillic":
         return _CYRILLIC[match[0]]
-    if kind == "symbol":
-        return _SYMBOLS[match["symbol"]]
-    new = _CONSTANT[kind]
-    return "" if new == " " and _beside_blank(match) else new
-
-
-def _beside_blank(match: re.Match[str]) -> bool:
+    new = _SYMBOLS[match["symbol"]] if kind == "symbol" else _CONSTANT[kind]
     text, (start, end) = match.string, match.span()
-    return (text[start - 1 : start] or " ").isspace() or (text[end : end + 1] or " ").isspace()
+    if new == " " and (start == 0 or text[start - 1].isspace()):
+        return ""
+    return new.rstrip(" ") if end == len(text) or text[end] in ".,:;!?)] \n" else new
 
 
 def _space(match: re.Match[str]) -> str:
