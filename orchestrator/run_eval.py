@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import orjson
 from rich.console import Console
 
 from lynceus.model.v1 import model_pb2 as model
@@ -142,14 +143,26 @@ def finish(run: Path, console: Console) -> None:
 
 
 def judges_said(run: Path) -> list[str]:
-    """Returns what there is to say of a run's judges: how much they were asked, or that they never were."""
+    """Returns what there is to say of a run's judges: how much they were asked, what came of it, what to do."""
     judges = run_manifest.read(run).get("judges")
     if not judges:
         return []
+    asked, last = 0, b""
     with (run / VERDICTS).open("rb") as lines:
-        asked = sum(b'"judge":{' in line for line in lines)
+        for line in lines:
+            asked += b'"judge":{' in line
+            if b'"outcome":"unjudged"' in line:
+                last = line
     names = ", ".join(judges)
-    return [f"judge {names}: {asked:,} verdicts" if asked else f"judge {names}: configured and never needed"]
+    said = [f"judge {names}: {asked:,} verdicts" if asked else f"judge {names}: configured and never needed"]
+    tasks = orjson.loads((run / run_results.RESULTS).read_bytes())["tasks"].values()
+    unjudged = sum(task["counts"]["unjudged"] for task in tasks)
+    if unjudged and last:
+        why = orjson.loads(last).get("detail", "")
+        said.append(
+            f"{unjudged:,} of them unjudged, the last because {why}; orchestrator score {run} asks again for these"
+        )
+    return said
 
 
 def default_run(plan: Plan, identity: Mapping[str, Any], shard: tuple[int, int] | None) -> Path:
