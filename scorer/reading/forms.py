@@ -138,7 +138,9 @@ def _announced(text: str, end: int, low: int) -> list[int]:
     before = text[low:end].lower().replace("\n", " ").rstrip()
     while before:
         word = before[before.rfind(" ") + 1 :]
-        plain = word if word.isalnum() else word.translate(_WORDS).rpartition(" ")[2]
+        if word.isalnum() and word not in _ANNOUNCES:
+            break
+        plain = word.translate(_WORDS).rpartition(" ")[2]
         if plain.rstrip("#") not in _ANNOUNCES:
             plain = plain.rpartition(".")[2]
         if not plain or plain.rstrip("#") not in _ANNOUNCES:
@@ -157,8 +159,8 @@ def _words(meanings: Mapping[str, str]) -> str:
         return ""
     singles = "".join(sorted(key for key in keys if len(key) == 1))
     several = sorted(key for key in keys if len(key) > 1 and " " not in key)
-    ordinals = "|".join(sorted({key[4:] for key in keys if key[:4].lower() == "the "}))
-    several += [rf"(?:the|The|THE)(?= (?:{ordinals}) )"] if ordinals else []
+    ordinals = sorted({key[4:] for key in keys if key[:4].lower() == "the "}, reverse=True)
+    several += [rf"(?:the|The|THE)(?= {_spelled(ordinals)} )"] if ordinals else []
     return "|".join([rf"[{singles}]", *several] if singles else several)
 
 
@@ -187,9 +189,9 @@ def _spelled(words: Sequence[str]) -> str:
 
 
 def _key(name: str) -> str:
-    """Returns how a form begins: its first word, the second with it where that is the article."""
+    """Returns how a form begins: its first word, two more with it where that is the article."""
     words = name.split(" ")
-    return " ".join(words[: 2 if words[0].lower() == "the" else 1])
+    return " ".join(words[: 3 if words[0].lower() == "the" else 1])
 
 
 def _pattern(meanings: Mapping[str, str], announced: str) -> re.Pattern[str]:
