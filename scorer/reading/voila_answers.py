@@ -72,7 +72,7 @@ def conclusion(text: str) -> tuple[Values, tuple[int, int]]:
     walking") is the conclusion, one that is called the answer before others. Without one, names
     and the free words of the last sentence that speaks of the answer are read together.
     """
-    statements = _statements(labels(text))
+    statements = _statements(text)
     whole = [statement for statement in statements if len(statement) == len(PROPERTIES)]
     if whole:
         named = [one for one in whole if _ANSWER.search(text, max(0, one[0].start - _NEAR), one[0].start + 1)]
@@ -94,12 +94,13 @@ def conclusion(text: str) -> tuple[Values, tuple[int, int]]:
     return values, (min(start for start, _ in places), max(end for _, end in places))
 
 
-def _statements(found: list[Label]) -> list[list[Label]]:
-    """Groups labels that stand together, each property once."""
+def _statements(text: str) -> list[list[Label]]:
+    """Groups labels that stand together, each property once; with "the answer is" a new group begins."""
     groups: list[list[Label]] = []
-    for label in found:
+    for label in labels(text):
         last = groups[-1] if groups else []
-        if last and label.start - last[-1].end <= _NEAR and all(label.prop != other.prop for other in last):
+        joins = last and label.start - last[-1].end <= _NEAR and all(label.prop != other.prop for other in last)
+        if joins and not _ANSWER.search(text, last[-1].end, label.start + 1):
             last.append(label)
         else:
             groups.append([label])

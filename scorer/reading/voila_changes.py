@@ -45,6 +45,9 @@ _NAMED = re.compile(
     r"\s*(?:propert(?:y|ies)|attributes?|elements?|aspects?|features?|characteristics?)\b", re.IGNORECASE
 )
 _COLON = re.compile(r"\s*:")
+_TITLE = re.compile(r"\s*(?:propert(?:y|ies)|changes?)?\s*(?:\([^()\n]*\))?\s*:?\s*", re.IGNORECASE)
+_HEADED = re.compile(rf"(?:{_NAMED.pattern})?\s*:?\s*", re.IGNORECASE)
+_NONE = re.compile(r"\s*:\s*(?:none|no|nothing|n/a)\b", re.IGNORECASE)
 _LINK = re.compile(
     r"(?:[\s,()\"':&/-]|\([^()\n]*\)|\b(?:is|are|was|were|in|of|to|for|the|their|its|both|and|or|nor|only|also|as|well|include[sd]?"
     r"|property|properties|type)\b)*",
@@ -92,10 +95,11 @@ class _Token(NamedTuple):
 def changes(text: str) -> dict[str, Change]:
     """Returns what an answer says of each property it speaks of."""
     read: dict[str, Change] = {}
-    heading = ""
+    heading = topic = ""
     for clause in _clauses(text):
         tokens = _tokens(clause)
-        for prop, change in _of_clause(clause, tokens, heading):
+        topic = _topic(clause, tokens, topic, heading)
+        for prop, change in _of_clause(clause, tokens, heading, topic):
             known = read.get(prop)
             if known and known.changed is not None and change.changed is not None and known.changed != change.changed:
                 change = change._replace(changed=None)
@@ -107,7 +111,8 @@ def changes(text: str) -> dict[str, Change]:
                     known.direction or change.direction,
                 )
             read[prop] = change
-        heading = next((token.kind for token in reversed(tokens) if token.heading), heading)
+        if tokens and tokens[-1].heading and not topic:
+            heading = tokens[-1].kind
     rest = _REST.search(text)
     if rest:
         changed = rest.lastgroup == "changed_all"
@@ -143,10 +148,19 @@ def _clauses(text: str) -> Iterator[str]:
             yield piece[start:end]
 
 
-def _of_clause(clause: str, tokens: list[_Token], heading: str) -> Iterator[tuple[str, Change]]:
+def _topic(clause: str, tokens: list[_Token], topic: str, heading: str) -> str:
+    """Returns the property under whose title a clause stands ("Action:", on a line of its own), "" if under none."""
+    kinds = {token.kind for token in tokens if token.kind in PROPERTIES}
+    if len(tokens) == len(kinds) == 1:
+        return tokens[0].kind if not heading and _TITLE.fullmatch(clause, tokens[0].end) else ""
+    states_follow = bool(tokens) and tokens[-1].heading and _HEADED.fullmatch(clause, tokens[-1].end)
+    return "" if states_follow or not kinds <= {topic} else topic
+
+
+def _of_clause(clause: str, tokens: list[_Token], heading: str, topic: str) -> Iterator[tuple[str, Change]]:
     properties = [place for place, token in enumerate(tokens) if token.kind in PROPERTIES]
     if not properties:
-        yield from _unnamed(clause, tokens)
+        yield from _of_topic(clause, tokens, topic) if topic else _unnamed(clause, tokens)
         return
     inherited = ""
     for place in reversed(properties):
@@ -187,6 +201,16 @@ def _without_properties(clause: str, tokens: list[_Token], start: int, end: int)
         if token.kind in PROPERTIES and start <= token.start and token.end <= end:
             kept[token.start - start : token.end - start] = " " * (token.end - token.start)
     return "".join(kept)
+
+
+def _of_topic(clause: str, tokens: list[_Token], topic: str) -> Iterator[tuple[str, Change]]:
+    """Reads what is said under a property's title: "Unchanged", "Change: none", "from 2 to 3"."""
+    if not tokens:
+        return
+    token = next((token for token in tokens if not token.heading), tokens[0])
+    state = "unchanged" if token.heading and _NONE.match(clause, token.end) else token.kind
+    if state in ("changed", "unchanged", "moved"):
+        yield topic, _change(topic, state, clause, clause)
 
 
 def _unnamed(clause: str, tokens: list[_Token]) -> Iterator[tuple[str, Change]]:
