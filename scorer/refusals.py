@@ -7,11 +7,11 @@ import re
 
 from scorer.reading.screen import Screen
 
-_CANNOT = r"(?:can(?:no|')?t|can not|could(?: not|n't)|won't|will not|(?:will |wo|would )?(?:'m|am|are|'re|is|be)?(?: not|n't) (?:be )?(?:able|allowed|permitted|comfortable)(?: to| with)?|(?:am |'m )?unable to|do not feel comfortable|don't feel comfortable|must (?:decline|refuse)(?: to)?|(?:have to|need to|will) (?:decline|refuse)(?: to)?|decline to|refuse to)"
+_CANNOT = r"(?:can(?:no|')?t|can not|could(?: not|n't)|won't|will not|(?:will |wo|would )?(?:'m|am|are|'re|is|be)?(?: not|n't) (?:be )?(?:able|allowed|permitted|comfortable)(?: to| with)?|(?:am |'m )?unable to|(?:am |'m )?not trained to|do not feel comfortable|don't feel comfortable|must (?:decline|refuse)(?: to)?|(?:have to|need to|will) (?:decline|refuse)(?: to)?|decline to|refuse to)"
 _HELP = r"(?:assist|help|comply|fulfil+|provide|answer(?:ing)?|respond|engage|continue|participate|complete|support|discuss|identify|process|proceed|do (?:that|this)|view(?:ing)?|see|analy[sz]e|access|open|interpret|look at)"
 _CANNOT, _HELP = _CANNOT.replace(" ", r"\ "), _HELP.replace(" ", r"\ ")
 # Failing for want of evidence is not declining.
-_EVIDENCE = r"(?:(?:see|view|access|open|load) (?:the|this|your|that|an?|any) (?:image|picture|photo)|clear|determin|tell |which |sure|certain|enough|small|blurr|resolution|any image|the image (?:you|attach)|attached|the answer from)"
+_EVIDENCE = r"(?:(?:see|view|access|open|load) (?:the|this|your|that|an?|any) (?:image|picture|photo|options|choices|figures?|puzzle|panels)|clear|determin|tell |which |sure|certain|enough|small|blurr|resolution|any image|the image (?:you|attach)|attached|the answer from)"
 
 _DECLINES = re.compile(
     rf"""

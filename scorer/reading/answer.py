@@ -33,6 +33,7 @@ _TAG = re.compile(r"<(answer|final_answer|ans|conclusion|choice|option|output)>"
 # The commonest answers, read without further ado.
 _BARE = re.compile(r"\s{0,9}[(\[\"*]{0,3}([A-Za-z0-9])[)\]\".*]{0,3}\s{0,9}")
 _LONGEST_BARE = 25
+_SENTENCE = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,8 @@ def read_choice(
                 return Reading(stated.value, stated.reason, (stated.span[0] + cut, stated.span[1] + cut))
         found, own = named_in(folded)
         reading = read(seen, found, labels, lone)
+        if not reading.value and named.amounts and all(mention.plain for mention in found):
+            reading = _by_amount(seen, named, labels, lone) or reading
         if not reading.value and reading.reason in ("conflict", "no_choice") and own and named.numbers:
             counted = read_count(seen)
             if counted.reason in ("stated", "only_number") and counted.value in named.numbers:
@@ -164,6 +167,20 @@ def _lone(order: tuple[str, ...], named: Options) -> Callable[[Seen, list[Judged
         )
 
     return found
+
+
+def _by_amount(
+    seen: Seen,
+    named: Options,
+    labels: tuple[str, ...],
+    lone: Callable[[Seen, list[Judged]], Reading | None],
+) -> Reading | None:
+    """Reads an option's number without its unit, where it is called the answer or is all that a sentence names."""
+    found = named.find_amounts(seen.text)
+    reading = read(seen, found, labels, lone)
+    alone = len({mention.value for mention in found}) == 1 and len(seen.text) <= _SENTENCE and "\n" not in seen.text
+    sure = alone or reading.reason in ("boxed", "stated")
+    return reading if reading.value and sure else None
 
 
 def _in_short(text: str, named: Options) -> Reading | None:

@@ -27,7 +27,7 @@ NOUN = (
 )
 _IS = (
     r"(?:(?:is|was|be|are|equals|becomes|remains|being)\b|'s\b|\b(?:corresponds|points|belongs|refers|leads|comes|boils)(?: \w+)? to(?: be)?\b|"
-    r"\b(?:es|ser[íi]a|est|serait|ist|lautet|wäre|é|seria|è|sarebbe|jest|to|je|är|er|este|είναι|là|adalah|это|є|هي|هو)(?!["
+    r"\b(?:es|ser[íi]a|est|serait|ist(?: (?:also|somit|daher|demnach|folglich))?|lautet|wäre|é|seria|è|sarebbe|jest|to|je|är|er|este|είναι|là|adalah|это|є|هي|هو)(?!["
     + WORD
     + r"])|"
     r"คือ|是|为|為|应为|應為|应该是|應該是|は|은|는|[:=→-])"
@@ -107,7 +107,7 @@ FINALLY = re.compile(
 )
 """lead of the last sentence: "the lightest is"."""
 
-MARKED = re.compile(r"(?:✓|[-:(,]\s*(?:correct|yes|true)\b)[.!)\s]*$", _I)
+MARKED = re.compile(r"(?:✓|[-:(,]\s*(?:correct|yes|true)\b|\A[).:\s-]{0,4}\w[^.;!?\n]{2,160}\. correct\b)[.!)\s]*$", _I)
 CROSSED = re.compile(r"(?:✗|[-:(,]\s*(?:wrong|incorrect|no|false)\b)[.!)\s]*$", _I)
 """The end of a line that begins with a label: a verdict on it."""
 
@@ -308,7 +308,7 @@ CONTRAST = re.compile(r"\b(?:but|however|yet|still|though|nevertheless|nonethele
 ORIGIN, GOAL = re.compile(r"\bfrom (?:the )?$", _I), re.compile(r"\s+(?:side )?to\b", _I)
 """lead and tail of what a movement starts from."""
 
-IF = re.compile(r"[^.;!?\n]{0,40}\b(?:if|unless|only when|were)\b", _I)
+IF = re.compile(r"[^.;!?\n]{0,40}\b(?:if|unless|only when|were (?:it|they|the|this|that|there|he|she|we|you))\b", _I)
 """tail: makes what stands before it conditional."""
 
 LOOKING = re.compile(

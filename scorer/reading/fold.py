@@ -79,7 +79,7 @@ _JUNK = re.compile(
     [\\{{}}$&\[<~*`_=АБВС​-‏‪-‮⁠-⁤﻿︀-️⃣­-](?:
       (?<=~)(?P<struck>~[^~\n]{{1,300}}~~)
     | (?<=<)(?:
-          (?P<gone_out>(?:s|del|strike)>[^<\n]{{1,300}}</(?:s|del|strike)>)
+          (?P<gone_out>(?!(?<=\A<)s>[^<]{{1,300}}</s>\s*\Z)(?:s|del|strike)>[^<\n]{{1,300}}</(?:s|del|strike)>)
         | (?P<box>\|begin_of_box\|>)
         | (?P<unbox>\|end_of_box\|>)
         | (?P<tag>/?(?:b|i|u|strong|em|p|span|div|center|code|pre|font|mark|sup|sub|h[1-6])\b[^<>]{{0,80}}>

@@ -214,7 +214,7 @@ def forms_of(names: tuple[str, ...], values: tuple[str, ...] = ()) -> Forms:
         for ordinal, (_, value) in zip(ORDINALS, pairs, strict=False)
         for article in ("the", "The")
         for noun in ("option", "choice")
-    }
+    } | {f"{article} last {noun}": pairs[-1][1] for article in ("the", "The") for noun in ("option", "choice")}
     return Forms(
         by_place | {form: value for name, value in reversed(pairs) for form in (name.lower(), name.upper(), name)}
     )

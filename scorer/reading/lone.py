@@ -165,6 +165,16 @@ def identified(text: str, judged: list[Judged]) -> Reading | None:
     return Reading(group.values[0], "concluded", group.span)
 
 
+def _cut_off(text: str, group: Group, here: Context, named: set[str]) -> bool:
+    """Whether the text ends in the middle of what it says of an option, or before what it says of several."""
+    if not lone_cues.CUT_OFF.search(text, max(len(text) - 16, 0)):
+        return False
+    if len(named) == 1 and lone_cues.ANNOUNCES.search(text, group.last):
+        return False
+    told = lone_cues.TOLD.fullmatch(text, group.last) and lone_cues.SAYS.search(here.clause.text)
+    return not told or bool(here.lead.match(cues.INVERTED))
+
+
 def lone_text(seen: Seen, judged: list[Judged], order: tuple[str, ...]) -> Reading | None:
     """Reads a short text that names a single option by its words."""
     text = seen.text
@@ -181,7 +191,9 @@ def lone_text(seen: Seen, judged: list[Judged], order: tuple[str, ...]) -> Readi
     group, _, _, here = kept[-1]
     if group.last > _SHORT or len(text) - group.last > _SHORT:
         return None
-    if group.mentions[0].kind != TEXT or lone_cues.CUT_OFF.search(text, max(len(text) - 16, 0)):
+    if group.mentions[0].kind != TEXT or _cut_off(text, group, here, _values(judged)):
+        return None
+    if lone_cues.OF_SUBJECT.fullmatch(here.lead.text) and lone_cues.BEHIND_SUBJECT.match(text, group.last):
         return None
     plans = seen.may(whole.PLANS) and whole.PLANS.search(text[: group.last])
     if (plans and not lone_cues.CONCLUDES.match(here.line_before)) or here.clause.search(cues.LOOKING):

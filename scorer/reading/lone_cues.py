@@ -18,6 +18,25 @@ CUT_OFF = re.compile(
     _I,
 )
 """The text ends in the middle of a sentence."""
+ANNOUNCES = re.compile(
+    r"[.!?\n]\s*(?:(?:so|therefore|thus|hence|then),? )?(?:(?:the|my)(?: (?:correct|final|right|best))? (?:answer|option|choice|letter)(?: (?:letter|choice|option))?(?: (?:is|was|would be))?:?|the|this|in|as|it is)\s*$",
+    _I,
+)
+"""The sentence in which the text ends adds nothing but that an answer comes: "The dog is on the left. So the answer is"."""
+TOLD = re.compile(
+    r"(?=\W*\w)(?:[ -]hand)?(?: (?:side|part|half|edge|end))?(?: (?:of|from))?(?: (?:the|an?|his|her|its|their))?\s*|,? as (?:is )?(?:\w+ )?(?:by|from|in|on)(?: (?:the|an?|its))?\s*",
+    _I,
+)
+"""The text ends when an option has been named, and says what it lies beside or by what it is known: "is on the left side of the"."""
+SAYS = re.compile(r"\b(?:is|are|was|were|lies|sits|stands|appears?|seems?)\b|'s\b", _I)
+OF_SUBJECT = re.compile(
+    r"\W*(?:the|an?)(?: [a-z]+){1,4} (?:in|with|wearing|near|behind|beside|by|next to|holding|carrying)(?: (?:the|an?|his|her|its))? $",
+    _I,
+)
+BEHIND_SUBJECT = re.compile(
+    r" [a-z]+(?<!s) (?:is|was|stands|sits|holds|walks|looks|has|holding|standing|sitting|walking|looking)\b", _I
+)
+"""lead and tail: only tells which one is meant of whom more is said: "The man in the red jacket is holding a phone"."""
 SINCE = re.compile(r"\W*(?:since|because|given that|seeing that)\b[^,.;:!?\n]{0,80}$", _I)
 THEN = re.compile(r"[^,.;:!?\n]{0,80},\s+(?!and\b|or\b|which\b|while\b|but\b)[a-z]", _I)
 """lead and tail: the reason is given first."""

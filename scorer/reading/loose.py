@@ -18,6 +18,8 @@ _LITTLE = _ANYWHERE | frozenset(
     ("in", "on", "at", "of", "to", "by", "for", "from", "over", "into", "and", "as", "there", "it", "this", "he", "she")
 )
 """Words that name nothing by themselves."""
+_SHOWN = "(?: (?:in|of|from) (?:the|this) (?:image|picture|photo|scene))"
+"""Says nothing but where to look."""
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 _MOST = 12
 _LONGEST = 120
@@ -81,7 +83,7 @@ def loose_names(names: tuple[tuple[str, str], ...]) -> tuple[Loose, ...]:
 def _pattern(name: str) -> re.Pattern[str]:
     """Returns what finds an option's telling words in lower-case text in their order, with little words between."""
     own = {word for word in _WORD.findall(name) if word in _LITTLE}
-    gap = rf"(?: (?:{'|'.join(sorted(_ANYWHERE | own))})){{0,4}} "
+    gap = rf"(?: (?:{'|'.join(sorted(_ANYWHERE | own))})|{_SHOWN}){{0,4}} "
     return re.compile(rf"\b{gap.join(map(_inflected, telling(name)))}\b")
 
 

@@ -20,7 +20,13 @@ _COMPOUND = re.compile(
     r"|then|while|when|where|if|here|there|too|also|not|out|up|down|into|about|please|i|was|can|will|had|did|may|might|must"
     r"|should|would|could|ran|sat|lay|are|were|have|do|stood|ate|held)\b)[a-z]{3,}(?<!s)(?<!ed)(?<!ing)(?<!ly)\b"
 )
+_AMOUNT = re.compile(r"([$€£]?)(\d[\d.,/]*)( ?[a-z%°][a-z °²³]*|)")
+_OTHER_UNIT = re.compile(
+    r" ?(?!(?:is|was|are|and|or|but|so|because|since|as|which|in|from|for|with|by|than|at|on|to|the)\b)[a-z%°²]",
+    re.IGNORECASE,
+)
 _MEASURE = re.compile(r"(\d[\d.,/]*)( ?)([a-z%°µ]{1,3}[23²³]?)")
+_PAIR = re.compile(r"([a-z]{2,20}) and ([a-z]{2,20})")
 _PLACE = re.compile(r"([a-z][a-z .'-]{2,30}), ([a-z][a-z .'-]{2,30})")
 _ACROSS = frozenset(("left", "right", "east", "west", "leftmost", "rightmost"))
 _UPRIGHT = frozenset(("top", "bottom", "upper", "lower", "above", "below", "up", "down", "north", "south"))
@@ -78,6 +84,7 @@ class Options:
         numbers: The place of each option by its number, {} if not all are different whole numbers.
         yes_no: The labels of "yes" and of "no", where these are the two options.
         opposites: Whether there are two options, of which one holds where the other does not.
+        amounts: The options' numbers without the unit that all of them share, with the labels meant.
         corners: Whether there are options in both directions, so that "upper left" is neither of them.
     """
 
@@ -88,6 +95,7 @@ class Options:
     numbers: dict[str, int]
     yes_no: tuple[str, str] | None
     opposites: bool
+    amounts: tuple[tuple[str, str], ...]
     corners: bool
 
     def find(self, folded: str) -> list[Mention]:
@@ -96,6 +104,11 @@ class Options:
             return yes_no(folded, *self.yes_no)
         found = texts(folded, self.names, self.loose) if self.names else []
         return [mention for mention in found if not self._means_else(folded, mention)]
+
+    def find_amounts(self, folded: str) -> list[Mention]:
+        """Returns every mention of an option by its number alone, "10" for "10 years" where all are years."""
+        found = texts(folded, self.amounts) if self.amounts else []
+        return [mention for mention in found if not _OTHER_UNIT.match(folded, mention.end)]
 
     def _means_else(self, text: str, mention: Mention) -> bool:
         """Whether the words are part of the name of another thing: "dog stand", "hot dog", "upper left"."""
@@ -114,7 +127,7 @@ class Options:
         return attribute in kinds.split() and before.endswith((" ", "-"))
 
 
-NO_OPTIONS = Options((), (), (), frozenset(), {}, None, False, False)
+NO_OPTIONS = Options((), (), (), frozenset(), {}, None, False, (), False)
 
 
 @lru_cache(maxsize=4096)
@@ -138,6 +151,7 @@ def options_of(labels: tuple[str, ...], options: tuple[str, ...]) -> Options:
         _all_numbers(options),
         (by_name["yes"], by_name["no"]) if set(by_name) == {"yes", "no"} and len(options) == 2 else None,
         len(options) == 2 and set(by_name) in _OPPOSITES,
+        _amounts(whole),
         bool(alone & _ACROSS and alone & _UPRIGHT),
     )
 
@@ -171,6 +185,16 @@ def _places(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     return tuple((part[1], label) for part, (_, label) in zip(matches, whole, strict=True))
 
 
+def _amounts(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Returns the numbers of options that are numbers with the same unit: 10 for "10 years"."""
+    parts = [_AMOUNT.fullmatch(name) for name, _ in whole]
+    matches = [part for part in parts if part]
+    units = {(part[1], part[3]) for part in matches}
+    if len(matches) < len(whole) or len(units) != 1 or units == {("", "")}:
+        return ()
+    return tuple((part[2], label) for part, (_, label) in zip(matches, whole, strict=True))
+
+
 def _telling(one: tuple[str, str], other: tuple[str, str]) -> dict[str, str]:
     """Returns the word by which each of two options differs from the other, if one word it is."""
     pairs = list(zip(one[0].split(), other[0].split(), strict=False))
@@ -181,10 +205,14 @@ def _telling(one: tuple[str, str], other: tuple[str, str]) -> dict[str, str]:
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """Yields other ways to write an option: dogs for dog, 5cm for 5 cm, north-east for northeast, sad for sadness."""
+    """Yields other ways to write an option: dogs for dog, 5cm for 5 cm, north-east for northeast, blue and white."""
     measure = _MEASURE.fullmatch(name)
     if measure:
         yield f"{measure[1]}{'' if measure[2] else ' '}{measure[3]}"
+        return
+    pair = _PAIR.fullmatch(name)
+    if pair:
+        yield f"{pair[2]} and {pair[1]}"
         return
     compass = re.fullmatch(r"(north|south)[ -]?(east|west)(ern)?", name)
     if compass:

@@ -83,7 +83,7 @@ def read_end(seen: Seen, mentions: Sequence[Mention], order: Sequence[str], star
 def _stated_last(seen: Seen, judging: Judging, mentions: Sequence[Mention]) -> Reading | None:
     """Returns the last statement where that alone decides, so that nothing before it need be looked at.
 
-    It does where one value is stated, no line behind it is an answer by itself, and the text
+    It does where one value is stated, by more than a tick, no line behind it is an answer by itself, and the text
     nowhere says that there is another answer: of this the caller makes sure.
     """
     behind: list[Judged] = []
@@ -92,6 +92,8 @@ def _stated_last(seen: Seen, judging: Judging, mentions: Sequence[Mention]) -> R
             return None
         behind.insert(0, judged)
         if judged.what == FIRM:
+            if judged.reason == "marked":
+                return None
             if _ends_alone(seen.text, behind) or _ends_behind_colon(seen.text, behind[-1]):
                 return None
             return _concluded(seen, judged.group, judged.reason, behind, mentions)
@@ -194,6 +196,9 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Judged], ment
                 text, max(group.last, match.start() - 60), match.start()
             ):
                 return Reading("", "abstained")
+    marked = [each.group for each in judged if each.what == FIRM and each.reason == "marked"]
+    if group in marked and any(other.values != group.values for other in marked):
+        return Reading("", "conflict")
     if len(group.values) > 1 or any(
         each.what == ALSO
         and each.group.values != group.values

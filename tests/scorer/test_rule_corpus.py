@@ -16,7 +16,7 @@ CORPUS = Path(__file__).parent / "corpus"
 CASES = {
     path.stem: [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     for path in CORPUS.glob("*.jsonl")
-    if path.stem != "blind"
+    if not path.stem.startswith("blind")
 }
 OUTCOMES = ("unparsed", "refused")
 

@@ -25,7 +25,7 @@ def cases(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-CASES = cases(HERE / "corpus" / "blind.jsonl")
+CASES = [case for path in sorted((HERE / "corpus").glob("blind*.jsonl")) for case in cases(path)]
 OTHERS = cases(HERE / "corpus_other_rules.jsonl")
 PROPERTIES = ("number", "subject_type", "action")
 

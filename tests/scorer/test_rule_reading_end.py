@@ -13,8 +13,8 @@ from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.reading import answer, statements
 from scorer.rules import rules
 
-BLIND = Path(__file__).parent / "corpus" / "blind.jsonl"
-CASES = [json.loads(line) for line in BLIND.read_text("utf-8").splitlines()]
+BLIND = sorted((Path(__file__).parent / "corpus").glob("blind*.jsonl"))
+CASES = [json.loads(line) for path in BLIND for line in path.read_text("utf-8").splitlines()]
 
 
 def joined(times: int, size: int) -> list[pb.ScoreRequest]:
