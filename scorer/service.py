@@ -30,12 +30,15 @@ MOST_ITEMS = 4096
 MOST_WAITING = 16
 """Responses waiting for a client that reads slowly, before its items are no longer read."""
 
+WARM_SECONDS = 2.0
+"""After how long without a listing what metrics need is loaded all the same."""
+
 SLICE_SECONDS = 0.01
 """How long rules may run before health and other streams get their turn."""
 
 
 class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
-    """Answers the two calls of ScorerService.
+    """Answers the two calls of ScorerService. Made where the event loop runs.
 
     Args:
         scorer: What scores.
@@ -51,6 +54,7 @@ class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
         self._metrics = registry
         self._listing: pb.ListRulesResponse | None = None
         self._warming: asyncio.Task[None] | None = None
+        asyncio.get_running_loop().call_later(WARM_SECONDS, self._warm)
 
     async def ListRules(self, request: pb.ListRulesRequest, context: Any) -> pb.ListRulesResponse:  # noqa: N802
         """Says which rules and metrics there are: what a run begins with."""

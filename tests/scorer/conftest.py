@@ -10,13 +10,15 @@ from scorer_asking import Ask
 from lynceus.rpc import ServerConfig, dial
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from lynceus.scorer.v1 import scorer_pb2_grpc
+from scorer import service
 from scorer.rules import rules
 from scorer.scoring import Scorer
 from scorer.service import server
 
 
 @pytest.fixture
-async def stub() -> AsyncIterator[scorer_pb2_grpc.ScorerServiceAsyncStub]:
+async def stub(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[scorer_pb2_grpc.ScorerServiceAsyncStub]:
+    monkeypatch.setattr(service, "WARM_SECONDS", 600.0)
     serving = server(ServerConfig(grace=1.0), Scorer(rules()))
     port = await serving.start()
     await serving.set_serving()

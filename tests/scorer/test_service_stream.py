@@ -9,10 +9,12 @@ import grpc
 import pytest
 from scorer_asking import Ask, likelihood, passed
 
-from lynceus.rpc import CallError
+from lynceus.rpc import CallError, ServerConfig
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from lynceus.scorer.v1 import scorer_pb2_grpc
 from scorer import service
+from scorer.rules import rules
+from scorer.scoring import Scorer
 
 
 async def failure(ask: Ask, *args: object) -> CallError:
@@ -149,3 +151,13 @@ async def test_what_metrics_need_is_loaded_once_behind_the_first_listing_and_hol
     assert len(verdicts) == 1
     loaded.set()
     assert begun == ["warm"]
+
+
+async def test_it_is_loaded_where_nobody_asks_for_a_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = threading.Event()
+    monkeypatch.setattr(service, "warm", loaded.set)
+    monkeypatch.setattr(service, "WARM_SECONDS", 0.05)
+    serving = service.server(ServerConfig(grace=1.0), Scorer(rules()))
+    await serving.start()
+    assert await asyncio.to_thread(loaded.wait, 30)
+    await serving.stop()
