@@ -119,10 +119,11 @@ def evaluate(job: dict[str, Any]) -> dict[str, float]:
 
     from orchestrator import report, run_eval, run_plan
     from orchestrator.benchmarks import vstar
+    from orchestrator.data import parquet
     from orchestrator.engine import Budget, Endpoint, Options
     from orchestrator.report import terminal
 
-    for module in (report, vstar, terminal):
+    for module in (report, vstar, parquet, terminal):
         assert module, "imported before the clock starts"
     before, started = used(), time.perf_counter()
     plan = run_plan.make(
