@@ -76,7 +76,8 @@ class ModelServiceStub:
     models that answer faster than calls can be made. It changes nothing else:
     each call is answered as it would be by itself, as soon as its answer is
     there and in any order, and one that fails fails alone. A status other than
-    OK of the whole call stands for every call not answered before it. Deadline
+    OK of the whole call stands for every call not answered before it; whichever
+    of them was at fault, the others may be sent again by themselves. Deadline
     and cancellation hold for all. A server that has no use for it leaves
     CAPABILITY_BATCH out of GetModelInfoResponse, and is never asked.
     """
@@ -129,7 +130,8 @@ class ModelServiceAsyncStub(ModelServiceStub):
     models that answer faster than calls can be made. It changes nothing else:
     each call is answered as it would be by itself, as soon as its answer is
     there and in any order, and one that fails fails alone. A status other than
-    OK of the whole call stands for every call not answered before it. Deadline
+    OK of the whole call stands for every call not answered before it; whichever
+    of them was at fault, the others may be sent again by themselves. Deadline
     and cancellation hold for all. A server that has no use for it leaves
     CAPABILITY_BATCH out of GetModelInfoResponse, and is never asked.
     """
@@ -203,7 +205,8 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         models that answer faster than calls can be made. It changes nothing else:
         each call is answered as it would be by itself, as soon as its answer is
         there and in any order, and one that fails fails alone. A status other than
-        OK of the whole call stands for every call not answered before it. Deadline
+        OK of the whole call stands for every call not answered before it; whichever
+        of them was at fault, the others may be sent again by themselves. Deadline
         and cancellation hold for all. A server that has no use for it leaves
         CAPABILITY_BATCH out of GetModelInfoResponse, and is never asked.
         """
