@@ -89,7 +89,7 @@ class ModelServiceJudge:
                     metadata=self._credentials.metadata,
                 )
             except CallError as error:
-                pause = min(30.0, 0.5 * 2**tries)
+                pause = _pause(tries)
                 tries += 1
                 self.waits_for = problem = f"the judge at {self._address}: {error}"
                 reached = reached or self._channel.get_state() is grpc.ChannelConnectivity.READY
@@ -122,7 +122,7 @@ class ModelServiceJudge:
                 self._budget.add(reply)
                 return reply
             except CallError as error:
-                pause = min(30.0, 0.5 * 2**tries)
+                pause = _pause(tries)
                 tries += 1
                 self.waits_for = problem = f"the judge at {self._address}: {error}"
                 retries = error.consequence.retries
@@ -149,6 +149,11 @@ def request(prompt: JudgePrompt) -> model_pb2.GenerateRequest:
     message = model_pb2.Message(role=model_pb2.ROLE_USER, parts=[*parts, model_pb2.Part(text=text)])
     config = model_pb2.GenerationConfig(max_output_tokens=MAX_OUTPUT_TOKENS, temperature=0.0)
     return model_pb2.GenerateRequest(messages=[message], config=config)
+
+
+def _pause(tries: int) -> float:
+    """Returns the seconds before the next try: doubling, bounded."""
+    return float(min(30.0, 0.5 * 2**tries))
 
 
 def read(prompt: JudgePrompt, response: model_pb2.GenerateResponse, model: str) -> Reply:

@@ -192,14 +192,13 @@ def _unannounced(group: Group, here: Context) -> Status | None:
 def _praised(group: Group, here: Context) -> Status | None:
     """Returns the status of what the words behind it commend: "is the correct answer", "fits the pattern best"."""
     lead, tail = here.lead, here.tail
-    plain = all(mention.plain for mention in group.mentions)
     if tail.match(cues.SOLE_TAIL) or (lead.search(cues.SOLE) and tail.match(cues.SOLELY)):
         return WEAK, "stated"
-    if not plain or not lead.text.strip() or lead.match(cues.AMONG):
+    if not group.plain or not lead.text.strip() or lead.match(cues.AMONG):
         if tail.match(cues.RIGHT) and not tail.match(cues.IF):
             return (SUPPOSED if lead.search(asides.CONCEDES) and tail.match(asides.SEEMS) else FIRM), "stated"
         fits = tail.match(cues.FITS)
         if fits and not cues.HALF.search(fits["rest"]):
             return WEAK, "stated"
-    meets = tail.match(cues.MEETS) if not plain and group.mentions[0].kind == LABEL else None
+    meets = tail.match(cues.MEETS) if not group.plain and group.mentions[0].kind == LABEL else None
     return (WEAK, "stated") if meets and not cues.MISMATCH.search(meets[0]) else None

@@ -34,6 +34,11 @@ class Group:
         self.last = mention.last
 
     @property
+    def plain(self) -> bool:
+        """Whether all its names are plain."""
+        return all(mention.plain for mention in self.mentions)
+
+    @property
     def span(self) -> tuple[int, int]:
         """Where its first name stands."""
         return self.mentions[0].start, self.mentions[0].end

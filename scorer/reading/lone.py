@@ -15,10 +15,6 @@ from scorer.reading.statements import Reading
 _SHORT = 400
 
 
-def _plain(group: Group) -> bool:
-    return all(mention.plain for mention in group.mentions)
-
-
 def _one_label(judged: Judged) -> bool:
     """Whether a single label is named, and nothing said of it."""
     group = judged.group
@@ -81,7 +77,7 @@ def _lists(group: Group) -> bool:
 
 def fits_need(text: str, judged: list[Judged]) -> Reading | None:
     """Reads the one label of which the last sentence says what was needed: "So 8 dots come next. C has 8 dots."."""
-    kept = [each for each in judged if each.what != REJECTED and not _plain(each.group)]
+    kept = [each for each in judged if each.what != REJECTED and not each.group.plain]
     if len(kept) != 1 or not _one_label(kept[0]):
         return None
     group, _, _, here = kept[0]
@@ -155,7 +151,7 @@ def _weighed(text: str, kept: list[Judged]) -> list[Judged]:
 
 def identified(text: str, judged: list[Judged]) -> Reading | None:
     """Reads an answer of one sentence that says of one label what it is: "C is the mirror image of the figure"."""
-    kept = [each for each in judged if not _plain(each.group)]
+    kept = [each for each in judged if not each.group.plain]
     if len(kept) != 1 or not _one_label(kept[0]):
         return None
     group = kept[0].group
