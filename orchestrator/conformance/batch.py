@@ -12,15 +12,9 @@ from google.protobuf.message import Message
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.rpc import CallError
-from orchestrator.conformance.server import Server
-from orchestrator.engine.batch import Response, answers_of
+from orchestrator.conformance.server import PATIENT, Server
+from orchestrator.engine.batch import Ending, Response, answers_of
 from orchestrator.engine.wire import Request
-
-PATIENT = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
-"""What a client waits and asks again for."""
-
-Ending = Response | CallError
-"""What a call ended with."""
 
 
 def call_of(request: Message) -> model.BatchCall:
@@ -59,31 +53,32 @@ async def settled(server: Server, calls: Sequence[model.BatchCall]) -> list[Endi
 
 async def by_itself(server: Server, call: model.BatchCall) -> Ending:
     """Makes a call by itself; a full queue is asked again."""
-    until = time.monotonic() + server.timeout
-    while _full(ending := await once(server, call)) and time.monotonic() < until:
-        await asyncio.sleep(0.1)
-    return ending
+    try:
+        return await server.patiently(lambda: _response(server, call))
+    except CallError as error:
+        return error
 
 
 async def once(server: Server, call: model.BatchCall) -> Ending:
     """Makes a call by itself."""
-    method = _method(call)
     try:
-        return cast(Response, await server.call(method, getattr(call, method.lower())))
+        return await _response(server, call)
     except CallError as error:
         return error
 
 
 async def indices(server: Server, calls: Sequence[model.BatchCall]) -> list[int]:
     """The indices of all results of a Batch; a full queue is asked again, as a client does."""
-    until = time.monotonic() + server.timeout
-    while True:
-        try:
-            return [result.index async for response in server.batch(calls) for result in response.results]
-        except CallError as error:
-            if error.code not in PATIENT or time.monotonic() > until:
-                raise
-        await asyncio.sleep(0.1)
+
+    async def ask() -> list[int]:
+        return [result.index async for response in server.batch(calls) for result in response.results]
+
+    return await server.patiently(ask)
+
+
+async def _response(server: Server, call: model.BatchCall) -> Response:
+    method = _method(call)
+    return cast(Response, await server.call(method, getattr(call, method.lower())))
 
 
 def _method(call: model.BatchCall) -> Literal["Generate", "Likelihood"]:

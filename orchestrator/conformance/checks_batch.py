@@ -10,12 +10,12 @@ import grpc
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.rpc import CallError
-from orchestrator.conformance.batch import PATIENT, Ending, by_itself, call_of, indices, made, once, settled
+from orchestrator.conformance.batch import by_itself, call_of, indices, made, once, settled
 from orchestrator.conformance.check import Broken, Moot, check
 from orchestrator.conformance.checks_likelihood import CANDIDATES, same_score
 from orchestrator.conformance.checks_load import LARGE, LARGEST, TOO_LARGE, long, padded, same_texts, unbounded
-from orchestrator.conformance.server import Server, applies, generation, text_of, user, wants
-from orchestrator.engine.batch import Response
+from orchestrator.conformance.server import PATIENT, Server, applies, generation, text_of, user, wants
+from orchestrator.engine.batch import Ending, Response
 
 MOST_CALLS = 1024
 """The contract's bound."""

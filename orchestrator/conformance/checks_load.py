@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,9 +13,8 @@ from google.protobuf.message import Message
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.rpc import MAX_MESSAGE_BYTES, CallError
-from orchestrator.conformance.batch import PATIENT
 from orchestrator.conformance.check import Broken, check
-from orchestrator.conformance.server import Server, applies, generation, text_of, user, wants
+from orchestrator.conformance.server import PATIENT, Server, applies, generation, text_of, user, wants
 
 TOO_LARGE = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.OUT_OF_RANGE)
 LARGE = 5 << 20  # beyond the 4 MiB that gRPC libraries receive by default
@@ -119,16 +117,13 @@ def same_texts(server: Server, prompts: Sequence[str], alone: Sequence[str], amo
 
 async def _answer(server: Server, prompt: str) -> str:
     """The answer to a prompt; a full queue is asked again, as a client does."""
-    until = time.monotonic() + server.timeout
-    while True:
-        try:
-            if server.claims("GENERATE"):
-                return text_of(await server.generate(prompt))
-            return repr([round(score.logprob, 2) for score in await server.likelihood([prompt], ["red", "blue"])])
-        except CallError as error:
-            if error.code not in PATIENT or time.monotonic() > until:
-                raise
-        await asyncio.sleep(0.1)
+
+    async def ask() -> str:
+        if server.claims("GENERATE"):
+            return text_of(await server.generate(prompt))
+        return repr([round(score.logprob, 2) for score in await server.likelihood([prompt], ["red", "blue"])])
+
+    return await server.patiently(ask)
 
 
 def long(server: Server, number: int) -> model.GenerateRequest:

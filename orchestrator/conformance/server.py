@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -17,6 +18,9 @@ from lynceus.rpc import CallError, Credentials, call
 from orchestrator.conformance.check import Broken, Moot
 
 SERVICE = "lynceus.model.v1.ModelService"
+PATIENT = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
+"""What a client waits and asks again for."""
+_T = TypeVar("_T")
 _EXACT = ("", "float32", "float64")
 
 
@@ -68,6 +72,21 @@ class Server:
         """Makes one call; a failure is a CallError."""
         function = getattr(self.stub, method)
         return await call(function, request, timeout=timeout or self.timeout, metadata=self.credentials.metadata)
+
+    async def patiently(self, attempt: Callable[[], Awaitable[_T]]) -> _T:
+        """Returns what an attempt returns, made again while it meets a full queue, as a client does.
+
+        Raises:
+            CallError: Another failure, or the queue was full until the time was up.
+        """
+        until = time.monotonic() + self.timeout
+        while True:
+            try:
+                return await attempt()
+            except CallError as error:
+                if error.code not in PATIENT or time.monotonic() > until:
+                    raise
+            await asyncio.sleep(0.1)
 
     async def batch(
         self, calls: Sequence[model.BatchCall], *, timeout: float | None = None

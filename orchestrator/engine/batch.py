@@ -16,7 +16,9 @@ MOST_BYTES = 2 * 1024 * 1024
 _FRAMING = 32
 
 Response = model.GenerateResponse | model.LikelihoodResponse
-Answer = tuple[int, Response | CallError]
+Ending = Response | CallError
+"""What a call ended with."""
+Answer = tuple[int, Ending]
 """A call's place among those sent, and what became of it."""
 
 _CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
@@ -48,7 +50,7 @@ def answers_of(response: model.BatchResponse, requests: Sequence[Request]) -> It
             yield result.index, _answer(result, requests[result.index])
 
 
-def _answer(result: model.BatchResult, request: Request) -> Response | CallError:
+def _answer(result: model.BatchResult, request: Request) -> Ending:
     kind = result.WhichOneof("result")
     if kind == "generate" and request.method == "Generate":
         return result.generate

@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 
 from lynceus.rpc import CallError
-from orchestrator.engine.batch import Response
+from orchestrator.engine.batch import Ending, Response
 from orchestrator.engine.budget import Budget
 from orchestrator.engine.errors import ConfigError
 from orchestrator.engine.pool import Pool
@@ -205,7 +205,7 @@ class Dispatcher:
         job.attempts += 1
         began = time.time(), time.perf_counter()
         try:
-            answer: Response | CallError = await replica.ask(job.request, self._timeout)
+            answer: Ending = await replica.ask(job.request, self._timeout)
         except CallError as error:
             answer = error
         finally:
@@ -242,7 +242,7 @@ class Dispatcher:
                 self._again.append(job)
         self.pump(replica)
 
-    def _came(self, replica: Replica, job: Job, answer: Response | CallError, began: tuple[float, float]) -> None:
+    def _came(self, replica: Replica, job: Job, answer: Ending, began: tuple[float, float]) -> None:
         """Draws the consequence of what a call ended with."""
         started, clock = began
         response, failure = (None, answer) if isinstance(answer, CallError) else (answer, None)
