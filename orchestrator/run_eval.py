@@ -17,7 +17,7 @@ import orjson
 from rich.console import Console
 
 from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import PLAIN, Credentials
+from lynceus.rpc import PLAIN, Credentials, keep_freed_memory
 from lynceus.scorer.v1 import scorer_pb2
 from orchestrator import run_manifest, run_plan, run_results
 from orchestrator.accounting import Accounting
@@ -97,6 +97,7 @@ async def evaluate(
         RunLogError: If the run folder cannot be used.
         ManifestError: If it is another command's.
     """
+    keep_freed_memory()
     async with connect(where, options.patience, console) as servers:
         models = {name: pool.info for name, pool in servers.pools.items()}
         places = {name: ", ".join(map(str, pool.endpoints)) for name, pool in servers.pools.items()}

@@ -26,6 +26,7 @@ from lynceus.rpc.errors import (
     Unavailable,
     Unsupported,
 )
+from lynceus.rpc.heap import keep_freed_memory
 from lynceus.rpc.limits import MAX_MESSAGE_BYTES
 from lynceus.rpc.security import SecurityError, Tls
 from lynceus.rpc.serve import BindError, Server, ServerConfig, status_of
@@ -57,6 +58,7 @@ __all__ = [
     "check_size",
     "dial",
     "is_serving",
+    "keep_freed_memory",
     "prepared",
     "prepared_stream",
     "status_of",

@@ -18,6 +18,7 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
 from lynceus.rpc.errors import InternalFailure, StatusError, Unauthenticated, trailing_metadata
+from lynceus.rpc.heap import keep_freed_memory
 from lynceus.rpc.limits import SERVER_OPTIONS
 from lynceus.rpc.security import Tls
 
@@ -72,6 +73,7 @@ class Server:
         self.config = config
         self.service = service
         self.port = 0
+        keep_freed_memory()
         self._health = HealthServicer()
         options = list(SERVER_OPTIONS)
         if config.max_connection_age is not None:
