@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from orchestrator.data.known_digests import remembered
+
 FULL_BYTES = 2 << 30
 """Up to so many bytes altogether every byte is hashed; beyond, each file is sampled."""
 
@@ -25,13 +27,17 @@ def digest_files(files: Iterable[tuple[str, Path]]) -> str:
     """
     named = sorted(files)
     sampled = sum(path.stat().st_size for _, path in named) > FULL_BYTES
-    one = _sampled if sampled else _full
+    one = _sampled if sampled else _full_or_remembered
     if len(named) == 1:
         digest = one(named[0][1])
     else:
         lines = "".join(f"{one(path)}  {name}\n" for name, path in named)
         digest = hashlib.sha256(lines.encode()).hexdigest()
     return f"sampled:{digest}" if sampled else digest
+
+
+def _full_or_remembered(path: Path) -> str:
+    return remembered(path, _full)
 
 
 def _full(path: Path) -> str:
