@@ -39,7 +39,7 @@ def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> Non
         except BadRowError:
             total["rejected"] += 1
             continue
-        total["bytes"] += len(request_of(call).data)
+        total["bytes"] += request_of(call).size
         parts = [part for message in call.messages for part in message.parts]
         total["images"] += sum(part.image is not None for part in parts)
         total["text"] += sum(len(part.text.encode()) for part in parts)

@@ -26,7 +26,7 @@ def call_of(request: Message) -> model.BatchCall:
 
 async def made(server: Server, calls: Sequence[model.BatchCall], *, timeout: float | None = None) -> list[Ending]:
     """Makes a Batch; its own status stands for the calls without a result."""
-    requests = [Request(_method(call), b"") for call in calls]
+    requests = [Request(_method(call), ()) for call in calls]
     found: dict[int, Ending] = {}
     end = CallError(grpc.StatusCode.INTERNAL, "batch_incomplete", "the Batch ended without a result for it")
     try:

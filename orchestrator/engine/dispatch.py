@@ -161,7 +161,7 @@ class Dispatcher:
     def _send(self, replica: Replica, jobs: list[Job]) -> None:
         alone = [job for job in jobs if job.alone]
         others = [job for job in jobs if not job.alone]
-        runs = replica.bundles([len(job.request.data) for job in others])
+        runs = replica.bundles([job.request.size for job in others])
         for bundle in [*(others[run.start : run.stop] for run in runs), *([job] for job in alone)]:
             work = self._attempt(replica, bundle[0]) if len(bundle) == 1 else self._attempt_together(replica, bundle)
             task = asyncio.create_task(work)

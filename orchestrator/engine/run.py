@@ -37,6 +37,8 @@ from orchestrator.samples import Sample, Turn
 _BATCH = 64
 _STRIDE = 2048
 _BUILD = 16
+_BUILDS = 2
+"""How many batches are in the thread at once: it finds the next one there when it is done with the first."""
 _PREPARED_BYTES = 16 * 1024 * 1024
 _SYNC_SECONDS = 1.0
 _NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
@@ -91,7 +93,7 @@ class Engine:
         self._draining = ""
         self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._flushing = False
-        self._follow: set[asyncio.Task[None]] = set()
+        self._builds: set[asyncio.Task[None]] = set()
         scorer.on_verdict = self._judged
 
     async def run(self) -> None:
@@ -117,7 +119,7 @@ class Engine:
         finally:
             for dispatcher in self._dispatchers.values():
                 dispatcher.cancel()
-            rest = [scoring, *helpers, *self._follow]
+            rest = [scoring, *helpers, *self._builds]
             for task in rest:
                 task.cancel()
             await asyncio.gather(*rest, return_exceptions=True)
@@ -160,7 +162,7 @@ class Engine:
                 await self._wait_for_room()
                 if self._draining:
                     break
-                await self._build(episodes[start : start + _BUILD])
+                self._build(episodes[start : start + _BUILD])
         while self._open and not self._draining:
             self._room.clear()
             await self._room.wait()
@@ -179,6 +181,8 @@ class Engine:
 
     def _full(self) -> bool:
         """Whether enough is prepared: twice what can be in flight, or less where it is large."""
+        if len(self._builds) >= _BUILDS:
+            return True
         dispatchers = self._dispatchers.values()
         if self._open >= 64 + 2 * sum(dispatcher.pool.slots for dispatcher in dispatchers):
             return True
@@ -227,34 +231,38 @@ class Engine:
             episode.answers.append(entry.offset)
         return True
 
-    async def _build(self, episodes: list[Episode]) -> None:
-        loop = asyncio.get_running_loop()
-        log, blind = self._log, self._options.blind
+    def _build(self, episodes: list[Episode]) -> None:
+        """Has the next turns of these built, and hands them to the dispatchers once they are."""
         self._open += len(episodes)
+        task = asyncio.create_task(self._build_and_submit(episodes))
+        self._builds.add(task)
+        task.add_done_callback(self._built)
+
+    def _built(self, task: asyncio.Task[None]) -> None:
+        self._builds.discard(task)
+        self._room.set()
+
+    async def _build_and_submit(self, episodes: list[Episode]) -> None:
+        log, blind = self._log, self._options.blind
         try:
-            made = await loop.run_in_executor(
+            made = await asyncio.get_running_loop().run_in_executor(
                 self._thread, lambda: [(episode, build(episode, log, blind=blind)) for episode in episodes]
             )
+            for episode, built in made:
+                if isinstance(built, Ended):
+                    self._end(episode, built)
+                    continue
+                dispatcher = self._dispatchers.get(built.stage) or self._dispatchers[""]
+                self._prepared += built.request.size
+                dispatcher.submit(Job(built.request, built))
         except OSError as error:
-            raise write_error(log.path, error) from error
-        for episode, built in made:
-            if isinstance(built, Ended):
-                self._end(episode, built)
-                continue
-            dispatcher = self._dispatchers.get(built.stage) or self._dispatchers[""]
-            self._prepared += len(built.request.data)
-            dispatcher.submit(Job(built.request, built))
-
-    async def _next_turn(self, episode: Episode) -> None:
-        try:
-            self._open -= 1
-            await self._build([episode])
+            self.stop(write_error(log.path, error))
         except Exception as error:
             self.stop(error)
 
     def _answered(self, result: Result) -> None:
         built: Built = result.job.owner
-        self._prepared -= len(built.request.data)
+        self._prepared -= built.request.size
         if result.response is None:
             assert result.error is not None
             error = result.error
@@ -285,9 +293,8 @@ class Engine:
         if episode.over or self._resume(episode):
             self._close()
         elif not self._draining:
-            task = asyncio.create_task(self._next_turn(episode))
-            self._follow.add(task)
-            task.add_done_callback(self._follow.discard)
+            self._open -= 1
+            self._build([episode])
 
     def _add_line(self, built: Built, result: Result, ended: Ended | None, code: str) -> int:
         line = asked_line(built, result, ended, code, self._log.images.put)

@@ -1,4 +1,4 @@
-"""A call as it goes over the wire, put together by hand: of an image's bytes one copy is made and not six.
+"""A call as it goes over the wire, put together by hand: of an image's bytes one copy is made, as it is sent.
 
 The result is what protobuf itself would write, byte for byte, and a test holds the two together.
 """
@@ -19,10 +19,24 @@ _LENGTH_DELIMITED = 2
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A serialized GenerateRequest or LikelihoodRequest, and the method that takes it."""
+    """A serialized GenerateRequest or LikelihoodRequest in pieces, and the method that takes it.
+
+    Attributes:
+        size: Bytes of the pieces together.
+    """
 
     method: Literal["Generate", "Likelihood"]
-    data: bytes = field(repr=False)
+    chunks: Sequence[bytes] = field(repr=False)
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Adds up the pieces once: the size is asked for several times on the way."""
+        object.__setattr__(self, "size", sum(map(len, self.chunks)))
+
+    @property
+    def data(self) -> bytes:
+        """The pieces in one."""
+        return b"".join(self.chunks)
 
 
 def request_of(call: Call) -> Request:
@@ -32,16 +46,16 @@ def request_of(call: Call) -> Request:
         chunks += _field(_MESSAGES, _message(message))
     if call.continuations:
         chunks.append(model.LikelihoodRequest(continuations=call.continuations).SerializeToString())
-        return Request("Likelihood", b"".join(chunks))
+        return Request("Likelihood", chunks)
     chunks.append(model.GenerateRequest(config=call.config, modality=call.modality).SerializeToString())
-    return Request("Generate", b"".join(chunks))
+    return Request("Generate", chunks)
 
 
 def batch_of(requests: Sequence[Request]) -> bytes:
     """Returns the BatchRequest that holds these requests in this order."""
     chunks: list[bytes] = []
     for request in requests:
-        chunks += _field(_CALLS, _field(_KINDS[request.method], [request.data]))
+        chunks += _field(_CALLS, _field(_KINDS[request.method], request.chunks))
     return b"".join(chunks)
 
 
@@ -60,7 +74,7 @@ def _part(part: Part) -> list[bytes]:
     return _field(_IMAGE, [*data, model.Image(media_type=image.media_type).SerializeToString()])
 
 
-def _field(tag: bytes, chunks: list[bytes]) -> list[bytes]:
+def _field(tag: bytes, chunks: Sequence[bytes]) -> list[bytes]:
     """Returns a field whose content is the chunks."""
     return [tag + _varint(sum(map(len, chunks))), *chunks]
 

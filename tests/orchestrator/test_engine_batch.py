@@ -16,7 +16,7 @@ from orchestrator.engine.batch import MOST_BYTES, answers_of, bundles
 from orchestrator.engine.wire import Request
 
 ROWS = ("--limit", "120")
-REQUESTS = [Request("Generate", b""), Request("Likelihood", b"")]
+REQUESTS = [Request("Generate", ()), Request("Likelihood", ())]
 
 
 @given(
