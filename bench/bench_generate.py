@@ -63,13 +63,15 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--samples", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--width", type=int, default=512)
+    parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--json", type=Path, help="Write the figures here as well.")
     options = parser.parse_args()
     sent = requests(options.samples, options.tokens)
     figures = []
     with tempfile.TemporaryDirectory() as folder:
-        build(Path(folder), 512, 8)
+        build(Path(folder), options.width, options.layers)
         first: list[str] = []
         for batch in options.batches:
             rate, texts = asyncio.run(measure(Path(folder), batch, sent, options.dtype))

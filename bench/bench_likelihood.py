@@ -71,7 +71,7 @@ def build(folder: Path, width: int, layers: int) -> None:
         vocab_size=8192,
         max_position_embeddings=2048,
     )
-    vision = tiny.clip_vision(336, 14, hidden_size=256, intermediate_size=1024, num_hidden_layers=4)
+    vision = tiny.clip_vision(336, 14, hidden_size=width // 2, intermediate_size=2 * width, num_hidden_layers=4)
     vision["num_attention_heads"] = 4
     config = tf.LlavaConfig(vision_config=vision, text_config=text, image_token_id=tok.convert_tokens_to_ids("<image>"))
     tiny.save(tiny.ids(tok, config), processor, folder)

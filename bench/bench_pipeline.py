@@ -41,6 +41,7 @@ def main() -> None:
     if flags.child:
         child(json.loads(flags.child))
         return
+    Path(flags.folder).mkdir(parents=True, exist_ok=True)
     for kind in flags.kinds.split(","):
         with tempfile.TemporaryDirectory(prefix=".bench-", dir=flags.folder) as folder:
             print(json.dumps(measure(kind, flags.rows, flags.runs, Path(folder).resolve())), flush=True)

@@ -183,7 +183,7 @@ def measure(rounds: int) -> list[Row]:
 
 
 @click.command()
-@click.option("--rounds", default=15, show_default=True, type=click.IntRange(4, 80))
+@click.option("--rounds", default=15, show_default=True, type=click.IntRange(2, 80))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def main(rounds: int, as_json: bool) -> None:
     """Measures how fast the rules read."""

@@ -151,7 +151,7 @@ async def _send(
 ) -> None:
     async def messages() -> AsyncIterator[pb.ScorerServiceScoreRequest]:
         for start in range(0, items, batch):
-            if memory is not None and len(memory) == 1 and start >= items // 2:
+            if memory is not None and len(memory) == 1 and start + batch > items // 2:
                 memory.append(sample())
             numbers = range(start, min(start + batch, items))
             yield pb.ScorerServiceScoreRequest(items=[make(n) for n in numbers], metrics=METRICS if start == 0 else ())
@@ -166,7 +166,13 @@ async def _send(
 
 
 @click.command()
-@click.option("--items", default=1_000_000, show_default=True, help="Verdicts to sum up; a tenth as many are read.")
+@click.option(
+    "--items",
+    default=1_000_000,
+    show_default=True,
+    type=click.IntRange(10),
+    help="Verdicts to sum up; a tenth as many are read.",
+)
 @click.option("--batch", default=64, show_default=True, help="Items a message.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def main(items: int, batch: int, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import vl_convert
@@ -10,18 +10,21 @@ from simulate import System, simulate
 
 REPLICAS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 SHARDS = (1, 2, 4, 8)
-SECONDS = 60
 
 
-def main(path: Path) -> None:
+def main() -> None:
     """Simulates each point for a while and draws one line for each number of shards."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("path", type=Path, help="The SVG file.")
+    parser.add_argument("--seconds", type=float, default=60.0, help="That a point is simulated for.")
+    flags = parser.parse_args()
     rows = []
     for shards in SHARDS:
         for replicas in REPLICAS:
             if replicas < shards:
                 continue
             system = System(replicas=replicas, shards=shards, service=1.0, spread=0.5, image_bytes=12_000)
-            wanted = min(replicas * system.slots, shards / system.cpu) * SECONDS
+            wanted = min(replicas * system.slots, shards / system.cpu) * flags.seconds
             found = simulate(System(**{**_fields(system), "samples": round(wanted)}))
             rows.append({"replicas": replicas, "shards": str(shards), "rate": found.rate})
     log = {"type": "log"}
@@ -42,7 +45,7 @@ def main(path: Path) -> None:
             "color": {"field": "shards", "type": "nominal", "title": "shards"},
         },
     }
-    path.write_text(vl_convert.vegalite_to_svg(spec, allowed_base_urls=[]))
+    flags.path.write_text(vl_convert.vegalite_to_svg(spec, allowed_base_urls=[]))
 
 
 def _fields(system: System) -> dict[str, float]:
@@ -50,4 +53,4 @@ def _fields(system: System) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

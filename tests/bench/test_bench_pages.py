@@ -1,0 +1,222 @@
+"""What pages and `make bench` type to measure speed, typed with few rows: that it runs, and what it counts.
+
+No figure of speed is looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_commands import PAGES, ROOT, commands
+
+SMALL = {
+    "bench_pipeline.py": "--rows 24 --runs 1 --kinds tiny --folder made/by/it",
+    "bench_replicas.py": "--rows 12 --runs 1",
+    "bench_scorer.py": "--items 640 --json",
+    "bench_reading.py": "--rounds 2 --json",
+    "bench_likelihood.py": "--candidates 2 --repeats 1 --width 64 --layers 1 --json figures.json",
+    "bench_generate.py": "--batches 1 2 --samples 2 --tokens 2 --width 64 --layers 1 --json figures.json",
+    "bench_large.py": "--rows 320 --steps resume --folder kept",
+    "simulate.py": "--samples 10000",
+    "simulate_check.py": "--replicas 2 --delay 0.05 --seconds 0.4 --most 64",
+    "scale_plot.py": "--seconds 1",
+}
+"""What is typed behind the page's own words; the last of an option given twice counts."""
+
+
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Returns the names of what `make bench` starts."""
+    words = ["make", "--dry-run", "--old-file=.venv/.installed", "bench"]
+    line = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    assert line == ".venv/bin/python -m bench"
+    started: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "run", lambda words, check: started.append(words))
+    monkeypatch.setattr(sys, "argv", ["bench"])
+    monkeypatch.chdir(ROOT)
+    runpy.run_module("bench", run_name="__main__")
+    monkeypatch.undo()
+    assert all(program == sys.executable and Path(script).is_file() for program, script in started)
+    return [Path(script).name for _, script in started]
+
+
+def typed(script: str) -> list[str]:
+    """Returns the pages' own commands for a script; else what `make bench` types."""
+    lines = [line for page in PAGES for line in commands(page) if f"bench/{script}" in line]
+    return [f"{line} {SMALL[script]}" for line in lines or [f"python bench/{script}"]]
+
+
+Run = Callable[[str], list[str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder in which commands are typed as in a checkout."""
+    (tmp_path / "bench").symlink_to(ROOT / "bench")
+    (tmp_path / "docs").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder: Path) -> Run:
+    """Types a script's commands into a shell and returns what each printed."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
+    environment.pop("LMMS_EVAL_PYTHON", None)
+
+    def each(script: str) -> list[str]:
+        printed = []
+        for line in typed(script):
+            words = ["bash", "-euc", line]
+            done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{line}\n{done.stderr}"
+            printed.append(done.stdout)
+        return printed
+
+    return each
+
+
+@pytest.fixture
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a script's commands in this process, where torch may be loaded already; returns what each printed."""
+    pytest.importorskip("torch")
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+
+    def each(script: str) -> list[str]:
+        printed = []
+        for line in typed(script):
+            words = [word for word in shlex.split(line) if not re.match(r"\w+=", word)]
+            assert words[:2] == ["python", f"bench/{script}"]
+            monkeypatch.setattr(sys, "argv", words[1:])
+            runpy.run_path(str(ROOT / words[1]), run_name="__main__")
+            printed.append(capsys.readouterr().out)
+        return printed
+
+    return each
+
+
+def objects(printed: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in printed.splitlines()]
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+def test_whatever_pages_and_make_start_is_typed_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = made(monkeypatch)
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert len(started) == 6
+    assert set(started) | set(re.findall(r"python bench/(\w+\.py)", text)) == SMALL.keys()
+
+
+def test_pipeline(run: Run, folder: Path) -> None:
+    (printed,) = run("bench_pipeline.py")
+    (figures,) = objects(printed)
+    assert figures.keys() == {
+        "kind",
+        "rows",
+        "image_bytes",
+        "grpc_unary_per_second",
+        "to_figures_per_second",
+        "to_report_per_second",
+        "share_of_ceiling",
+        "orchestrator_cpu_ms_per_sample",
+        "servers_cpu_ms_per_sample",
+        "orchestrator_rss_mb",
+        "rss_with_report_mb",
+        "whole_process_seconds",
+        "lmms_eval",
+    }
+    assert (figures["kind"], figures["rows"]) == ("tiny", 24)
+    assert figures["lmms_eval"].startswith("not measured: LMMS_EVAL_PYTHON is not set")
+    # The folder that was named is made, and what was written into it is gone.
+    assert not list((folder / "made/by/it").iterdir())
+
+
+def test_replicas(run: Run) -> None:
+    (printed,) = run("bench_replicas.py")
+    (figures,) = objects(printed)
+    assert figures["rows"] == sum(figures["calls"]) == 12
+    assert len(figures["calls"]) == len(figures["delays"]) == 3
+    assert (figures["ceiling_per_second"], figures["taking_turns_per_second"]) == (18, 6)
+
+
+def test_scorer(run: Run) -> None:
+    (printed,) = run("bench_scorer.py")
+    found = objects(printed)
+    assert {row["load"]: row["items"] for row in found} == {
+        "known verdicts": 640,
+        "rule choice": 64,
+        "rule likelihood": 64,
+    }
+    assert all(0 < row["rss_start_mib"] <= row["rss_half_mib"] <= row["rss_peak_mib"] for row in found)
+
+
+def test_reading(run: Run) -> None:
+    (printed,) = run("bench_reading.py")
+    found = json.loads(printed)
+    names = [(row["rule"], row["answer"]) for row in found]
+    assert len(set(names)) == len(names) >= 18
+    assert {rule for rule, _ in names} == {"choice", "choice_number", "count", "two_way", "all four"}
+    assert names[-1] == ("all four", "the whole corpus")
+    assert all(row.keys() == {"rule", "answer", "per_second", "by_yardstick"} for row in found)
+
+
+def test_likelihood(here: Run, folder: Path) -> None:
+    for printed in here("bench_likelihood.py"):
+        assert "prompt of 600 tokens, 576 for the image; best of 1 rounds" in printed
+        (figures,) = json.loads((folder / "figures.json").read_text())
+        assert figures["candidates"] == 2
+        assert figures["ms"].keys() == {"reform", "single", "expanded", "packed", "packed, image kept", "floor"}
+        assert figures["apart"] < 1e-4
+
+
+def test_generate(here: Run, folder: Path) -> None:
+    (printed,) = here("bench_generate.py")
+    assert printed.count("2 of 2 texts as at batch 1") == 2
+    figures = json.loads((folder / "figures.json").read_text())
+    assert [(row["batch"], row["same_texts"]) for row in figures] == [(1, 2), (2, 2)]
+
+
+def test_large(run: Run, folder: Path) -> None:
+    (printed,) = run("bench_large.py")
+    first, resumed = objects(printed)
+    assert [first["step"], resumed["step"]] == ["make", "resume"]
+    assert first["rows"] == resumed["rows"] == 320
+    counts = json.loads((folder / "kept/run/results.json").read_text())["tasks"]["vstar_bench"]["counts"]
+    assert (counts["planned"], counts["scored"]) == (320, 320)
+
+
+def test_simulation(run: Run) -> None:
+    (printed,) = run("simulate.py")
+    (outcome,) = objects(printed)
+    uses = {"replica_use", "cpu_use", "scorer_use", "disk_use"}
+    assert outcome.keys() == {"seconds", "rate", "calls", *uses}
+    assert outcome["calls"] >= 10_000
+    assert outcome["rate"] == pytest.approx(10_000 / outcome["seconds"])
+    assert all(0 < outcome[use] <= 1 for use in uses)
+
+
+def test_simulation_beside_real_runs(run: Run) -> None:
+    (printed,) = run("simulate_check.py")
+    alone, beside = objects(printed)
+    assert [sum(alone[name]["calls"]) for name in ("answers at once", "one replica")] == [64, 32]
+    assert (beside["replicas"], beside["samples"], sum(beside["calls"])) == (2, 64, 64)
+    assert beside["error"] == pytest.approx(beside["simulated"] / beside["rate"] - 1)
+
+
+def test_the_plot_is_drawn(run: Run, folder: Path) -> None:
+    run("scale_plot.py")
+    drawn, published = ((at / "docs/scale.svg").read_text() for at in (folder, ROOT))
+    for axis in ("replicas, 8 answers a second each", "samples per second", "shards"):
+        assert axis in drawn
+        assert axis in published

@@ -1,0 +1,33 @@
+"""The commands of pages, one a line, as a reader would type them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SHELLS = {"sh", "bash", "console"}
+PROGRAMS = "orchestrator|scorer|model-server|python|make|docker|kubectl|kind|grpcurl|npm|cmake|pip|inspect"
+_TYPED = re.compile(rf"(\w+=\S+ )*({PROGRAMS}) ")
+
+
+def blocks(page: Path) -> list[str]:
+    """Returns the fenced blocks of a page that are meant for a shell."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [text for language, text in found if language in SHELLS]
+
+
+def commands(page: Path) -> list[str]:
+    """Returns every command of a page: of its fenced blocks, and of those that are indented."""
+    text = re.sub(r"\\\n|(?<=\|)\n", " ", page.read_text(encoding="utf-8"))
+    found: list[str] = []
+    language: str | None = None
+    for line in text.splitlines():
+        if fence := re.match(r"```(\w*)", line):
+            language = fence[1] if language is None else None
+        elif language in SHELLS:
+            found.append(line.removeprefix("$ "))
+        elif (language is not None or line.startswith("    ")) and _TYPED.match(line.strip()):
+            found.append(line.strip())
+    return [line for line in found if line.strip() and not line.startswith("#")]
