@@ -18,6 +18,7 @@ from orchestrator.engine.budget import Budget
 from orchestrator.engine.errors import ConfigError
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.replica import Replica, backoff
+from orchestrator.engine.room import Room
 from orchestrator.engine.wire import Request
 
 _REPLICA_AT_FAULT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
@@ -140,9 +141,10 @@ class Dispatcher:
         while self._later and self._later[0][0] <= now:
             self._again.append(heapq.heappop(self._later)[2])
         handed: dict[Replica, list[Job]] = {}
+        room = Room(() if only and not self._again else self.pool.replicas.values())
         wait = 0.0
         while not self._draining and (wait := self._budget.wait()) <= 0:
-            pair = self._next(only)
+            pair = self._next(only, room)
             if pair is None:
                 break
             replica, job = pair
@@ -175,9 +177,9 @@ class Dispatcher:
             # A defect of ours or a run folder that cannot be written: without this the run would wait for ever.
             self._stop(error)
 
-    def _next(self, only: Replica | None) -> tuple[Replica, Job] | None:
+    def _next(self, only: Replica | None, room: Room) -> tuple[Replica, Job] | None:
         for index, job in enumerate(self._again):
-            replica = self._roomiest(job.avoid)
+            replica = room.roomiest(job.avoid)
             if replica is None and job.avoid and job.avoid.free > 0 and self.pool.ready == [job.avoid]:
                 replica = job.avoid
             if replica:
@@ -185,16 +187,8 @@ class Dispatcher:
                 return replica, job
         if not self._fresh:
             return None
-        replica = only if only and only.free > 0 else None if only else self._roomiest()
+        replica = room.roomiest() if only is None else only if only.free > 0 else None
         return (replica, self._fresh.popleft()) if replica else None
-
-    def _roomiest(self, avoid: Replica | None = None) -> Replica | None:
-        best, most = None, 0.0
-        for replica in self.pool.replicas.values():
-            room = replica.free
-            if room > 0 and replica is not avoid and room / replica.limit > most:
-                best, most = replica, room / replica.limit
-        return best
 
     def _wake(self, seconds: float) -> None:
         if self._timer:
