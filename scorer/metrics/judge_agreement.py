@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 import krippendorff
 import numpy as np
 
@@ -16,7 +19,7 @@ def plan(_: Params) -> Plan:
 
 
 def _compute(table: Table) -> pb.Figure:
-    panels = [dict(voice.split("\t", 1) for voice in panel) for panel in table.word("panel") if len(panel) > 1]
+    panels = [_by_judge(panel) for panel in table.word("panel") if len(panel) > 1]
     judges = sorted({judge for panel in panels for judge in panel})
     decisions = sorted({decision for panel in panels for decision in panel.values()})
     figure = pb.Figure(denominator=len(panels))
@@ -31,6 +34,17 @@ def _compute(table: Table) -> pb.Figure:
                 votes[judges.index(judge), column] = codes[decision]
         figure.value = float(krippendorff.alpha(reliability_data=votes, level_of_measurement="nominal"))
     return figure
+
+
+def _by_judge(panel: Iterable[str]) -> dict[str, str]:
+    """Returns judge -> decision; a second judge that gives the same name is another voice, "name (2)"."""
+    decisions: dict[str, str] = {}
+    known: Counter[str] = Counter()
+    for voice in panel:
+        name, decision = voice.split("\t", 1)
+        known[name] += 1
+        decisions[name if known[name] == 1 else f"{name} ({known[name]})"] = decision
+    return decisions
 
 
 METRIC = Metric(

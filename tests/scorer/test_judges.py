@@ -25,8 +25,6 @@ from scorer.judges.calibration import SETS, calibrate, cases
 from scorer.judges.endpoint import retry_after
 from scorer.judges.options import Judging
 from scorer.judges.panel import Panel
-from scorer.metrics import metrics
-from scorer.metrics.summarizer import Summarizer
 from scorer.rules import rules
 from scorer.scoring import Scorer
 
@@ -353,18 +351,3 @@ def test_scorer_calibrate(url: str, tmp_path: Path) -> None:
     assert bad.returncode == 2
     assert "line 1" in bad.stderr
     assert "Traceback" not in bad.stderr
-
-
-async def test_agreement_of_a_panel_is_krippendorffs_alpha() -> None:
-    summarizer = Summarizer([pb.MetricSpec(name="alpha", metric="judge_agreement")], metrics())
-    voices = [(YES, YES), (YES, YES), (NO, NO), (YES, NO)]
-    for number, said in enumerate(voices):
-        request = item("blue", str(number))
-        verdict = pb.Verdict(key=str(number), outcome="scored", score=1.0)
-        for judge, data in zip("ab", said, strict=True):
-            verdict.panel.add(model=judge, words=json.dumps({**data, "explanation": judge}))
-        summarizer.add(request, verdict)
-    (figure,) = summarizer.finish().figures
-    # By hand: observed disagreement 1/4, expected 2 * 5 * 3 / (8 * 7).
-    assert figure.value == pytest.approx(1 - (1 / 4) / (30 / 56))
-    assert figure.details["unanimous"] == 3
