@@ -27,6 +27,7 @@ _FINISH = {
     "length": model.FINISH_REASON_MAX_TOKENS,
     "content_filter": model.FINISH_REASON_CONTENT_FILTER,
 }
+_OLD_LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"
 _EXACT = ("vllm", "sglang")
 """Engines known to obey top_k and per-request seeds."""
 
@@ -45,7 +46,7 @@ class OpenAIBackend(Backend):
         self._endpoint = Endpoint("other", 0)
         self._client: openai.AsyncOpenAI | None = None
         self._waiting = 0
-        self._limit_field = "max_tokens"
+        self._limit_field = _OLD_LIMIT
 
     def load(self) -> None:
         """Looks whether the endpoint is there and serves the model."""
@@ -158,14 +159,15 @@ class OpenAIBackend(Backend):
         """Asks with the name that this endpoint has for the output limit: most know the old, some only the new."""
         if not config.HasField("max_output_tokens"):
             return await ask(self._dial(), call, self._settings.timeout, **fields)
-        limit = {self._limit_field: config.max_output_tokens}
+        limit = config.max_output_tokens
+        named = self._limit_field  # other calls that are under way change it
         try:
-            return await ask(self._dial(), call, self._settings.timeout, **fields, **limit)
+            return await ask(self._dial(), call, self._settings.timeout, **fields, **{named: limit})
         except InvalidRequest as error:
-            if self._limit_field != "max_tokens" or "max_completion_tokens" not in str(error):
+            if named == _NEW_LIMIT or _NEW_LIMIT not in str(error):
                 raise
-        self._limit_field = "max_completion_tokens"
-        return await self._ask_limited(call, fields, config)
+        self._limit_field = _NEW_LIMIT
+        return await ask(self._dial(), call, self._settings.timeout, **fields, **{_NEW_LIMIT: limit})
 
 
 def chat(messages: Sequence[model.Message]) -> list[dict[str, Any]]:

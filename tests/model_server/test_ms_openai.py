@@ -246,6 +246,34 @@ async def test_the_newer_name_of_the_output_limit(endpoint: Endpoint, served: An
         assert endpoint.seen[-1]["max_completion_tokens"] == 5
 
 
+async def test_many_calls_learn_the_newer_name_at_once(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    together = asyncio.Barrier(16)
+
+    async def picky(body: dict[str, Any]) -> Any:
+        if "max_completion_tokens" in body:
+            return completion("ok")
+        await together.wait()  # every call has been sent before the first is refused
+        return error(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
+
+    endpoint.answer = picky
+    async with served(backend(endpoint)) as server:
+        sent = request(ask("x"), max_output_tokens=5)
+        replies = await asyncio.gather(*(call(server.stub.Generate, sent, timeout=20) for _ in range(16)))
+        assert [reply.parts[0].text for reply in replies] == ["ok"] * 16
+        assert len(endpoint.seen) == 32
+        await call(server.stub.Generate, sent, timeout=20)
+        assert len(endpoint.seen) == 33, "and it stays learned"
+
+
+async def test_an_endpoint_that_refuses_both_names_is_asked_twice(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.answer = lambda body: error(400, "max_completion_tokens is too large")
+    async with served(backend(endpoint)) as server:
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, request(ask("x"), max_output_tokens=5), timeout=10)
+        assert (caught.value.code.name, caught.value.reason) == ("INVALID_ARGUMENT", "endpoint_refused")
+        assert len(endpoint.seen) == 2
+
+
 async def test_what_an_unknown_endpoint_may_ignore_is_refused(endpoint: Endpoint, served: Any, ask: Any) -> None:
     async with served(backend(endpoint)) as server:
         for config in ({"top_k": 5}, {"seed": 1, "temperature": 1.0}, {"top_logprobs": 2}):
