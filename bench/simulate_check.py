@@ -2,7 +2,8 @@
 
 Replicas that answer after a fixed delay, all in one process beside orchestrator and scorer. What
 one orchestrator takes per call on this machine comes from a run of its own whose replicas answer at
-once, what a call takes beside the delay from a run with one replica, everything else from the flags.
+once, call by call, what a call takes beside the delay from a run with one replica, everything else
+from the flags.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SLOTS = 4
 
 
 class Slow(Null):
-    """Answers after a while."""
+    """Answers after a while; at once, it takes no Batch, so that a call's whole cost is seen."""
 
     def __init__(self, delay: float) -> None:
         self.delay = delay
@@ -43,7 +44,7 @@ class Slow(Null):
         return model.GetModelInfoResponse(
             model_name=info.model_name,
             model_revision=info.model_revision,
-            capabilities=info.capabilities,
+            capabilities=[one for one in info.capabilities if self.delay or one != model.CAPABILITY_BATCH],
             max_concurrency=SLOTS,
         )
 
@@ -130,10 +131,10 @@ def measured(delays: Sequence[float], rows: int, scorer: int, folder: Path) -> d
 def main() -> None:
     """Prints one JSON object a run: what was measured, what the model says, and how far apart they are."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--replicas", default="1,2,4,8,128")
+    parser.add_argument("--replicas", default="1,2,4,8,128,1000")
     parser.add_argument("--delay", type=float, default=0.1)
     parser.add_argument("--seconds", type=float, default=4.0, help="Of each run, did replicas alone count.")
-    parser.add_argument("--most", type=int, default=4000, help="Samples of a run at most.")
+    parser.add_argument("--most", type=int, default=8000, help="Samples of a run at most.")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
     flags = parser.parse_args()
