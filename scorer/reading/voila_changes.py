@@ -33,7 +33,9 @@ _STATE = r"""
     |remain(?:s|ed|ing)?(?:\s+(?:the|at|as|a))*(?:\s+(?:constant|same|unchanged|identical|consistent|fixed|stable))?
     |stay(?:s|ed|ing)?(?:\s+the)?(?:\s+(?:constant|same))?
     |constant|(?<!not\ )(?<!not\ the\ )\bsame\b|identical|consistent|maintain(?:s|ed)?|stable|preserved|invariant)
-| (?P<moved>\bfrom\b(?=[^.;\n]{1,60}\bto\b)|→|->)
+| (?P<moved>\bfrom\b
+    (?!\s+(?:the\s+)?(?:first|image|picture)\b[^.;\n]{0,12}?\bto\s+(?:the\s+)?(?:second|image|picture)\b)
+    (?=[^.;\n]{1,60}\bto\b)|→|->)
 """
 _TOKEN = re.compile(rf"\b(?:{_PROPERTY})\b|(?:{_STATE})", re.IGNORECASE | re.VERBOSE)
 _LONGEST = 200
@@ -53,6 +55,19 @@ _LINK = re.compile(
     r"|property|properties|type)\b)*",
     re.IGNORECASE,
 )
+_LISTS = re.compile(
+    rf"(?:{_NAMED.pattern}|\s+(?:between|from|across|in|to|and|the|both|these|two|first|second|images?|pictures?|[12])\b)*"
+    r"(?:\s+(?:are|were|include[sd]?|(?P<one>is|was))\b|\s*(?P<colon>:))",
+    re.IGNORECASE,
+)
+"""Behind a state, before the properties it is said of: "that changed between the images are"."""
+_IS_THE = re.compile(
+    r"\s*(?:\([^()\n]*\)\s*)?(?:are|is|were|was)\s+(?:(?:both|all|the|only|two|three|one)\s+)*", re.IGNORECASE
+)
+_NEGATED = re.compile(r"\b(?:not|no|never|without)\b|n't\b", re.IGNORECASE)
+_SO = re.compile(r"\b(?:have|has|do|does|did|are|is|were|was)(?P<no>\s+not|n't)?\W*$", re.IGNORECASE)
+"""What is left of a verb that was said before: "but the count and the action have"."""
+_NOT = re.compile(r"\W*\bnot\b", re.IGNORECASE)
 _REST = re.compile(
     r"\bonly\s+(?:\w+\s+){0,2}?(?:chang\w*|differ\w*)"
     r"|\b(?:other\s+(?:two\s+)?properties|everything(?:\s+else)?|the\s+rest"
@@ -95,9 +110,10 @@ class _Token(NamedTuple):
 def changes(text: str) -> dict[str, Change]:
     """Returns what an answer says of each property it speaks of."""
     read: dict[str, Change] = {}
-    heading = topic = ""
+    heading = topic = before = ""
     for clause in _clauses(text):
-        tokens = _tokens(clause)
+        tokens = _completed(clause, _tokens(clause), before)
+        before = _verb(clause, tokens)
         topic = _topic(clause, tokens, topic, heading)
         for prop, change in _of_clause(clause, tokens, heading, topic):
             known = read.get(prop)
@@ -127,12 +143,37 @@ def _tokens(clause: str) -> list[_Token]:
     found: list[_Token] = []
     for match in islice(_TOKEN.finditer(clause), _LONGEST):
         kind = match.lastgroup or ""
+        predicate = found and found[-1].kind in PROPERTIES and _IS_THE.fullmatch(clause, found[-1].end, match.start())
         heading = kind == "both" or (
             kind in ("changed", "unchanged")
+            and not predicate
             and bool(_NAMED.match(clause, match.end()) or (not found and _COLON.match(clause, match.end())))
         )
         found.append(_Token(kind, *match.span(), heading))
     return found
+
+
+def _verb(clause: str, tokens: list[_Token]) -> str:
+    """Returns the state that a clause's last verb names, its "not" left out; "" where there is none."""
+    last = next((token for token in reversed(tokens) if token.kind in ("changed", "unchanged")), None)
+    if last is None:
+        return ""
+    return _other(last.kind) if _NEGATED.search(clause[last.start : last.end]) else last.kind
+
+
+def _other(state: str) -> str:
+    return "unchanged" if state == "changed" else "changed"
+
+
+def _completed(clause: str, tokens: list[_Token], verb: str) -> list[_Token]:
+    """Returns the words of a clause, and what it leaves to the one before: "... have", "not in the action"."""
+    if not verb or not tokens or any(token.kind not in PROPERTIES for token in tokens):
+        return tokens
+    denied = _NOT.match(clause)
+    if denied:
+        return [_Token(_other(verb), *denied.span(), False), *tokens]
+    so = _SO.search(clause, tokens[-1].end)
+    return [*tokens, _Token(_other(verb) if so["no"] else verb, *so.span(), False)] if so else tokens
 
 
 def _clauses(text: str) -> Iterator[str]:
@@ -179,13 +220,16 @@ def _state(clause: str, tokens: list[_Token], place: int, inherited: str) -> str
     """Returns the state said of one property of a clause, "" where none is."""
     token = tokens[place]
     before = tokens[place - 1] if place else None
-    after = tokens[place + 1] if place + 1 < len(tokens) and not tokens[place + 1].heading else None
+    after = tokens[place + 1] if place + 1 < len(tokens) and not _opens(clause, tokens, place + 1) else None
     if before and before.kind in ("changed", "unchanged") and _IN.fullmatch(clause, before.end, token.start):
         return before.kind
     if after and after.kind in ("changed", "unchanged", "moved"):
         # "from 2 to 2" is a form of words; a state named later in the clause says what is meant.
         rest = [other.kind for other in tokens[place + 1 :] if other.kind != "moved"]
         return rest[0] if after.kind == "moved" and rest and rest[0] in ("changed", "unchanged") else after.kind
+    listed = _listed(clause, tokens, place)
+    if listed:
+        return listed
     if after and after.kind in PROPERTIES and inherited and _LINK.fullmatch(clause, token.end, after.start):
         return inherited
     for other in reversed(tokens[:place]):
@@ -193,6 +237,27 @@ def _state(clause: str, tokens: list[_Token], place: int, inherited: str) -> str
             between = _without_properties(clause, tokens, other.end, token.start)
             return other.kind if not other.heading and _LINK.fullmatch(between) else ""
     return ""
+
+
+def _opens(clause: str, tokens: list[_Token], place: int) -> bool:
+    """Whether a state is said of the properties that follow it: a heading, or "that changed are"."""
+    token = tokens[place]
+    if token.heading or place + 1 == len(tokens) or tokens[place + 1].kind not in PROPERTIES:
+        return token.heading
+    lists = _LISTS.match(clause, token.end) if token.kind in ("changed", "unchanged") else None
+    return bool(lists and not lists["colon"] and _LINK.fullmatch(clause, lists.end(), tokens[place + 1].start))
+
+
+def _listed(clause: str, tokens: list[_Token], place: int) -> str:
+    """Returns the state of the list that a property of a clause stands in, "" where it stands in none."""
+    nearest = next((other for other in reversed(range(place)) if tokens[other].kind in ("changed", "unchanged")), None)
+    if nearest is None or not _opens(clause, tokens, nearest):
+        return ""
+    lists = _LISTS.match(clause, tokens[nearest].end)
+    between = _without_properties(clause, tokens, lists.end(), tokens[place].start) if lists else "."
+    # "The property that changed is the number, and the action ...": the comma ends what one is said of.
+    alone = lists and lists["one"] and "," in between
+    return tokens[nearest].kind if _LINK.fullmatch(between) and not alone else ""
 
 
 def _without_properties(clause: str, tokens: list[_Token], start: int, end: int) -> str:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.reading.voila import canonical, described, value_of
+from scorer.reading.voila_changes import changes
 from scorer.rules.base import RequestError
 from scorer.rules.voila_properties import RULE, truth_of
 
@@ -150,6 +151,45 @@ def test_step_2_right(text):
     verdict = read(2, text, CHANGES)
     assert (verdict.outcome, verdict.score) == ("scored", 1.0)
     assert right(verdict) == set(PROPERTIES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The properties that changed are number and action, and the subject type is constant.",
+        "The properties that changed are number and action, the subject type remains the same.",
+        "The properties that changed between the images are the count of subjects (one to two) and the action (reading "
+        "to eating), the subject type remains the same.",
+        "The properties that changed from image 1 to image 2 are number and action. The subject type is constant.",
+        "The changed properties are number and action, and the subject type is constant.",
+        "Changed properties: number and action, and the subject type is constant.",
+        "What changed is the count of subjects and the action, the subject type is the same.",
+        "The property that did not change is the subject type, and the number and action changed.",
+        "Properties that remain the same are subject type, and properties that changed are number and action.",
+        "Number and action are the changed properties, subject type is the unchanged one.",
+    ],
+)
+def test_step_2_a_list_ends_where_another_state_begins(text):
+    assert right(read(2, text, CHANGES)) == set(PROPERTIES)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The property that changed is the number, and the action and subject type are constant.", "CUU"),
+        ("The number changed, and the action and subject type remained the same.", "CUU"),
+        ("The properties that did not change are the number and the action, and the subject type changed.", "UCU"),
+        ("The properties that changed are number, subject type and action.", "CCC"),
+        ("The subject type has not changed, but the count and the action have.", "CUC"),
+        ("The subject type does not change. The number and action do.", "CUC"),
+        ("The subject type remains the same, but the number and action do not.", "CUC"),
+        ("The count of subjects and the action have changed, but the subject type hasn't.", "CUC"),
+        ("There is a change in the number of subjects and action, but not in the subject type.", "CUC"),
+    ],
+)
+def test_step_2_lists_of_one_and_verbs_left_out(text, expected):
+    said = changes(text)
+    assert "".join("C" if said[prop].changed else "U" for prop in ("number", "subject_type", "action")) == expected
 
 
 @pytest.mark.parametrize(
