@@ -8,28 +8,45 @@ import numpy as np
 
 from scorer.metrics.table import Ints, Table, numbered
 
+_BY_LETTER = frozenset({"choice", "lmms_vstar", "lmms_visualpuzzles"})
+"""Rules that say a letter: "B" is the second option, whatever the options' texts are."""
+_BY_NUMBER = frozenset({"choice_number"})
+"""Rules that say a number from 1."""
 
-def place(word: str, options: Sequence[str]) -> int | None:
-    """Returns the position of the option that is meant: by its text, else by its letter or number; None for none."""
-    if word in options:
-        return options.index(word)
+
+def place(word: str, options: Sequence[str], rule: str = "") -> int | None:
+    """Returns the position of the option that is meant, None for none.
+
+    An option may have the letter or number of another for its text. Then the rule decides: one of
+    those above says labels, and every other texts where it can.
+
+    Args:
+        word: What was extracted, or a target.
+        options: The options' texts, in the order the model saw them.
+        rule: The rule that read the answer.
+    """
+    text = options.index(word) if word in options else None
+    letter = number = None
     if len(word) == 1 and word.isascii() and word.isalpha():
-        index = ord(word.upper()) - ord("A")
-        return index if index < len(options) else None
-    if word.isascii() and word.isdecimal():
-        return int(word) - 1 if 0 < int(word) <= len(options) else None
-    return None
+        letter = ord(word.upper()) - ord("A")
+    elif word.isascii() and word.isdecimal():
+        number = int(word) - 1
+    label = letter if number is None else number
+    if label is None or not 0 <= label < len(options):
+        return text
+    first = (rule in _BY_LETTER and letter is not None) or (rule in _BY_NUMBER and number is not None)
+    return label if first or text is None else text
 
 
-def text(word: str, options: Sequence[str]) -> str:
+def text(word: str, options: Sequence[str], rule: str = "") -> str:
     """Returns the text of the option that is meant, so that answers compare although options were permuted."""
-    index = place(word, options)
+    index = place(word, options, rule)
     return word if index is None else options[index]
 
 
-def name(word: str, options: Sequence[str]) -> str:
+def name(word: str, options: Sequence[str], rule: str = "") -> str:
     """Returns what the option is called on the page: itself if it is one character, else its letter."""
-    index = place(word, options)
+    index = place(word, options, rule)
     if index is None or index >= 26 or len(options[index]) == 1:
         return word
     return chr(ord("A") + index)
@@ -44,26 +61,29 @@ def together(numbers: Ints) -> Iterator[Ints]:
     yield from np.split(order, edges)
 
 
-def coded(table: Table, column: str, naming: Callable[[str, Sequence[str]], str]) -> tuple[Ints, list[str]]:
+def coded(table: Table, column: str, naming: Callable[[str, Sequence[str], str], str]) -> tuple[Ints, list[str]]:
     """Returns what each row's answer is called: codes, and the names that they stand for, sorted.
 
     Args:
-        table: The items, with the columns `column` and "options".
+        table: The items, with the columns `column`, "options" and "rule".
         column: "extracted", or "targets", of which the first counts; -1 where there is none.
         naming: `text` or `name`; called once for each combination that occurs.
     """
-    words, options = table.vocabulary[column], table.vocabulary["options"]
+    words, options, rules = (table.vocabulary[name] for name in (column, "options", "rule"))
     combined = table.words[column].astype(np.int64)
     combined *= len(options)
     combined += table.words["options"]
+    combined *= len(rules)
+    combined += table.words["rule"]
     rows = numbered(combined)
     pairs = np.empty(int(rows.max(initial=-1)) + 1, np.int64)
     pairs[rows] = combined
     called: list[str | None] = []
-    for pair in pairs.tolist():
+    for combination in pairs.tolist():
+        pair, rule = divmod(combination, len(rules))
         word = words[pair // len(options)]
         first = word if isinstance(word, str) else next(iter(word), None)
-        called.append(None if first is None else naming(first, options[pair % len(options)]))
+        called.append(None if first is None else naming(first, options[pair % len(options)], str(rules[rule])))
     names = sorted({one for one in called if one is not None})
     place = {one: index for index, one in enumerate(names)}
     codes = np.array([-1 if one is None else place[one] for one in called], np.int32)

@@ -54,7 +54,7 @@ def plan(params: Params) -> Plan:
                 figure.details["p_value"] = p_value
         return figure
 
-    return Plan(compute, columns=frozenset({"extracted", "targets", "options"}))
+    return Plan(compute, columns=frozenset({"extracted", "targets", "options", "rule"}))
 
 
 def _named(table: Table) -> tuple[list[str], Ints, Ints]:

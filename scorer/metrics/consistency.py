@@ -33,7 +33,7 @@ def plan(params: Params) -> Plan:
             figure.value_answered = math.fsum(answered) / len(answered)
         return figure
 
-    return Plan(compute, columns=frozenset({"extracted", "options"}))
+    return Plan(compute, columns=frozenset({"extracted", "options", "rule"}))
 
 
 def _agreement(table: Table) -> tuple[list[float], list[int], int, int]:

@@ -47,7 +47,7 @@ def plan(params: Params) -> Plan:
             figure.details["stable"] = values.count(0.0) / len(values)
         return figure
 
-    return Plan(compute, columns=frozenset({"extracted", "options"}))
+    return Plan(compute, columns=frozenset({"extracted", "options", "rule"}))
 
 
 METRIC = Metric(

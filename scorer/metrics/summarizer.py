@@ -32,6 +32,7 @@ Column = Callable[[pb.ScoreRequest, pb.Verdict], Words]
 _COLUMNS: dict[str, Column] = {
     "extracted": lambda _, verdict: verdict.extracted,
     "reason": lambda _, verdict: verdict.reason,
+    "rule": lambda request, _: request.rule,
     "targets": lambda request, _: tuple(request.targets),
     "options": lambda request, _: tuple(request.options),
     "panel": lambda _, verdict: tuple(f"{voice.model}\t{decision(voice.words)}" for voice in verdict.panel),

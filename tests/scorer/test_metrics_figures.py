@@ -225,6 +225,36 @@ def test_instability_follows_the_text_of_permuted_options() -> None:
     assert figure(items, "consistency").value == 1.0
 
 
+@pytest.mark.parametrize(
+    ("rule", "labels", "texts"),
+    [("choice", "ABD", ("BADC", "ABCD", "CADB")), ("choice_number", "124", ("2143", "1234", "3142"))],
+)
+def test_a_label_is_a_label_although_another_option_reads_so(rule: str, labels: str, texts: tuple[str, ...]) -> None:
+    def said(*answers: str) -> list[pb.ScoreRequest]:
+        return [
+            scored(f"t/1#{n}", 1.0, answer, rule=rule, options=list(shown), targets=[label])
+            for n, (answer, shown, label) in enumerate(zip(answers, texts, labels, strict=True))
+        ]
+
+    steady, first = said(*labels), said(*labels[0] * 3)
+    assert figure(steady, "instability").value == 0.0
+    assert figure(steady, "consistency").value == 1.0
+    assert figure(first, "instability").value == pytest.approx(math.log(3))
+    assert figure(first, "consistency").value == 0.0
+    assert dict(figure(first, "choice_bias").details["chosen"]) == {labels[0]: 1.0}
+
+
+def test_a_text_is_a_text_although_it_is_the_label_of_another() -> None:
+    items = [
+        scored(f"t/1#{n}", 1.0, "2", rule=rule, options=options, targets=["2"])
+        for n, (rule, options) in enumerate(
+            [("two_way", ["2", "1"]), ("likelihood", ["3", "2", "1"]), ("", ["2", "1"])]
+        )
+    ]
+    items += [scored("t/1#3", 1.0, "B", rule="choice", options=["3", "2", "1"], targets=["2"])]
+    assert figure(items, "instability").value == 0.0
+
+
 def test_instability_keeps_turns_of_an_episode_apart() -> None:
     items = [scored(f"t/1{r}:{turn}", 1.0, turn) for r in ("", "#1") for turn in ("a", "b")]
     found = figure(items, "instability")
