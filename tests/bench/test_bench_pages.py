@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_commands import PAGES, ROOT, commands
+from page_commands import PAGES, ROOT, commands, made
 
 SMALL = {
     "bench_pipeline.py": "--rows 24 --runs 1 --kinds tiny --folder made/by/it",
@@ -35,11 +35,9 @@ SMALL = {
 """What is typed behind the page's own words; the last of an option given twice counts."""
 
 
-def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def started_by_make(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Returns the names of what `make bench` starts."""
-    words = ["make", "--dry-run", "--old-file=.venv/.installed", "bench"]
-    line = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-    assert line == ".venv/bin/python -m bench"
+    assert made("make bench") == [".venv/bin/python -m bench"]
     started: list[list[str]] = []
     monkeypatch.setattr(subprocess, "run", lambda words, check: started.append(words))
     monkeypatch.setattr(sys, "argv", ["bench"])
@@ -112,7 +110,7 @@ def objects(printed: str) -> list[dict[str, Any]]:
 
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
 def test_whatever_pages_and_make_start_is_typed_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    started = made(monkeypatch)
+    started = started_by_make(monkeypatch)
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert len(started) == 6
     assert set(started) | set(re.findall(r"python bench/(\w+\.py)", text)) == SMALL.keys()

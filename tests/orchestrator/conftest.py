@@ -31,6 +31,15 @@ def shared_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The demo backend without weights."""
+    command = [sys.executable, "-m", "model_server", "serve", "--backend", "demo"]
+    server = Server(tmp_path_factory.mktemp("demo"), command).start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="session")
 def expected(shared_scorer: Server, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The results of an undisturbed run of 120 rows."""
     undisturbed = Cluster(tmp_path_factory.mktemp("undisturbed"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -31,3 +33,13 @@ def commands(page: Path) -> list[str]:
         elif (language is not None or line.startswith("    ")) and _TYPED.match(line.strip()):
             found.append(line.strip())
     return [line for line in found if line.strip() and not line.startswith("#")]
+
+
+def made(line: str) -> list[str]:
+    """Returns what a line of `make` would run where everything is installed."""
+    # The make that runs the tests tells a make below it to say more.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    words = [*line.partition("#")[0].split(), "--silent", "--dry-run", "--old-file=.venv/.installed"]
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{line}\n{done.stderr}"
+    return done.stdout.splitlines()

@@ -1,4 +1,4 @@
-"""The commands of README.md and docs/evaluate-a-model.md, typed into a shell as they stand there.
+"""The commands of README.md, CONTRIBUTING.md and docs/evaluate-a-model.md, typed into a shell as they stand there.
 
 What a test cannot have (a checkpoint of seven billion weights, a cluster's names) is replaced, and rows are few.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from itertools import islice
@@ -16,7 +17,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engine_cluster import Cluster, Server, environment
+from engine_cluster import Server, environment
+from page_commands import commands, made
+from page_typist import Typist
 
 from orchestrator.benchmarks.marvel import BENCHMARK
 
@@ -35,13 +38,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def type_in(text: str, folder: Path, model: Server, scorer: Server) -> str:
+def type_in(text: str, folder: Path, model: Server, scorer: Server, drawn: str = "--model demo:hash") -> str:
     for written, here in {
         "Qwen/Qwen2.5-VL-7B-Instruct": "demo:hash",
         "model:50051": model.address,
         "models.svc:50051": model.address,
         "scorer.svc:50052": scorer.address,
-        "--synthetic ": "--synthetic --limit 6 --model demo:hash ",
+        "--synthetic ": f"--synthetic --limit 6 {drawn} ",
         "--limit 20": "",
     }.items():
         text = text.replace(written, here)
@@ -54,36 +57,44 @@ def type_in(text: str, folder: Path, model: Server, scorer: Server) -> str:
     return done.stdout
 
 
-def demo(cluster: Cluster) -> Server:
-    command = [sys.executable, "-m", "model_server", "serve", "--backend", "demo"]
-    server = Server(cluster.folder / "demo", command).start()
-    cluster.servers.append(server)
-    return server
-
-
 def planned(run: Path) -> int:
     counts: dict[str, int] = json.loads((run / "results.json").read_text())["tasks"]["marvel"]["counts"]
     assert counts["failed"] == 0
     return counts["planned"]
 
 
-def test_readme(cluster: Cluster, shared_scorer: Server, folder: Path) -> None:
+def test_readme(demo: Server, shared_scorer: Server, folder: Path) -> None:
     (evaluations,) = (block for block in blocks("README.md") if "orchestrator eval" in block)
     assert len(evaluations.splitlines()) == 2
-    type_in(evaluations, folder, demo(cluster), shared_scorer)
+    type_in(evaluations, folder, demo, shared_scorer)
     # The server is what the first command started, so the second finds the run complete.
     assert [planned(run) for run in (folder / "runs").iterdir()] == [10]
 
 
-def test_evaluate_a_model(cluster: Cluster, shared_scorer: Server, folder: Path) -> None:
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+def test_make(demo: Server, shared_scorer: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = [line for page in ("README.md", "CONTRIBUTING.md") for line in commands(ROOT / page) if "make " in line]
+    runs = {line.split()[1]: made(line) for line in typed}
+    assert {"setup", "demo", "test", "check", "bench"} == runs.keys()
+    assert runs["setup"] == []
+    assert all(line.startswith(".venv/bin/") for lines in runs.values() for line in lines)
+    monkeypatch.chdir(tmp_path)
+    typist = Typist(tmp_path, demo, shared_scorer, {".venv/bin/": ""})
+    for line in runs["demo"]:
+        typist.type(line)
+    assert {run.name for run in (tmp_path / "runs").iterdir()} == {"demo", "demo-blind"}
+    assert all((run / "report.html").is_file() for run in (tmp_path / "runs").iterdir())
+
+
+def test_evaluate_a_model(demo: Server, shared_scorer: Server, folder: Path) -> None:
     evaluations, again, shards = blocks("docs/evaluate-a-model.md")
-    model = demo(cluster)
-    printed = type_in(evaluations, folder, model, shared_scorer)
+    printed = type_in(evaluations, folder, demo, shared_scorer)
     assert "reform" in printed
     runs = sorted((folder / "runs").iterdir())
     assert sorted(planned(run) for run in runs) == [10, 30]
+    there = f"--endpoint {demo.address} --scorer {shared_scorer.address}"
     first = "orchestrator eval --task vstar_bench --synthetic --run RUN\n"
-    type_in(first + again, folder, model, shared_scorer)
+    type_in(first + again, folder, demo, shared_scorer, there)
     assert (folder / "RUN" / "parity" / "results.json").exists()
-    type_in(shards, folder, model, shared_scorer)
+    type_in(shards, folder, demo, shared_scorer, there)
     assert planned(folder / "whole") == 30

@@ -1,13 +1,27 @@
-"""What docs/write-a-rule.md shows is run as it stands there."""
+"""What pages show of the scorer is run as it stands there.
+
+docs/write-a-rule.md, docs/extraction.md, docs/judges.md and docs/read-the-numbers.md.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from judge_server import JudgeServer, Vendor
+from page_commands import commands
+
+from scorer.cli import main
+from scorer.judges.calibration import SETS, cases
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -50,3 +64,66 @@ def test_the_python_examples_work_and_pass_their_tests(tmp_path: Path) -> None:
     verdict, summary = [json.loads(line) for line in done.stdout.splitlines()]
     assert verdict["extracted"] == "yes"
     assert summary["summary"]["figures"][0]["value"] == 1.0
+
+
+def test_an_answer_is_read_and_the_rules_are_listed(tmp_path: Path) -> None:
+    done = run(tmp_path, "sh", "-euc", "\n".join(commands(DOCS / "extraction.md")))
+    verdict, *listed = done.stdout.splitlines()
+    assert json.loads(verdict)["extracted"] == "C", done.stderr
+    assert any(line.startswith("  choice ") for line in listed)
+
+
+def test_figures_without_a_service(tmp_path: Path) -> None:
+    (command,) = commands(DOCS / "read-the-numbers.md")
+    page = (DOCS / "read-the-numbers.md").read_text(encoding="utf-8")
+    (specs,) = re.findall(r"list of MetricSpec such as `(.*?)`", page)
+    (tmp_path / "specs.json").write_text(specs)
+    item = {"key": "k", "rule": "choice", "text": "B", "targets": ["B"], "labels": {"pattern": "rows"}}
+    known = {"key": "l", "labels": item["labels"], "verdict": {"outcome": "scored", "score": 0.0}}
+    (tmp_path / "items.jsonl").write_text(f"{json.dumps(item)}\n{json.dumps(known)}\n")
+    done = run(tmp_path, *shlex.split(command))
+    summary = json.loads(done.stdout.splitlines()[-1])["summary"]
+    assert summary["counts"]["planned"] == summary["counts"]["scored"] == "2"
+    assert [(figure["name"], figure.get("labels", {}), figure["value"]) for figure in summary["figures"]] == [
+        ("acc", {}, 0.5),
+        ("acc", {"pattern": "rows"}, 0.5),
+    ]
+
+
+def test_judges_are_served(tmp_path: Path) -> None:
+    lines = [line for line in commands(DOCS / "judges.md") if line.startswith("scorer serve ")]
+    environment = {**os.environ, "LYNCEUS_JUDGE_KEY": "k3y", "HOME": str(tmp_path)}
+    assert len(lines) == 5
+    for number, line in enumerate(lines):
+        words = shlex.split(line.replace("/state/", f"{tmp_path}/"), comments=True)
+        port = tmp_path / f"port{number}"
+        command = [sys.executable, "-m", *words, "--port", "0", "--port-file", str(port)]
+        process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
+        try:
+            while not port.exists():
+                assert process.poll() is None, f"{line}\n{process.communicate()[1].decode()}"
+                time.sleep(0.02)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, line
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def test_a_judge_is_calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LYNCEUS_JUDGE_KEY", "k3y")
+    case = {"question": "What color?", "targets": ["red"], "answer": "red", "expected": {"correct": True}}
+    (tmp_path / "mine.jsonl").write_text(json.dumps(case) + "\n")
+    shipped, own = [line for line in commands(DOCS / "judges.md") if line.startswith("scorer calibrate ")]
+    with JudgeServer(Vendor(lambda _: {"explanation": "because", "correct": True})) as url:
+        said = []
+        for line in (shipped, own):
+            words = shlex.split(line.replace("openai:MODEL", f"openai:MODEL@{url}"))[1:]
+            done = CliRunner().invoke(main, [*words, "--judge-cache", str(tmp_path / "judge.sqlite")])
+            assert done.exit_code == 0, f"{line}\n{done.output}"
+            said.append(done.stdout)
+    assert re.findall(r"^(\w+): agrees with", said[0], re.MULTILINE) == sorted(SETS)
+    assert sum(len(cases(name)) for name in SETS) == 82
+    measured = json.loads(said[1])
+    assert (measured["name"], measured["decisions"], measured["agreed"]) == ("open_answer", 1, 1)
