@@ -10,11 +10,14 @@ floating grey scaled to 8 bits over the format's whole range, transparency laid 
 from __future__ import annotations
 
 import io
+import struct
 import warnings
+import zlib
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 
+from lynceus import media
 from lynceus.rpc import InvalidRequest
 
 MAX_PIXELS = 100_000_000
@@ -29,6 +32,31 @@ FORMATS = tuple(
 """Formats that are read. Pillow knows many more, and for PostScript starts an interpreter that
 runs what it is given."""
 
+_DAMAGE = (
+    OSError,
+    ValueError,
+    SyntaxError,
+    EOFError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    ArithmeticError,
+    struct.error,
+    zlib.error,
+)
+"""What pillow's parsers raise for files that are cut short or damaged."""
+
+_ORIENTATION = 0x0112
+_TURNS: dict[object, Image.Transpose] = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 _DEEP = {"I;16": 257.0, "I;16B": 257.0, "I;16L": 257.0, "I;16N": 257.0}
 
 
@@ -57,18 +85,20 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS, where: str = "the image
                 value=str(pixels),
             )
         image.load()
-        return _rgb(ImageOps.exif_transpose(image))
+        return _rgb(_upright(image))
     except Image.DecompressionBombError as error:
         raise InvalidRequest("image_too_large", f"{where}: {error}", limit=str(max_pixels)) from error
     except UnidentifiedImageError as error:
         raise InvalidRequest("bad_image", f"{where} is in no image format that can be read") from error
-    except (OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError, OverflowError) as error:
-        # What pillow's decoders raise for files that are cut short or damaged.
+    except _DAMAGE as error:
         raise InvalidRequest("bad_image", f"{where} cannot be decoded: {error}") from error
 
 
 def media_type(data: bytes) -> str:
     """Returns the media type by the bytes, without decoding the image.
+
+    A signature that is known decides. Pillow calls a phone's JPEG with a second frame image/mpo and an animated PNG
+    image/apng, and endpoints refuse both.
 
     Raises:
         InvalidRequest: With reason "bad_image".
@@ -77,9 +107,22 @@ def media_type(data: bytes) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             image = Image.open(io.BytesIO(data), formats=FORMATS)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except (*_DAMAGE, Image.DecompressionBombError) as error:
         raise InvalidRequest("bad_image", "the image is in no image format that can be read") from error
-    return image.get_format_mimetype() or "application/octet-stream"
+    known = media.media_type(data)
+    return known if known.startswith("image/") else image.get_format_mimetype() or known
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """Turns the image as EXIF says. EXIF that cannot be read says nothing: every viewer shows such a file.
+
+    Pillow's own `exif_transpose` writes the rest of EXIF anew, which fails where a value is not of its tag's type.
+    """
+    try:
+        turn = _TURNS.get(image.getexif().get(_ORIENTATION))
+    except _DAMAGE:
+        return image
+    return image if turn is None else image.transpose(turn)
 
 
 def _rgb(image: Image.Image) -> Image.Image:

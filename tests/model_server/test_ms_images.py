@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from lynceus.rpc import InvalidRequest
 from model_server import images
@@ -48,6 +48,26 @@ def test_orientation_is_applied() -> None:
     assert image.size == (10, 20)
     assert near(image.getpixel((8, 2)), RED, 30)
     assert near(image.getpixel((2, 2)), (0, 0, 255), 30)
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "TIFF"])
+def test_every_orientation_is_that_of_the_library(form: str) -> None:
+    for turn in range(10):
+        exif = Image.Exif()
+        exif[0x0112] = turn
+        data = encode(corner(), form, exif=exif)
+        upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+        assert images.decode(data).tobytes() == upright.convert("RGB").tobytes()
+        assert images.decode(data).size == upright.size
+
+
+def test_what_else_exif_says_does_not_matter() -> None:
+    # Orientation 6, and the maker's name stored as a fraction: every viewer shows such a file.
+    entries = struct.pack("<HHII", 0x010F, 5, 1, 38) + struct.pack("<HHII", 0x0112, 3, 1, 6)
+    exif = b"Exif\0\0II*\0" + struct.pack("<IH", 8, 2) + entries + struct.pack("<I", 0) + struct.pack("<II", 1, 2)
+    image = images.decode(encode(corner(), "JPEG", exif=exif, quality=95))
+    assert image.size == (10, 20)
+    assert near(image.getpixel((8, 2)), RED, 30)
 
 
 def test_palette_with_transparency_lies_over_white() -> None:
@@ -142,3 +162,15 @@ def test_media_type_is_told_by_the_bytes() -> None:
     assert images.media_type(encode(corner(), "WEBP")) == "image/webp"
     with pytest.raises(InvalidRequest):
         images.media_type(b"nothing")
+
+
+def test_media_types_are_those_that_endpoints_know() -> None:
+    second = Image.new("RGB", (8, 8))
+    phone = encode(corner(), "MPO", save_all=True, append_images=[second])
+    moving = encode(corner(), "PNG", save_all=True, append_images=[second.resize((20, 10))])
+    assert Image.open(io.BytesIO(phone)).get_format_mimetype() == "image/mpo"
+    assert Image.open(io.BytesIO(moving)).get_format_mimetype() == "image/apng"
+    assert images.media_type(phone) == "image/jpeg"
+    assert images.media_type(moving) == "image/png"
+    assert images.media_type(encode(corner(), "ICO")) == "image/x-icon"
+    assert images.decode(phone).size == (20, 10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from typing import Any
 
 import pytest
@@ -151,6 +152,32 @@ def test_damaged_images_are_images_or_refused(file: bytes, changes: list[tuple[i
         place %= max(1, len(data))
         data[place : place + len(put)] = put
     decodes(bytes(data))
+
+
+def _exif(order: str, entries: list[tuple[int, int, int, int]], tail: bytes) -> bytes:
+    mark = b"II*\0" if order == "<" else b"MM\0*"
+    written = [struct.pack(order + "HHII", *entry) for entry in entries]
+    return mark + struct.pack(order + "IH", 8, len(entries)) + b"".join(written) + tail
+
+
+entries = st.tuples(
+    st.sampled_from([0x0112, 0x010F, 0x0201, 0x8769, 0x8825, 0x9286, 0xA005, 700]) | st.integers(0, 2**16 - 1),
+    st.integers(0, 14),
+    st.sampled_from([1, 1, 2, 9, 2**31]),
+    st.integers(0, 9) | st.sampled_from([6 << 16, 20, 2**31]),
+)
+exifs = st.binary(max_size=60) | st.builds(
+    _exif, st.sampled_from("<>"), st.lists(entries, max_size=5), st.binary(max_size=30)
+)
+
+
+@given(exif=exifs, form=st.sampled_from(["JPEG", "PNG", "WEBP"]))
+@settings(max_examples=500, deadline=5_000)
+def test_no_exif_makes_an_image_unreadable(exif: bytes, form: str) -> None:
+    out = io.BytesIO()
+    Image.new("RGB", (9, 7), "red").save(out, form, exif=b"Exif\0\0" + exif)
+    assert images.decode(out.getvalue()).size in ((9, 7), (7, 9))
+    assert images.media_type(out.getvalue()) == f"image/{form.lower()}"
 
 
 @given(head=st.sampled_from([b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF89a", b"RIFF\0\0\0\0WEBPVP8 ", b"BM", b"II*\0",
