@@ -14,7 +14,7 @@ import openai
 from scorer.judges.base import JudgeError, JudgePrompt, Reply
 from scorer.judges.budget import Budget
 from scorer.judges.cache import Cache
-from scorer.judges.endpoint import TRIES, EndpointConfig, backoff, body, client, content, read, retry_after
+from scorer.judges.endpoint import TRIES, EndpointConfig, backoff, body, client, content, read, retry_after, spent
 
 log = logging.getLogger(__name__)
 
@@ -225,6 +225,8 @@ class Batch:
             if prompt is None:
                 # Sent before a restart and not asked for since: kept, so that it is not paid for again.
                 return Reply(data={}, words=content(completion), model=completion.model)
+            # Paid for, usable or not.
+            self._budget.add(spent(completion))
             return read(prompt, completion)
         except JudgeError as failure:
             return failure
@@ -235,7 +237,6 @@ class Batch:
         if future is None or future.done():
             return
         if isinstance(reply, Reply):
-            self._budget.add(reply)
             future.set_result(reply)
         else:
             future.set_exception(reply)

@@ -7,7 +7,7 @@ import base64
 import json
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from time import time
 from typing import Any
@@ -92,7 +92,7 @@ class Endpoint:
                 self._throttle.succeeded()
                 self.waits_for = ""
                 # Paid for, usable or not.
-                self._budget.add(_spent(completion))
+                self._budget.add(spent(completion))
                 return read(prompt, completion)
             except openai.RateLimitError as error:
                 pause = retry_after(error.response.headers) or backoff(tries)
@@ -155,14 +155,8 @@ def read(prompt: JudgePrompt, completion: Any) -> Reply:
     Raises:
         JudgeError: If it was refused, cut off, no JSON, or of another schema.
     """
-    words, spent = content(completion), _spent(completion)
-    return Reply(
-        data=prompt.read(words),
-        words=words,
-        model=completion.model or "",
-        input_tokens=spent.input_tokens,
-        output_tokens=spent.output_tokens,
-    )
+    words = content(completion)
+    return replace(spent(completion), data=prompt.read(words), words=words, model=completion.model or "")
 
 
 def content(completion: Any) -> str:
@@ -205,7 +199,8 @@ def backoff(tries: int) -> float:
     return float(min(30.0, 0.5 * 2**tries) * random.uniform(0.5, 1.0))
 
 
-def _spent(completion: Any) -> Reply:
+def spent(completion: Any) -> Reply:
+    """Returns the tokens of a completion, usable or not, and nothing else of it."""
     usage = getattr(completion, "usage", None)
     return Reply(
         data={},

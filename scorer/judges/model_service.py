@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 
 import grpc
 
@@ -118,9 +119,9 @@ class ModelServiceJudge:
                     )
                 self._throttle.succeeded()
                 self.waits_for = ""
-                reply = read(prompt, response, self._info.model_name)
-                self._budget.add(reply)
-                return reply
+                # Paid for, usable or not.
+                self._budget.add(spent(response))
+                return read(prompt, response, self._info.model_name)
             except CallError as error:
                 pause = _pause(tries)
                 tries += 1
@@ -164,10 +165,11 @@ def read(prompt: JudgePrompt, response: model_pb2.GenerateResponse, model: str) 
     if response.finish_reason == model_pb2.FINISH_REASON_MAX_TOKENS:
         raise JudgeError("judge_truncated", f"the judge's reply was cut at {MAX_OUTPUT_TOKENS} tokens", words)
     fenced = _FENCED.search(words)
-    return Reply(
-        data=prompt.read(fenced.group(1) if fenced else words),
-        words=fenced.group(1) if fenced else words,
-        model=model,
-        input_tokens=response.usage.input_tokens,
-        output_tokens=response.usage.output_tokens,
-    )
+    words = fenced.group(1) if fenced else words
+    return replace(spent(response), data=prompt.read(words), words=words, model=model)
+
+
+def spent(response: model_pb2.GenerateResponse) -> Reply:
+    """Returns the tokens of a response, usable or not, and nothing else of it."""
+    usage = response.usage
+    return Reply({}, "", "", input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)

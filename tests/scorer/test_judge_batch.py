@@ -7,12 +7,14 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from judge_server import JudgeServer, Vendor
 
 from lynceus.outcomes import Outcome
 from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.judges.budget import Budget
 from scorer.judges.options import Judging
 from scorer.rules import rules
 from scorer.scoring import Scorer
@@ -29,9 +31,9 @@ def url(vendor: Vendor) -> Iterator[str]:
         yield address
 
 
-def judging(url: str, tmp_path: Path, **changes: float) -> Judging:
-    settings = {"timeout": 5.0, "patience": 20.0, "poll": 0.05, **changes}
-    return Judging(specs=(f"batch:judge@{url}",), key="k3y", cache=str(tmp_path / "judge.sqlite"), **settings)  # type: ignore[arg-type]
+def judging(url: str, tmp_path: Path, **changes: Any) -> Judging:
+    settings: dict[str, Any] = {"timeout": 5.0, "patience": 20.0, "poll": 0.05, **changes}
+    return Judging(specs=(f"batch:judge@{url}",), key="k3y", cache=str(tmp_path / "judge.sqlite"), **settings)
 
 
 def items(number: int) -> list[pb.ScoreRequest]:
@@ -112,6 +114,20 @@ async def test_a_batch_that_failed_in_part_gives_what_it_has(url: str, vendor: V
     assert len(vendor.batches) == 2
     # What was not usable is asked anew, and nothing else.
     assert Counter(vendor.asked.values()) == {1: 2 + 3, 2: 4}
+
+
+async def test_replies_of_no_use_were_paid_for_all_the_same(url: str, vendor: Vendor, tmp_path: Path) -> None:
+    vendor.spoilt = dict.fromkeys(range(3), "length")
+    judges = judging(url, tmp_path, budget=Budget(max_tokens=400)).open()
+    assert judges
+    judges.judge._judge._gather = 0.05  # type: ignore[attr-defined]
+    scorer = Scorer(rules(), judges.judge)
+    done = [await asyncio.gather(*map(scorer.verdict, requests)) for requests in (items(4), items(5)[4:])]
+    await judges.close()
+    assert reasons(done[0]) == ["judge_truncated"] * 3 + ["scored"]
+    # 4 of 110 tokens each; three of them bought nothing.
+    assert reasons(done[1]) == ["judge_budget"]
+    assert vendor.charged == 4
 
 
 async def test_passing_faults_at_every_step(url: str, vendor: Vendor, tmp_path: Path) -> None:

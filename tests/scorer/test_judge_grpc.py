@@ -17,6 +17,7 @@ from lynceus.outcomes import Outcome
 from lynceus.rpc import Server, ServerConfig, Unavailable
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.judges import model_service
+from scorer.judges.budget import Budget
 from scorer.judges.options import Judging
 from scorer.rules import rules
 from scorer.scoring import Scorer
@@ -28,6 +29,7 @@ class Model(model_pb2_grpc.ModelServiceServicer):
         self.introduced = 0
         self.loading = 0
         self.asked = 0
+        self.words = json.dumps({"explanation": "because", "correct": True})
 
     async def GetModelInfo(self, request: Any, context: Any) -> model.GetModelInfoResponse:  # noqa: N802
         if self.loading:
@@ -38,8 +40,11 @@ class Model(model_pb2_grpc.ModelServiceServicer):
 
     async def Generate(self, request: Any, context: Any) -> model.GenerateResponse:  # noqa: N802
         self.asked += 1
-        words = json.dumps({"explanation": "because", "correct": True})
-        return model.GenerateResponse(parts=[model.Part(text=words)], finish_reason=model.FINISH_REASON_END_OF_SEQUENCE)
+        return model.GenerateResponse(
+            parts=[model.Part(text=self.words)],
+            finish_reason=model.FINISH_REASON_END_OF_SEQUENCE,
+            usage=model.Usage(input_tokens=90, output_tokens=10),
+        )
 
 
 @pytest.fixture
@@ -55,8 +60,9 @@ async def served() -> AsyncIterator[tuple[Model, int]]:
     await server.stop()
 
 
-async def verdicts(port: int, cache: Path, number: int = 4, patience: float = 20.0) -> list[pb.Verdict]:
-    judges = Judging(specs=(f"grpc:127.0.0.1:{port}",), cache=str(cache), timeout=10.0, patience=patience).open()
+async def verdicts(port: int, cache: Path, number: int = 4, patience: float = 20.0, **more: Any) -> list[pb.Verdict]:
+    spec = f"grpc:127.0.0.1:{port}"
+    judges = Judging(**{"specs": (spec,), "cache": str(cache), "timeout": 10.0, "patience": patience} | more).open()
     assert judges
     scorer = Scorer(rules(), judges.judge)
     requests = [
@@ -82,6 +88,14 @@ async def test_what_a_model_was_asked_before_a_restart_is_not_asked_again(
     servicer.revision = "2"  # other weights: another judge
     await verdicts(port, cache)
     assert servicer.asked == 8
+
+
+async def test_a_reply_of_no_use_was_paid_for_all_the_same(served: tuple[Model, int], tmp_path: Path) -> None:
+    servicer, port = served
+    servicer.words = "Sure! It is correct."
+    done = await verdicts(port, tmp_path / "judge.sqlite", 5, budget=Budget(max_tokens=150), concurrency=1)
+    assert sorted(verdict.reason for verdict in done) == ["judge_bad_json"] * 2 + ["judge_budget"] * 3
+    assert servicer.asked == 2
 
 
 async def test_a_model_that_still_loads_is_waited_for(
