@@ -125,7 +125,7 @@ def read_choice(
     def named_in(folded: str) -> tuple[list[Mention], list[Mention]]:
         own = named.find(folded)
         by_label = list(mentions.labels(folded, forms, shy=shy))
-        return mentions.without_overlap(by_label, own) if own else by_label, own
+        return (mentions.without_overlap(mentions.without_own(folded, by_label, own), own) if own else by_label), own
 
     def reader(seen: Seen) -> Reading:
         folded = seen.text

@@ -209,18 +209,53 @@ def is_number(text: str, mention: Mention) -> bool:
 
 def _within(label: Mention, text: Mention) -> bool:
     """Whether a label is a word of an option's text: "vitamin C"."""
-    return text.start <= label.first and label.last <= text.end and text.end - text.start > label.end - label.start + 1
+    return (
+        label.kind == LABEL
+        and text.start <= label.first
+        and label.last <= text.end
+        and text.end - text.start > label.end - label.start + 1
+    )
+
+
+_BEHIND_LABEL = re.compile(r"(?:[)\]\"']*[.:]|[)\]])[)\]\"']*\s?[\"'(]?(?:(?:the|an?) )?", re.IGNORECASE)
+"""Between a label and its option's words, where nothing else can be meant."""
+
+
+def without_own(text: str, by_label: list[Mention], own: Sequence[Mention]) -> list[Mention]:
+    """Returns the labels without those in the words of an option that follow its label: 3 in "(1) 3", B in "A: A > B".
+
+    Args:
+        text: The folded text.
+        by_label: All labels that it names, in order.
+        own: All options that it names by their words, in order.
+    """
+    words = {mention.start: mention for mention in own} if len(by_label) > 1 else {}
+    kept: list[Mention] = []
+    end = 0
+    for label in by_label:
+        if label.start < end:
+            continue
+        kept.append(label)
+        behind = _BEHIND_LABEL.match(text, label.end) if words else None
+        said = words.get(behind.end()) if behind else None
+        if said and said.value == label.value:
+            end = said.end
+    return kept
 
 
 def without_overlap(ours: Sequence[Mention], others: Iterable[Mention]) -> list[Mention]:
-    """Returns all mentions in their order, `ours` before `others` where both cover a place."""
+    """Returns all mentions in their order, `ours` before `others` where both cover a place.
+
+    A label that is a word of an option's text is no label.
+    """
     taken: list[Mention] = []
     merged = sorted([(m.start, 0, m) for m in ours] + [(m.start, 1, m) for m in others], key=lambda item: item[:2])
     for _, rank, mention in merged:
         if taken and mention.start < taken[-1].end:
-            if rank == 0 and taken[-1].kind != mention.kind and not _within(mention, taken[-1]):
-                taken.pop()
-            else:
+            last = taken[-1]
+            won = rank == 0 and last.kind != mention.kind and not _within(mention, last)
+            if not won and not (mention.kind == TEXT and _within(last, mention)):
                 continue
+            taken.pop()
         taken.append(mention)
     return taken
