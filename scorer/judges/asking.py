@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from scorer.judges.base import JudgePrompt, Reply, Single
 from scorer.judges.cache import Cache
@@ -11,8 +12,8 @@ from scorer.judges.cache import Cache
 class Cached:
     """A judge that is asked once for each prompt, ever.
 
-    Equal prompts that arrive while the first is in flight wait for it. Only usable replies
-    are kept: what failed is asked again when the item is scored again.
+    Equal prompts that arrive while the first is in flight wait for it, and count as cached. Only
+    usable replies are kept: what failed is asked again when the item is scored again.
 
     Args:
         judge: Who is asked.
@@ -41,12 +42,15 @@ class Cached:
         if kept is not None:
             return kept
         task = self._waiting.get(prompt.sha256)
+        shares = task is not None
         if task is None:
             task = asyncio.create_task(self._ask(prompt))
             self._waiting[prompt.sha256] = task
             task.add_done_callback(lambda _: self._waiting.pop(prompt.sha256, None))
         # Shielded: one caller that goes away must not take the others' reply, which is being paid for.
-        return await asyncio.shield(task)
+        reply = await asyncio.shield(task)
+        # Tokens are in the verdict of the item that asked, so that a sum over verdicts is what was paid.
+        return replace(reply, input_tokens=0, output_tokens=0, cached=True) if shares else reply
 
     async def _ask(self, prompt: JudgePrompt) -> Reply:
         reply = await self._judge.ask(prompt)

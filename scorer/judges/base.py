@@ -108,7 +108,7 @@ class Reply:
         model: The judge as it reported itself.
         input_tokens: Tokens of the prompt; 0 when cached.
         output_tokens: Tokens of the reply; 0 when cached.
-        cached: Whether it came from the cache.
+        cached: Whether it came from the cache, or was asked for by an equal question in flight.
         members: The replies of a panel's judges; empty for a single judge.
     """
 

@@ -177,8 +177,10 @@ async def test_rate_limits_lower_concurrency_and_lose_nothing(url: str, vendor: 
 
 async def test_the_cache_survives_and_one_question_is_one_request(url: str, vendor: Vendor, tmp_path: Path) -> None:
     settings = judging(url, cache=str(tmp_path / "sub" / "judge.sqlite"))
-    await verdicts(settings, item("blue", "a"), item("blue", "b"), item("blue", "c"))
+    done = await verdicts(settings, item("blue", "a"), item("blue", "b"), item("blue", "c"))
     assert vendor.charged == 1
+    assert [verdict.judge.cached for verdict in done] == [False, True, True]
+    assert sum(verdict.judge.usage.input_tokens + verdict.judge.usage.output_tokens for verdict in done) == 110
     (again,) = await verdicts(settings, item("blue", "d"))
     assert vendor.charged == 1
     assert again.judge.cached
