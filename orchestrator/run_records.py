@@ -19,6 +19,7 @@ from google.protobuf.struct_pb2 import Struct
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.outcomes import Outcome
 from lynceus.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.runlog import RESPONSES, RunLogError
 from orchestrator.samples import Answer, Call, Image, Scoring
 
 Json = dict[str, Any]
@@ -134,8 +135,22 @@ def answer_of(response: model.GenerateResponse | model.LikelihoodResponse) -> An
 
 
 def answer_of_line(line: Mapping[str, Any], load: LoadImage) -> Answer:
-    """Returns the answer that a line of `responses.jsonl` holds."""
-    response = line["response"]
+    """Returns the answer that a line of `responses.jsonl` holds.
+
+    Raises:
+        RunLogError: If the line is not what was written.
+        FileNotFoundError: If an image is not there.
+    """
+    try:
+        return _answer(line["response"], load)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunLogError(
+            f"the line of {line.get('key')!r} in {RESPONSES} is damaged ({error!r}); delete the line and run the "
+            "command that made the run again: it is asked anew"
+        ) from error
+
+
+def _answer(response: Mapping[str, Any], load: LoadImage) -> Answer:
     if "scores" in response:
         return Answer(scores=tuple(_score_of(score) for score in response["scores"]))
     texts, images = [], []

@@ -20,7 +20,7 @@ from orchestrator.engine.errors import EngineError
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.keytable import digest
 from orchestrator.run_records import pass_through
-from orchestrator.runlog import VERDICTS, scan
+from orchestrator.runlog import VERDICTS, damaged, scan
 
 RESULTS = "results.json"
 
@@ -36,6 +36,7 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
     Raises:
         EngineError: If an item is missing, or the scorer finds one at fault.
         IncompleteError: If the scorer goes away.
+        RunLogError: If a verdict's line is damaged.
         RunWriteError: If the file cannot be written.
     """
     verdicts = run / VERDICTS
@@ -90,9 +91,13 @@ def _items(path: Path, offsets: np.ndarray[Any, np.dtype[np.int64]], rules: set[
     with path.open("rb") as file:
         for offset in offsets:
             file.seek(int(offset))
-            line = orjson.loads(file.readline())
+            try:
+                line = orjson.loads(file.readline())
+                request = pass_through(line)
+            except (ValueError, KeyError, TypeError) as error:
+                raise damaged(path, int(offset), error) from error
             rules.add(line["rule"])
-            yield pass_through(line)
+            yield request
 
 
 def _counts(counts: scorer.Counts) -> dict[str, int]:

@@ -133,7 +133,11 @@ class Appender:
             self._synced = target
 
     def read(self, offset: int) -> dict[str, Any]:
-        """Returns the line at an offset."""
+        """Returns the line at an offset.
+
+        Raises:
+            RunLogError: If it is damaged, or there is none.
+        """
         if offset >= self._written:
             self.flush()
         chunk = b""
@@ -142,7 +146,10 @@ class Appender:
             chunk += more
             end = chunk.find(b"\n")
             if end >= 0:
-                line: dict[str, Any] = orjson.loads(chunk[:end])
+                try:
+                    line: dict[str, Any] = orjson.loads(chunk[:end])
+                except orjson.JSONDecodeError as error:
+                    raise damaged(self.path, offset, error) from error
                 return line
             if not more:
                 raise RunLogError(f"{self.path}: nothing at byte {offset}; was the file changed from outside?")
@@ -274,6 +281,20 @@ def scan(path: Path) -> Iterator[tuple[bytes, Outcome | None, int]]:
                 key = orjson.loads(b'"%b"' % key).encode()
             yield key, _BY_WORD[head[2]], offset
             offset += len(line)
+
+
+def damaged(path: Path, offset: int, error: Exception) -> RunLogError:
+    """Returns the one-line error for a line whose head is whole and whose rest is not what was written."""
+    with path.open("rb") as file:
+        number = file.read(offset).count(b"\n") + 1
+    return RunLogError(
+        f"{path}, line {number}: damaged ({_why(error)}); delete the line and run the command that made the run "
+        "again: what it held is asked or scored anew"
+    )
+
+
+def _why(error: Exception) -> str:
+    return f"it has no {error}" if isinstance(error, KeyError) else str(error)
 
 
 def _entry(found: tuple[int, int] | None) -> Entry:

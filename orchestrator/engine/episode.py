@@ -14,7 +14,7 @@ from orchestrator.engine.errors import EngineError
 from orchestrator.engine.wire import Request, request_of
 from orchestrator.images import blinded
 from orchestrator.run_records import answer_of_line, request_json, score_request, scoring_json
-from orchestrator.runlog import RunLog
+from orchestrator.runlog import RunLog, RunLogError
 from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample, Turn
 
 
@@ -89,6 +89,7 @@ def build(episode: Episode, log: RunLog, *, blind: bool) -> Built | Ended:
 
     Raises:
         OSError: If an image cannot be stored.
+        RunLogError: If an earlier turn's line is damaged.
         EngineError: If the benchmark fails; it names the sample.
     """
     turn, key = episode.turn, episode.key
@@ -104,7 +105,7 @@ def build(episode: Episode, log: RunLog, *, blind: bool) -> Built | Ended:
         return Ended(Outcome.REJECTED, error.reason, str(error))
     except DataError as error:
         return Ended(Outcome.REJECTED, "unreadable_row", str(error))
-    except OSError:
+    except (OSError, RunLogError):
         raise
     except Exception as error:
         raise EngineError(f"benchmark of {key}: {type(error).__name__}: {error}") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -172,6 +171,7 @@ class ScorerClient:
         Raises:
             IncompleteError: If the scorer stays away for longer.
             EngineError: If it finds an item or a metric at fault.
+            Exception: Whatever the items raise.
         """
         lost, attempt, specs = 0.0, 0, tuple(metrics)
         while True:
@@ -187,6 +187,13 @@ class ScorerClient:
     ) -> scorer.Summary:
         stream = self._stub.Score(metadata=self._metadata)
 
+        async def read() -> scorer.Summary | None:
+            summary = None
+            async for reply in stream:
+                if reply.HasField("summary"):
+                    summary = reply.summary
+            return summary
+
         async def send() -> None:
             message = scorer.ScorerServiceScoreRequest(metrics=metrics)
             for item in items:
@@ -197,12 +204,13 @@ class ScorerClient:
             await stream.write(message)
             await stream.done_writing()
 
-        sending = asyncio.create_task(send())
-        summary = None
+        sending, reading = asyncio.create_task(send()), asyncio.create_task(read())
         try:
-            async for reply in stream:
-                if reply.HasField("summary"):
-                    summary = reply.summary
+            # Where sending fails, the scorer is never told that this was all, and says nothing for ever.
+            done, _ = await asyncio.wait({sending, reading}, return_when=asyncio.FIRST_COMPLETED)
+            if reading not in done:
+                await sending
+            summary = await reading
             await sending
         except grpc.aio.AioRpcError as error:
             raise CallError.from_rpc(error) from None
@@ -211,8 +219,9 @@ class ScorerClient:
             raise CallError(code, code.name, details or code.name) from None
         finally:
             sending.cancel()
-            with contextlib.suppress(asyncio.CancelledError, asyncio.InvalidStateError, grpc.aio.AioRpcError):
-                await sending
+            reading.cancel()
+            await asyncio.gather(sending, reading, return_exceptions=True)
+            stream.cancel()
         if summary is None:
             raise EngineError(
                 f"the scorer at {self.endpoint} ended the stream without a summary: a defect of the scorer"
