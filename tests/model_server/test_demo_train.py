@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from page_commands import blocks
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.rpc import call
@@ -50,31 +51,23 @@ def test_lessons_are_whole(start: int) -> None:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A training's folder, each part of which took two steps."""
+    """A training's folder, made as docs/demo-model.md says, each command with 120 lessons and two steps."""
     folder = tmp_path_factory.mktemp("trained")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "protos")))}
-
-    def piped(lessons: Sequence[str], part: Sequence[str]) -> None:
-        command = [sys.executable, "-m", "orchestrator.synthetic.lessons", *lessons]
-        made = subprocess.run(command, env=environment, capture_output=True, check=True)
-        command = [sys.executable, "-m", "model_server.demo.train", *part, str(folder)]
-        done = subprocess.run(command, input=made.stdout, env=environment, capture_output=True, check=False)
-        assert done.returncode == 0, done.stderr.decode()
-
-    few = ("--steps", "2", "--size", "4")
-    piped(("120", "--told"), ("begin",))
-    piped(("24",), ("sight", *few))
-    piped(("24", "--start", "24"), ("sight", *few))  # goes on from there
-    piped(("100", "--told", "--start", str(MIXED)), ("language", *few))
-    piped(("100", "--start", "150", "--share", "voila", "40"), ("answers", *few))
-    return folder
+    *_, text = blocks(ROOT / "docs/demo-model.md")
+    few = re.sub(r"\$draw \d+", "$draw 120", re.sub(r"--steps \d+", "--steps 2 --size 4", text))
+    assert few.count("$draw 120") == few.count("--steps 2") + 1 == 6
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "protos")))}
+    done = subprocess.run(["sh", "-euc", few], cwd=folder, env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return folder / "work"
 
 
 def test_history(trained: Path) -> None:
     def lines(part: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (trained / f"{part}.jsonl").read_text().splitlines()]
 
-    assert [line["naming"] > 0 and line["distance"] > 0 for line in lines("sight")] == [True, True]
+    assert [line["naming"] > 0 and line["distance"] > 0 for line in lines("sight")] == [True] * 3
     (told,) = lines("language")
     assert told["looking"] > 0
     (last,) = lines("answers")
