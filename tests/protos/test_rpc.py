@@ -16,10 +16,11 @@ import pytest
 from click.testing import CliRunner
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from loopback import SERVICE, Authority, generate, say
+from loopback import SERVICE, Authority, Obedient, generate, say
 
 from lynceus import rpc
 from lynceus.model.v1 import model_pb2 as model
+from lynceus.model.v1 import model_pb2_grpc
 from lynceus.outcomes import Outcome
 from lynceus.rpc.options import client_options, server_options
 
@@ -55,6 +56,23 @@ async def test_oversize_request_is_refused_before_it_is_sent(served: Any) -> Non
     assert caught.value.consequence.outcome is Outcome.REJECTED
     assert caught.value.consequence.retries == 0
     assert servicer.calls == 0
+
+
+async def test_a_message_that_the_other_end_does_not_take_is_not_a_full_queue() -> None:
+    server = grpc.aio.server()  # takes 4 MiB, gRPC's own bound, and does not say so
+    model_pb2_grpc.add_ModelServiceServicer_to_server(Obedient(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with rpc.dial(f"127.0.0.1:{port}") as channel:
+        with pytest.raises(rpc.CallError, match="larger than max") as sent:
+            await rpc.call(generate(channel), say("x" * 5_000_000), timeout=20)
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", [("grpc.max_receive_message_length", 1000)]) as channel:
+        with pytest.raises(rpc.CallError, match="larger than max") as received:
+            await rpc.call(generate(channel), say("x" * 2000), timeout=20)
+    await server.stop(0)
+    for caught in (sent, received):
+        assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.OUT_OF_RANGE, "message_too_large")
+        assert (caught.value.consequence.retries, caught.value.consequence.outcome) == (0, Outcome.REJECTED)
 
 
 @pytest.mark.parametrize(

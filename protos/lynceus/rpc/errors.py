@@ -134,6 +134,9 @@ CONSEQUENCES: Mapping[grpc.StatusCode, Consequence] = {
 """Every status that a call can end with, and what follows."""
 
 
+_TOO_LARGE = "message larger than max"
+
+
 class CallError(Exception):
     """A call that ended with a status other than OK.
 
@@ -170,7 +173,11 @@ class CallError(Exception):
                     info = error_details_pb2.ErrorInfo()
                     if detail.Unpack(info):
                         reason, metadata = info.reason, dict(info.metadata)
-        return cls(error.code(), reason, error.details() or error.code().name, metadata)
+        code, message = error.code(), error.details() or error.code().name
+        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in message:
+            # Of gRPC's own: by its status alone a full queue, for which the same message would be sent for ever.
+            code, reason = grpc.StatusCode.OUT_OF_RANGE, "message_too_large"
+        return cls(code, reason, message, metadata)
 
 
 def trailing_metadata(error: StatusError) -> tuple[tuple[str, bytes], ...]:
