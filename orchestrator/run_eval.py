@@ -27,6 +27,7 @@ from orchestrator.local import LocalServer
 from orchestrator.planned import PlannedRows
 from orchestrator.progress import Progress
 from orchestrator.run_plan import Plan
+from orchestrator.run_records import tokens_of_log
 from orchestrator.runlog import VERDICTS, RunLog
 
 _T = TypeVar("_T")
@@ -111,6 +112,8 @@ async def evaluate(
             manifest = _manifest(plan, servers, identity, stages, options, path, log, console)
             manifest = {**manifest, "expected": accounting.expected}
             run_manifest.write(path / run_manifest.MANIFEST, manifest)
+            if budget.counts_tokens:
+                budget.used(tokens_of_log(log.responses.path))
             known = PlannedRows(log, plan.name_of_samples(identity), plan.names, accounting, options.shard)
             with contextlib.closing(known), _few_collections():
                 engine = Engine(plan.samples(known), log, servers.pools, servers.scorer, accounting, options, budget)
@@ -369,7 +372,7 @@ async def _signals(engine: Engine, console: Console) -> AsyncIterator[None]:
             return
         asked = True
         console.print("stopping: calls in flight may end; once more stops at once", style="dim")
-        engine.drain("stopped")
+        engine.drain("stopped; run the same command again to resume")
 
     with _handlers(stop):
         yield

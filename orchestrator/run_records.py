@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -162,6 +163,16 @@ def _answer(response: Mapping[str, Any], load: LoadImage) -> Answer:
             texts.append(part["text"])
     finish = model.FinishReason.Value(response["finish_reason"])
     return Answer(text="".join(texts), images=tuple(images), finish_reason=finish)
+
+
+def tokens_of_log(path: Path) -> int:
+    """Returns the tokens, in and out, that the answers of a `responses.jsonl` cost."""
+    total = 0
+    with path.open("rb") as lines:
+        for line in lines:
+            usage = (orjson.loads(line).get("response") or {}).get("usage", {})
+            total += usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
+    return total
 
 
 def verdict_line(verdict: scorer.Verdict, task: str, scoring: Mapping[str, Any]) -> bytes:

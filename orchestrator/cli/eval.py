@@ -48,8 +48,8 @@ _POSITIVE = click.FloatRange(0, min_open=True)
 @click.option("--concurrency", type=click.IntRange(1), help="Calls in flight per replica; default what it asks for.")
 @click.option("--timeout", type=_POSITIVE, default=600.0, show_default=True, help="Seconds per call.")
 @click.option("--patience", type=click.FloatRange(0), default=600.0, show_default=True, help="Seconds to retry for.")
-@click.option("--max-tokens-total", type=click.IntRange(1), help="Stop, to be resumed, after so many tokens.")
-@click.option("--max-requests-per-second", type=_POSITIVE, help="Over all replicas.")
+@click.option("--max-tokens-total", type=click.IntRange(1), help="Stop after so many tokens in this run folder.")
+@click.option("--max-requests-per-second", type=_POSITIVE, help="Over all replicas; each shard by itself.")
 @click.option("--deadline", type=_POSITIVE, help="Stop, to be resumed, after so many seconds.")
 @judge_options
 @click.option("--dry-run", is_flag=True, help="Print what would be sent and what it may cost; send nothing.")
@@ -70,7 +70,7 @@ def command(credentials: Credentials, **given: Any) -> None:
 
 
 def _run(credentials: Credentials, given: dict[str, Any]) -> int:
-    console = Console(stderr=given["as_json"], quiet=given["quiet"])
+    console = Console(stderr=given["as_json"], quiet=given["quiet"], markup=False)
     run, code = guarded(lambda: _evaluate(credentials, given, console))
     if run is not None and given["as_json"]:
         click.echo((run / "results.json").read_text(), nl=False)

@@ -129,10 +129,10 @@ class Engine:
             with contextlib.suppress(RunLogError):
                 self._log.flush()
         if self._draining:
-            raise IncompleteError(f"{self._draining}; run the same command again to resume")
+            raise IncompleteError(self._draining)
 
     def drain(self, why: str) -> None:
-        """Sends nothing more, lets calls in flight end, then `run` raises IncompleteError."""
+        """Sends nothing more, lets calls in flight end, then `run` raises IncompleteError, which says `why`."""
         self._draining = self._draining or why
         for dispatcher in self._dispatchers.values():
             dispatcher.drain()
@@ -255,6 +255,7 @@ class Engine:
                 dispatcher = self._dispatchers.get(built.stage) or self._dispatchers[""]
                 self._prepared += built.request.size
                 dispatcher.submit(Job(built.request, built))
+            self._heed_budget()
         except OSError as error:
             self.stop(write_error(log.path, error))
         except Exception as error:
@@ -382,9 +383,11 @@ class Engine:
             self._heed_budget()
 
     def _heed_budget(self) -> None:
-        why = self._budget.exhausted()
-        if why and not self._draining and not (self._accounting.complete and not self._open):
-            self.drain(why)
+        """Stops where something is left to send that may not be sent; what is complete stays complete."""
+        if any(dispatcher.waiting for dispatcher in self._dispatchers.values()) and not self._draining:
+            why = self._budget.exhausted()
+            if why:
+                self.drain(why)
 
     async def _keep(self) -> None:
         """Makes the log survive a power cut, about once a second."""

@@ -248,6 +248,37 @@ def test_tokens_and_deadline_stop_and_resume(cluster: Cluster, shared_scorer: Se
     assert cluster.calls() == {str(n): 1 for n in range(40)}
 
 
+def test_tokens_are_counted_over_all_commands_of_a_run(cluster: Cluster, shared_scorer: Server) -> None:
+    server = cluster.model("--concurrency", "2")
+    budget = ("--max-tokens-total", "50")
+    cluster.eval("run", [server], shared_scorer, *budget, code=3)
+    asked = cluster.calls()
+    assert 0 < asked.total() < 40
+    error = one_line(cluster.eval("run", [server], shared_scorer, *budget, code=3))
+    assert "so far in this run); run the command again with more to resume" in error
+    assert cluster.calls() == asked
+    cluster.eval("run", [server], shared_scorer, "--max-tokens-total", "100000")
+    assert cluster.calls() == {str(n): 1 for n in range(40)}
+
+
+def test_a_budget_that_is_just_enough_is_enough(cluster: Cluster, shared_scorer: Server) -> None:
+    server = cluster.model("--concurrency", "2")
+    cluster.eval("whole", [server], shared_scorer)
+    usages = [line["response"]["usage"] for line in cluster.lines("whole")]
+    spent = sum(usage.get("input_tokens", 0) + usage.get("output_tokens", 0) for usage in usages)
+    cluster.eval("run", [server], shared_scorer, "--max-tokens-total", str(spent))
+    assert cluster.results("run") == cluster.results("whole")
+    cluster.eval("less", [server], shared_scorer, "--max-tokens-total", str(spent - usages[0]["output_tokens"]))
+    assert cluster.counts("less")["scored"] == 40
+    cluster.eval("short", [server], shared_scorer, "--max-tokens-total", str(spent // 2), code=3)
+
+
+def test_brackets_in_names_are_printed_as_they_are(cluster: Cluster, shared_scorer: Server) -> None:
+    run = "q[/x][bold]é ü/r"
+    output = cluster.eval(run, [cluster.model()], shared_scorer, "--limit", "4")
+    assert f"report: {run}/report.html" in output.replace(f"{cluster.folder}/", "")
+
+
 def test_no_secret_in_a_run_folder(cluster: Cluster, shared_scorer: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "planted-token-4711"
     token = cluster.folder / "token"
