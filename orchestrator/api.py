@@ -199,7 +199,7 @@ def evaluate(
     from orchestrator import remote, run_eval, run_plan
 
     words = [tasks] if isinstance(tasks, str) else list(tasks)
-    console = Console(quiet=not progress)
+    console = Console(quiet=not progress, markup=False)
     endpoints: Sequence[Endpoint] = parse_endpoints([endpoint] if isinstance(endpoint, str) else endpoint)
     if scorer and judge:
         raise ConfigError(f"the scorer at {scorer} has a judge of its own: leave judge out")

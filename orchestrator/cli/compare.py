@@ -48,16 +48,16 @@ def command(
     """
     from orchestrator.compare import gate, page, result, terminal
 
-    if len(runs) < 2 and not gate_text:
+    if len(runs) < 2 and gate_text is None:
         raise click.UsageError("give two runs or more, or one run and a --gate")
     if html is None:
         refuse(["html_flips"], "is for the page: give --html FILE, or leave it out")
-    conditions = gate.parse(gate_text) if gate_text else []
+    conditions = [] if gate_text is None else gate.parse(gate_text)
     found = result.compare(runs, conditions, max(flips, html_flips if html else 0))
     if as_json:
         click.echo(orjson.dumps(found.as_json(), option=orjson.OPT_INDENT_2))
     else:
-        terminal.show(found, Console(), flips)
+        terminal.show(found, Console(markup=False), flips)
     if html:
         try:
             html.write_text(page.render(found, html.parent, html_flips), encoding="utf-8")

@@ -38,7 +38,7 @@ def command(
             async with run_eval.connect_scorer(endpoint, credentials, patience) as (client, _):
                 manifest = run_merge.merge(shards, place.path)
                 await run_results.write(place.path, manifest, client)
-            run_eval.finish(place.path, Console())
+            run_eval.finish(place.path, Console(markup=False))
             return place.path
 
     sys.exit(guarded(work)[1])

@@ -101,7 +101,7 @@ def _other(form: str, runs: Sequence[Run], output: Path | None, embed: bool) -> 
         from orchestrator.report.terminal import print_results
 
         for run in runs:
-            print_results(run.path, Console())
+            print_results(run.path, Console(markup=False))
     elif form in ("md", "latex"):
         from orchestrator.report.formats import tables
 

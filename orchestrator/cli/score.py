@@ -52,7 +52,7 @@ def command(
             assert place.path
             async with run_eval.connect_scorer(endpoint, credentials, patience, judge=judge) as (client, rules):
                 scored = await run_score.rescore(place.path, client, rules, parity=parity)
-            run_eval.finish(scored, Console())
+            run_eval.finish(scored, Console(markup=False))
             if parity and (place.path / VERDICTS).stat().st_size:
                 click.echo("\n".join(described(place.path)))
                 # The run's own page now has a reference's reading to show beside its figures.

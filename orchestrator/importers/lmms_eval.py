@@ -63,7 +63,7 @@ def command(credentials: Credentials, path: Path, reading: str, scorer_at: str |
                 async with run_eval.connect_scorer(endpoint, security, 600.0) as (client, rules):
                     scored = await run_score.rescore(run, client, rules, parity=name == "parity")
                 click.echo(f"{name:<8} {_figures(scored)}")
-                run_eval.finish(scored, Console(quiet=True))
+                run_eval.finish(scored, Console(quiet=True, markup=False))
         click.echo(f"theirs   {_theirs(theirs, planned)}")
         if reading == "both":
             click.echo("\n".join(described(run)))

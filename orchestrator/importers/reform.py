@@ -85,7 +85,7 @@ def command(credentials: Credentials, **given: Any) -> None:
         from orchestrator import run_eval
 
         await imported(wanted, run, one_endpoint(given["scorer_at"]), credentials, given["patience"])
-        run_eval.finish(run, Console(quiet=given["quiet"]))
+        run_eval.finish(run, Console(quiet=given["quiet"], markup=False))
         return run
 
     sys.exit(guarded(work)[1])
