@@ -14,7 +14,7 @@ from scorer.reading.forms import Forms, forms_of
 from scorer.reading.judging import Judged
 from scorer.reading.lone import agreed, eliminated, fits_need, identified, lone_label, lone_text, opposite
 from scorer.reading.loose import short_for
-from scorer.reading.mentions import Mention
+from scorer.reading.mentions import LABEL, Mention
 from scorer.reading.numbers import value_of
 from scorer.reading.options import Options, options_of
 from scorer.reading.screen import Seen
@@ -144,9 +144,7 @@ def read_choice(
         if not reading.value and named.amounts and all(mention.plain for mention in found):
             reading = _by_amount(seen, named, labels, lone) or reading
         if not reading.value and reading.reason in ("conflict", "no_choice") and own and named.numbers:
-            counted = read_count(seen)
-            if counted.reason in ("stated", "only_number") and counted.value in named.numbers:
-                return Reading(labels[named.numbers[counted.value]], counted.reason, counted.span)
+            return _by_count(seen, named, labels, found) or reading
         return reading
 
     return read_answer(text, reader)
@@ -181,6 +179,16 @@ def _by_amount(
     alone = len({mention.value for mention in found}) == 1 and len(seen.text) <= _SENTENCE and "\n" not in seen.text
     sure = alone or reading.reason in ("boxed", "stated")
     return reading if reading.value and sure else None
+
+
+def _by_count(seen: Seen, named: Options, labels: tuple[str, ...], found: list[Mention]) -> Reading | None:
+    """Reads which option's number a text states as one would count, where it names no other option by its label."""
+    counted = read_count(seen)
+    if counted.reason not in ("stated", "only_number") or counted.value not in named.numbers:
+        return None
+    label = labels[named.numbers[counted.value]]
+    other = any(mention.kind == LABEL and not mention.plain and mention.value != label for mention in found)
+    return None if other else Reading(label, counted.reason, counted.span)
 
 
 def _in_short(text: str, named: Options) -> Reading | None:

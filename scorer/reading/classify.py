@@ -12,6 +12,9 @@ FIRM, WEAK, REJECTED, NAMED, SUPPOSED, LED, ALSO = "firm", "weak", "rejected", "
 ASIDE = "aside"
 """Said of another thing: neither the answer nor denied."""
 
+SUM = "sum"
+"""How a number is stated that others come to: "3 + 9 = 12"."""
+
 Status = tuple[str, str]
 """What becomes of something named, and how that was said."""
 
@@ -57,7 +60,7 @@ def _by_signs(group: Group, here: Context) -> Status | None:
     if lead.text.endswith("[] "):
         return REJECTED, ""
     if group.mentions[0].kind == TEXT and lead.text.endswith("= "):
-        return FIRM, "concluded"
+        return FIRM, SUM
     if single and lead.search(cues.ONLY):
         return FIRM, "stated"
     if single and lead.search(cues.ALL_BUT):
@@ -104,7 +107,7 @@ def _of_another(text: str, group: Group, here: Context) -> Status | None:
         return None
     if lead.search(asides.BOUND):
         return SUPPOSED, "concluded"
-    return (FIRM, "concluded") if len(group.values) == 1 and lead.search(asides.TOTAL) else None
+    return (FIRM, SUM) if len(group.values) == 1 and lead.search(asides.TOTAL) else None
 
 
 def _denied(here: Context) -> Status | None:

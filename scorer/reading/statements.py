@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scorer.reading import cues, whole
-from scorer.reading.classify import ALSO, ASIDE, FIRM, NAMED, REJECTED, SUPPOSED, WEAK
+from scorer.reading.classify import ALSO, ASIDE, FIRM, NAMED, REJECTED, SUM, SUPPOSED, WEAK
 from scorer.reading.groups import Group
 from scorer.reading.judging import Judged, Judging, alone, depends
 from scorer.reading.mentions import LABEL, TEXT, Mention
@@ -66,9 +66,21 @@ def read(
     if judged and (_ends_alone(text, judged) or _ends_behind_colon(text, judged[-1])):
         statements.append((judged[-1].group, "bare"))
     if statements:
-        group, reason = max(reversed(statements), key=lambda statement: statement[0].first)
+        group, reason = max(reversed(_without_sums(text, statements)), key=lambda statement: statement[0].first)
         return _concluded(seen, group, reason, judged, mentions)
     return _unstated(seen, judged, mentions) or lone(seen, judged) or Reading("", "no_choice")
+
+
+def _without_sums(text: str, statements: list[tuple[Group, str]]) -> list[tuple[Group, str]]:
+    """Returns the statements without the sums that explain a label stated before: "Answer: B. 3 + 9 = 12"."""
+    label = max(
+        (group.last for group, reason in statements if reason != SUM and group.mentions[0].kind == LABEL), default=0
+    )
+    return [
+        (group, reason)
+        for group, reason in statements
+        if reason != SUM or not label or whole.RESUMED.search(text, label, max(group.first, label))
+    ]
 
 
 def read_end(seen: Seen, mentions: Sequence[Mention], order: Sequence[str], start: int) -> Reading | None:
@@ -92,7 +104,7 @@ def _stated_last(seen: Seen, judging: Judging, mentions: Sequence[Mention]) -> R
             return None
         behind.insert(0, judged)
         if judged.what == FIRM:
-            if judged.reason == "marked":
+            if judged.reason in ("marked", SUM):
                 return None
             if _ends_alone(seen.text, behind) or _ends_behind_colon(seen.text, behind[-1]):
                 return None
@@ -206,7 +218,7 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Judged], ment
         for each in judged
     ):
         return Reading("", "conflict")
-    return Reading(group.values[0], reason, group.span)
+    return Reading(group.values[0], "concluded" if reason == SUM else reason, group.span)
 
 
 def _unstated(seen: Seen, judged: list[Judged], mentions: Sequence[Mention]) -> Reading | None:
