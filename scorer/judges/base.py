@@ -26,6 +26,9 @@ NO_REPLY = frozenset(
 )
 """Reasons for which there is no reply at all: they say nothing of how the judge decides."""
 
+VENDOR = "https://api.openai.com/v1"
+"""Where a judge is that nothing names an address for."""
+
 
 class JudgeError(Exception):
     """The judge gave nothing usable: the item is `unjudged`, and nothing is guessed.
@@ -157,6 +160,11 @@ class Single(Judge, Protocol):
 def canonical(value: object) -> str:
     """Returns JSON that is the same for equal values."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def without_user(address: str) -> str:
+    """Returns an address without user and password: with others it is the same place."""
+    return re.sub(r"://[^/@\s]+@", "://", address)
 
 
 def without_password(address: str) -> str:

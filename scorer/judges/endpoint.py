@@ -15,7 +15,7 @@ from typing import Any
 import openai
 
 from lynceus.media import media_type
-from scorer.judges.base import JudgeError, JudgePrompt, Reply, canonical, without_password
+from scorer.judges.base import VENDOR, JudgeError, JudgePrompt, Reply, canonical, without_password, without_user
 from scorer.judges.budget import Budget
 from scorer.judges.throttle import Throttle
 
@@ -31,7 +31,7 @@ class EndpointConfig:
 
     Attributes:
         model: The model's name at the endpoint.
-        base_url: The endpoint; None is the client library's default.
+        base_url: The endpoint; None is the vendor's own, whatever the environment says.
         key: API key; never shown by repr.
         timeout: Seconds for one request.
         patience: Seconds that rate limits are waited out for, for one question.
@@ -48,7 +48,8 @@ class EndpointConfig:
     @property
     def identity(self) -> str:
         """What a reply depends on besides the prompt."""
-        return canonical({"model": self.model, "endpoint": self.base_url or "default", "temperature": 0, "seed": SEED})
+        place = without_user(self.base_url) if self.base_url else "default"
+        return canonical({"model": self.model, "endpoint": place, "temperature": 0, "seed": SEED})
 
 
 class Endpoint:
@@ -126,9 +127,8 @@ class Endpoint:
 
 def client(config: EndpointConfig) -> openai.AsyncOpenAI:
     """Returns the library's client; retrying is ours, since it must know what was paid for."""
-    return openai.AsyncOpenAI(
-        api_key=config.key or "none", base_url=config.base_url, timeout=config.timeout, max_retries=0
-    )
+    place = config.base_url or VENDOR
+    return openai.AsyncOpenAI(api_key=config.key or "none", base_url=place, timeout=config.timeout, max_retries=0)
 
 
 def body(model: str, prompt: JudgePrompt) -> dict[str, Any]:

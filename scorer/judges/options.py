@@ -15,13 +15,14 @@ from click.core import ParameterSource
 from lynceus.rpc import Credentials
 from lynceus.rpc.security import SecurityError, read_token
 from scorer.judges.asking import Cached
-from scorer.judges.base import Judge, Single, without_password
+from scorer.judges.base import VENDOR, Judge, Single, without_password
 from scorer.judges.budget import Budget
 from scorer.judges.cache import Cache, CacheError
 from scorer.judges.panel import Panel
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 KEY_VARIABLES = ("LYNCEUS_JUDGE_KEY", "OPENAI_API_KEY")
+URL_VARIABLE = "OPENAI_BASE_URL"
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -69,8 +70,9 @@ class Judging:
             return None
         cache = Cache(self.cache)
         budget = replace(self.budget)
-        judges = [Cached(self._single(spec, budget, cache), cache) for spec in self.specs]
-        return Opened(judges[0] if len(judges) == 1 else Panel(judges), self.specs, cache)
+        specs = [_placed(spec) for spec in self.specs]
+        judges = [Cached(self._single(spec, budget, cache), cache) for spec in specs]
+        return Opened(judges[0] if len(judges) == 1 else Panel(judges), specs, cache)
 
     def _single(self, spec: str, budget: Budget, cache: Cache) -> Single:
         kind, _, rest = spec.partition(":")
@@ -116,7 +118,7 @@ class Opened:
 
     Attributes:
         judge: Who is asked: the one judge, or the panel.
-        specs: What it, or each of a panel, was given as.
+        specs: What it, or each of a panel, was given as, with the address that the environment added.
         cache: Where replies and calibrations are kept.
     """
 
@@ -222,6 +224,15 @@ def opened(judging: Judging) -> Opened | None:
         return judging.open()
     except CacheError as error:
         raise click.UsageError(f"{error}; give --judge-cache a place that can be written") from error
+
+
+def _placed(spec: str) -> str:
+    """Returns a spec with the address that the environment names, so that it stands in cache, run and messages."""
+    url = os.environ.get(URL_VARIABLE, "").strip()
+    kind, _, model = spec.partition(":")
+    if not url or url.rstrip("/") == VENDOR or kind not in ("openai", "batch") or not model or "@" in model:
+        return spec
+    return f"{spec}@{url}"
 
 
 def _key(file: Path | None) -> str:
