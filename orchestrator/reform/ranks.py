@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.reform.table import DATASETS, DIMENSIONS, GENERATION
+from orchestrator.report.figures import figures, overall
 
 Scores = Mapping[str, float]
 """Task -> score in per cent (captions: CIDEr x 100)."""
@@ -32,17 +33,19 @@ class Standing:
 
 
 def scores_of(results: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the scores that a run's `results.json` holds for tasks of ReForm-Eval, over all planned items."""
+    """Returns the scores that a run's `results.json` holds for tasks of ReForm-Eval, over all planned items.
+
+    None where `results` is empty: a run that is not complete has no scores.
+    """
     found = {}
-    for task, entry in results["tasks"].items():
-        dataset = DATASETS.get(task)
-        if dataset is None:
+    for figure in overall(figures(results.get("tasks", {}))):
+        dataset = DATASETS.get(figure.task)
+        if dataset is None or figure.value is None:
             continue
         wanted = "CIDEr" if dataset.formulations[0] == GENERATION else "Accuracy"
-        for figure in entry["figures"]:
-            # "CIDEr (PTB tokens)": the name says which words were compared.
-            if not figure["labels"] and figure["value"] is not None and figure["name"].split(" (")[0] == wanted:
-                found[task] = 100 * float(figure["value"]) if figure["unit"] != "percent" else float(figure["value"])
+        # "CIDEr (PTB tokens)": the name says which words were compared.
+        if figure.name.split(" (")[0] == wanted:
+            found[figure.task] = figure.value * (1 if figure.unit == "percent" else 100)
     return found
 
 

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lynceus.outcomes import Outcome
 from orchestrator.report.index import sortable
-from orchestrator.report.run import OUTCOMES
+
+OUTCOMES = tuple(str(outcome) for outcome in Outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,8 @@ def _read(task: str, line: Mapping[str, Any]) -> Figure:
     interval = line.get("interval") or {}
     return Figure(
         task=task,
-        name=line["name"],
-        metric=line.get("metric", ""),
+        name=str(line["name"]),
+        metric=str(line.get("metric", "")),
         labels=dict(line.get("labels") or {}),
         value=_number(line.get("value")),
         answered=_number(line.get("value_answered")),
@@ -98,7 +100,7 @@ def _read(task: str, line: Mapping[str, Any]) -> Figure:
         # proto3 JSON writes 64-bit integers as strings.
         denominator=int(line.get("denominator", 0)),
         denominator_answered=int(line.get("denominator_answered", 0)),
-        unit=line.get("unit", ""),
+        unit=str(line.get("unit", "")),
         details=line.get("details") or {},
     )
 

@@ -17,12 +17,15 @@ from typing import Any, BinaryIO
 import click
 import orjson
 
-from lynceus.outcomes import Outcome
+from orchestrator.report.figures import OUTCOMES, counts, figures
 from orchestrator.report.index import Index
 
-OUTCOMES = tuple(str(outcome) for outcome in Outcome)
+__all__ = ["OUTCOMES", "STEP", "Item", "Run", "named_run", "open_run"]
 
 _SHA256 = re.compile("[0-9a-f]{64}")
+
+_OBJECTS = ("request", "response", "scoring", "error", "scores", "labels", "judge")
+"""Fields of the lines of a run's logs that hold objects, where they hold anything."""
 
 STEP = "step"
 """What stands in place of an outcome where a turn only prepared another and is not scored."""
@@ -179,23 +182,40 @@ def open_run(path: Path) -> Run:
     Raises:
         click.UsageError: There is no run at `path`.
     """
-    manifest = path / "manifest.json"
-    if not manifest.is_file():
+    if not (path / "manifest.json").is_file():
         known = sorted(found.parent.name for found in path.glob("*/manifest.json")) if path.is_dir() else []
         hint = f"; did you mean one of {', '.join(known[:5])} in it?" if known else ": give the folder that --run named"
         raise click.UsageError(f"{path} is no run: it holds no manifest.json{hint}")
-    content = read_json(manifest)
-    if not isinstance(content.get("identity"), dict):
-        raise click.UsageError(f"{manifest} is not the manifest of a run: give the folder that --run named")
-    return Run(path, content, read_json(path / "results.json"), path.resolve().name)
+    return named_run(path, path.resolve().name)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Returns a JSON object, empty where the file is not there.
+def named_run(path: Path, name: str) -> Run:
+    """Returns the run of a folder that has a manifest.
 
     Raises:
-        click.UsageError: The file is no JSON object.
+        click.UsageError: Its manifest is no run's, or its results are damaged.
     """
+    manifest = _read_json(path / "manifest.json")
+    if not isinstance(manifest.get("identity"), dict):
+        raise click.UsageError(
+            f"{path / 'manifest.json'} is not the manifest of a run: give the folder that --run named"
+        )
+    return Run(path, manifest, _read_results(path / "results.json"), name)
+
+
+def _read_results(path: Path) -> dict[str, Any]:
+    results = _read_json(path)
+    try:
+        list(figures(results.get("tasks", {})))
+        counts(results.get("tasks", {}))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise click.UsageError(
+            f"{path} is damaged, it does not hold a run's figures: `orchestrator score` writes it anew"
+        ) from error
+    return results
+
+
+def _read_json(path: Path) -> dict[str, Any]:
     try:
         found = orjson.loads(path.read_bytes())
     except FileNotFoundError:
@@ -215,4 +235,6 @@ def _line(file: BinaryIO | None, offset: int) -> dict[str, Any]:
         line: dict[str, Any] = orjson.loads(file.readline())
     except orjson.JSONDecodeError as error:
         raise click.UsageError(f"{file.name} is damaged at byte {offset:,}: {error}") from error
+    if wrong := [name for name in _OBJECTS if not isinstance(line.get(name) or {}, dict)]:
+        raise click.UsageError(f"{file.name} is damaged at byte {offset:,}: {wrong[0]} is no JSON object")
     return line

@@ -13,7 +13,7 @@ import orjson
 
 from orchestrator.keytable import KeyTable
 from orchestrator.report.figures import figures, overall
-from orchestrator.report.run import OUTCOMES, Run, read_json
+from orchestrator.report.run import OUTCOMES, Run, named_run
 
 _DEPTH = 3
 _STALE_SECONDS = 120
@@ -82,7 +82,8 @@ class Tally:
 
     def judge(self, line: Mapping[str, Any]) -> None:
         """Counts a line of verdicts.jsonl in place of an earlier one of the item."""
-        score, outcome = float(line.get("score") or 0.0), line.get("outcome")
+        given, outcome = line.get("score"), line.get("outcome")
+        score = float(given) if isinstance(given, int | float) else 0.0
         flags = (OUTCOMES.index(outcome) + 1 if outcome in OUTCOMES else self._NONE_OF_THEM) << 1
         (number,) = _INTEGER.unpack(_DOUBLE.pack(score))
         before = self._table.put(str(line["key"]), number=number, flags=flags, mask=self._OUTCOME)
@@ -119,7 +120,11 @@ class Followed:
         for tail, take in zip(tails, (self._tally.answer, self._tally.judge), strict=True):
             for line in tail.lines():
                 take(line)
-        run = self.run()
+        try:
+            run = self.run()
+        except click.UsageError:
+            # Its page says what is wrong; or it is seen in the middle of being written.
+            run = Run(self.path, {}, {}, self.name)
         return {
             "name": self.name,
             "model": run.model_name,
@@ -139,14 +144,12 @@ class Followed:
         }
 
     def run(self) -> Run:
-        """Returns the run as it is now."""
-        try:
-            results = read_json(self.path / "results.json")
-            manifest = read_json(self.path / "manifest.json")
-        except click.UsageError:
-            # Seen in the middle of being written: the next look finds it whole.
-            return Run(self.path, {}, {}, self.name)
-        return Run(self.path, manifest, results, self.name)
+        """Returns the run as it is now.
+
+        Raises:
+            click.UsageError: It is damaged.
+        """
+        return named_run(self.path, self.name)
 
     def stamp(self) -> tuple[float, ...]:
         """Returns what changes whenever the run's page would."""

@@ -10,10 +10,12 @@ from pathlib import Path
 from threading import Lock
 from urllib.parse import quote, unquote, urlsplit
 
+import click
 import orjson
 
 from lynceus.media import media_type
 from orchestrator.report.page import document, render
+from orchestrator.report.run import Run
 from orchestrator.view.progress import Folder, Followed
 
 HOST = "127.0.0.1"
@@ -84,8 +86,13 @@ class Handler(BaseHTTPRequestHandler):
         if run is None:
             self._missing()
         elif image is None:
-            self._send(HTTPStatus.OK, self.site.page(run), "text/html; charset=utf-8")
-        elif path := run.run().image(image):
+            try:
+                page = self.site.page(run)
+            except click.UsageError as error:
+                self._send(HTTPStatus.INTERNAL_SERVER_ERROR, f"{error.message}\n".encode(), "text/plain; charset=utf-8")
+                return
+            self._send(HTTPStatus.OK, page, "text/html; charset=utf-8")
+        elif path := Run(run.path, {}, {}, run.name).image(image):
             data = path.read_bytes()
             self._send(HTTPStatus.OK, data, media_type(data), keep=True)
         else:

@@ -225,6 +225,34 @@ def test_what_is_no_run_is_one_line(tmp_path: Path, content: bytes | None, words
         open_run(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "results",
+    [
+        {"tasks": [1]},
+        {"tasks": {"marvel": 1}},
+        {"tasks": {"marvel": {"counts": {"planned": "many"}}}},
+        {"tasks": {"marvel": {"figures": [{"value": 1}]}}},
+        {"tasks": {"marvel": {"figures": [{"name": "AVR", "value": [1]}]}}},
+    ],
+)
+def test_results_that_are_none_are_one_line(tmp_path: Path, results: object) -> None:
+    path = marvel_run(tmp_path / "run", puzzles=3)
+    (path / "results.json").write_bytes(orjson.dumps(results))
+    with pytest.raises(click.UsageError, match=r"results\.json is damaged.*`orchestrator score` writes it anew"):
+        open_run(path)
+
+
+@pytest.mark.parametrize("field", ["request", "response", "scoring", "scores"])
+def test_a_line_that_is_none_is_named(tmp_path: Path, field: str) -> None:
+    writer = Writer(tmp_path / "run")
+    writer.item("marvel/1", answer="1", score=1.0)
+    path = writer.close()
+    log = path / "responses.jsonl"
+    log.write_bytes(orjson.dumps(orjson.loads(log.read_bytes()) | {field: "x"}) + b"\n")
+    with pytest.raises(click.UsageError, match=rf"responses\.jsonl is damaged at byte 0: {field} is no JSON object"):
+        list(open_run(path))
+
+
 def test_published_figures_stand_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from orchestrator.report import published
 

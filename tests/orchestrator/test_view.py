@@ -219,6 +219,28 @@ def test_a_manifest_half_written_is_looked_at_again(tmp_path: Path) -> None:
     assert next(iter(folder.runs().values())).state()["model"] == "llava-tiny"
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("results.json", b'{"tasks": [1]}', b"results.json is damaged"),
+        ("manifest.json", b'{"identity": 1}', b"is not the manifest of a run"),
+        ("responses.jsonl", b'{"key":"marvel/1:avr" 1}\n', b"responses.jsonl is damaged at byte 0"),
+        ("verdicts.jsonl", b'{"key":"marvel/1:avr","score":"x" 1}\n', b"verdicts.jsonl is damaged at byte 0"),
+    ],
+)
+def test_a_damaged_run_says_so_on_its_page_and_hides_no_other(
+    client: Client, folder: Path, name: str, content: bytes, words: bytes
+) -> None:
+    (folder / "first" / name).write_bytes(content)
+    status, body, _ = client.get("/api/runs")
+    assert status == 200
+    assert {run["name"] for run in orjson.loads(body)} == {"first", "deep/a b"}
+    status, body, headers = client.get("/runs/first/")
+    assert (status, headers["Content-Type"]) == (500, "text/plain; charset=utf-8")
+    assert words in body
+    assert client.get("/runs/deep/a%20b/")[0] == 200
+
+
 def test_command_serves_until_it_is_interrupted(folder: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "orchestrator", "view", str(folder), "--port", "0"], stdout=subprocess.PIPE, text=True
