@@ -6,6 +6,8 @@
     part      := "low" | "high" | "answered"
     operator  := ">=" | "<=" | ">" | "<"
 
+Labels and part are a figure's; an outcome has neither.
+
 `name` is a figure's name in any case, a metric's name or the start of one (`acc`), or an outcome
 (`failed`, `unparsed`...: its share of what was planned). Where it fits several figures, all of
 them have to meet the condition.
@@ -13,6 +15,7 @@ them have to meet the condition.
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Sequence
@@ -82,15 +85,25 @@ def _condition(text: str) -> Condition:
             f"--gate: {text!r} is no condition: write NAME>=NUMBER, for example acc>=0.6 or failed<=1%, "
             f"or {NO_REGRESSION}"
         )
-    labels = []
+    labels: dict[str, str] = {}
     for pair in (found["labels"] or "").split(",") if found["labels"] else ():
-        name, equals, value = pair.partition("=")
-        if not equals or not name.strip():
+        name, equals, value = (word.strip() for word in pair.partition("="))
+        if not equals or not name:
             raise click.UsageError(f"--gate: {pair!r} in {text!r} is no label: write [LABEL=VALUE]")
-        labels.append((name.strip(), value.strip()))
+        if name in labels:
+            raise click.UsageError(f"--gate: {text!r} gives the label {name} twice: write a condition for each value")
+        labels[name] = value
     number = float(found["number"]) / (100 if found["percent"] else 1)
+    if not math.isfinite(number):
+        raise click.UsageError(f"--gate: {found['number']} in {text!r} is no number that a figure could have")
+    name = found["name"].strip()
+    if name in OUTCOMES and (labels or found["part"]):
+        raise click.UsageError(
+            f"--gate: {text!r} asks for a part or slice of an outcome, which has neither: write {name} or TASK/{name}, "
+            "its share of all planned items"
+        )
     return Condition(
-        text, found["name"].strip(), found["task"] or "", tuple(labels), found["part"] or "", found["operator"], number
+        text, name, found["task"] or "", tuple(labels.items()), found["part"] or "", found["operator"], number
     )
 
 

@@ -100,10 +100,12 @@ def compare(paths: Sequence[Path], conditions: Sequence[gate.Condition] = (), mo
     With a single run only the gate is judged.
 
     Raises:
-        click.UsageError: A folder is no run, the runs have nothing in common, or a condition
-            names nothing that a run has.
+        click.UsageError: A folder is no run, the runs have nothing in common, a condition
+            names nothing that a run has, or there are conditions and a run is not complete.
     """
     runs = _named([open_run(path) for path in paths])
+    if conditions:
+        _check_complete(runs)
     read = [scores.read(run) for run in runs]
     pairings = [_pairing(read[0], other, most_flips) for other in read[1:]]
     rankings = []
@@ -128,6 +130,15 @@ def _pairing(first: scores.Scores, second: scores.Scores, most_flips: int) -> Pa
             f"{_tasks(first)} and {_tasks(second)}; compare runs of the same tasks"
         )
     return Pairing(second.run, scores.warnings(first, second), pairs, *flips.flips(first, second, most_flips))
+
+
+def _check_complete(runs: Sequence[Run]) -> None:
+    for run in runs:
+        if not run.tasks:
+            raise click.UsageError(
+                f"--gate: {run.name} is not complete, it has no results.json: run its command again to the end, "
+                "or compare without --gate"
+            )
 
 
 def _tasks(found: scores.Scores) -> str:

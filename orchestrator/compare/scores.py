@@ -82,7 +82,11 @@ _EXPECTED_TO_DIFFER = frozenset({"model_name", "model_revision", "chat_template_
 
 def warnings(first: Scores, second: Scores) -> list[str]:
     """Returns why two runs are not comparable, one sentence each; empty where nothing speaks against it."""
-    found = []
+    found = [
+        f"{each.run.name} is not complete: what is not scored yet is left out"
+        for each in (first, second)
+        if not each.run.tasks
+    ]
     one, other = _flat(first.run.identity), _flat(second.run.identity)
     one |= _flat({"rules": first.rules})
     other |= _flat({"rules": second.rules})

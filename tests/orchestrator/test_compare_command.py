@@ -73,6 +73,31 @@ def test_one_run_alone_has_its_gate(runs: tuple[Path, Path]) -> None:
     assert invoke(runs[0]).exit_code == 2
 
 
+@pytest.mark.parametrize("gate", ["", " "])
+def test_an_empty_variable_is_no_gate(runs: tuple[Path, Path], gate: str) -> None:
+    for some in (runs, runs[:1]):
+        result = invoke(*some, "--gate", gate)
+        assert result.exit_code == 2
+        assert "'' is no condition" in result.output
+
+
+def test_a_run_that_goes_on_is_compared_with_a_caution_and_passes_no_gate(
+    tmp_path: Path, runs: tuple[Path, Path]
+) -> None:
+    going = marvel_run(tmp_path / "going", puzzles=7, skill=0.9)
+    (going / "results.json").unlink()
+    for pair in ((runs[0], going), (going, runs[0])):
+        found = orjson.loads(invoke(*pair, "--json").output)["comparisons"][0]
+        assert "going is not complete: what is not scored yet is left out" in found["warnings"]
+        assert [step["items"] for step in found["pairs"]] == [7]
+        assert "caution" in invoke(*pair).output
+        for gate in ("no_regression", "failed<=100%"):
+            result = invoke(*pair, "--gate", gate)
+            assert result.exit_code == 2
+            assert "--gate: going is not complete" in result.output
+    assert invoke(going, "--gate", "failed<=100%").exit_code == 2
+
+
 def test_nothing_in_common_is_a_mistake(tmp_path: Path, runs: tuple[Path, Path]) -> None:
     writer = Writer(tmp_path / "other", tasks=["vstar_bench"])
     writer.item("vstar_bench/1", answer="A", score=1.0)

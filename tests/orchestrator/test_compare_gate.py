@@ -43,10 +43,17 @@ def test_commas_separate_conditions_but_not_labels() -> None:
 
 @pytest.mark.parametrize(
     "text", ["", "acc", "acc>=", ">=0.6", "acc=0.6", "acc==0.6", "acc>=0.6,", "acc>=many", "acc>=0.6%%",
-             "AVR[pattern]>0", "AVR[=x]>0", "no_regression>1", "acc>=nan", "AVR[a=1>0"]
+             "AVR[pattern]>0", "AVR[=x]>0", "no_regression>1", "acc>=nan", "AVR[a=1>0", "failed<=1e999",
+             "AVR[a=1,a=2]>0"]
 )  # fmt: skip
 def test_what_is_none_is_named(text: str) -> None:
     with pytest.raises(click.UsageError, match="--gate"):
+        gate.parse(text)
+
+
+@pytest.mark.parametrize("text", ["unparsed[cat=nonsense]<=5%", "rejected.low<=100%", "marvel/rejected[cat=x]<=0"])
+def test_an_outcome_has_neither_slices_nor_parts(text: str) -> None:
+    with pytest.raises(click.UsageError, match="its share of all planned items"):
         gate.parse(text)
 
 
