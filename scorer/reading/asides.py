@@ -55,8 +55,14 @@ RUNNER_UP = re.compile(
 PARTLY = re.compile(rf"\b(?:part(?:ly|ially)|half|semi|quasi)[\s-]*{_OPENING}$", _I)
 """lead: what it is in part is not what it is."""
 
+TRUTHS = frozenset(("true", "false", "correct", "incorrect", "right", "wrong"))
+IN_PART = re.compile(r",?\s+(?:that|only|however|though|in (?:part|that)|as far as|to (?:some|an) extent)\b", _I)
+"""tail of one of them: what is true is said of a part, not of what was asked: "It is true that there is a dog, but"."""
+YET = re.compile(r"\b(?:but|however|though|although|yet|only)\b", _I)
+"""In such a sentence: the part is not the whole."""
+
 TICKED, STRUCK = re.compile(r"[\s(\[-]*✓[\s)\]:-]*"), re.compile(r"[\s(\[-]*✗[\s)\]:-]*")
 """All that stands before a label on its line: a verdict on it."""
 
 LEADS = (BACKDROP, BOUND, CONCEDES, OTHERS, PARTLY, RUNNER_UP, TOTAL)
-TAILS = (GROUND, SEEMS, WOULD)
+TAILS = (GROUND, IN_PART, SEEMS, WOULD)

@@ -43,7 +43,7 @@ def classify(text: str, group: Group, here: Context) -> Status:
         _by_signs(group, here)
         or _of_another(text, group, here)
         or _denied(here)
-        or _announced(group, here)
+        or _announced(text, group, here)
         or _unannounced(group, here)
         or (NAMED, "")
     )
@@ -127,7 +127,7 @@ def _denied(here: Context) -> Status | None:
     return (ALSO, "") if denies and tail.match(cues.ALSO) else None
 
 
-def _announced(group: Group, here: Context) -> Status | None:
+def _announced(text: str, group: Group, here: Context) -> Status | None:
     """Returns the status of what the words before it announce as the answer: "so it must be", "I would go with"."""
     lead, tail, clause = here.lead, here.tail, here.clause
     cue, reason = _cue(clause)
@@ -155,6 +155,8 @@ def _announced(group: Group, here: Context) -> Status | None:
     asks = here.question and lead.match(cues.INVERTED)
     if asks or tail.match(cues.IF) or cues.supposes(clause) or lead.search(cues.EXAMPLE):
         return SUPPOSED, ""
+    if tail.match(asides.IN_PART) and text[slice(*group.span)].lower() in asides.TRUTHS:
+        return (ASIDE if asides.YET.search(tail.text) else NAMED), ""
     return FIRM, reason
 
 
