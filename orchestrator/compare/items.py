@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import orjson
 from numpy.typing import NDArray
 
 from orchestrator.report.run import Item
+from orchestrator.samples import split_repeat
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -24,7 +24,6 @@ GROUP_ALL = "group_all"
 """The metric that takes the items of a group together: right where all of them are."""
 
 _BYTES = 16
-_REPEAT = re.compile(r"#(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ class Gathering:
         messages: Sequence[Mapping[str, Any]] = request.get("messages", ())
         # A later turn is asked with what the model said or drew before, whoever is made to say it.
         own = bool(item.response.get("turn")) or any(message.get("role") == "ROLE_ASSISTANT" for message in messages)
-        repeat = _REPEAT.search(item.key)
+        bare, repeat = split_repeat(item.key)
         self._keys += _name(item.key)
         self._places.append(place)
         self._scores.append(item.score or 0.0)
@@ -118,10 +117,10 @@ class Gathering:
             values.append(float(found.get(part, 0.0)))
         self._labels.append(self._kinds.setdefault(tuple(item.labels.items()), len(self._kinds)))
         # Repeats of an item are no new evidence: they belong to one cluster.
-        group = item.group or _REPEAT.sub("", item.key)
+        group = item.group or bare
         self._clusters += _name(group)
         if self._grouped:
-            self._groups += _name(f"{group}#{repeat[1] if repeat else ''}")
+            self._groups += _name(f"{group}#{repeat}")
         self._asked.append(0 if own or not messages else _hash([messages, request.get("continuations", ())]))
         self._targets.append(_hash([item.scoring.get("targets", ()), item.scoring.get("options", ())]))
 

@@ -132,6 +132,17 @@ def test_repeats_are_one_cluster(tmp_path: Path) -> None:
     assert pair.p >= 0.2, "three questions, not twelve"
 
 
+def test_a_hash_within_a_name_is_no_repeat(tmp_path: Path) -> None:
+    found = []
+    for name, right in (("a", 0.0), ("b", 1.0)):
+        writer = Writer(tmp_path / name)
+        for number in range(12):
+            writer.item(f"marvel/panel#{number}-left", answer="1", score=right)
+        found.append(scores.read(open_run(writer.close())))
+    (pair,) = statistics.compare(*found)
+    assert (pair.items, pair.test) == (12, "McNemar exact"), "twelve questions, not one"
+
+
 def test_figures_of_the_manifest_are_what_is_compared(tmp_path: Path) -> None:
     def make(name: str, good: bool) -> scores.Scores:
         writer = Writer(tmp_path / name)

@@ -116,6 +116,18 @@ def test_inspect_log_reads_back(run: Path, tmp_path: Path) -> None:
     assert len(listed) == 1, "inspect view lists it"
 
 
+def test_repeats_are_epochs_and_other_hashes_are_names(tmp_path: Path) -> None:
+    log = pytest.importorskip("inspect_ai.log")
+    writer = Writer(tmp_path / "run")
+    for key in ("marvel/a#b", "marvel/1:avr", "marvel/1:avr#2", "marvel/x#1:apply", "marvel/9#99999999999"):
+        writer.item(key, answer="1", score=1.0)
+    (path,) = invoke(writer.close(), "--format", "inspect", "--output", tmp_path / "logs").output.split()
+    assert sorted((sample.id, sample.epoch) for sample in log.read_eval_log(path).samples) == [
+        ("marvel/1:avr", 1), ("marvel/1:avr", 3), ("marvel/9#99999999999", 1), ("marvel/a#b", 1),
+        ("marvel/x:apply", 2),
+    ]  # fmt: skip
+
+
 def test_inspect_missing_is_one_line(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
     monkeypatch.delitem(sys.modules, "orchestrator.report.formats.inspect", raising=False)

@@ -11,6 +11,7 @@ import click
 
 from orchestrator.report.figures import Figure, figures
 from orchestrator.report.run import STEP, Item, Run
+from orchestrator.samples import split_repeat
 
 try:
     from inspect_ai.log import (
@@ -127,9 +128,7 @@ def _metric(figure: Figure) -> EvalMetric:
 
 
 def _sample(run: Run, item: Item, embed: bool) -> EvalSample:
-    # A key is task/id, #repeat from the second repeat on, :turn in an episode.
-    sample, _, turn = item.key.partition(":")
-    identifier, _, repeat = sample.partition("#")
+    identifier, repeat = split_repeat(item.key)
     response = item.response
     answer = response.get("response") or {}
     messages = [_message(run, message, embed) for message in (response.get("request") or {}).get("messages", ())]
@@ -145,8 +144,8 @@ def _sample(run: Run, item: Item, embed: bool) -> EvalSample:
     output = ModelOutput.from_content(model, said, _STOPS.get(str(answer.get("finish_reason")), "unknown"))
     output.usage = used
     return EvalSample(
-        id=f"{identifier}:{turn}" if turn else identifier,
-        epoch=int(repeat or 0) + 1,
+        id=identifier,
+        epoch=repeat + 1,
         input=messages or "",
         choices=list(item.scoring.get("options", ())) or None,
         target=list(item.scoring.get("targets", ())),
