@@ -1,6 +1,7 @@
 """What pages and `make bench` type to measure speed, typed with few rows: that it runs, and what it counts.
 
-No figure of speed is looked at.
+The pages are docs/performance.md, performance-models.md, performance-scorer.md and scale.md. No figure of speed is
+looked at.
 """
 
 from __future__ import annotations

@@ -8,7 +8,19 @@ import shlex
 import pytest
 import yaml
 from click.testing import CliRunner
-from manifests import COMPONENTS, OVERLAYS, REPOSITORY, containers, needs_kubectl, rendered, workloads
+from manifests import (
+    COMPONENTS,
+    OVERLAYS,
+    REPOSITORY,
+    Manifest,
+    containers,
+    kustomize,
+    needs_kubectl,
+    of_kind,
+    rendered,
+    workloads,
+)
+from page_commands import commands
 
 import orchestrator.cli
 
@@ -45,6 +57,32 @@ def test_folders_jobs_and_images_are_there() -> None:
 
 
 @needs_kubectl
+def test_kubectl_lines_name_what_is_rendered() -> None:
+    """No cluster is at hand: what the lines name is looked up in what would be applied (test_pods.py runs it)."""
+    lines = [shlex.split(line) for line in COMMANDS if line.startswith("kubectl ")]
+    applied: list[Manifest] = []
+    for words in lines:
+        if words[1] == "apply" and words[2] == "-k":
+            applied += kustomize(REPOSITORY / words[3])
+        elif words[1] == "apply":
+            assert any(line.startswith("orchestrator submit ") and line.endswith(f"> {words[3]}") for line in COMMANDS)
+    assert [found["metadata"]["name"] for found in of_kind(applied, "Namespace")] == ["lynceus"]
+    jobs = {f"job/{found['metadata']['name']}": found for found in of_kind(applied, "Job")}
+    asked = [words for words in lines if words[1] in ("wait", "logs")]
+    assert len(asked) == 2
+    for words in asked:
+        namespace = words[words.index("-n") + 1]
+        (job,) = (word for word in words if word.startswith("job/"))
+        assert jobs[job]["metadata"]["namespace"] == namespace
+    (copied,) = (words for words in lines if words[1] == "cp")
+    pod, _, path = copied[4].partition(":")
+    (runs,) = (
+        found for found in of_kind(applied, "PersistentVolumeClaim") if found["metadata"]["name"] == "lynceus-runs"
+    )
+    assert (pod, path, runs["metadata"]["namespace"]) == ("POD", "/runs/first", copied[3])
+
+
+@needs_kubectl
 def test_the_demo_needs_the_images_that_are_loaded() -> None:
     (load,) = (shlex.split(line) for line in COMMANDS if line.startswith("kind load"))
     used = {found["image"] for workload in workloads(rendered("overlay/cpu-demo")) for found in containers(workload)}
@@ -59,6 +97,13 @@ def test_bake_and_compose_build_what_the_manifests_name() -> None:
     for name in compose.values():
         if "build" in name:
             assert (REPOSITORY / name["build"]["dockerfile"]).exists()
+
+
+def test_compose_lines_name_what_is_there() -> None:
+    up, copy = (shlex.split(line) for line in commands(REPOSITORY / "docs/kubernetes.md") if "docker compose" in line)
+    for words in (up, copy):
+        services = yaml.safe_load((REPOSITORY / words[words.index("--file") + 1]).read_text())["services"]
+        assert {words[-1], words[-2].partition(":")[0]} & services.keys() == {"orchestrator"}
 
 
 def test_compose_commands_parse() -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from page_commands import commands
 
 from orchestrator.conformance import CHECKS, Status, judge
 
@@ -105,6 +106,13 @@ def cpp(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_cpp_passes_every_check(cpp: Path) -> None:
     with listening(cpp, "0", cwd=cpp.parent) as (port, pid):
         assert (await judged(port, pid)).keys() == MOOT
+
+
+def test_the_page_says_what_is_typed_here() -> None:
+    """The fixtures above type the page's commands in folders of their own: here, that they are still those."""
+    node, cpp, *_ = commands(ROOT / "docs/other-languages.md")
+    assert node == "cd examples/node && npm install && node server.js --port 50051"
+    assert cpp == "cmake -S examples/cpp -B build/cpp && cmake --build build/cpp && build/cpp/server 50051"
 
 
 def test_examples_stay_short() -> None:

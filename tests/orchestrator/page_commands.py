@@ -25,12 +25,16 @@ def commands(page: Path) -> list[str]:
     text = re.sub(r"\\\n|(?<=\|)\n", " ", page.read_text(encoding="utf-8"))
     found: list[str] = []
     language: str | None = None
+    code, before = False, ""
     for line in text.splitlines():
+        # An indented block begins behind an empty line; elsewhere the line goes on with a list.
+        code = line.startswith("    ") and (code or not before)
+        before = line
         if fence := re.match(r"```(\w*)", line):
             language = fence[1] if language is None else None
         elif language in SHELLS:
             found.append(line.removeprefix("$ "))
-        elif (language is not None or line.startswith("    ")) and _TYPED.match(line.strip()):
+        elif (language is not None or code) and _TYPED.match(line.strip()):
             found.append(line.strip())
     return [line for line in found if line.strip() and not line.startswith("#")]
 

@@ -1,4 +1,7 @@
-"""The grpcurl and check lines of docs/contract.md and docs/contract/, sent as grpcurl sends them.
+"""The grpcurl and check lines of docs/contract.md and the pages in docs/contract/, sent as grpcurl sends them.
+
+Those are ModelService.Generate.md, ModelService.GetModelInfo.md, ModelService.Likelihood.md and
+ScorerService.ListRules.md.
 
 grpcurl itself is a Go program that few test machines have. In its place stands what it does with these words: it asks
 the server's reflection for the method, makes the request of the JSON, and prints the response as JSON.

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from engine_cluster import Server, environment
-from page_commands import commands, made
+from page_commands import PAGES, commands, made
 from page_typist import Typist
 
 from orchestrator.benchmarks.marvel import BENCHMARK
@@ -77,6 +77,8 @@ def test_make(demo: Server, shared_scorer: Server, tmp_path: Path, monkeypatch: 
     runs = {line.split()[1]: made(line) for line in typed}
     assert {"setup", "demo", "test", "check", "bench"} == runs.keys()
     assert runs["setup"] == []
+    mentioned = [line for page in PAGES for line in re.findall(r"`(make \w[^`\n]*)`", page.read_text(encoding="utf-8"))]
+    assert all(made(line) for line in mentioned)
     assert all(line.startswith(".venv/bin/") for lines in runs.values() for line in lines)
     monkeypatch.chdir(tmp_path)
     typist = Typist(tmp_path, demo, shared_scorer, {".venv/bin/": ""})

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import re
+import os
 import shlex
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from engine_cluster import free_port, wait_for
+from page_commands import ROOT, commands
 from report_runs import marvel_run
 
 from orchestrator.cli import main
 
-PAGE = Path(__file__).parents[2] / "docs" / "reports-and-comparison.md"
-LINES = [
-    line
-    for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    for line in block.splitlines()
-]
-COMMANDS = [line for line in LINES if line.startswith("orchestrator ") and not line.startswith("orchestrator view")]
+LINES = commands(ROOT / "docs" / "reports-and-comparison.md")
+VIEWS = [line for line in LINES if " view " in line]
+COMMANDS = [line for line in LINES if line not in VIEWS]
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +48,30 @@ def test_it_works(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> N
     for option in ("--output", "--html"):
         if option in line:
             assert (folder / line.split(option)[1].split()[0]).exists()
+
+
+@pytest.mark.parametrize("line", VIEWS)
+def test_it_serves(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if line.startswith("inspect "):
+        pytest.importorskip("inspect_ai")
+        monkeypatch.chdir(folder)
+        (export,) = (line for line in COMMANDS if "--format inspect" in line)
+        assert CliRunner().invoke(main, shlex.split(export)[1:]).exit_code == 0
+    port = free_port()
+    command = f"exec {line} --port {port}"
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    process = subprocess.Popen(["sh", "-euc", command], cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+
+    def page() -> str:
+        assert process.poll() is None, line
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30) as reply:
+                return str(reply.read(1 << 20), "utf-8")
+        except urllib.error.URLError:
+            return ""
+
+    try:
+        assert "<html" in wait_for(page).lower()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
