@@ -22,8 +22,8 @@ def judge_options(command: Command) -> Command:
         "judges",
         multiple=True,
         metavar="SPEC",
-        help="Judge of the scorer that is started: openai:MODEL[@URL], batch:MODEL[@URL] or grpc:H:P; the key in"
-        " $LYNCEUS_JUDGE_KEY. More of them make a panel.",
+        help="Judge of the scorer that is started: openai:MODEL[@URL], batch:MODEL[@URL], grpc:H:P or, over TLS,"
+        " grpcs:H:P; the key in $LYNCEUS_JUDGE_KEY. More of them make a panel.",
     )(command)
 
 

@@ -1,4 +1,4 @@
-"""A judge that is a ModelService: `grpc:H:P`."""
+"""A judge that is a ModelService: `grpc:H:P`, or `grpcs:H:P` over TLS."""
 
 from __future__ import annotations
 

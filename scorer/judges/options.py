@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from lynceus.rpc import Credentials
-from lynceus.rpc.security import SecurityError, read_token
+from lynceus.rpc.security import SecurityError, Tls, read_token
 from scorer.judges.asking import Cached
 from scorer.judges.base import VENDOR, Judge, Single, without_password
 from scorer.judges.budget import Budget
@@ -31,9 +31,10 @@ class Judging:
     """Which judges there are and what they may cost.
 
     Attributes:
-        specs: `openai:MODEL[@URL]`, `batch:MODEL[@URL]` or `grpc:HOST:PORT`.
+        specs: `openai:MODEL[@URL]`, `batch:MODEL[@URL]`, `grpc:HOST:PORT` or, over TLS, `grpcs:HOST:PORT`.
         key: API key; never shown by repr.
         token: Bearer token of a ModelService; never shown by repr.
+        tls: How `grpcs:` judges are checked, and what they are shown.
         cache: Path or `postgresql://` address of the cache; may hold a password, so never shown.
         reread: Whether answers in which a choice rule found nothing are read again.
         concurrency: Requests in flight at most, for each judge.
@@ -46,6 +47,7 @@ class Judging:
     specs: tuple[str, ...] = ()
     key: str = field(default="", repr=False)
     token: str | None = field(default=None, repr=False)
+    tls: Tls = field(default_factory=Tls)
     cache: str = field(default=":memory:", repr=False)
     reread: bool = True
     concurrency: int = 64
@@ -64,6 +66,7 @@ class Judging:
 
         Raises:
             CacheError: If the cache cannot be opened.
+            SecurityError: If TLS files cannot be used.
             click.UsageError: If a spec is none, or its package is not installed.
         """
         if not self.specs:
@@ -76,12 +79,15 @@ class Judging:
 
     def _single(self, spec: str, budget: Budget, cache: Cache) -> Single:
         kind, _, rest = spec.partition(":")
-        if kind == "grpc" and ":" in rest:
+        if kind in ("grpc", "grpcs") and ":" in rest:
             from scorer.judges.model_service import ModelServiceJudge
 
+            tls = self.tls if kind == "grpcs" else None
+            if tls:
+                tls.channel_credentials()  # what is wrong with its files is said now, and not of every item
             return ModelServiceJudge(
                 rest,
-                Credentials(token=self.token),
+                Credentials(tls=tls, token=self.token),
                 budget,
                 timeout=self.timeout,
                 patience=self.patience,
@@ -89,7 +95,8 @@ class Judging:
             )
         if kind not in ("openai", "batch") or not rest:
             raise click.UsageError(
-                f"--judge {spec!r} is no judge: give openai:MODEL[@URL], batch:MODEL[@URL] or grpc:HOST:PORT"
+                f"--judge {spec!r} is no judge: give openai:MODEL[@URL], batch:MODEL[@URL], grpc:HOST:PORT or"
+                " grpcs:HOST:PORT"
             )
         try:
             from scorer.judges.batch import Batch
@@ -152,11 +159,14 @@ def judge_options(command: Command) -> Command:
 
     @click.option(
         "--judge", "judges", multiple=True, metavar="SPEC",
-        help="openai:MODEL[@URL], batch:MODEL[@URL] (Batch API) or grpc:HOST:PORT (any ModelService);"
-        " several make a panel whose majority decides.",
+        help="openai:MODEL[@URL], batch:MODEL[@URL] (Batch API), grpc:HOST:PORT (any ModelService) or"
+        " grpcs:HOST:PORT (over TLS); several make a panel whose majority decides.",
     )  # fmt: skip
     @click.option("--judge-key-file", type=_FILE, help="API key (else $LYNCEUS_JUDGE_KEY, $OPENAI_API_KEY).")
-    @click.option("--judge-token-file", type=_FILE, help="Bearer token for a grpc: judge.")
+    @click.option("--judge-token-file", type=_FILE, help="Bearer token for a grpc: or grpcs: judge.")
+    @click.option("--judge-tls-ca", type=_FILE, help="Authorities a grpcs: judge is checked by; default the system's.")
+    @click.option("--judge-tls-cert", type=_FILE, help="Client certificate (PEM) for a grpcs: judge (mTLS).")
+    @click.option("--judge-tls-key", type=_FILE, help="Its private key (PEM).")
     @click.option(
         "--judge-cache", default=None, metavar="PATH|URL",
         help="Replies are kept here and never paid for twice: a file, or postgresql://... for replicas.",
@@ -179,6 +189,9 @@ def judge_options(command: Command) -> Command:
         judges: tuple[str, ...],
         judge_key_file: Path | None,
         judge_token_file: Path | None,
+        judge_tls_ca: Path | None,
+        judge_tls_cert: Path | None,
+        judge_tls_key: Path | None,
         judge_cache: str | None,
         judge_reread: bool,
         judge_concurrency: int,
@@ -198,6 +211,11 @@ def judge_options(command: Command) -> Command:
                 on_line = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
                 if on_line and name.startswith("judge_"):
                     raise click.UsageError(f"{param.opts[0]} concerns a judge, and there is none: give --judge SPEC")
+        tls = Tls(judge_tls_cert, judge_tls_key, judge_tls_ca)
+        if tls != Tls() and not any(spec.startswith("grpcs:") for spec in judges):
+            raise click.UsageError("--judge-tls-* concern a judge over TLS, and there is none: --judge grpcs:HOST:PORT")
+        if (judge_tls_cert is None) != (judge_tls_key is None):
+            raise click.UsageError("a client certificate needs both --judge-tls-cert and --judge-tls-key")
         if judge_max_cost is not None and not judge_price:
             raise click.UsageError("--judge-max-cost needs --judge-price IN OUT: what a million tokens cost")
         budget = Budget(judge_max_requests, judge_max_tokens, judge_max_cost, *(judge_price or ()))
@@ -205,6 +223,7 @@ def judge_options(command: Command) -> Command:
             specs=judges,
             key=_key(judge_key_file),
             token=_token(judge_token_file),
+            tls=tls,
             cache=judge_cache or _default_cache(),
             reread=judge_reread,
             concurrency=judge_concurrency,
@@ -219,11 +238,13 @@ def judge_options(command: Command) -> Command:
 
 
 def opened(judging: Judging) -> Opened | None:
-    """Opens the judge; a cache that cannot be opened is a usage error."""
+    """Opens the judge; a cache that cannot be opened, or a bad certificate, is a usage error."""
     try:
         return judging.open()
     except CacheError as error:
         raise click.UsageError(f"{error}; give --judge-cache a place that can be written") from error
+    except SecurityError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _placed(spec: str) -> str:

@@ -1,10 +1,11 @@
-"""A scorer service on loopback."""
+"""A scorer service on loopback, and a certificate authority."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 import pytest
+from loopback import authority
 from scorer_asking import Ask
 
 from lynceus.rpc import ServerConfig, dial
@@ -14,6 +15,8 @@ from scorer import service
 from scorer.rules import rules
 from scorer.scoring import Scorer
 from scorer.service import server
+
+__all__ = ["authority"]
 
 
 @pytest.fixture

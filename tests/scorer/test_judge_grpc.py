@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from loopback import Authority
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.model.v1 import model_pb2_grpc
 from lynceus.outcomes import Outcome
-from lynceus.rpc import Server, ServerConfig, Unavailable
+from lynceus.rpc import Server, ServerConfig, Tls, Unavailable
 from lynceus.scorer.v1 import scorer_pb2 as pb
+from scorer.cli import main
 from scorer.judges import model_service
 from scorer.judges.budget import Budget
 from scorer.judges.options import Judging
@@ -47,17 +52,23 @@ class Model(model_pb2_grpc.ModelServiceServicer):
         )
 
 
-@pytest.fixture
-async def served() -> AsyncIterator[tuple[Model, int]]:
+@asynccontextmanager
+async def serving(config: ServerConfig) -> AsyncIterator[tuple[Model, int]]:
     servicer = Model()
     server = Server(
-        ServerConfig(grace=1.0),
+        config,
         "lynceus.model.v1.ModelService",
         lambda to: model_pb2_grpc.add_ModelServiceServicer_to_server(servicer, to),
     )
     port = await server.start()
     yield servicer, port
     await server.stop()
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[tuple[Model, int]]:
+    async with serving(ServerConfig(grace=1.0)) as (servicer, port):
+        yield servicer, port
 
 
 async def verdicts(port: int, cache: Path, number: int = 4, patience: float = 20.0, **more: Any) -> list[pb.Verdict]:
@@ -120,3 +131,68 @@ async def test_a_model_that_is_not_there_leaves_items_unjudged(tmp_path: Path, m
         done = await verdicts(port, tmp_path / "judge.sqlite")
     assert {(verdict.outcome, verdict.reason) for verdict in done} == {(Outcome.UNJUDGED, "judge_unreachable")}
     assert f"127.0.0.1:{port}" in done[0].detail
+
+
+async def test_a_judge_over_tls_with_a_token_and_a_certificate_of_ones_own(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_service, "REACH_SECONDS", 1.0)
+    config = ServerConfig(grace=1.0, tls=Tls(*authority.issue("server"), authority.path), token="t0ken")
+    own = Tls(*authority.issue("client"), authority.path)
+
+    async def asked(port: int, scheme: str = "grpcs", **settings: Any) -> set[str]:
+        specs = (f"{scheme}:127.0.0.1:{port}",)
+        cache = tmp_path / f"{len(list(tmp_path.iterdir()))}.sqlite"
+        done = await verdicts(port, cache, 2, patience=3.0, specs=specs, **settings)
+        return {verdict.reason or str(verdict.outcome) for verdict in done}
+
+    async with serving(config) as (servicer, port):
+        assert await asked(port, token="t0ken", tls=own) == {"scored"}
+        assert servicer.asked == 2
+        assert await asked(port, token="wrong", tls=own) == {"judge_unreachable"}
+        assert await asked(port, token="t0ken", tls=Tls(ca=authority.path)) == {"judge_unreachable"}
+        assert await asked(port, token="t0ken") == {"judge_unreachable"}
+        assert await asked(port, "grpc", token="t0ken", tls=own) == {"judge_unreachable"}
+        assert servicer.asked == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["grpc:h:1", "--judge-tls-ca", "CA"], "--judge grpcs:HOST:PORT"),
+        (["grpcs:h:1", "--judge-tls-cert", "CA"], "--judge-tls-key"),
+        (["grpcs:h:1", "--judge-tls-ca", "NONE"], "no certificate in PEM"),
+        (["grpcs:h"], "grpcs:HOST:PORT"),
+    ],
+)
+def test_mistakes_about_tls_are_said_before_anything_is_asked(
+    authority: Authority, tmp_path: Path, words: list[str], said: str
+) -> None:
+    (tmp_path / "none").write_text("nothing")
+    places = {"CA": str(authority.path), "NONE": str(tmp_path / "none")}
+    done = CliRunner().invoke(main, ["calibrate", "--judge", *(places.get(word, word) for word in words)])
+    assert done.exit_code == 2
+    assert said in done.output
+
+
+def test_a_certificate_is_read_from_the_command_line(authority: Authority, tmp_path: Path) -> None:
+    certificate, key = authority.issue("server")
+    own = [str(path) for path in authority.issue("client")]
+    (tmp_path / "token").write_text("t0ken")
+    item = {"key": "a", "rule": "judge_answer", "text": "blue", "targets": ["blue"]}
+    (tmp_path / "items.jsonl").write_text(json.dumps(item) + "\n")
+    command = ["score", str(tmp_path / "items.jsonl"), "--judge-cache", str(tmp_path / "judge.sqlite")]
+    command += ["--judge-token-file", str(tmp_path / "token"), "--judge-tls-ca", str(authority.path)]
+    command += ["--judge-tls-cert", own[0], "--judge-tls-key", own[1], "--judge"]
+
+    async def score() -> tuple[int, str]:
+        config = ServerConfig(grace=1.0, tls=Tls(certificate, key, authority.path), token="t0ken")
+        async with serving(config) as (_, port):
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "scorer", *command, f"grpcs:localhost:{port}", stdout=asyncio.subprocess.PIPE
+            )
+            said, _ = await process.communicate()
+            return process.returncode or 0, said.decode()
+
+    code, words = asyncio.run(score())
+    assert (code, json.loads(words)["score"]) == (0, 1.0)

@@ -93,7 +93,8 @@ def test_figures_without_a_service(tmp_path: Path) -> None:
 def test_judges_are_served(tmp_path: Path) -> None:
     lines = [line for line in commands(DOCS / "judges.md") if line.startswith("scorer serve ")]
     environment = {**os.environ, "LYNCEUS_JUDGE_KEY": "k3y", "HOME": str(tmp_path)}
-    assert len(lines) == 5
+    assert len(lines) == 6
+    (tmp_path / "token").write_text("t0ken")
     for number, line in enumerate(lines):
         words = shlex.split(line.replace("/state/", f"{tmp_path}/"), comments=True)
         port = tmp_path / f"port{number}"
