@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from scorer.judges.prompts.fence import fenced
+
 NAME = "choice_reread/1"
 NONE = "none"
 
@@ -28,7 +30,7 @@ def question(labels: Sequence[str], options: Sequence[str], answer: str) -> str:
         listed = "\n".join(f"{label}: {option}" for label, option in zip(labels, options, strict=True))
     else:
         listed = ", ".join(labels)
-    return f"Options:\n{listed}\n\nAnswer:\n<answer>\n{answer}\n</answer>"
+    return f"Options:\n{listed}\n\nAnswer:\n{fenced(answer)}"
 
 
 def schema(labels: Sequence[str]) -> dict[str, Any]:

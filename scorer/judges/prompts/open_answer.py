@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scorer.judges.prompts.fence import fenced
+
 NAME = "open_answer/1"
 
 SYSTEM = (
@@ -26,4 +28,4 @@ def question(asked: str, targets: Sequence[str], answer: str) -> str:
     """Returns the case; `asked` may be empty."""
     head = f"Question:\n{asked}\n\n" if asked else ""
     right = "\n".join(f"- {target}" for target in targets)
-    return f"{head}Right:\n{right}\n\nAnswer:\n<answer>\n{answer}\n</answer>"
+    return f"{head}Right:\n{right}\n\nAnswer:\n{fenced(answer)}"

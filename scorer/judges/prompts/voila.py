@@ -15,6 +15,7 @@ from typing import Any
 
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.judges.base import JudgePrompt, canonical
+from scorer.judges.prompts.fence import fenced
 from scorer.reading.voila import ANY, PROPERTIES, Values
 from scorer.rules.base import scored
 
@@ -59,7 +60,7 @@ def prompt(step: int, truth: str, answer: str) -> JudgePrompt:
     return JudgePrompt(
         name=f"voila_step{step}/1",
         system=SYSTEM,
-        user=f"{_STEPS[step]}\n\nTruth:\n{truth.strip()}\n\nAnswer:\n<answer>\n{answer}\n</answer>",
+        user=f"{_STEPS[step]}\n\nTruth:\n{truth.strip()}\n\nAnswer:\n{fenced(answer)}",
         schema=_object({f"image_{number}": grades for number in (1, 2, 3)}) if step == 1 else grades,
     )
 
