@@ -108,9 +108,10 @@ def _report(done: Calibration, as_json: bool) -> None:
         click.echo(json.dumps(dataclasses.asdict(done), ensure_ascii=False))
         return
     share = 100 * done.agreed / done.decisions
+    kappa = "undefined" if done.kappa is None else f"{done.kappa:.2f}"
     click.echo(
         f"{done.name}: agrees with {done.agreed} of {done.decisions} decisions, {share:.1f}% "
-        f"[{100 * done.low:.1f}, {100 * done.high:.1f}], Cohen's kappa {done.kappa:.2f}"
+        f"[{100 * done.low:.1f}, {100 * done.high:.1f}], Cohen's kappa {kappa}"
         + (f", {done.failed} without a usable reply" if done.failed else "")
     )
     for wrong in done.disagreements:

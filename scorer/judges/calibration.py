@@ -48,7 +48,7 @@ class Calibration:
         unasked: How many of these nobody replied to: what is measured without them is not the judge.
         low: Lower end of the 95% Wilson interval of the agreement.
         high: Upper end.
-        kappa: Cohen's kappa over the decisions made; NaN where it is undefined.
+        kappa: Cohen's kappa over the decisions made; None where it is undefined.
         disagreements: What to look at.
     """
 
@@ -59,7 +59,7 @@ class Calibration:
     unasked: int
     low: float
     high: float
-    kappa: float
+    kappa: float | None
     disagreements: tuple[Disagreement, ...]
 
 
@@ -162,10 +162,10 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, json.dumps(value)
 
 
-def _kappa(expected: Sequence[str], said: Sequence[str]) -> float:
+def _kappa(expected: Sequence[str], said: Sequence[str]) -> float | None:
     kinds = sorted({*expected, *said})
     if len(kinds) < 2:
-        return float("nan")
+        return None
     codes = np.array([[kinds.index(a), kinds.index(b)] for a, b in zip(expected, said, strict=True)])
     table, _ = to_table(codes, bins=len(kinds))
     return float(cohens_kappa(table).kappa)

@@ -348,6 +348,11 @@ def test_scorer_calibrate(url: str, tmp_path: Path) -> None:
     assert known.names[1].endswith("(not calibrated)")
     assert "s3cret" not in known.names[1]
     own = tmp_path / "cases.jsonl"
+    case = {"question": "q", "targets": ["blue"], "answer": "blue", "expected": {"correct": True}}
+    own.write_text(json.dumps(case) + "\n")
+    for flags, said in (["--json"], '"kappa": null'), ([], "kappa undefined"):
+        alike = subprocess.run([*command, "--cases", str(own), *flags], capture_output=True, text=True, check=True)
+        assert said in alike.stdout
     own.write_text('{"question": "q"}\n')
     bad = subprocess.run([*command, "--cases", str(own)], capture_output=True, text=True, check=False)
     assert bad.returncode == 2
