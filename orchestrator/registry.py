@@ -47,16 +47,18 @@ def find(words: Iterable[str]) -> dict[str, Benchmark]:
     """Returns the benchmark of each task that the words name, groups taken apart, in order.
 
     Raises:
-        TaskFileError: If a word is a task file that is wrong.
+        TaskFileError: If a word is a task file that is wrong, or whose task is called as another is.
         UnknownTaskError: If a word names neither a task nor a group.
     """
     found: dict[str, Benchmark] = {}
-    for word in words:
+    files: dict[str, str] = {}
+    for word in dict.fromkeys(words):
         if word.endswith(TASK_FILES):
             from orchestrator.taskfile import load
 
             benchmark = load(word)
-            found.update(dict.fromkeys(benchmark.tasks, benchmark))
+            _check_name(benchmark.name, word, files)
+            found[benchmark.name] = benchmark
             continue
         owner = _owner(word)
         if owner is None:
@@ -64,6 +66,19 @@ def find(words: Iterable[str]) -> dict[str, Benchmark]:
         for task in owner.groups.get(word, (word,)):
             found[task] = owner
     return found
+
+
+def _check_name(name: str, file: str, files: dict[str, str]) -> None:
+    from orchestrator.taskfile import TaskFileError
+
+    other = files.setdefault(name, file)
+    if other != file:
+        raise TaskFileError(f"{other} and {file} both make a task {name}: give one another name by `task: NAME`")
+    if _owner(name) or name in benchmarks():
+        raise TaskFileError(
+            f"{file} makes a task {name}, and there is one of that name already: "
+            "give the file's another name by `task: NAME`"
+        )
 
 
 def _owner(word: str) -> Benchmark | None:

@@ -267,6 +267,28 @@ def test_the_page_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert keys == set(SCHEMA["properties"])
 
 
+@pytest.mark.parametrize("taken", ["marvel", "VisualPuzzles_cot", "reform", "voila"])
+def test_a_file_does_not_take_the_name_of_what_there_is(folder: Path, taken: str) -> None:
+    file = (folder / "animals.yaml").rename(folder / f"{taken}.yaml")
+    done = run("prompts", "--task", file)
+    assert done.exit_code == 2
+    assert "there is one of that name already: give the file's another name by `task: NAME`" in done.stderr
+    file.write_text(TASK + "task: mine\n")
+    assert [line["task"] for line in prompts(file)] == ["mine"] * 3
+
+
+def test_two_files_of_one_name_are_not_one(folder: Path) -> None:
+    first, second = folder / "animals.yaml", folder / "more" / "animals.yaml"
+    second.parent.mkdir()
+    second.write_text(TASK.replace("animals.csv", "../animals.csv"))
+    done = run("prompts", "--task", first, "--task", second)
+    assert done.exit_code == 2
+    assert f"{first} and {second} both make a task animals: give one another name by `task: NAME`" in done.stderr
+    assert len(prompts(first, "--task", first)) == 3
+    second.write_text(TASK.replace("animals.csv", "../animals.csv") + "task: others\n")
+    assert [line["task"] for line in prompts(first, "--task", second)] == ["animals"] * 3 + ["others"] * 3
+
+
 def test_a_missing_file_is_a_data_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read"):
         load(tmp_path / "none.yaml")
