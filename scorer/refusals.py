@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from scorer.reading.screen import Screen
 
 _CANNOT = r"(?:can(?:no|')?t|can not|could(?: not|n't)|won't|will not|(?:will |wo|would )?(?:'m|am|are|'re|is|be)?(?: not|n't) (?:be )?(?:able|allowed|permitted|comfortable)(?: to| with)?|(?:am |'m )?unable to|(?:am |'m )?not trained to|do not feel comfortable|don't feel comfortable|must (?:decline|refuse)(?: to)?|(?:have to|need to|will) (?:decline|refuse)(?: to)?|decline to|refuse to)"
-_HELP = r"(?:assist|help|comply|fulfil+|provide|answer(?:ing)?|respond|engage|continue|participate|complete|support|discuss|identify|process|proceed|do (?:that|this)|view(?:ing)?|see|analy[sz]e|access|open|interpret|look at)"
+_HELP = r"(?:assist|help(?! but\b| noticing| thinking| feeling| seeing)|comply|fulfil+|provide|answer(?:ing)?|respond|engage|continue|participate|complete|support|discuss|identify|process|proceed|do (?:that|this)|view(?:ing)?|see|analy[sz]e|access|open|interpret|look at)"
 _CANNOT, _HELP = _CANNOT.replace(" ", r"\ "), _HELP.replace(" ", r"\ ")
 # Failing for want of evidence is not declining.
 _EVIDENCE = r"(?:(?:see|view|access|open|load) (?:the|this|your|that|an?|any) (?:image|picture|photo|options|choices|figures?|puzzle|panels)|clear|determin|tell |which |sure|certain|enough|small|blurr|resolution|any image|the image (?:you|attach)|attached|the answer from)"
@@ -16,7 +17,7 @@ _EVIDENCE = r"(?:(?:see|view|access|open|load) (?:the|this|your|that|an?|any) (?
 _DECLINES = re.compile(
     rf"""
       \b(?:sorry|apologi[sz]e|apologies|regret|afraid)\b[^.!?\n]{{0,60}}?\b{_CANNOT}\W+(?:\w+\W+){{0,3}}?{_HELP}\b
-    | \bI(?:\ am|'m|’m)?\s*{_CANNOT}\W+(?:\w+\W+){{0,2}}?(?:assist|help|comply|fulfil+|engage|participate|continue|support|discuss)\b
+    | \bI(?:\ am|'m|’m)?\s*{_CANNOT}\W+(?:\w+\W+){{0,2}}?(?:assist|help(?!\ but\b|\ noticing|\ thinking|\ feeling|\ seeing)|comply|fulfil+|engage|participate|continue|support|discuss)\b
     | \bI\ (?:must|have\ to|need\ to|will)\ (?:respectfully\ |politely\ )?(?:decline|refuse)\b
     | \b(?:don't|do\ not)\ have\ the\ (?:ability|capability|capacity)\ to\ (?:view|see|process|analy[sz]e|help|assist)
     | \b(?:can't|cannot|won't|unable\ to)\ identify\ (?:people|persons?|individuals|real|who\b|the\ person|someone|anyone)
@@ -39,18 +40,68 @@ _DECLINES = re.compile(
 _WANTING = re.compile(_EVIDENCE, re.IGNORECASE)
 _SCREEN = Screen([_DECLINES])
 
+_ENDS = re.compile(
+    r"[.!?;](?=[\s\"')]|$)|\n|\b(?:but|however|although|though|yet|nevertheless|nonetheless|pero|mais|aber|mas|но)\b|但|不过|不過|しかし|하지만",
+    re.IGNORECASE,
+)
+"""Behind the words that decline: what follows is said all the same."""
+_SENTENCES = re.compile(r"[.!?;](?=\s|$)|\n")
+_OFFERS = re.compile(
+    r"\b(?:if you|please|feel free|let me know|happy to|glad to|instead,? i can|you (?:can|could|may|might) (?:try|ask|provide|describe)"
+    r"|(?:i can|i could|can i|could i|i may) (?:still |instead |only )?(?:help|assist|describe|offer|provide|try|answer|discuss)|would you like|(?:is there )?anything else)\b[^:\n]{0,300}$",
+    re.IGNORECASE,
+)
+"""The words before something named, or a whole sentence: another thing is offered instead."""
+_COURTESY = re.compile(
+    r"\b(?:i'?m|i am|we|really|so|very|deeply|sorry|unfortunately|but|however|apolog\w+|thank\w*|you|for (?:your|the) \w+|and|regret|understanding|hello|hi|no|yes|as an? \w+(?: \w+){0,2})\b",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"\w")
+
 
 def declines(text: str) -> bool:
     """Returns whether the words decline to answer, whatever else they say.
 
     "I cannot tell from the image" is no refusal: it is an answer without content.
     """
+    return next(clauses(text), None) is not None
+
+
+def overrules(text: str, place: int) -> bool:
+    """Returns whether what a text names at a place is part of a refusal, or of what is offered instead.
+
+    "I can't identify the person, but the shirt is red" declines one thing and answers another.
+    """
+    declined = list(clauses(text))
+    if any(start <= place < end for start, end in declined):
+        return True
+    ends = [match.end() for match in _SENTENCES.finditer(text, 0, place)]
+    return bool(declined and _OFFERS.search(text[ends[-1] if ends else 0 : place]))
+
+
+def only_declines(text: str) -> bool:
+    """Returns whether a text declines to answer, and says nothing else but courtesies and offers."""
+    rest, done = [], 0
+    for start, end in clauses(text):
+        rest.append(text[done:start])
+        done = max(end, done)
+    if not rest:
+        return False
+    rest.append(text[done:])
+    return all(
+        _OFFERS.search(sentence) or not _WORD.search(_COURTESY.sub("", sentence.replace("’", "'")))
+        for piece in rest
+        for sentence in _SENTENCES.split(piece)
+    )
+
+
+def clauses(text: str) -> Iterator[tuple[int, int]]:
+    """Yields where each clause that declines begins and ends, of the first 4,000 code points."""
     head = text[:4000].replace("’", "'")
     if not _SCREEN(head).may(_DECLINES):
-        return False
+        return
     for match in _DECLINES.finditer(head):
-        stop = text.find("\n", match.end())
-        around = text[match.start() : match.end() + 60 if stop < 0 else min(stop, match.end() + 60)]
-        if not _WANTING.search(around):
-            return True
-    return False
+        stop = _ENDS.search(text, match.end())
+        end = stop.end() if stop else len(text)
+        if not _WANTING.search(text, match.start(), min(end, match.end() + 60)):
+            yield match.start(), end

@@ -89,7 +89,7 @@ def _read(text: str, offset: int, reader: Callable[[Seen], Reading]) -> Answer:
     folded = Folded(text)
     seen = whole.seen(folded.text)
     reading = _before_next(seen, reader) or reader(seen)
-    if reading.value and (reading.reason not in _OVERRULED or not refusals.declines(folded.text)):
+    if reading.value and (reading.reason not in _OVERRULED or not refusals.overrules(folded.text, reading.span[0])):
         start, end = folded.span(*reading.span)
         return Answer(reading.value, reading.reason, (start + offset, end + offset))
     return Answer("", "declined" if reading.value or refusals.declines(folded.text) else reading.reason)

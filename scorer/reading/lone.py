@@ -49,6 +49,7 @@ def lone_label(text: str, judged: list[Judged]) -> Reading | None:
         not here.lead.text.strip()
         and text[: group.first].strip()
         and mention.value == "A"
+        and mention.last == mention.end
         and not text[group.last :].strip()
     ):
         return None  # cut off behind an article

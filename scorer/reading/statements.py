@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from scorer import refusals
 from scorer.reading import cues, whole
 from scorer.reading.classify import ALSO, ASIDE, FIRM, NAMED, REJECTED, SUM, SUPPOSED, WEAK
 from scorer.reading.groups import Group
@@ -174,15 +175,13 @@ def _line_answers(text: str, lines: list[Judged], order: Sequence[str], stated: 
 
 
 def _abstentions(seen: Seen, mentions: Sequence[Mention], start: int = 0) -> list[re.Match[str]]:
-    """Returns where the text says that it has no answer, unless an option says so."""
-    if not seen.may(whole.ABSTAIN):
+    """Returns where the text says that it has no answer, unless an option says so, or it declines another thing."""
+    found = list(whole.ABSTAIN.finditer(seen.text, start)) if seen.may(whole.ABSTAIN) else []
+    if not found:
         return []
-    options = [mention for mention in mentions if mention.kind == TEXT]
-    return [
-        match
-        for match in whole.ABSTAIN.finditer(seen.text, start)
-        if not any(option.start < match.end() and match.start() < option.end for option in options)
-    ]
+    others = [(mention.start, mention.end) for mention in mentions if mention.kind == TEXT]
+    others += refusals.clauses(seen.text)
+    return [match for match in found if not any(first < match.end() and match.start() < last for first, last in others)]
 
 
 def _concluded(seen: Seen, group: Group, reason: str, judged: list[Judged], mentions: Sequence[Mention]) -> Reading:

@@ -81,4 +81,5 @@ RULE = Rule(
         "signs between digits do (12.50 is not 1250)."
     ),
     read=lambda request: search(request, canonical),
+    version=2,
 )

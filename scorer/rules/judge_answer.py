@@ -5,14 +5,14 @@ from __future__ import annotations
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.judges.base import Judge, JudgeError, JudgePrompt, record, unjudged
 from scorer.judges.prompts import open_answer
-from scorer.refusals import declines
+from scorer.refusals import only_declines
 from scorer.rules.base import JudgedRule, RequestError, refused, scored
 
 
 async def _read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
     if not request.targets:
         raise RequestError("judge_answer needs targets: the right answers in words")
-    if declines(request.text):
+    if only_declines(request.text):
         return refused()
     asked = request.params.fields["question"].string_value if "question" in request.params.fields else ""
     prompt = JudgePrompt(
@@ -36,6 +36,7 @@ RULE = JudgedRule(
         " 'correct' or 'incorrect'."
     ),
     read=_read,
+    version=2,
     params={"question": "What the model was asked, shown to the judge; optional."},
     depends=(open_answer.NAME, open_answer.SYSTEM),
 )

@@ -29,5 +29,5 @@ RULE = Rule(
         "currency signs do not matter, and number words up to ten are their digits. $12.50 is found in itself."
     ),
     read=lambda request: search(request, _prepare),
-    version=2,
+    version=3,
 )
