@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from scorer.judges.base import JudgeError, JudgePrompt, Reply
 
@@ -21,6 +21,8 @@ _TABLES = (
         judge TEXT NOT NULL, cases TEXT NOT NULL, agreed INTEGER NOT NULL, decisions INTEGER NOT NULL,
         PRIMARY KEY (judge, cases))""",
 )
+
+_T = TypeVar("_T")
 
 _KEEP = "INSERT INTO replies VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 
@@ -41,45 +43,69 @@ class Cache:
     """
 
     def __init__(self, place: str) -> None:
-        self._database: Any
-        if place.startswith(("postgresql://", "postgres://")):
-            try:
-                import psycopg
-            except ImportError:
-                raise CacheError(
-                    "a PostgreSQL cache needs the extra `postgres`: pip install 'lynceus[postgres]'"
-                ) from None
-            try:
-                self._database = psycopg.connect(place, autocommit=True)
-            except psycopg.OperationalError as error:
-                # The address may hold a password, so it is not repeated.
-                raise CacheError(f"cannot open the judge cache in PostgreSQL: {type(error).__name__}") from None
-            self._mark = "%s"
-        else:
-            try:
-                if place != ":memory:":
-                    Path(place).parent.mkdir(parents=True, exist_ok=True)
-                self._database = sqlite3.connect(place, isolation_level=None, timeout=30)
-                self._database.execute("PRAGMA journal_mode=WAL")
-            except (sqlite3.Error, OSError) as error:
-                raise CacheError(f"cannot open the judge cache {place}: {error}") from None
-            self._mark = "?"
+        self._place = place
+        remote = place.startswith(("postgresql://", "postgres://"))
+        self._mark = "%s" if remote else "?"
+        self._lost: tuple[type[Exception], ...] = ()
+        self._database = self._postgres() if remote else self._sqlite()
         for table in _TABLES:
             self._database.execute(table)
 
-    def _run(self, statement: str, values: Iterable[object]) -> list[tuple[Any, ...]]:
-        done = self._database.execute(statement.replace("?", self._mark), tuple(values))
-        return done.fetchall() if done.description else []
-
-    def _run_all(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
-        """Runs a statement for every row, or, where one fails or the process is killed, for none."""
-        self._database.execute("BEGIN")
+    def _sqlite(self) -> Any:
         try:
-            self._database.cursor().executemany(statement.replace("?", self._mark), rows)
-        except BaseException:
-            self._database.execute("ROLLBACK")
-            raise
-        self._database.execute("COMMIT")
+            if self._place != ":memory:":
+                Path(self._place).parent.mkdir(parents=True, exist_ok=True)
+            database = sqlite3.connect(self._place, isolation_level=None, timeout=30)
+            database.execute("PRAGMA journal_mode=WAL")
+        except (sqlite3.Error, OSError) as error:
+            raise CacheError(f"cannot open the judge cache {self._place}: {error}") from None
+        return database
+
+    def _postgres(self) -> Any:
+        try:
+            import psycopg
+        except ImportError:
+            raise CacheError("a PostgreSQL cache needs the extra `postgres`: pip install 'lynceus[postgres]'") from None
+        self._lost = (psycopg.OperationalError,)
+        try:
+            return psycopg.connect(self._place, autocommit=True)
+        except psycopg.OperationalError as error:
+            # The address may hold a password, so it is not repeated.
+            raise CacheError(f"cannot open the judge cache in PostgreSQL: {type(error).__name__}") from None
+
+    def _done(self, work: Callable[[], _T]) -> _T:
+        """Returns what comes of statements, run again where the server has dropped the connection.
+
+        Every statement here may be run twice: what it writes is then the same.
+        """
+        try:
+            return work()
+        except self._lost:
+            if not self._database.closed:
+                raise
+        self._database = self._postgres()
+        return work()
+
+    def _run(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        def work() -> list[tuple[Any, ...]]:
+            done = self._database.execute(statement.replace("?", self._mark), tuple(values))
+            return done.fetchall() if done.description else []
+
+        return self._done(work)
+
+    def _run_all(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Runs a statement for every row, or, where one fails or the process is killed, for none."""
+
+        def work() -> None:
+            self._database.execute("BEGIN")
+            try:
+                self._database.cursor().executemany(statement.replace("?", self._mark), rows)
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")
+
+        self._done(work)
 
     def get(self, judge: str, prompt: JudgePrompt) -> Reply | None:
         """Returns the reply of this judge to this prompt, if it was ever given.
