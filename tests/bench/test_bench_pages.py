@@ -14,7 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +86,16 @@ def run(folder: Path) -> Run:
 
 
 @pytest.fixture
-def here(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a script's commands in this process, where torch may be loaded already; returns what each printed."""
-    pytest.importorskip("torch")
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    """Runs a script's commands in this process, where torch may be loaded already; returns what each printed.
+
+    On one thread, as the pages say with OMP_NUM_THREADS, which torch reads when it is loaded.
+    """
+    torch = pytest.importorskip("torch")
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
 
     def each(script: str) -> list[str]:
         printed = []
@@ -102,7 +107,8 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
             printed.append(capsys.readouterr().out)
         return printed
 
-    return each
+    yield each
+    torch.set_num_threads(threads)
 
 
 def objects(printed: str) -> list[dict[str, Any]]:
