@@ -14,6 +14,9 @@ from orchestrator.compare.items import Floats, Units
 from orchestrator.compare.scores import Scores, Step, common
 
 DRAWS = 2000
+_FINE = 20
+"""How many times smaller than its share of the level a p must be able to get, and how many draws as large as what was
+seen make more of them needless."""
 LEVEL = 0.95
 _SEED = 20260101
 _CELLS = 1_000_000
@@ -62,12 +65,13 @@ class Paired:
 
 def compare(first: Scores, second: Scores) -> list[Paired]:
     """Compares two runs step by step, in the first run's order."""
-    found = [pair for step in first.steps if (pair := _paired(step, common([first, second], step)))]
+    steps = len(first.steps.keys() & second.steps.keys())
+    found = [pair for step in first.steps if (pair := _paired(step, common([first, second], step), steps))]
     adjusted = holm([pair.p for pair in found])
     return [replace(pair, adjusted=p) for pair, p in zip(found, adjusted, strict=True)]
 
 
-def _paired(step: Step, units: Sequence[Units]) -> Paired | None:
+def _paired(step: Step, units: Sequence[Units], steps: int) -> Paired | None:
     if not units or not len(units[0].names):
         return None
     one, other = units[0].scores, units[1].scores
@@ -77,8 +81,11 @@ def _paired(step: Step, units: Sequence[Units]) -> Paired | None:
     binary = bool(np.isin(one, (0.0, 1.0)).all() and np.isin(other, (0.0, 1.0)).all())
     # McNemar's test takes items to be independent: where some share a group, whole groups are flipped.
     exact = binary and sizes.max() == 1
-    p = mcnemar(gained, lost) if exact else sign_flip(sums[1] - sums[0])
-    test = "McNemar exact" if exact else f"sign-flip permutation, {DRAWS} draws"
+    if exact:
+        p, test = mcnemar(gained, lost), "McNemar exact"
+    else:
+        p, draws = sign_flip(sums[1] - sums[0], steps)
+        test = f"sign-flip permutation, {draws} draws"
     means = float(one.mean()), float(other.mean())
     return Paired(step, len(one), *means, float(low), float(high), gained, lost, p, test)
 
@@ -90,20 +97,37 @@ def mcnemar(gained: int, lost: int) -> float:
     return float(stats.binomtest(gained, gained + lost, 0.5).pvalue)
 
 
-def sign_flip(differences: Floats) -> float:
-    """Returns the two-sided p-value of a permutation test: each cluster's difference may have either sign."""
+def sign_flip(differences: Floats, steps: int = 1) -> tuple[float, int]:
+    """A permutation test: each cluster's difference may have either sign.
+
+    Args:
+        differences: Of each cluster.
+        steps: How many tests Holm's correction is over. No p is below 1 / (draws + 1), which has to be far below
+            what the correction leaves of 5 % for each: where the first draws leave a small p there are more of them.
+
+    Returns:
+        The two-sided p-value, and from how many draws.
+    """
     # Exactly rounded, so that the order of the clusters is of no consequence.
     seen = abs(fsum(differences))
     if seen == 0:
-        return 1.0
+        return 1.0, DRAWS
     rng = np.random.default_rng(_SEED)
     # Clusters of the same difference are exchangeable: how many of them keep their sign is binomial.
     values, counts = np.unique(np.abs(differences[differences != 0]), return_counts=True)
-    as_large = 0
-    for batch in _batches(len(values)):
-        kept = rng.binomial(counts, 0.5, size=(batch, len(values)))
-        as_large += int((np.abs((2.0 * kept - counts) @ values) >= seen - 1e-12).sum())
-    return (as_large + 1) / (DRAWS + 1)
+
+    def drawn(draws: int) -> int:
+        as_large = 0
+        for batch in _batches(len(values), draws):
+            kept = rng.binomial(counts, 0.5, size=(batch, len(values)))
+            as_large += int((np.abs((2.0 * kept - counts) @ values) >= seen - 1e-12).sum())
+        return as_large
+
+    as_large, draws = drawn(DRAWS), DRAWS
+    wanted = round(_FINE * steps / (1 - LEVEL))
+    if wanted > draws and as_large < _FINE:
+        as_large, draws = as_large + drawn(wanted - draws), wanted
+    return (as_large + 1) / (draws + 1), draws
 
 
 def clusters(scores: Floats, groups: NDArray[np.int32]) -> tuple[Floats, Floats]:
@@ -127,18 +151,18 @@ def resample(sums: Floats, sizes: Floats) -> Floats:
     # Groups of the same sums and size are exchangeable: what counts is how many of each kind are drawn.
     kinds, counts = np.unique(np.vstack([sums, sizes]), axis=1, return_counts=True)
     means = []
-    for batch in _batches(len(counts)):
+    for batch in _batches(len(counts), DRAWS):
         weights = rng.multinomial(len(sizes), counts / len(sizes), size=batch).astype(np.float64)
         drawn = weights @ kinds.T
         means.append(drawn[:, :-1] / drawn[:, -1:])
     return np.concatenate(means)
 
 
-def _batches(width: int) -> Iterator[int]:
+def _batches(width: int, draws: int) -> Iterator[int]:
     """Yields numbers of draws that together are all, each few enough to fit into little memory."""
     most = max(1, _CELLS // max(1, width))
-    for start in range(0, DRAWS, most):
-        yield min(most, DRAWS - start)
+    for start in range(0, draws, most):
+        yield min(most, draws - start)
 
 
 def _differences(sums: Floats, sizes: Floats) -> Floats:

@@ -89,7 +89,42 @@ def test_sign_flips_agree_with_the_exact_permutation() -> None:
     differences = np.array([1.0, 0.5, -0.25, 2.0, 0.75, 1.5, -0.5, 1.0])
     sums = [abs(np.dot(signs, differences)) for signs in itertools.product((-1, 1), repeat=8)]
     exact = np.mean([s >= abs(differences.sum()) - 1e-9 for s in sums])
-    assert statistics.sign_flip(differences) == pytest.approx(exact, abs=0.02)
+    assert statistics.sign_flip(differences)[0] == pytest.approx(exact, abs=0.02)
+
+
+@pytest.mark.parametrize("steps", [1, 5, 6, 61, 110, 1000])
+def test_whatever_the_number_of_steps_a_plain_loss_is_seen(steps: int) -> None:
+    lost, draws = statistics.sign_flip(np.full(500, -1.0), steps)
+    assert lost == 1 / (draws + 1)
+    assert max(statistics.holm([lost] * steps)) < 0.05 / 19
+    assert statistics.sign_flip(np.full(500, -1.0), steps) == (lost, draws)
+
+
+def test_more_draws_are_made_only_where_the_first_leave_it_open() -> None:
+    differences = np.array([1.0] * 14 + [-1.0] * 8 + [0.5])
+    plain = statistics.sign_flip(differences)
+    assert plain[0] > 0.1
+    assert statistics.sign_flip(differences, 110) == plain
+    exact = statistics.mcnemar(20, 4)
+    p, draws = statistics.sign_flip(np.array([1.0] * 20 + [-1.0] * 4), 110)
+    assert draws == 44_000
+    assert p == pytest.approx(exact, rel=0.3)
+
+
+def test_a_regression_in_one_of_many_figures_is_seen(tmp_path: Path) -> None:
+    found = []
+    for name in ("a", "b"):
+        writer = Writer(tmp_path / name)
+        for number, kind in itertools.product(range(40), range(120)):
+            score = float(name == "a" or kind != 7)
+            writer.item(f"marvel/{number}:{kind}", answer="1", score=score / 2, labels={"kind": str(kind)})
+        path = writer.close()
+        manifest = orjson.loads((path / "manifest.json").read_bytes())
+        where = [{"kind": {"values": [str(kind)]}} for kind in range(120)]
+        manifest["metrics"] = {"marvel": [{"name": str(n), "metric": "mean", "where": w} for n, w in enumerate(where)]}
+        (path / "manifest.json").write_bytes(orjson.dumps(manifest))
+        found.append(scores.read(open_run(path)))
+    assert [str(pair.step) for pair in statistics.compare(*found) if pair.regression] == ["marvel: 7"]
 
 
 def test_a_pair_counts_what_was_not_answered_as_wrong(tmp_path: Path) -> None:
@@ -259,4 +294,4 @@ def test_a_sign_flip_over_kinds_of_differences_is_the_exact_permutation() -> Non
     differences = np.array([1.0, 1.0, 1.0, -1.0, 2.0, 0.0, 0.5, 0.5, 3.0])
     flips = np.array(list(itertools.product((-1, 1), repeat=len(differences))))
     exact = float((np.abs(flips @ differences) >= abs(differences.sum()) - 1e-12).mean())
-    assert statistics.sign_flip(differences) == pytest.approx(exact, abs=0.03)
+    assert statistics.sign_flip(differences)[0] == pytest.approx(exact, abs=0.03)
