@@ -22,6 +22,8 @@ from model_server import images
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import SEQUENCES, Family
 
+_REFUSALS = (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError)
+"""What a template raises: by its own will, or where it cannot do with this kind of message."""
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
 
 
@@ -82,6 +84,8 @@ class Prompter:
         self._unwanted = {"labels"} if typed else {"labels", "token_type_ids"}
         self._image_ids = family.image_token_ids(checkpoint)
         self._placeholders = sorted(family.placeholders(checkpoint)) if checkpoint.has_vision else []
+        self._specials = frozenset(checkpoint.tokenizer.added_tokens_decoder)
+        self._gap = self._gap_before_answers()
 
     @property
     def can_join(self) -> bool:
@@ -127,6 +131,9 @@ class Prompter:
         """Applies the chat template, with the generation prefix at the end."""
         if not self._checkpoint.template:
             return self._family.plain(messages, self._checkpoint)
+        return self._templated(messages, prefix=True)
+
+    def _templated(self, messages: Sequence[model.Message], *, prefix: bool) -> str:
         chat: list[dict[str, Any]] = []
         for message in messages:
             parts: list[dict[str, str]] = []
@@ -142,17 +149,35 @@ class Prompter:
                 self._thread_processor().apply_chat_template(
                     chat,
                     tokenize=False,
-                    add_generation_prompt=True,
+                    add_generation_prompt=prefix,
                     chat_template=self._checkpoint.template,
                 )
             )
-        except jinja2.TemplateError as error:
+        except _REFUSALS as error:
             raise InvalidRequest(
                 "template_refused", f"the model's chat template refuses this conversation: {error}"
-            ) from (error)
+            ) from error
+
+    def _gap_before_answers(self) -> str:
+        """The white space that the template puts between its generation prefix and an assistant's words.
+
+        After "ASSISTANT:" a model says " green", which is another token than "green".
+        """
+        if not self._checkpoint.template:
+            return ""
+        asked = model.Message(role=model.ROLE_USER, parts=[model.Part(text="x")])
+        said = model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="x")])
+        try:
+            prompt = self._templated([asked], prefix=True)
+            whole = self._templated([asked, said], prefix=False)
+        except InvalidRequest:
+            return ""
+        rest = whole.removeprefix(prompt)
+        words = rest.lstrip()
+        return rest.removesuffix(words) if rest != whole and words.startswith("x") else ""
 
     def join(self, prompt: Prompt, continuations: Sequence[str]) -> list[Joined]:
-        """Tokenizes the prompt together with each continuation.
+        """Tokenizes the prompt together with each continuation, behind the blank that the template puts there.
 
         Only the text behind the last special token is tokenized again: an added token always
         ends a segment, so what stands before it cannot change. That the tail alone gives the
@@ -162,7 +187,8 @@ class Prompter:
         kept, tail = self._tail(prompt)
         joined = []
         for text in continuations:
-            encoding = self._join.encode(tail + text, add_special_tokens=False)
+            gap = "" if text[0].isspace() else self._gap
+            encoding = self._join.encode(tail + gap + text, add_special_tokens=False)
             # Ends never fall, so the first token that ends beyond the prompt is found by bisection.
             start = bisect_right([end for _, end in encoding.offsets], len(tail))
             if start == len(encoding.ids):
@@ -206,10 +232,6 @@ class Prompter:
     def _adds(self, rendered: str) -> bool:
         bos = self._checkpoint.tokenizer.bos_token
         return not (bos and rendered.startswith(bos))
-
-    @property
-    def _specials(self) -> frozenset[int]:
-        return frozenset(self._checkpoint.tokenizer.added_tokens_decoder)
 
     def _thread_processor(self) -> Any:
         """A processor of this thread's own: fast tokenizers do not stand being used by two at once."""

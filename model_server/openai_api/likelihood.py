@@ -72,7 +72,8 @@ def _owned(prompt: Sequence[Token], joined: Sequence[Token], text: str) -> Seque
         start += 1
     owned = joined[start:]
     said = "".join(token[1] for token in joined[same:])[left:]
-    if not owned or (said != text and "\ufffd" not in said):
+    # A template may put a blank between its generation prefix and an assistant's words.
+    if not owned or (text not in (said, said.lstrip()) and "\ufffd" not in said):
         raise InvalidRequest(
             "continuation_changed",
             f"the endpoint's chat template or tokenizer turns the continuation {text!r} into {said!r}",

@@ -23,7 +23,7 @@ from orchestrator.reform import dialogs, files
 from orchestrator.reform.families import FAMILIES, Item
 from orchestrator.reform.images import shown
 from orchestrator.reform.instructions import Wording, wording
-from orchestrator.reform.questions import Question, messages, question_of
+from orchestrator.reform.questions import Question, candidates, messages, question_of
 from orchestrator.reform.settings import Settings, Switches, formulation, settings_of, switches
 from orchestrator.reform.table import DATASETS, DIMENSIONS, HUB, KIE, OCR, SINGLE_CHOICE, Dataset, groups
 from orchestrator.samples import Answer, BadRowError, Call, Sample, Scoring, Turn, Variant, single
@@ -134,7 +134,7 @@ def _call(question: Question, row: Row, dataset: Dataset, chosen: Switches, vari
         raise BadRowError(
             "too_many_options", f"{len(question.options)} options have no marks in {question.marks}"
         ) from None
-    return Call(conversation, config, question.options if chosen.likelihood else ())
+    return Call(conversation, config, candidates(question, chosen))
 
 
 def _scoring(question: Question, dataset: Dataset, chosen: Switches, variant: Variant, group: str | int) -> Scoring:

@@ -174,6 +174,17 @@ def messages(question: Question, image: bytes, switches: Switches) -> tuple[Mess
     return chat([*question.history, asked], image, question.instruct)
 
 
+def candidates(question: Question, switches: Switches) -> tuple[str, ...]:
+    """Returns what is scored where options are: each as it would stand behind the prompt.
+
+    A layout is the whole text, and the reference tokenizes a candidate by itself, which LLaMA's tokenizer begins with a
+    blank: "Bot: green". A chat template sees to its own blanks.
+    """
+    if not switches.likelihood:
+        return ()
+    return question.options if switches.layout is None else tuple(f" {option}" for option in question.options)
+
+
 def chat(turns: Sequence[Turn], image: bytes, instruct: str | None) -> tuple[Message, ...]:
     """Returns turns as chat messages, the image and the instruction in the first."""
     made = []

@@ -356,6 +356,24 @@ async def test_likelihood_by_prompt_logprobs(endpoint: Endpoint, served: Any, as
         assert joined.scores[0].logprob == -0.25 * 12
 
 
+async def test_a_blank_that_the_template_puts_before_an_answer_is_scored_with_it(
+    endpoint: Endpoint, served: Any, ask: Any
+) -> None:
+    endpoint.card["owned_by"] = "vllm"
+    engine = Vllm()
+
+    def vicuna(body: dict[str, Any]) -> Any:
+        if body["messages"][-1]["role"] == "assistant":
+            body["messages"][-1]["content"] = " " + body["messages"][-1]["content"]
+        return engine(body)
+
+    endpoint.answer = vicuna
+    async with served(backend(endpoint)) as server:
+        scored = model.LikelihoodRequest(messages=[ask("Q?")], continuations=["A", "B"], return_tokens=True)
+        reply = await call(server.stub.Likelihood, scored, timeout=10)
+        assert [[token.token for token in score.tokens] for score in reply.scores] == [[b" A"], [b" B"]]
+
+
 async def test_a_template_that_changes_the_continuation_is_found(endpoint: Endpoint, served: Any, ask: Any) -> None:
     endpoint.card["owned_by"] = "vllm"
     engine = Vllm()

@@ -7,6 +7,7 @@ hardly looks at its image, and most mistakes would pass.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +35,13 @@ TEMPLATE = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 
+VICUNA = (
+    "{% for m in messages %}{% if m['role'] == 'user' %}USER: {{ m['content'] }} "
+    "{% else %}ASSISTANT: {{ m['content'] }}</s>{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}ASSISTANT:{% endif %}"
+)
+"""Ends in a colon, and an assistant's words begin with a blank: as LLaVA 1.5, Idefics3 and SmolVLM have it."""
+
 
 def tokenizer(extra: dict[str, str] | None = None, more: tuple[str, ...] = (), **kwargs: Any) -> Any:
     """A byte-level BPE tokenizer with real merges and the given special tokens."""
@@ -55,6 +63,35 @@ def tokenizer(extra: dict[str, str] | None = None, more: tuple[str, ...] = (), *
         extra_special_tokens=extra or {},
         padding_side="left",
         **kwargs,
+    )
+
+
+def llama_tokenizer() -> Any:
+    """A tokenizer as LLaMA's: SentencePiece's blanks, one of them before every text, and bytes for unknown signs."""
+    core = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
+    core.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    core.decoder = decoders.Metaspace(prepend_scheme="always")
+    specials = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    trainer = trainers.BpeTrainer(vocab_size=VOCAB - 8, special_tokens=specials, show_progress=False)
+    core.train_from_iterator([line.replace("\n", " ") for line in CORPUS], trainer)
+    plan = json.loads(core.to_str())
+    plan["added_tokens"] = [token for token in plan["added_tokens"] if not token["content"].startswith("<0x")]
+    # As LLaMA's file has it: whole texts are merged, the blanks are the normalizer's.
+    plan["pre_tokenizer"] = None
+    plan["normalizer"] = {
+        "type": "Sequence",
+        "normalizers": [
+            {"type": "Prepend", "prepend": "▁"},
+            {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+        ],
+    }
+    return tf.PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(plan)),
+        unk_token="<unk>",
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="<unk>",
+        padding_side="left",
     )
 
 
@@ -105,11 +142,8 @@ def save(config: Any, processor: Any, out: Path, cls: Any = None, **generation: 
                 parameter.add_(torch.randn_like(parameter) * 0.02)
         # What it says can be read: tokens that are not plain text stand at logit 0, far from the maximum.
         head = model.get_output_embeddings()
-        odd = [
-            n
-            for t, n in tok.get_vocab().items()
-            if not t.replace("Ġ", "").isalnum() or not t.replace("Ġ", "").isascii()
-        ]
+        words = {number: text.lstrip("Ġ▁") for text, number in tok.get_vocab().items()}
+        odd = [number for number, text in words.items() if not (text.isalnum() and text.isascii())]
         head.weight[odd] = 0.0
         head.weight[len(tok) :] = 0.0
     model.generation_config = tf.GenerationConfig(
@@ -135,6 +169,13 @@ def text(out: Path) -> None:
     """A text-only causal model."""
     tok = tokenizer()
     tok.chat_template = TEMPLATE
+    save(ids(tok, tf.LlamaConfig(**text_config())), tok, out, tf.AutoModelForCausalLM)
+
+
+def llama(out: Path) -> None:
+    """A text-only causal model with LLaMA's kind of tokenizer and Vicuna's template."""
+    tok = llama_tokenizer()
+    tok.chat_template = VICUNA
     save(ids(tok, tf.LlamaConfig(**text_config())), tok, out, tf.AutoModelForCausalLM)
 
 
@@ -205,6 +246,7 @@ def qwen(out: Path, kind: str) -> None:
 
 BUILDERS: dict[str, Callable[[Path], None]] = {
     "text": text,
+    "llama": llama,
     "llava": llava,
     "qwen2_vl": lambda out: qwen(out, "qwen2_vl"),
     "qwen2_5_vl": lambda out: qwen(out, "qwen2_5_vl"),

@@ -614,8 +614,10 @@ class LikelihoodRequest(_message.Message):
         one, none empty, else INVALID_ARGUMENT. The server renders the prompt with
         its template and the generation prefix, then tokenizes prompt and
         continuation TOGETHER and takes as the continuation's tokens those that do
-        not end inside the prompt; there is always at least one. Duplicates are
-        allowed and score alike.
+        not end inside the prompt; there is always at least one. White space that the
+        template puts between the generation prefix and an assistant's words stands
+        between the two as well, unless the continuation begins with white space.
+        Duplicates are allowed and score alike.
         """
 
     def __init__(
