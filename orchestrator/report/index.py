@@ -1,10 +1,11 @@
-"""Where everything stands in a run's two logs: some forty bytes an item, however long its lines are."""
+"""Where everything stands in a run's two logs: forty bytes an item, however long its lines and its key are."""
 
 from __future__ import annotations
 
 import re
-from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,19 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from orchestrator.keytable import digest
-
 _HEAD = re.compile(rb'\{"key":"([^"\\]*)"')
 _DIGITS = re.compile(r"(\d+)")
+_SORTED_ALIKE = re.compile(r"(?<!\d)0\d|[^\D0-9]|\0")
+"""In keys that stand where another one does: 07 and 7."""
+
 _LONGEST = 0xFFFF
-_CHUNK = 1 << 16
+_CHUNK = 1 << 14
 _SHORT = 64
+
+_Lines = tuple[NDArray[Any], NDArray[np.int64]]
+"""What their items are called (`_name`), and where they begin."""
+
+_NO_LINES: _Lines = (np.zeros(0, np.bytes_), np.zeros(0, np.int64))
 
 
 class Index:
@@ -38,46 +45,27 @@ class Index:
     """
 
     def __init__(self, responses: Path, verdicts: Path) -> None:
-        lows, highs, offsets = array("Q"), array("Q"), array("q")
-        names = _Names()
-        for key, offset in keys(responses):
-            _add(lows, highs, offsets, key, offset)
-            names.add(key)
-        answered = len(offsets)
-        for key, offset in keys(verdicts):
-            _add(lows, highs, offsets, key, offset)
-        # Lines of one key stand together, those of the first log first, each log's in their order.
-        order = np.lexsort((np.frombuffer(highs, np.uint64), np.frombuffer(lows, np.uint64)))
-        low, high = np.frombuffer(lows, np.uint64)[order], np.frombuffer(highs, np.uint64)[order]
-        at = np.frombuffer(offsets, np.int64)[order]
-        del lows, highs, offsets
-        new = np.ones(len(order), dtype=bool)
-        new[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
-        self._low, self._high = low[new], high[new]
-        del low, high
-        item = np.cumsum(new) - 1
-        found = np.full((2, len(self._low)), -1, dtype=np.int64)
-        for log, mine in enumerate((order < answered, order >= answered)):
-            found[log][item[mine]] = at[mine]
-        first = order[new]
-        del order, item, at, new
-        places = np.argsort(_sorted_by(names.array(), first, found[1], verdicts), kind="stable")
-        self.responses, self.verdicts = found[0][places], found[1][places]
-        self._place = np.empty_like(places)
-        self._place[places] = np.arange(len(places))
+        names, self.responses = _last_lines(_lines(responses))
+        self.verdicts = np.full(len(names), -1, np.int64)
+        alone, offsets = _last_lines(_put(self.verdicts, names, *lines) for lines in _lines(verdicts))
+        if len(alone):
+            places = np.searchsorted(names, alone)
+            names = np.insert(names.astype(np.result_type(names, alone)), places, alone)
+            self.responses = np.insert(self.responses, places, -1)
+            self.verdicts = np.insert(self.verdicts, places, offsets)
+        self._hashes = np.fromiter(map(_hash, names), "S16", len(names))
+        self._by_hash = np.argsort(self._hashes)
 
     def __len__(self) -> int:
         return len(self.responses)
 
     def find(self, key: str) -> int | None:
         """Returns an item's place in the order, None if there is none of that key."""
-        low, high = digest(key)
-        at = int(np.searchsorted(self._low, np.uint64(low)))
-        while at < len(self) and self._low[at] == low:
-            if self._high[at] == high:
-                return int(self._place[at])
-            at += 1
-        return None
+        wanted = _hash(_name(key))
+        at = np.searchsorted(self._hashes, wanted, sorter=self._by_hash)
+        if at == len(self) or self._hashes[self._by_hash[at]] != wanted:
+            return None
+        return int(self._by_hash[at])
 
 
 def keys(path: Path) -> Iterator[tuple[str, int]]:
@@ -117,50 +105,42 @@ def _key(line: bytes) -> str:
     return head[1].decode() if head else str(orjson.loads(line)["key"])
 
 
-def _add(lows: array[int], highs: array[int], offsets: array[int], key: str, offset: int) -> None:
-    low, high = digest(key)
-    lows.append(low)
-    highs.append(high)
-    offsets.append(offset)
+def _name(key: str) -> bytes:
+    """Returns what an item is sorted and known by, no two keys the same."""
+    name = sortable(key)
+    if _SORTED_ALIKE.search(key):
+        name += b"\0" + blake2b(key.encode(), digest_size=16).digest()
+    # numpy's strings have no zeros at their end.
+    return name.rstrip(b"\0")
 
 
-class _Names:
-    """What keys are sorted by, in as many bytes as the longest has, unless that is long."""
-
-    def __init__(self) -> None:
-        self._whole: list[NDArray[Any]] = []
-        self._part: list[bytes] = []
-
-    def add(self, key: str) -> None:
-        self._part.append(sortable(key))
-        if len(self._part) == _CHUNK:
-            self._close()
-
-    def array(self) -> NDArray[Any]:
-        self._close()
-        return np.concatenate(self._whole)
-
-    def _close(self) -> None:
-        self._whole.append(_packed(self._part))
-        self._part = []
+def _hash(name: bytes) -> bytes:
+    return blake2b(name, digest_size=16).digest().rstrip(b"\0")
 
 
-def _packed(names: list[bytes]) -> NDArray[Any]:
-    short = max(map(len, names), default=0) <= _SHORT
-    return np.array(names, dtype=np.bytes_ if short else object)
+def _lines(path: Path) -> Iterator[_Lines]:
+    """Yields a log's lines, some thousands at a time, each name in as many bytes as the longest unless that is long."""
+    found = keys(path)
+    while part := list(islice(found, _CHUNK)):
+        names = [_name(key) for key, _ in part]
+        short = max(map(len, names)) <= _SHORT
+        yield np.array(names, np.bytes_ if short else object), np.array([offset for _, offset in part], np.int64)
 
 
-def _sorted_by(names: NDArray[Any], first: NDArray[np.int64], verdicts: NDArray[np.int64], path: Path) -> NDArray[Any]:
-    """Returns what each item is sorted by; that of an item without an answer is read from its verdict."""
-    missing = np.flatnonzero(first >= len(names))
-    if not len(missing):
-        return names[first]
-    read = []
-    with path.open("rb") as file:
-        for item in missing:
-            file.seek(verdicts[item])
-            read.append(sortable(_key(file.readline())))
-    every = np.concatenate([names, _packed(read)])
-    where = first.copy()
-    where[missing] = len(names) + np.arange(len(missing))
-    return every[where]
+def _last_lines(parts: Iterable[_Lines]) -> _Lines:
+    """Returns each name once, sorted, with where its last line begins."""
+    names, offsets = map(np.concatenate, zip(_NO_LINES, *parts, strict=True))
+    order = np.argsort(names, kind="stable")
+    names = names[order]
+    last = np.ones(len(names), dtype=bool)
+    last[:-1] = names[1:] != names[:-1]
+    names = names[last]
+    return names, offsets[order[last]]
+
+
+def _put(places: NDArray[np.int64], names: NDArray[Any], mine: NDArray[Any], offsets: NDArray[np.int64]) -> _Lines:
+    """Puts lines in the places of their names, the last of each name; returns those of other names."""
+    at = np.searchsorted(names, mine)
+    known = np.searchsorted(names, mine, "right") > at
+    places[at[known]] = offsets[known]
+    return mine[~known], offsets[~known]

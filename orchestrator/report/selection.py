@@ -21,7 +21,7 @@ class Selection:
 
     def __init__(self) -> None:
         self._kinds: dict[Kind, int] = {}
-        self._starts = array("q")
+        self._starts = array("I")
         self._codes = array("i")
         self._items = 0
         self._sample = ""
@@ -40,10 +40,10 @@ class Selection:
 
     def places(self, most: int) -> list[int]:
         """Returns the places of about `most` items, in their order: kinds share alike, small ones are whole."""
-        starts = np.frombuffer(self._starts, np.int64)
-        sizes = np.diff(starts, append=self._items)
+        starts = np.frombuffer(self._starts, np.uint32)
+        sizes = np.diff(starts, append=np.uint32(self._items))
         codes = np.frombuffer(self._codes, np.int32)
-        totals = np.bincount(codes, weights=sizes)
+        totals = [int(sizes[codes == code].sum()) for code in range(len(self._kinds))]
         taken: list[NDArray[np.int64]] = []
         left = float(most)
         order = [code for code in np.argsort(totals, kind="stable") if totals[code]]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_runs import Writer
 
-from orchestrator.report import page, samples
+from orchestrator.report import index, page, samples
 from orchestrator.report.index import sortable
 from orchestrator.report.run import Run, open_run
 
@@ -31,7 +31,7 @@ def test_keys_sort_as_a_person_would(one: str, other: str) -> None:
     assert (sortable(one) < sortable(other)) == (plain(one) < plain(other))
 
 
-@given(st.lists(st.tuples(KEYS, st.sampled_from("rv"))), st.binary(max_size=3))
+@given(st.lists(st.tuples(KEYS | KEYS.map("long".ljust(70).__add__), st.sampled_from("rv"))), st.binary(max_size=3))
 def test_the_last_line_of_each_key_counts(tmp_path_factory: pytest.TempPathFactory, lines: list, torn: bytes) -> None:
     folder = tmp_path_factory.mktemp("run")
     logs: dict[str, dict[str, int]] = {"r": {}, "v": {}}
@@ -43,7 +43,9 @@ def test_the_last_line_of_each_key_counts(tmp_path_factory: pytest.TempPathFacto
         file.write(torn.replace(b"\n", b""))
         file.close()
     run = Run(folder, {}, {}, "run")
-    found = list(run)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index, "_CHUNK", 2)
+        found = list(run)
     assert {item.key for item in found} == logs["r"].keys() | logs["v"].keys()
     assert len(run) == len(found)
     assert [plain(item.key) for item in found] == sorted(plain(item.key) for item in found)
@@ -51,6 +53,16 @@ def test_the_last_line_of_each_key_counts(tmp_path_factory: pytest.TempPathFacto
         assert item.response.get("number") == logs["r"].get(item.key)
         assert item.verdict.get("number") == logs["v"].get(item.key)
     assert [item.verdict for item in run.read(["not there"])] == [{}]
+
+
+@given(st.lists(st.text(st.sampled_from("01\0\1\2a٠"), min_size=1, max_size=5), unique=True))
+def test_keys_that_are_sorted_alike_are_two_items(tmp_path_factory: pytest.TempPathFactory, keys: list[str]) -> None:
+    folder = tmp_path_factory.mktemp("run")
+    lines = [orjson.dumps({"key": key, "scoring": {}}) + b"\n" for key in keys]
+    (folder / "responses.jsonl").write_bytes(b"".join(lines))
+    run = Run(folder, {}, {}, "run")
+    assert sorted(item.key for item in run) == sorted(keys)
+    assert sorted(run.index.find(key) for key in keys) == list(range(len(keys)))
 
 
 @pytest.mark.parametrize("damage", [b'{"key":"a","text":\n', b"[]\n", b"{}\n", b"\xff\n"])
