@@ -63,9 +63,9 @@ class KeyTable:
         return before
 
     def _allocate(self, capacity: int) -> None:
-        self._low = array("Q", bytes(8 * capacity))
-        self._high = array("Q", bytes(8 * capacity))
-        self._numbers = array("Q", bytes(8 * capacity))
+        self._low = array("Q", [0]) * capacity
+        self._high = array("Q", [0]) * capacity
+        self._numbers = array("Q", [0]) * capacity
         self._flags = bytearray(capacity)
 
     def _find(self, low: int, high: int) -> int:

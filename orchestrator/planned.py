@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator, Sequence
+from typing import BinaryIO
 from zlib import crc32
 
 from orchestrator.accounting import Accounting
@@ -61,12 +62,13 @@ class PlannedRows:
         self._known: dict[Stride, bool] = {}
         try:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-            data = self._path.read_bytes()
             whole = 0
-            if data[: len(name)] == name:
-                whole = len(name)
-                for stride, keys, whole in _records(data, len(name)):  # noqa: B007 - where the last one ends
-                    self._known[stride] = _pass_over(log, keys, tasks[stride[0]], accounting)
+            with self._path.open("rb") as file:
+                if file.read(len(name)) == name:
+                    whole = len(name)
+                    for stride, keys in _records(file):
+                        self._known[stride] = _pass_over(log, keys, tasks[stride[0]], accounting)
+                        whole = file.tell()
             os.ftruncate(self._fd, whole)
             os.lseek(self._fd, whole, os.SEEK_SET)
             if not whole:
@@ -112,13 +114,12 @@ def _pass_over(log: RunLog, keys: Sequence[Key], task: str, accounting: Accounti
     return settled is not None
 
 
-def _records(data: bytes, at: int) -> Iterator[tuple[Stride, list[Key], int]]:
-    """Yields each whole record and where it ends, up to the first that is torn or damaged."""
-    while at + _HEAD.size <= len(data):
-        task, first, rows, count = _HEAD.unpack_from(data, at)
-        end = at + _HEAD.size + count * _KEY.size
-        if end + _CHECK.size > len(data) or _CHECK.unpack_from(data, end)[0] != crc32(data[at:end]):
+def _records(file: BinaryIO) -> Iterator[tuple[Stride, list[Key]]]:
+    """Yields each whole record, up to the first that is torn or damaged."""
+    size = os.fstat(file.fileno()).st_size
+    while len(head := file.read(_HEAD.size)) == _HEAD.size:
+        task, first, rows, count = _HEAD.unpack(head)
+        keys = file.read(min(count * _KEY.size, size))
+        if file.read(_CHECK.size) != _CHECK.pack(crc32(head + keys)):
             return
-        keys = [(low, high, bool(scored)) for low, high, scored in _KEY.iter_unpack(data[at + _HEAD.size : end])]
-        at = end + _CHECK.size
-        yield (task, first, rows), keys, at
+        yield (task, first, rows), [(low, high, bool(scored)) for low, high, scored in _KEY.iter_unpack(keys)]
