@@ -162,20 +162,29 @@ def command(*words: Any) -> dict[str, Any]:
 
 def finished(process: psutil.Popen, started: float) -> dict[str, Any]:
     """Waits for a process and returns what it took."""
+    peak = 0
+    # What wait4 says of memory is never less than what this process itself has.
+    while now := peak_mb(process):
+        peak = now
+        time.sleep(0.02)
     _, status, used = os.wait4(process.pid, 0)
     if status:
         raise SystemExit(f"{process.args} ended with {os.waitstatus_to_exitcode(status)}")
     cpu = used.ru_utime + used.ru_stime
     took = time.perf_counter() - started
-    return {"seconds": round(took, 2), "cpu": round(cpu, 2), "peak_mb": round(used.ru_maxrss * 1024 / 1e6)}
+    return {"seconds": round(took, 2), "cpu": round(cpu, 2), "peak_mb": peak}
 
 
 def usage(process: psutil.Popen, suffix: str) -> dict[str, Any]:
     """Returns a running process's CPU seconds and peak memory so far."""
     times = process.cpu_times()
+    return {f"cpu_{suffix}": round(times.user + times.system, 2), f"peak_mb_{suffix}": peak_mb(process)}
+
+
+def peak_mb(process: psutil.Popen) -> int:
+    """Returns a process's peak memory so far, 0 once it has ended."""
     status = Path(f"/proc/{process.pid}/status").read_text()
-    peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
-    return {f"cpu_{suffix}": round(times.user + times.system, 2), f"peak_mb_{suffix}": round(peak * 1024 / 1e6)}
+    return next((round(int(line.split()[1]) * 1024 / 1e6) for line in status.splitlines() if "VmHWM" in line), 0)
 
 
 @contextmanager
