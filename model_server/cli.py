@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from lynceus.rpc import BindError, SecurityError, ServerConfig
-from lynceus.rpc.options import server_options
+from lynceus.rpc.options import POSITIVE_SECONDS, FiniteRange, server_options
 from model_server.backend import Backend, LoadError
 from model_server.demo import CHECKPOINT, NAME
 from model_server.metrics import Metrics
@@ -78,7 +78,13 @@ def main() -> None:
 @click.option("--chat-template", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Template to use.")
 @click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the checkpoint.")
 @click.option("--max-batch", default=8, show_default=True, type=click.IntRange(1), help="Most requests run together.")
-@click.option("--batch-wait-ms", default=5.0, show_default=True, help="How long a request waits for company.")
+@click.option(
+    "--batch-wait-ms",
+    type=FiniteRange(0, 60_000),
+    default=5.0,
+    show_default=True,
+    help="How long a request waits for company.",
+)
 @click.option("--max-queue", default=256, show_default=True, type=click.IntRange(1), help="Most requests waiting.")
 @click.option("--deterministic", is_flag=True, help="One request at a time: the same numbers in any dtype.")
 @click.option(
@@ -97,7 +103,13 @@ def main() -> None:
 @click.option(
     "--max-concurrency", default=32, show_default=True, type=click.IntRange(1), help="Calls at a time (openai)."
 )
-@click.option("--timeout", default=300.0, show_default=True, help="Seconds for one request to the endpoint (openai).")
+@click.option(
+    "--timeout",
+    type=POSITIVE_SECONDS,
+    default=300.0,
+    show_default=True,
+    help="Seconds for one request to the endpoint (openai).",
+)
 @metrics_option
 @server_options(50051)
 def serve_command(

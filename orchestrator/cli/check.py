@@ -10,13 +10,13 @@ import click
 from rich.console import Console
 
 from lynceus.rpc import CallError, Credentials, SecurityError
-from lynceus.rpc.options import client_options
+from lynceus.rpc.options import POSITIVE_SECONDS, client_options
 
 
 @click.command("check")
 @click.option("--endpoint", "-e", help="The model server, H:P.")
 @click.option("--only", multiple=True, metavar="NAME", help="Run this check alone; may be repeated.")
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, help="Of a call.")
+@click.option("--timeout", type=POSITIVE_SECONDS, default=60.0, show_default=True, help="Of a call.")
 @click.option("--drain-pid", type=click.IntRange(2), help="Judge the drain too: SIGTERM to this process, at the end.")
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Write JUnit XML here.")
 @click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON on stdout.")

@@ -11,16 +11,17 @@ import click
 from rich.console import Console
 
 from lynceus.rpc import Credentials
-from lynceus.rpc.options import client_options
+from lynceus.rpc.options import POSITIVE_SECONDS, SECONDS, FiniteRange, client_options
 from orchestrator.cli.folders import WrittenRun
 from orchestrator.cli.judging import judge_arguments, judge_options
+from orchestrator.cli.numbers import LIMIT, REPEATS, SEED
 from orchestrator.cli.outcome import guarded
 from orchestrator.cli.unused import refuse, refuse_dialling
 
 MOST_DIGITS = 20
 """Characters of `--shard`: no cluster has more shards, and Python refuses to read very long numbers."""
 
-_POSITIVE = click.FloatRange(0, min_open=True)
+_RATE = FiniteRange(1e-6, 1e6)
 
 
 @click.command("eval")
@@ -35,22 +36,24 @@ _POSITIVE = click.FloatRange(0, min_open=True)
 @click.option("--method", type=click.Choice(["generate", "likelihood"]), default="generate", show_default=True)
 @click.option("--data", multiple=True, help="Path or hub id of the data, or TASK=PATH; default each task's hub id.")
 @click.option("--synthetic", is_flag=True, help="Draw rows from the seed instead of reading data: runs offline.")
-@click.option("--limit", type=click.IntRange(1), help="Only the first N rows of each task.")
-@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True, help="Ask each row N times.")
+@click.option("--limit", type=LIMIT, help="Only the first N rows of each task.")
+@click.option("--repeats", type=REPEATS, default=1, show_default=True, help="Ask each row N times.")
 @click.option("--shuffle-options", is_flag=True, help="Permute options, anew for each sample and repeat.")
 @click.option("--blind", is_flag=True, help="Grey images in place of the real ones: what do words alone give?")
 @click.option("--parity", is_flag=True, help="Ask and score as the reference implementation does, bugs included.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the benchmark's own.")
 @click.option("--stage", "stages", multiple=True, metavar="NAME=H:P", help="Another model for one stage of a sample.")
 @click.option("--shard", help="I/N, I from 0: this part of the samples; N alone takes I from $JOB_COMPLETION_INDEX.")
 @click.option("--run", type=WrittenRun(), help="Run folder, a path or URL (s3://…); default runs/NAME.")
-@click.option("--concurrency", type=click.IntRange(1), help="Calls in flight per replica; default what it asks for.")
-@click.option("--timeout", type=_POSITIVE, default=600.0, show_default=True, help="Seconds per call.")
-@click.option("--patience", type=click.FloatRange(0), default=600.0, show_default=True, help="Seconds to retry for.")
+@click.option(
+    "--concurrency", type=click.IntRange(1, 1_000_000), help="Calls in flight per replica; default what it asks for."
+)
+@click.option("--timeout", type=POSITIVE_SECONDS, default=600.0, show_default=True, help="Seconds per call.")
+@click.option("--patience", type=SECONDS, default=600.0, show_default=True, help="Seconds to retry for.")
 @click.option("--max-tokens-total", type=click.IntRange(1), help="Stop after so many tokens in this run folder.")
-@click.option("--max-requests-per-second", type=_POSITIVE, help="Over all replicas; each shard by itself.")
-@click.option("--deadline", type=_POSITIVE, help="Stop, to be resumed, after so many seconds.")
+@click.option("--max-requests-per-second", type=_RATE, help="Over all replicas; each shard by itself.")
+@click.option("--deadline", type=POSITIVE_SECONDS, help="Stop, to be resumed, after so many seconds.")
 @judge_options
 @click.option("--dry-run", is_flag=True, help="Print what would be sent and what it may cost; send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print results.json on stdout, progress on stderr.")

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 
 from lynceus.rpc import Credentials
-from lynceus.rpc.options import client_options
+from lynceus.rpc.options import SECONDS, client_options
 from orchestrator.cli.eval import one_endpoint
 from orchestrator.cli.folders import ReadRun, WrittenRun
 from orchestrator.cli.outcome import guarded
@@ -20,7 +20,7 @@ from orchestrator.cli.unused import refuse_dialling
 @click.argument("shards", nargs=-1, required=True, type=ReadRun(exists=False))
 @click.option("--run", required=True, type=WrittenRun(), help="Folder to make, a path or URL.")
 @click.option("--scorer", "scorer_at", help="Scorer H:P; without it one is started.")
-@click.option("--patience", type=click.FloatRange(0), default=600.0, show_default=True, help="Seconds to retry for.")
+@click.option("--patience", type=SECONDS, default=600.0, show_default=True, help="Seconds to retry for.")
 @client_options
 def command(
     credentials: Credentials, shards: tuple[Path, ...], run: Path | str, scorer_at: str | None, patience: float

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from orchestrator.cli.numbers import LIMIT, REPEATS, SEED
+
 if TYPE_CHECKING:
     from orchestrator.run_plan import Plan
     from orchestrator.samples import Answer, Call, Sample
@@ -21,13 +23,13 @@ if TYPE_CHECKING:
 @click.option("--task", "-t", "tasks", multiple=True, required=True, help="Task, group or .yaml task file; repeatable.")
 @click.option("--data", multiple=True, help="Path or hub id of the data, or TASK=PATH; default each task's hub id.")
 @click.option("--synthetic", is_flag=True, help="Draw rows from the seed instead of reading data.")
-@click.option("--limit", type=click.IntRange(1), help="Only the first N rows of each task.")
+@click.option("--limit", type=LIMIT, help="Only the first N rows of each task.")
 @click.option("--method", type=click.Choice(["generate", "likelihood"]), default="generate", show_default=True)
-@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--repeats", type=REPEATS, default=1, show_default=True)
 @click.option("--shuffle-options", is_flag=True, help="Permute options as eval does.")
 @click.option("--blind", is_flag=True, help="Grey images in place of the real ones.")
 @click.option("--parity", is_flag=True, help="Ask as the reference implementation does.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the benchmark's own.")
 @click.option("--images", type=click.Path(file_okay=False, path_type=Path), help="Write images here, named by sha256.")
 def command(images: Path | None, **given: Any) -> None:

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 
 from lynceus.rpc import Credentials
-from lynceus.rpc.options import client_options
+from lynceus.rpc.options import SECONDS, client_options
 from orchestrator.cli.eval import one_endpoint
 from orchestrator.cli.folders import WrittenRun
 from orchestrator.cli.judging import judge_arguments, judge_options
@@ -21,7 +21,7 @@ from orchestrator.cli.unused import refuse_dialling
 @click.argument("run", type=WrittenRun())
 @click.option("--scorer", "scorer_at", help="Scorer H:P; without it one is started.")
 @click.option("--parity", is_flag=True, help="Read as the reference does; the figures go to RUN/parity.")
-@click.option("--patience", type=click.FloatRange(0), default=600.0, show_default=True, help="Seconds to retry for.")
+@click.option("--patience", type=SECONDS, default=600.0, show_default=True, help="Seconds to retry for.")
 @judge_options
 @client_options
 def command(

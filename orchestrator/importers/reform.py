@@ -15,7 +15,7 @@ from rich.console import Console
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.rpc import Credentials
-from lynceus.rpc.options import client_options
+from lynceus.rpc.options import SECONDS, client_options
 from orchestrator.cli.eval import one_endpoint
 from orchestrator.cli.outcome import guarded
 from orchestrator.cli.unused import refuse_dialling
@@ -56,7 +56,7 @@ class Wanted:
 @click.option("--model", help="Model to file the run under; default as the file's name says.")
 @click.option("--run", type=click.Path(file_okay=False, path_type=Path), help="Run folder; default runs/FILE.")
 @click.option("--scorer", "scorer_at", help="Scorer H:P; without it one is started.")
-@click.option("--patience", type=click.FloatRange(0), default=600.0, show_default=True, help="Seconds to retry for.")
+@click.option("--patience", type=SECONDS, default=600.0, show_default=True, help="Seconds to retry for.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors.")
 @client_options
 def command(credentials: Credentials, **given: Any) -> None:

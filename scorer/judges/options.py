@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from lynceus.rpc import Credentials
+from lynceus.rpc.options import POSITIVE_SECONDS, SECONDS, FiniteRange
 from lynceus.rpc.security import SecurityError, Tls, read_token
 from scorer.judges.asking import Cached
 from scorer.judges.base import VENDOR, Judge, Single, without_password
@@ -176,13 +177,25 @@ def judge_options(command: Command) -> Command:
         help="Let the judge read answers again in which a choice rule found nothing; each is marked.",
     )  # fmt: skip
     @click.option("--judge-concurrency", default=64, show_default=True, type=click.IntRange(1))
-    @click.option("--judge-timeout", default=120.0, show_default=True, help="Seconds for one request.")
-    @click.option("--judge-patience", default=600.0, show_default=True, help="Seconds to wait out rate limits.")
-    @click.option("--judge-poll", default=30.0, show_default=True, help="Seconds between looks at a batch.")
+    @click.option(
+        "--judge-timeout", type=POSITIVE_SECONDS, default=120.0, show_default=True, help="Seconds for one request."
+    )
+    @click.option(
+        "--judge-patience", type=SECONDS, default=600.0, show_default=True, help="Seconds to wait out rate limits."
+    )
+    @click.option(
+        "--judge-poll", type=POSITIVE_SECONDS, default=30.0, show_default=True, help="Seconds between looks at a batch."
+    )
     @click.option("--judge-max-requests", type=click.IntRange(1), help="Stop asking after so many.")
     @click.option("--judge-max-tokens", type=click.IntRange(1), help="Stop asking after so many tokens.")
-    @click.option("--judge-max-cost", type=click.FloatRange(0, min_open=True), help="Stop at this cost; needs prices.")
-    @click.option("--judge-price", nargs=2, type=float, metavar="IN OUT", help="Price of a million tokens, in and out.")
+    @click.option("--judge-max-cost", type=FiniteRange(1e-9, 1e12), help="Stop at this cost; needs prices.")
+    @click.option(
+        "--judge-price",
+        nargs=2,
+        type=FiniteRange(0, 1e12),
+        metavar="IN OUT",
+        help="Price of a million tokens, in and out.",
+    )
     @functools.wraps(command)
     def wrapped(
         *args: Any,

@@ -42,6 +42,26 @@ def test_words_that_cannot_be_meant(words: tuple[str, ...], hint: str) -> None:
     assert hint in mistake("--task", "marvel", "--synthetic", *words)
 
 
+@pytest.mark.parametrize(
+    ("option", "number"),
+    [
+        ("--seed", "99999999999999999999999999"),
+        ("--limit", "99999999999999999999"),
+        ("--repeats", "99999999999999999999"),
+        ("--concurrency", "99999999999999999999"),
+        ("--max-requests-per-second", "nan"),
+        ("--max-requests-per-second", "1e-320"),
+        ("--timeout", "inf"),
+        ("--timeout", "nan"),
+        ("--timeout", "1e12"),
+        ("--patience", "nan"),
+        ("--deadline", "inf"),
+    ],
+)
+def test_numbers_that_cannot_be_meant(option: str, number: str) -> None:
+    assert f"Invalid value for '{option}'" in mistake("--task", "marvel", "--synthetic", "--dry-run", option, number)
+
+
 @pytest.mark.parametrize("word", ["", "marvel="])
 def test_an_empty_variable_is_not_the_hub(word: str) -> None:
     assert "names no data" in mistake("--task", "marvel", "--data", word)

@@ -9,11 +9,19 @@ import pytest
 from click.testing import CliRunner
 
 from lynceus.rpc import SecurityError, Tls
-from lynceus.rpc.options import server_options
+from lynceus.rpc.options import POSITIVE_SECONDS, server_options
 
 
 @pytest.mark.parametrize(
-    "words", [("--port", "99999"), ("--port", "-1"), ("--health-port", "70000"), ("--grace", "-1")]
+    "words",
+    [
+        ("--port", "99999"),
+        ("--port", "-1"),
+        ("--health-port", "70000"),
+        ("--grace", "-1"),
+        ("--grace", "inf"),
+        ("--max-connection-age", "1e12"),
+    ],
 )
 def test_numbers_out_of_range(words: tuple[str, ...]) -> None:
     @click.command()
@@ -24,6 +32,18 @@ def test_numbers_out_of_range(words: tuple[str, ...]) -> None:
     result = CliRunner().invoke(serve, words)
     assert result.exit_code == 2
     assert "is not in the range" in result.output
+
+
+@pytest.mark.parametrize("number", ["nan", "-nan", "inf", "-inf", "1e12", "1e400", "x", "0"])
+def test_seconds_are_finite_and_not_too_many(number: str) -> None:
+    @click.command()
+    @click.option("--timeout", type=POSITIVE_SECONDS)
+    def wait(timeout: float) -> None:
+        raise AssertionError(timeout)
+
+    result = CliRunner().invoke(wait, ["--timeout", number])
+    assert result.exit_code == 2
+    assert "Invalid value for '--timeout'" in result.output
 
 
 def test_files_that_are_no_pem(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,8 +16,27 @@ from lynceus.rpc.serve import ServerConfig
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _PORT = click.IntRange(0, 65535)
-_SECONDS = click.FloatRange(0)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers with both ends; click's own lets `nan` through, which is neither below nor above anything."""
+
+    def __init__(self, low: float, high: float) -> None:
+        super().__init__(low, high)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns a number."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is no number.", param, ctx)
+        return number
+
+
+SECONDS = FiniteRange(0, 1e8)
+"""What may be waited for. With longer deadlines than this gRPC ends every call at once."""
+POSITIVE_SECONDS = FiniteRange(0.001, 1e8)
+"""The same where no time at all would end everything."""
 
 
 def server_options(default_port: int) -> Callable[[Command], Command]:
@@ -32,9 +52,9 @@ def server_options(default_port: int) -> Callable[[Command], Command]:
         @click.option("--tls-client-ca", type=_FILE, help="Ask clients for a certificate of this authority (mTLS).")
         @click.option("--token-file", type=_FILE, help="Ask for this bearer token (else $LYNCEUS_TOKEN).")
         @click.option(
-            "--grace", type=_SECONDS, default=30.0, show_default=True, help="Seconds for calls in flight at SIGTERM."
+            "--grace", type=SECONDS, default=30.0, show_default=True, help="Seconds for calls in flight at SIGTERM."
         )
-        @click.option("--max-connection-age", type=_SECONDS, help="Rotate connections after so many seconds.")
+        @click.option("--max-connection-age", type=SECONDS, help="Rotate connections after so many seconds.")
         @functools.wraps(command)
         def wrapped(
             *args: Any,
