@@ -26,6 +26,7 @@ from orchestrator.engine.pool import Notify
 from orchestrator.local import LocalServer
 from orchestrator.planned import PlannedRows
 from orchestrator.progress import Progress
+from orchestrator.run_check import check_scoring
 from orchestrator.run_plan import Plan
 from orchestrator.run_records import tokens_of_log
 from orchestrator.runlog import VERDICTS, RunLog
@@ -103,6 +104,7 @@ async def evaluate(
         models = {name: pool.info for name, pool in servers.pools.items()}
         places = {name: ", ".join(map(str, pool.endpoints)) for name, pool in servers.pools.items()}
         run_plan.check_capabilities(plan, models, places)
+        await check_scoring(plan, servers.scorer, servers.rules)
         stages = {name: pool.info for name, pool in servers.pools.items() if name}
         identity = plan.identity(servers.info, stages)
         path = run or default_run(plan, identity, options.shard)
@@ -332,7 +334,8 @@ def _expected(plan: Plan, shard: tuple[int, int] | None) -> int | None:
         row = next(iter(task.source), None)
         if row is not None:
             variant = replace(task.variant, repeat=0)
-            items = sum(bool(turn.scoring) for sample in task.benchmark.samples(row, variant) for turn in sample.turns)
+            made = plan.samples_of(task, 1, row, variant)
+            items = sum(bool(turn.scoring) for sample in made for turn in sample.turns)
             count = plan.rows_of(task)
             total += items * (count or 0) * plan.repeats
     return round(total / shard[1]) if shard else total

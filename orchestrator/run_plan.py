@@ -9,14 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import click
 import orjson
 
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.scorer.v1 import scorer_pb2 as scorer
 from orchestrator import bundle
 from orchestrator.benchmarks.base import Benchmark
-from orchestrator.data.rows import Row, RowSource
-from orchestrator.engine.errors import ConfigError
+from orchestrator.data.rows import DataError, MissingColumnError, Row, RowSource
+from orchestrator.engine.errors import ConfigError, EngineError
 from orchestrator.planned import STRIDE, PlannedRows
 from orchestrator.registry import UnknownTaskError, find
 from orchestrator.run_code import code_hash
@@ -97,13 +98,36 @@ class Plan:
                     break
                 if planned and planned.over(number, first, len(stride)):
                     continue
-                for row, variant in itertools.product(stride, variants):
-                    for sample in task.benchmark.samples(row, variant):
+                for (number_of_row, row), variant in itertools.product(enumerate(stride, first + 1), variants):
+                    for sample in self.samples_of(task, number_of_row, row, variant):
                         if planned:
                             planned.note(sample)
                         yield sample
                 if planned:
                     planned.close_stride(number, first, len(stride))
+
+    def samples_of(self, task: Task, number: int, row: Row, variant: Variant) -> Iterator[Sample]:
+        """Yields the samples of one row.
+
+        Args:
+            task: One of the tasks.
+            number: The row's number from 1, for messages.
+            row: The row.
+            variant: The task's, with the repeat.
+
+        Raises:
+            DataError: If the row cannot be used.
+            EngineError: If the benchmark fails; both name the row.
+        """
+        try:
+            yield from task.benchmark.samples(row, variant)
+        except (DataError, click.ClickException):
+            raise
+        except MissingColumnError as error:
+            raise DataError(f"{task.source.origin}, row {number}: {error}") from error
+        except Exception as error:
+            where = f"benchmark {task.benchmark.name}, {task.source.origin}, row {number}"
+            raise EngineError(f"{where}: {type(error).__name__}: {error}") from error
 
     def metrics(self) -> dict[str, list[scorer.MetricSpec]]:
         """Returns the figures to compute, by task."""

@@ -70,10 +70,10 @@ def _sha256(data: bytes) -> str:
 
 def _lines(plan: Plan, store: Callable[[bytes], str]) -> Iterator[dict[str, Any]]:
     for task in plan.tasks:
-        for row in itertools.islice(task.source, plan.limit):
+        for number, row in enumerate(itertools.islice(task.source, plan.limit), 1):
             for repeat in range(plan.repeats):
                 variant = replace(task.variant, repeat=repeat)
-                for sample in task.benchmark.samples(row, variant):
+                for sample in plan.samples_of(task, number, row, variant):
                     yield from _sample(variant.task, sample, plan.blind, store)
 
 

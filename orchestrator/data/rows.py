@@ -14,6 +14,14 @@ class DataError(Exception):
     """
 
 
+class MissingColumnError(KeyError):
+    """A row without a column that is asked for."""
+
+    def __str__(self) -> str:
+        """Returns the message as it was given; a KeyError's own is its repr."""
+        return str(self.args[0])
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row of a benchmark's data.
@@ -28,7 +36,11 @@ class Row:
     load: Callable[[str], bytes | None] = field(repr=False)
 
     def __getitem__(self, column: str) -> Any:
-        return self.fields[column]
+        """Returns a column's value; raises MissingColumnError where the row has none."""
+        try:
+            return self.fields[column]
+        except KeyError:
+            raise MissingColumnError(f"it has no column {column!r}; it has {', '.join(self.fields)}") from None
 
     def image(self, column: str = "image") -> bytes | None:
         """Returns an image column's bytes, None if the row has none there."""

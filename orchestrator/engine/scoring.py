@@ -145,7 +145,7 @@ class ScorerClient:
         """Returns since when the scorer has been away, 0 being not yet; raises where another try is of no use."""
         retries = error.consequence.retries
         if retries is not None and attempt >= retries:
-            raise self._refusal(error) from None
+            raise self._refusal(error) from error
         lost = lost or time.monotonic()
         if time.monotonic() - lost > self._patience:
             raise self._silence(error) from None

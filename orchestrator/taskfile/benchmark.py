@@ -64,6 +64,7 @@ class FileTask:
         self.labels = file.names("labels")
         self.answers = Answers.of(file)
         self.prompts = self._prompts()
+        self._names = {name for name, _ in self._wanted()}.difference(self.images)
         self.rule: str = values.get("rule", "choice" if self.answers.columns else "contains_word")
 
     def benchmark(self) -> Benchmark:
@@ -104,6 +105,9 @@ class FileTask:
         def numbered() -> Iterator[Row]:
             for number, row in enumerate(source, 1):
                 yield Row({**row.fields, _NUMBER: number}, row.load)
+
+        for row in numbered():
+            self._check_row(row, where)
 
         # What the file asks decides the samples as much as the rows do.
         digest = hashlib.sha256(f"{source.digest}\n{self.file.sha256}\n".encode()).hexdigest()
@@ -194,8 +198,26 @@ class FileTask:
 
     def _check_columns(self, row: Row, where: str) -> None:
         present = [*row.fields, *self.images]
+        for name, place in self._wanted():
+            if name not in present:
+                raise self.file.error(
+                    f"{'.'.join(map(str, place))}: {where} has no column {name!r}; it has {', '.join(present)}", *place
+                )
+
+    def _check_row(self, row: Row, where: str) -> None:
+        """Looks at columns and answer before anything is asked: to mend the data makes it another run's."""
+        for name in self._names:
+            if name not in row.fields:
+                raise self.file.error(f"{where}, row {row[_NUMBER]}, has no column {name!r}; every row needs it")
+        try:
+            self.answers.read(row, f"{self.name}/{self._identifier(row)}")
+        except DataError as error:
+            raise self.file.error(f"{where}, row {row[_NUMBER]}: {error}", "answer") from error
+
+    def _wanted(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Returns the columns that the file names, images among them, each with its place in the file."""
         values = self.file.values
-        wanted: list[tuple[str, tuple[str | int, ...]]] = [
+        wanted: list[tuple[str, tuple[str, ...]]] = [
             (values[key], (key,)) for key in ("id", "question", "answer", "group") if key in values
         ]
         wanted += [(name, ("options",)) for name in self.answers.columns]
@@ -208,11 +230,7 @@ class FileTask:
         for pieces, keys in templates:
             names = {piece.column for piece in pieces if piece.column} - {"options"} - shown
             wanted += [(name, keys) for name in sorted(names)]
-        for name, place in wanted:
-            if name not in present:
-                raise self.file.error(
-                    f"{'.'.join(map(str, place))}: {where} has no column {name!r}; it has {', '.join(present)}", *place
-                )
+        return wanted
 
     def _identifier(self, row: Row) -> str:
         return _text(row[self.file.values.get("id", _NUMBER)])

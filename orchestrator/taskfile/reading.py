@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,6 +96,11 @@ def read(path: Path) -> TaskFile:
     if first is not None:
         message, place = _said(first, first.instance)
         raise file.error(message, *place)
+    for key, value in values.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise file.error(f"{key}: {error}; write it in quotes", key) from error
     return file
 
 
