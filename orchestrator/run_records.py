@@ -20,7 +20,7 @@ from google.protobuf.struct_pb2 import Struct
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.outcomes import Outcome
 from lynceus.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.runlog import RESPONSES, RunLogError
+from orchestrator.runlog import RESPONSES, RunLogError, damaged
 from orchestrator.samples import Answer, Call, Image, Scoring
 
 Json = dict[str, Any]
@@ -166,12 +166,20 @@ def _answer(response: Mapping[str, Any], load: LoadImage) -> Answer:
 
 
 def tokens_of_log(path: Path) -> int:
-    """Returns the tokens, in and out, that the answers of a `responses.jsonl` cost."""
-    total = 0
+    """Returns the tokens, in and out, that the answers of a `responses.jsonl` cost.
+
+    Raises:
+        RunLogError: If a line is damaged.
+    """
+    total = offset = 0
     with path.open("rb") as lines:
         for line in lines:
-            usage = (orjson.loads(line).get("response") or {}).get("usage", {})
-            total += usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
+            try:
+                usage = (orjson.loads(line).get("response") or {}).get("usage", {})
+                total += usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
+            except (ValueError, AttributeError, TypeError) as error:
+                raise damaged(path, offset, error) from error
+            offset += len(line)
     return total
 
 
