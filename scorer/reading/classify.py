@@ -34,7 +34,8 @@ _DENIES = TAILS.bits(cues.NOT_BELONGING, cues.WRONG, cues.ALSO)
 _CUED = LEADS.bits(*(pattern for pattern, _ in _CUES))
 _SUPPOSES = LEADS.bits(cues.HYPOTHETICAL, cues.NEGATED)
 _PRAISES = TAILS.bits(cues.SOLE_TAIL, cues.SOLELY, cues.RIGHT, cues.FITS, cues.MEETS)
-_LEANS = LEADS.bits(cues.LED, cues.MAYBE)
+_RELATIONS = tuple("=<>+≈≥≤≠")
+_LEANS = LEADS.bits(cues.LED, cues.MATCHES, cues.MAYBE)
 
 
 def classify(text: str, group: Group, here: Context) -> Status:
@@ -130,6 +131,9 @@ def _denied(here: Context) -> Status | None:
 def _announced(text: str, group: Group, here: Context) -> Status | None:
     """Returns the status of what the words before it announce as the answer: "so it must be", "I would go with"."""
     lead, tail, clause = here.lead, here.tail, here.clause
+    reckoned = tail.match(cues.VARIABLE) or (lead.text[-2:].strip() in _RELATIONS and cues.RELATED.search(lead.text))
+    if reckoned and _bare_letter(group) and not cues.LABELLED.search(lead.text):
+        return ASIDE, ""
     cue, reason = _cue(clause)
     if cue is None and clause is not lead:
         cue, reason = _cue(lead)
@@ -158,6 +162,11 @@ def _announced(text: str, group: Group, here: Context) -> Status | None:
     if tail.match(asides.IN_PART) and text[slice(*group.span)].lower() in asides.TRUTHS:
         return (ASIDE if asides.YET.search(tail.text) else NAMED), ""
     return FIRM, reason
+
+
+def _bare_letter(group: Group) -> bool:
+    """Whether it is named by labels alone that nothing wraps or announces."""
+    return all(mention.kind == LABEL and mention.first == mention.start for mention in group.mentions)
 
 
 def _cue(lead: Seen) -> tuple[int | None, str]:
@@ -189,7 +198,8 @@ def _unannounced(group: Group, here: Context) -> Status | None:
         if cues.supposes(clause) or (cues.supposes(lead) and not cues.WHENEVER.search(lead.text)):
             return SUPPOSED, ""
         return LED, "concluded"
-    if lead.search(cues.MAYBE) and not clause.search(cues.GOVERNS) and not lead.search(cues.LIKENED):
+    matches = not _bare_letter(group) and lead.search(cues.MATCHES)
+    if (matches or lead.search(cues.MAYBE)) and not clause.search(cues.GOVERNS) and not lead.search(cues.LIKENED):
         return WEAK, "stated"
     return None
 

@@ -311,6 +311,19 @@ ORIGIN, GOAL = re.compile(r"\bfrom (?:the )?$", _I), re.compile(r"\s+(?:side )?t
 IF = re.compile(r"[^.;!?\n]{0,40}\b(?:if|unless|only when|were (?:it|they|the|this|that|there|he|she|we|you))\b", _I)
 """tail: makes what stands before it conditional."""
 
+VARIABLE = re.compile(r"\s*(?:=(?! ?[>✓✗])|[+<>≈≥≤≠] ?[\dA-Za-z(])")
+"""tail: the letter before it is reckoned with: "so A = 3"."""
+RELATED = re.compile(r"(?<!\w)[A-Z] ?[=<>+≈≥≤≠] ?$")
+"""lead: the letter behind it is reckoned with: "so A > B"."""
+LABELLED = re.compile(r"\b(?:answer|ans|option|choice|letter)\b", _I)
+"""Anywhere in its lead: it is a label all the same."""
+MATCHES = re.compile(
+    r"\b(?:match(?:es|ed|ing)?|correspond(?:s|ing) to|agrees with)(?: (?:the|its|that|this)(?: (?!not\b)\w+)? (?:value|number|shape|figure|result|count|one|length|angle|description|pattern|answer)| that)?"
+    r"(?: (?:in|of|from|for|given (?:in|by)|shown (?:in|by)))?\s*[\"'(]*$",
+    _I,
+)
+"""lead of "option B": "matching", "this matches the value in"."""
+
 LOOKING = re.compile(
     r"\b(?:look(?:ing)?|consider(?:ing)?|check(?:ing)?|examin(?:e|ing)|analy[sz](?:e|ing)|compar(?:e|ing)|evaluat(?:e|ing)|start(?:ing)?|test(?:ing)?|try(?:ing)?|zoom|focus|explore|describ(?:e|ing)|review|verify|between|among|(?<!come )(?<!comes )(?<!came )(?<!coming )from(?! the (?:\w+(?:'s)? )?(?:perspective|viewpoint|view|point|side|front|back|top|graph|chart|image|picture|photo|figure|north|south|east|west)|[^,]*\bperspective)|what|which(?! (?:is|are|equals|means|makes|gives|corresponds|simplifies|reduces)\b)|why|how|about|asks?|asked|question|moving|turning|next(?! to\b)|on to|proceed(?:ing)?|continu(?:e|ing)|now)\b",
     _I,
@@ -402,9 +415,41 @@ LEADS = (
         HYPOTHETICAL,
         IDENTIFIES,
     ),
-    *(INSTEAD, INVERTED, LED, LIKENED, LIKEWISE, LOOKING, MAYBE, NEGATED, NOT, ONLY, ORIGIN, PERHAPS, SAID, SOLE),
+    *(
+        INSTEAD,
+        INVERTED,
+        LED,
+        LIKENED,
+        LIKEWISE,
+        LOOKING,
+        MATCHES,
+        MAYBE,
+        NEGATED,
+        NOT,
+        ONLY,
+        ORIGIN,
+        PERHAPS,
+        SAID,
+        SOLE,
+    ),
     THEREFORE,
 )
 """What is looked for in the words before something named."""
-TAILS = (ALSO, CLOSES, FITS, GOAL, IF, MEETS, NO, NOT_BELONGING, RIGHT, SOLELY, SOLE_TAIL, SUBJECT, WRONG, YES)
+TAILS = (
+    ALSO,
+    CLOSES,
+    FITS,
+    GOAL,
+    IF,
+    MEETS,
+    NO,
+    NOT_BELONGING,
+    RIGHT,
+    SOLELY,
+    SOLE_TAIL,
+    SUBJECT,
+    VARIABLE,
+    WRONG,
+    YES,
+)
 """What is matched at the words behind it."""
