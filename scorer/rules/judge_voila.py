@@ -41,5 +41,6 @@ RULE = JudgedRule(
         "the schema is unjudged."
     ),
     read=read,
+    version=2,
     params={"step": "1, 2 or 3"},
 )
