@@ -66,7 +66,7 @@ def command(follow: bool, name: str | None, **given: Any) -> None:
     """
     submission = Submission(
         flags=tuple(flags_of(given)),
-        name=name or given["tasks"][0].lower().replace("_", "-"),
+        name=given["tasks"][0].lower().replace("_", "-") if name is None else name,
         **{key: given[key] for key in ("overlay", "components", "model", "replicas", "shards")},
         **{key: given[key] for key in ("namespace", "registry", "tag")},
     )

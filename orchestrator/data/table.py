@@ -91,7 +91,10 @@ def _coerce(value: Any, kinds: tuple[type, ...]) -> Any:
         if kind is str and isinstance(value, int | float):
             return str(value)
         if kind is list and isinstance(value, str):
-            loaded = json.loads(value)
+            try:
+                loaded = json.loads(value)
+            except RecursionError as error:
+                raise ValueError from error
             if isinstance(loaded, list):
                 return loaded
     raise ValueError

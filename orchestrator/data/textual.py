@@ -97,9 +97,10 @@ def _csv(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _json(file: Path) -> Iterator[dict[str, Any]]:
+    text = file.read_text(encoding="utf-8-sig")
     try:
-        loaded = json.loads(file.read_text(encoding="utf-8-sig"))
-    except json.JSONDecodeError as error:
+        loaded = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{file} is not JSON: {error}") from error
     if not isinstance(loaded, list):
         raise DataError(f"{file} is not a JSON array of objects")

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from lynceus.rpc import PLAIN, Credentials
 from lynceus.rpc.options import client_options
+from orchestrator.cli.folders import RunFolder
 from orchestrator.cli.outcome import guarded
 from orchestrator.cli.unused import refuse_dialling
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Read as a careful person would, as lmms-eval does, or both.",
 )
-@click.option("--run", type=click.Path(file_okay=False, path_type=Path), help="Run folder; default runs/FILE.")
+@click.option("--run", type=RunFolder(), help="Run folder; default runs/FILE.")
 @click.option("--scorer", "scorer_at", help="Scorer H:P; without it one is started.")
 @client_options
 def command(credentials: Credentials, path: Path, reading: str, scorer_at: str | None, **given: Any) -> None:
@@ -91,13 +92,17 @@ def take(
     from lynceus.scorer.v1 import scorer_pb2 as scorer
     from orchestrator import run_manifest
     from orchestrator.data.digest import digest_files
+    from orchestrator.data.rows import DataError
     from orchestrator.importers import lmms_eval_samples as samples
-    from orchestrator.registry import find
+    from orchestrator.registry import UnknownTaskError, find
     from orchestrator.runlog import RESPONSES, Appender, RunLogError
     from orchestrator.samples import Variant
 
     name = samples.task_of(path, task)
-    (benchmark,) = find([name]).values()
+    try:
+        benchmark = find([name])[name]
+    except (UnknownTaskError, KeyError) as error:
+        raise DataError(f"{path.name} is of {name}, which is none of our tasks: give --task") from error
     variant = Variant(name, settings=benchmark.settings())
     known = dict(enumerate(_scorings(benchmark, variant, data))) if data else {}
     taken = list(samples.read(path, name))

@@ -17,6 +17,7 @@ from lynceus.model.v1 import model_pb2 as model
 from lynceus.rpc import Credentials
 from lynceus.rpc.options import SECONDS, client_options
 from orchestrator.cli.eval import one_endpoint
+from orchestrator.cli.folders import RunFolder
 from orchestrator.cli.outcome import guarded
 from orchestrator.cli.unused import refuse_dialling
 from orchestrator.reform.predictions import FORMULATIONS, METHODS, Prediction, metrics, named_by, predictions, read_file
@@ -54,7 +55,7 @@ class Wanted:
 @click.option("--multi-round", is_flag=True, help="Correlation and slope of the score over rounds (SingleChoice).")
 @click.option("--task", help="Task to file the run under; default as the file's name says.")
 @click.option("--model", help="Model to file the run under; default as the file's name says.")
-@click.option("--run", type=click.Path(file_okay=False, path_type=Path), help="Run folder; default runs/FILE.")
+@click.option("--run", type=RunFolder(), help="Run folder; default runs/FILE.")
 @click.option("--scorer", "scorer_at", help="Scorer H:P; without it one is started.")
 @click.option("--patience", type=SECONDS, default=600.0, show_default=True, help="Seconds to retry for.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors.")

@@ -296,7 +296,7 @@ def _loaded(file: str) -> Mapping[str, Wording]:
         found = json.loads(Path(file).expanduser().read_text("utf-8"))
     except OSError as error:
         raise DataError(f"instructions {file} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"instructions {file} are no JSON: {error}") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise DataError(f"{file} is no file of instructions; make one with `orchestrator import reform-instructions`")

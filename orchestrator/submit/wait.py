@@ -14,6 +14,7 @@ import click
 
 from lynceus.rpc import Credentials, SecurityError, dial, is_serving
 from lynceus.rpc.options import client_options
+from orchestrator.cli.folders import RunFolder
 from orchestrator.engine import ConfigError, Endpoint, parse_endpoints
 from orchestrator.engine.resolve import resolve
 
@@ -29,7 +30,7 @@ Look = Callable[[], Awaitable[bool]]
 @click.option("--endpoint", "endpoints", multiple=True, help="Model servers H:P[,H:P]; one that serves is enough.")
 @click.option("--scorer", "scorers", multiple=True, help="Scorer H:P.")
 @click.option("--shards", type=click.IntRange(1), help="Wait until so many shards of --run are complete.")
-@click.option("--run", type=click.Path(file_okay=False, path_type=Path), help="Folder of shard-0, shard-1, ...")
+@click.option("--run", type=RunFolder(), help="Folder of shard-0, shard-1, ...")
 @client_options
 def main(
     credentials: Credentials, endpoints: tuple[str, ...], scorers: tuple[str, ...], shards: int | None, run: Path | None

@@ -172,7 +172,7 @@ def _list(value: Any) -> list[Any] | None:
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             return None
     return value if isinstance(value, list) else None
 

@@ -141,5 +141,5 @@ def _texts(answer: Any, name: str) -> tuple[str, ...]:
 def _list(text: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return text

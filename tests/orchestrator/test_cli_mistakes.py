@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from engine_cluster import Cluster, Server, wait_for
 
+from orchestrator.cli import main
 from orchestrator.cli.eval import command
 
 
@@ -60,6 +61,31 @@ def test_words_that_cannot_be_meant(words: tuple[str, ...], hint: str) -> None:
 )
 def test_numbers_that_cannot_be_meant(option: str, number: str) -> None:
     assert f"Invalid value for '{option}'" in mistake("--task", "marvel", "--synthetic", "--dry-run", option, number)
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("eval", "-t", "marvel", "--synthetic", "--run", ""), "it is empty: give a run folder"),
+        (("eval", "-t", "marvel", "--synthetic", "--run", "b\udcff"), "is not UTF-8"),
+        (("merge", "part", "--run", " "), "it is empty"),
+        (("merge", "", "--run", "whole"), "it is empty"),
+        (("score", ""), "it is empty"),
+        (("report", ""), "it is empty"),
+        (("submit", "-t", "marvel", "--run", ""), "a name of a-z"),
+        (("compare", "", ""), "it is empty"),
+        (("import", "lmms-eval", __file__, "--run", ""), "it is empty"),
+        (("import", "reform", __file__, "--formulation", "SingleChoice", "--run", ""), "it is empty"),
+    ],
+)
+def test_an_empty_variable_is_not_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], hint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert hint in result.output
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("word", ["", "marvel="])

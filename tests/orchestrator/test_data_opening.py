@@ -150,6 +150,10 @@ def test_missing_columns_are_named(tmp_path):
         ('{"id": "x", "text": "t", "options": null, "image": ""}', "row 1, column id: 'x' is not int"),
         ('{"id": 1, "text": null, "options": null, "image": ""}', "row 1, column text: None is not str"),
         ('{"id": 1, "text": "t", "options": "[1", "image": ""}', "row 1, column options: '[1' is not list or null"),
+        (
+            '{"id": 1, "text": "t", "options": "' + "[" * 200_000 + '", "image": ""}',
+            "row 1, column options: '" + "[" * 56 + "... is not list or null",
+        ),
         ('{"id": 1, "text"', "line 1, is not JSON"),
         ("[]", "row 1, is not an object"),
         ("", "has no rows"),
@@ -160,6 +164,13 @@ def test_bad_text_rows_are_named(tmp_path, content, message):
     with pytest.raises(DataError) as caught:
         list(open_rows(tmp_path / "rows.jsonl", TABLE))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["[" * 200_000, "[1", '[{"id": ' + "9" * 5000 + "}]"])
+def test_an_array_that_cannot_be_read_is_named(tmp_path, content):
+    (tmp_path / "rows.json").write_text(content)
+    with pytest.raises(DataError, match="is not JSON"):
+        open_rows(tmp_path / "rows.json", TABLE)
 
 
 def test_other_mistakes_are_named(tmp_path):

@@ -143,6 +143,7 @@ def test_options_are_read_off_the_prompt(tmp_path):
     [
         ("results.json", "{}", "does not say its task"),
         ("d_samples_mme.jsonl", "{}", "task mme of lmms-eval is not understood"),
+        ("d_samples_VisualPuzzles_foo.jsonl", "{}", "is of VisualPuzzles_foo, which is none of our tasks: give --task"),
         ("d_samples_vstar_bench.jsonl", "", "holds no samples"),
         ("d_samples_vstar_bench.jsonl", "{", "line 1, is not JSON"),
         ("d_samples_vstar_bench.jsonl", '{"doc_id": 1}', "has no target, filtered_resps"),
