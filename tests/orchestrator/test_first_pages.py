@@ -94,9 +94,11 @@ def test_evaluate_a_model(demo: Server, shared_scorer: Server, folder: Path) -> 
     assert "reform" in printed
     runs = sorted((folder / "runs").iterdir())
     assert sorted(planned(run) for run in runs) == [10, 30]
-    there = f"--endpoint {demo.address} --scorer {shared_scorer.address}"
+    scorer = f"--scorer {shared_scorer.address}"
+    there = f"--endpoint {demo.address} {scorer}"
     first = "orchestrator eval --task vstar_bench --synthetic --run RUN\n"
+    again = again.replace("score RUN", f"score RUN {scorer}")
     type_in(first + again, folder, demo, shared_scorer, there)
     assert (folder / "RUN" / "parity" / "results.json").exists()
-    type_in(shards, folder, demo, shared_scorer, there)
+    type_in(shards.replace("--run whole", f"--run whole {scorer}"), folder, demo, shared_scorer, there)
     assert planned(folder / "whole") == 30
