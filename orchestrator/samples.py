@@ -201,8 +201,14 @@ class Variant:
     settings: Any = None
 
     def key(self, identifier: str | int) -> str:
-        """Returns the key of the sample made of the row with this identifier."""
-        return f"{self.task}/{identifier}" + (f"#{self.repeat}" if self.repeat else "")
+        """Returns the key of the sample made of the row with this identifier.
+
+        A "#" of the identifier's own is written as in a URL: `page#1` is no repeat of `page`.
+        """
+        name = str(identifier)
+        if "#" in name:
+            name = name.replace("%", "%25").replace("#", "%23")
+        return f"{self.task}/{name}" + (f"#{self.repeat}" if self.repeat else "")
 
     def rng(self, identifier: str | int, purpose: str) -> random.Random:
         """Returns a generator that depends on seed, task, row, repeat and purpose alone."""

@@ -32,6 +32,19 @@ def results(task: Path) -> Results:
     return evaluate(str(task), model="demo:constant:B", run=task.parent / "run")
 
 
+def test_ids_that_look_like_repeats_are_rows(tmp_path: Path) -> None:
+    figures = []
+    for sign in "#-":
+        rows = [f"page{sign}{number},Barks?,cat,dog,{'AB'[number % 2]}" for number in range(1, 9)]
+        (tmp_path / "pages.csv").write_text("\n".join(["id,question,A,B,answer", *rows]))
+        file = tmp_path / "pages.yaml"
+        file.write_text(TASK.replace("animals", "pages").replace("labels: topic", "id: id"))
+        results = evaluate(str(file), model="demo:constant:B", run=tmp_path / f"run{ord(sign)}")
+        figures.append(results["accuracy"])
+    assert figures[0] == figures[1]
+    assert figures[0].low is not None
+
+
 def test_results_are_those_of_the_folder(results: Results) -> None:
     written = json.loads((results.run / "results.json").read_text())
     assert results.counts == {"animals": written["tasks"]["animals"]["counts"]}

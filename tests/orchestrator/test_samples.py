@@ -1,0 +1,31 @@
+"""Keys: what they say of rows and repeats."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.samples import Variant, split_repeat
+
+identifiers = st.text(st.sampled_from("ab1#%:/ 2"), min_size=1, max_size=6) | st.text(min_size=1, max_size=6)
+
+
+@given(identifier=identifiers, repeat=st.integers(0, 12))
+def test_a_key_says_which_repeat_it_is_whatever_the_row_is_called(identifier: str, repeat: int) -> None:
+    key = Variant("task", repeat=repeat, repeats=13).key(identifier)
+    assert split_repeat(key) == (Variant("task").key(identifier), repeat)
+
+
+@given(identifier=identifiers)
+def test_ids_without_a_number_sign_stand_as_they_are(identifier: str) -> None:
+    if "#" not in identifier:
+        assert Variant("task").key(identifier) == f"task/{identifier}"
+
+
+@given(
+    st.lists(st.text(st.sampled_from("#%235a"), min_size=1, max_size=5), unique=True).map(
+        lambda ids: [f"#{name}" for name in ids]
+    )
+)
+def test_rows_of_different_names_have_different_keys(names: list[str]) -> None:
+    assert len({Variant("task").key(name) for name in names}) == len(names)
