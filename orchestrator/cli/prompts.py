@@ -16,7 +16,7 @@ from orchestrator.cli.numbers import LIMIT, REPEATS, SEED
 
 if TYPE_CHECKING:
     from orchestrator.run_plan import Plan
-    from orchestrator.samples import Answer, Call, Sample
+    from orchestrator.samples import Sample
 
 
 @click.command("prompts")
@@ -78,12 +78,11 @@ def _lines(plan: Plan, store: Callable[[bytes], str]) -> Iterator[dict[str, Any]
 
 
 def _sample(task: str, sample: Sample, blind: bool, store: Callable[[bytes], str]) -> Iterator[dict[str, Any]]:
-    from orchestrator.images import blinded
     from orchestrator.run_records import request_json, scoring_json
-    from orchestrator.samples import BadRowError, NoAnswerError
+    from orchestrator.samples import Call
+    from orchestrator.stand_ins import walk
 
-    answers: list[Answer] = []
-    for turn in sample.turns:
+    for turn, call in walk(sample, blind=blind):
         scoring = scoring_json(turn.scoring) or {}
         targets = scoring.get("targets", [])
         line = {
@@ -97,33 +96,7 @@ def _sample(task: str, sample: Sample, blind: bool, store: Callable[[bytes], str
             "labels": scoring.get("labels", {}),
             "group": scoring.get("group", ""),
         }
-        try:
-            call = turn.ask(answers)
-            call = blinded(call) if blind else call
-        except (BadRowError, NoAnswerError) as error:
-            yield line | {"request": None, "error": {"reason": error.reason, "message": str(error)}}
-            return
-        yield line | {"stage": call.stage, "request": request_json(call, store)}
-        answers.append(_stand_in(call, len(answers) + 1))
-
-
-def _stand_in(call: Call, number: int) -> Answer:
-    """Returns what later turns are shown with in the place of an answer."""
-    from lynceus.model.v1 import model_pb2 as model
-    from orchestrator.samples import Answer
-
-    if call.continuations:
-        return Answer(scores=tuple(model.ContinuationScore(token_count=1) for _ in call.continuations))
-    if call.modality == model.MODALITY_IMAGE:
-        return Answer(images=(model.Image(data=_grey(), media_type="image/png"),))
-    return Answer(text=f"{{answer {number}}}")
-
-
-def _grey() -> bytes:
-    import io
-
-    from PIL import Image
-
-    out = io.BytesIO()
-    Image.new("L", (64, 64), 128).save(out, "PNG")
-    return out.getvalue()
+        if isinstance(call, Call):
+            yield line | {"stage": call.stage, "request": request_json(call, store)}
+        else:
+            yield line | {"request": None, "error": {"reason": call.reason, "message": str(call)}}
