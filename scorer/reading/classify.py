@@ -156,7 +156,7 @@ def _announced(text: str, group: Group, here: Context) -> Status | None:
         return REJECTED, ""
     if clause.search(cues.BAD):
         return SUPPOSED, ""
-    asks = here.question and lead.match(cues.INVERTED)
+    asks = here.question and (lead.match(cues.INVERTED) or cues.INVERTED.match(lead.text.rpartition(": ")[2]))
     if asks or tail.match(cues.IF) or cues.supposes(clause) or lead.search(cues.EXAMPLE):
         return SUPPOSED, ""
     if tail.match(asides.IN_PART) and text[slice(*group.span)].lower() in asides.TRUTHS:

@@ -382,6 +382,11 @@ SAID = re.compile(
 )
 """lead: a plain letter behind it is a label, unlike that in "plan B"."""
 
+_LOOKED = re.compile(
+    r"\blet(?:'s| me| us) (?!(?:say|assume|suppose|imagine|pretend|try|test|consider|take|start|guess)\b)[^:.]{1,80}(?::|\.{2,3})(?=\s)",
+    _I,
+)
+"""In a lead: what was announced is done, and its result follows: "let me check: "."""
 _ODD = re.compile(
     r"\b(?:that|which|who) (?:(?:does|do|is|are|has|have|can) not|(?:does|do|is|are|has|have|ca)n't|cannot|never)\b[^,.;!?\n]{0,50}?(?= (?:is|(?:would|should|must) be)\b)",
     _I,
@@ -390,7 +395,7 @@ _ODD = re.compile(
 
 def supposes(clause: Seen) -> bool:
     """Returns whether a clause supposes rather than states."""
-    return clause.may(HYPOTHETICAL) and bool(HYPOTHETICAL.search(_MINE.sub(" ", clause.text)))
+    return clause.may(HYPOTHETICAL) and bool(HYPOTHETICAL.search(_LOOKED.sub(" ", _MINE.sub(" ", clause.text))))
 
 
 def negates(words: Seen) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from scorer.reading import loose
 from scorer.reading.fold import fold
 from scorer.reading.forms import Forms
-from scorer.reading.numbers import WORDS
+from scorer.reading.numbers import WORD_PATTERN, WORDS
 
 LABEL, TEXT = "label", "text"
 
@@ -59,6 +59,8 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
         soft = soft and not closing
         if shy and (text[begin - 1 : begin] in _SIGNS or text[stop : stop + 1] in _SUMS):
             continue
+        if shy and not prefix and not wrapped and " " not in word and _counts(text, start, end):
+            continue
         if len(word) > 1 and _PRONOUN_OR_ADVERB.match(word) and not prefix and _no_number(text, match):
             continue
         if wrapped or (prefix and not soft) or (prefix and word == value and word != "I"):
@@ -75,6 +77,18 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
 
 
 _SIGNS, _SUMS = tuple("-+*/"), tuple("+*/=")
+_BY = re.compile(
+    rf" (?:by|x) (?:\d|{WORD_PATTERN})|-by-|(?<=\d) of (?:the|these|those|them|its|our|my)\b|(?<=one) of (?:the|these|those|them|its|our|my)\b",
+    re.IGNORECASE,
+)
+_TIMES = re.compile(rf"(?:\d|\b(?:{WORD_PATTERN}))(?: (?:by|x) |-by-)$", re.IGNORECASE)
+
+
+def _counts(text: str, start: int, end: int) -> bool:
+    """Whether a number says how many: "a 2 by 3 grid", "one of the figures"."""
+    return bool(_BY.match(text, end) or _TIMES.search(text, max(start - 14, 0), start))
+
+
 _PRONOUN_OR_ADVERB = re.compile(r"(?:one|first|second|third|fourth)$", re.IGNORECASE)
 _DETERMINED = re.compile(
     r"\b(?:the|this|that|which|no|any|every|each|only|last|next|other|another|correct|right) $", re.IGNORECASE
