@@ -9,10 +9,11 @@ import grpc
 
 from lynceus.rpc import CallError
 from lynceus.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.data.rows import DataError
 from orchestrator.engine import ConfigError, EngineError, ScorerClient
 from orchestrator.run_plan import Plan, Task
 from orchestrator.run_records import put_answer, score_request, scoring_json
-from orchestrator.samples import Answer, Scoring
+from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample, Scoring
 
 _PROBE = Answer(text="?")
 """An answer that any rule for texts must be able to read, and in which none finds anything."""
@@ -21,7 +22,7 @@ _PROBE = Answer(text="?")
 async def check_scoring(plan: Plan, client: ScorerClient, rules: scorer.ListRulesResponse) -> None:
     """Makes sure that the scorer knows each task's metrics and rules, and takes their parameters.
 
-    Rules are those of the task's first row. No judge is asked.
+    Rules are those of the task's first row, if it can be asked. No judge is asked.
 
     Raises:
         ConfigError: If it does not; names the task, and the metric or the rule.
@@ -46,10 +47,19 @@ def _first_items(plan: Plan, task: Task) -> Iterator[tuple[str, Scoring]]:
         return
     seen = []
     for sample in plan.samples_of(task, 1, row, replace(task.variant, repeat=0)):
-        for turn in sample.turns:
+        # A row that cannot be asked is rejected as the run comes to it, and has nothing to be judged by.
+        for turn in sample.turns if _can_be_asked(sample) else ():
             if turn.scoring and (word := (turn.scoring.rule, turn.scoring.params)) not in seen:
                 seen.append(word)
                 yield sample.item_key(turn), turn.scoring
+
+
+def _can_be_asked(sample: Sample) -> bool:
+    try:
+        sample.turns[0].ask([])
+    except (BadRowError, NoAnswerError, DataError, OSError):
+        return False
+    return True
 
 
 def _check_rule(where: str, scoring: Scoring, known: Mapping[str, scorer.RuleInfo], *, judged: bool) -> None:
