@@ -1,4 +1,4 @@
-"""Requests that arrive together run together; none waits for long, and none is refused late."""
+"""Requests that arrive together run together; none waits for long, none is refused late, none fails for another."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ class Batcher(Generic[Work, Result]):
     """Collects jobs into batches and runs them one batch at a time, in a thread of its own.
 
     Args:
-        run: Runs one batch and resolves its jobs. May raise OutOfMemory, and resolve early.
+        run: Runs one batch and resolves its jobs. May raise OutOfMemory, and resolve early. After any other error
+            the jobs that are not resolved are run one by one.
         max_batch: Most jobs of a batch.
         wait: Seconds that the oldest job waits for company at most; while the model is busy
             jobs gather anyway.
@@ -189,5 +190,11 @@ class Batcher(Generic[Work, Result]):
             failure = InternalFailure(
                 "model_failed", f"{type(error).__name__} in the model; the server's log has the traceback"
             )
-        for job in batch:
+        waiting = [job for job in batch if not job.resolved]
+        if failure and len(waiting) > 1:
+            # Whose fault it was is not known, and nobody's answer may depend on who came along.
+            for job in waiting:
+                self._run_batch([job])
+            return
+        for job in waiting:
             job.resolve(failure or InternalFailure("no_answer", "the model gave no answer"))

@@ -147,6 +147,29 @@ async def test_one_bad_row_leaves_its_neighbours_alone() -> None:
     await made.close()
 
 
+@pytest.mark.parametrize("error", [InvalidRequest("bad", "bad"), ZeroDivisionError()])
+async def test_a_request_that_breaks_its_batch_fails_alone(error: Exception) -> None:
+    runs = Runs()
+
+    def run(jobs: Sequence[Job[str, str]]) -> None:
+        if jobs[0].work == "early":
+            jobs[0].resolve("resolved before the others broke")
+        if any(job.work == "bad" for job in jobs):
+            raise error
+        runs(jobs)
+
+    made: Batcher[str, str] = Batcher(run, max_batch=4, wait=0.05, max_queue=8, metrics=Metrics())
+    names = ("early", "a", "bad", "c")
+    early, a, bad, c = await asyncio.gather(
+        *[made.submit(name, (), 1, Call()) for name in names], return_exceptions=True
+    )
+    assert (early, a, c) == ("resolved before the others broke", "<a>", "<c>")
+    assert isinstance(bad, StatusError)
+    assert bad.reason == ("bad" if isinstance(error, StatusError) else "model_failed")
+    assert runs.batches == [["a"], ["c"]]
+    await made.close()
+
+
 async def test_a_defect_is_internal_and_the_next_batch_runs() -> None:
     calls: list[int] = []
 
