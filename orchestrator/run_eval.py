@@ -19,7 +19,7 @@ from rich.console import Console
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.rpc import PLAIN, Credentials, keep_freed_memory
 from lynceus.scorer.v1 import scorer_pb2
-from orchestrator import run_manifest, run_plan, run_results
+from orchestrator import run_manifest, run_plan, run_results, run_resume
 from orchestrator.accounting import Accounting
 from orchestrator.engine import Budget, Endpoint, Engine, IncompleteError, Options, Pool, ScorerClient
 from orchestrator.engine.pool import Notify
@@ -295,13 +295,15 @@ def _manifest(
         return fresh
     old = run_manifest.read(path)
     run_manifest.check_same(path, old, identity, options.shard)
-    if old["rules"] != fresh["rules"]:
-        console.print("the scorer's rules have changed since: every answer is scored anew", style="dim")
-        log.forget_verdicts()
-        old = {**old, "rules": fresh["rules"], "scorer": fresh["scorer"]}
-    if old["benchmarks"] != fresh["benchmarks"]:
-        console.print("the benchmark's code has changed since: what was answered stays as it was asked", style="dim")
+    if run_resume.code_of(old) != fresh["benchmarks"]:
+        run_resume.check_asked(plan, log, options.shard)
+        console.print("the benchmark's code has changed since, and asks the same of what was answered", style="dim")
         old["benchmarks_resumed"] = fresh["benchmarks"]
+    changed = run_resume.scored_otherwise(old, fresh)
+    if changed:
+        console.print(f"{changed}: every answer is scored anew", style="dim", highlight=False, markup=False)
+        log.forget_verdicts()
+        old |= {name: fresh[name] for name in ("rules", "scorer", "judges")}
     old["replicas"] = _replicas(old, servers)
     old["metrics"] = fresh["metrics"]
     run_manifest.write(file, old)
