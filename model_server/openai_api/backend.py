@@ -91,12 +91,14 @@ class OpenAIBackend(Backend):
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
         """Scores continuations by the endpoint's prompt log-probabilities."""
         messages = await asyncio.to_thread(chat, request.messages)
+        self._dial()
         start = time.monotonic()
         fields = {"model": self._settings.model}
 
         async def send(extra: dict[str, Any], text: str | None) -> Any:
             more = [] if text is None else [{"role": "assistant", "content": text}]
-            async with self._turn():
+            # One request waits once, however many continuations it has: the queue's limit is on requests.
+            async with self._turn() if text is None else self._slots:
                 return await ask(
                     self._dial(), call, self._settings.timeout, messages=[*messages, *more], extra_body=extra, **fields
                 )

@@ -34,9 +34,13 @@ async def score(send: Send, continuations: Sequence[str], with_tokens: bool) -> 
         InternalFailure: If the endpoint does not give what it should.
         InvalidRequest: If a continuation is no token, or the template changes it.
     """
-    prompt_reply, *replies = await asyncio.gather(
-        send(_PROMPT, None), *(send(dict(_JOINED), text) for text in continuations)
-    )
+    sends = [send(_PROMPT, None), *(send(dict(_JOINED), text) for text in continuations)]
+    tasks = [asyncio.ensure_future(each) for each in sends]
+    try:
+        prompt_reply, *replies = await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:  # after a failure nobody wants the others' answers
+            task.cancel()
     prompt = _tokens(prompt_reply)
     response = model.LikelihoodResponse()
     for text, reply in zip(continuations, replies, strict=True):

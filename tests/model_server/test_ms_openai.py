@@ -356,6 +356,37 @@ async def test_likelihood_by_prompt_logprobs(endpoint: Endpoint, served: Any, as
         assert joined.scores[0].logprob == -0.25 * 12
 
 
+async def test_many_continuations_wait_as_one_request(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.card["owned_by"] = "vllm"
+    endpoint.answer = Vllm()
+    async with served(backend(endpoint, max_concurrency=2, max_queue=3)) as server:
+        scored = model.LikelihoodRequest(messages=[ask("Q?")], continuations=["A", "B", " A", " B", "Answer", "swer"])
+        reply = await call(server.stub.Likelihood, scored, timeout=20)
+        assert len(reply.scores) == 6
+        together = await asyncio.gather(*[call(server.stub.Likelihood, scored, timeout=20) for _ in range(4)])
+        assert all(other.scores == reply.scores for other in together)
+
+
+async def test_after_a_failure_the_other_continuations_are_not_asked(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.card["owned_by"] = "vllm"
+    endpoint.answer = lambda body: error(400, "Invalid image data")
+    async with served(backend(endpoint, max_concurrency=1)) as server:
+        scored = model.LikelihoodRequest(messages=[ask("Q?")], continuations=["A"] * 50)
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Likelihood, scored, timeout=20)
+        assert caught.value.reason == "endpoint_refused"
+        endpoint.answer = Vllm()
+        first = len(endpoint.seen)
+        reply = await call(
+            server.stub.Likelihood,
+            model.LikelihoodRequest(messages=[ask("Q?")], continuations=["A"]),
+            timeout=20,
+        )
+        assert len(reply.scores) == 1
+        assert len(endpoint.seen) == first + 2
+        assert first < 5
+
+
 async def test_a_blank_that_the_template_puts_before_an_answer_is_scored_with_it(
     endpoint: Endpoint, served: Any, ask: Any
 ) -> None:
