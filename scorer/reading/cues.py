@@ -187,8 +187,8 @@ NOT = re.compile(
     rf"(?:(?<![{WORD}])(?:not|never|neither|nor|no longer|cannot be|can't be|rather than|instead of|(?<!none )(?<!nothing )(?<!anything )other than|(?<!other )than|except(?: for)?|"
     r"exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing)|rul(?:e|es|ed|ing) out|unlike|reject(?:s|ed|ing)?|discard(?:s|ed|ing)?|cross(?:ed|ing)? out|dismiss(?:ed|es|ing)?|"
     r"besides|anything but|avoid|against|versus|vs\.?|(?:in)?correctly chose|(?:wrong|incorrect|false|invalid)(?: \w+)?(?: is| are|:)|apart from|"
-    r"no|kein|keine|nicht|pas|non|n'est pas|não|не|ليس(?:ت)?)|n't|(?:不是|而非|不要|别|別)选?|不选|不選|并非|排除)"
-    rf"(?:\s*(?:it'?s|it is|be|is|the|to be|likely|necessarily|actually|simply|just|really|going to be|either|both|la|le|es|est|ist|é|to|in|an?))*{_OPENING}$",
+    r"no|kein|keine|nicht|pas|non|n'est pas|não|не|ليس(?:ت)?)|n't|(?:不是|而非|不要|别|別)选?|(?<!不得)不(?!得不|仅|只)[^,.;:\n不]{0,3}(?:选择?|選擇?)|并非|排除)"
+    rf"(?:\s*(?:it'?s|it is|be|is|the|to be|likely|necessarily|actually|simply|just|really|going to be|either|both|la|le|es|est|ist|é|è|to|in|an?))*{_OPENING}$",
     _I,
 )
 """lead: "not", "rather than", "we can eliminate"."""
@@ -207,6 +207,7 @@ GOVERNS = re.compile(
 
 HYPOTHETICAL = re.compile(
     rf"(?<![{WORD}])(?:if|suppose|supposing|assum(?:e|ing|ed)|(?:might|may|could|would|will|can) (?:think|say|argue|assume|guess|choose|pick|select|believe|expect|be tempted)|"
+    r"(?:one|someone|somebody|you|they|an? (?:\w+ )?(?:person|reader|solver|student)) (?:might|may|could|would|can) (?:\w+ )?(?:answer|go|opt|conclude|decide|settle|vote)|"
     r"some(?:one)? (?:people |might |may |would |could )|people|many|others(?! than)|other (?:people|models|answers)|models say|tempt(?:ing|ed)|trap|mistake(?:nly)?|at first|initially|originally|first (?:glance|thought|guess|instinct|impression)|"
     r"thought|unless|whether|wonder|let'?s|let (?:me|us)|were|had been|would have(?! to)|as if|assumption|hypothesis|candidates?|previously|earlier (?:i|we)|example|e\.g\.?|"
     r"user|prompt|such as|instead of (?:saying|choosing)|format|imagine|maybe not|in case|should (?:i|we)|ob|wenn|falls|hvis)"
@@ -294,7 +295,7 @@ IF_FIRST, WERE = re.compile(r"\W*(?:and |but |or |so )?if\b", _I), re.compile(r"
 WRONG = re.compile(
     r"\s*[(\[](?:incorrect|wrong|false|no|not correct)\b|[\s:)\]\"'|-]*(?:(?:is|are|was|were|does|do|did|can|could|seems?|appears?|looks?|would|should|has|have|had|must|might|may|which|all|both|also|clearly|therefore|definitely|obviously|likely|probably|simply|just|then|thus|be|to|get|gets|the)\s+){0,4}"
     r"(?:not\b|n't\b|never|cannot\b|can't\b|isn't|aren't|wasn't|doesn't|don't|didn't|won't|wouldn't|couldn't|wrong|incorrect|false|out\b|eliminated|excluded|ruled|rejected|discarded|inconsistent|invalid|impossible|unlikely|implausible|fails?\b|too\b|no\b(?!\.)|✗|breaks?|violates?|lacks?|misses|differs?\b|irrelevant|off\b(?=[.,;!]|\s*$|\s+by\b)|less\b)"
-    r"|\s*(?:选项|選項|项|項)?\s*(?:都|均|全|皆)?(?:不|错|錯|排除|并非|非)|(?:では(?:ない|ありません|なく)|じゃない|が間違|は違|は不正解)|(?:은|는|이|가)?\s*(?:아니|아닙|틀)|\s+(?:no es|n'est|non è|não é|ist nicht|ist falsch|es incorrect|не |неверн)",
+    r"|\s*(?:选项|選項|项|項)?\s*(?:都|均|全|皆)?(?:是(?!不是)(?=[不错錯]))?(?:不|错|錯|排除|并非|非)|(?:では(?:ない|ありません|なく)|じゃない|が間違|は違|は不正解)|(?:은|는|이|가)?\s*(?:아니|아닙|틀)|\s+(?:no es|n'est|non è|não é|ist nicht|ist falsch|es incorrect|не |неверн|değil)",
     _I,
 )
 """tail: "is wrong", "can be ruled out"."""

@@ -36,6 +36,14 @@ _COMPASS_BEFORE = re.compile(r"\b(?:north|south|east|west)[ -]$")
 _COMPASS_BEHIND = re.compile(r"[ -](?:north|south|east|west)(?:ern)?\b", re.IGNORECASE)
 _CORNER_BEFORE = re.compile(rf"\b(?:{'|'.join(sorted(_ACROSS | _UPRIGHT))})[ -]$")
 _CORNER_BEHIND = re.compile(rf"[ -](?:{'|'.join(sorted(_ACROSS | _UPRIGHT))})(?![ -]?(?:hand|side))\b")
+_SIDES = re.compile(
+    r"(?:[a-z]+ ){0,8}?([a-z]+)(?: (?:in|with|on|wearing|holding|carrying) [a-z ]{1,60})? (?:is|are) (?:[a-z]+ ){0,8}?"
+    rf"(?:{'|'.join(sorted(_ACROSS | _UPRIGHT))})(?: (?:hand )?side)?(?: (?:of|to|from))?(?: (?:the|an?))?"
+    r"(?: [a-z]+){0,8}? ([a-z]+)(?: (?:in|with|on|wearing|holding|carrying) [a-z ]{1,60})?"
+)
+_SENTENCE = 120
+_STOP = re.compile(r"[.;:!?,\n]|\b(?:and|but|while|so|that)\b")
+_IS = re.compile(r" (?:is|are|was|were|stands?|sits?|lies|appears?|seems|can be) [^']*$")
 # Nouns that another before them turns into something else; any other attribute leaves them what they are.
 _OTHER_KIND = {
     "dog": "hot corn prairie",
@@ -86,6 +94,7 @@ class Options:
         opposites: Whether there are two options, of which one holds where the other does not.
         amounts: The options' numbers without the unit that all of them share, with the labels meant.
         corners: Whether there are options in both directions, so that "upper left" is neither of them.
+        sides: Of two options that say on which side of another a thing is, the thing and the other; None of any else.
     """
 
     whole: tuple[tuple[str, str], ...]
@@ -97,6 +106,7 @@ class Options:
     opposites: bool
     amounts: tuple[tuple[str, str], ...]
     corners: bool
+    sides: tuple[str, str] | None
 
     def find(self, folded: str) -> list[Mention]:
         """Returns every mention of an option by its words in a folded text."""
@@ -112,6 +122,8 @@ class Options:
 
     def _means_else(self, text: str, mention: Mention) -> bool:
         """Whether the words are part of the name of another thing: "dog stand", "hot dog", "upper left"."""
+        if self.sides and _of_the_other(text, mention, *self.sides):
+            return True
         if mention.value in self.things and _COMPOUND.match(text, mention.end):
             return True
         name = text[mention.start : mention.end].lower()
@@ -127,7 +139,7 @@ class Options:
         return attribute in kinds.split() and before.endswith((" ", "-"))
 
 
-NO_OPTIONS = Options((), (), (), frozenset(), {}, None, False, (), False)
+NO_OPTIONS = Options((), (), (), frozenset(), {}, None, False, (), False, None)
 
 
 @lru_cache(maxsize=4096)
@@ -153,7 +165,25 @@ def options_of(labels: tuple[str, ...], options: tuple[str, ...]) -> Options:
         len(options) == 2 and set(by_name) in _OPPOSITES,
         _amounts(whole),
         bool(alone & _ACROSS and alone & _UPRIGHT),
+        _sides(whole),
     )
+
+
+def _sides(whole: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:
+    """Returns the thing and the other where two options say on which side of the other the thing is."""
+    if len(whole) != 2 or not _telling(*whole).keys() & (_ACROSS | _UPRIGHT):
+        return None
+    parts = _SIDES.fullmatch(whole[0][0])
+    return (parts[1], parts[2]) if parts and parts[1] != parts[2] else None
+
+
+def _of_the_other(text: str, mention: Mention, thing: str, other: str) -> bool:
+    """Whether a side is said of the other: "The woman is on the left" where that of her bag is asked for."""
+    before = text[max(mention.start - _SENTENCE, 0) : mention.start].lower()
+    clause = _STOP.split(before)[-1]
+    said = _IS.search(clause)
+    subject = clause[: said.start()].split() if said else []
+    return subject[-1:] == [other] and thing not in subject
 
 
 def _names(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
