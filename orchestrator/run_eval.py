@@ -128,7 +128,7 @@ async def evaluate(
             results = await run_results.write(path, manifest, servers.scorer)
         finally:
             log.close()
-    failed = sum(task["counts"]["failed"] for task in results["tasks"].values())
+    failed = run_results.failed(results)
     if failed:
         finish(path, console)
         raise IncompleteError(f"{failed:,} items failed after retries; run the same command again to ask them again")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -13,8 +15,9 @@ import orjson
 from orchestrator import run_manifest
 from orchestrator.keytable import KeyTable, shard_of
 from orchestrator.run_manifest import ManifestError
-from orchestrator.run_results import last_lines
-from orchestrator.runlog import RESPONSES, VERDICTS, RunLog, scan, write_error
+from orchestrator.run_results import RESULTS, last_lines
+from orchestrator.run_resume import code_of
+from orchestrator.runlog import RESPONSES, VERDICTS, RunLog, damaged, held, scan, write_error
 
 
 def merge(shards: Sequence[Path], run: Path) -> dict[str, Any]:
@@ -24,24 +27,33 @@ def merge(shards: Sequence[Path], run: Path) -> dict[str, Any]:
     manifest is begun anew, one with the manifest of these very shards is taken as it is.
 
     Raises:
-        ManifestError: If they do not fit: other commands, a shard that is missing, twice or not
-            complete, a key that is missing, in two shards, or in the wrong one.
+        ManifestError: If they do not fit: other commands, rules, judges or benchmarks' code, a shard
+            that is missing, twice or not complete, a key that is missing, in two shards, or in the wrong one.
+        RunBusyError: If a shard is being written.
         RunLogError: If a log is damaged or the folder cannot be written.
     """
+    with contextlib.ExitStack() as stack:
+        for shard in shards:
+            stack.enter_context(held(shard))
+        return _merge(shards, run)
+
+
+def _merge(shards: Sequence[Path], run: Path) -> dict[str, Any]:
     manifests = [run_manifest.read(shard) for shard in shards]
     _check_fit(shards, manifests)
-    created = [manifest["created"] for manifest in manifests]
+    # What they hold, not only which they are: a shard may have asked again since for what had failed.
+    states = [hashlib.sha256((shard / RESULTS).read_bytes()).hexdigest() for shard in shards]
     if (run / run_manifest.MANIFEST).exists():
         there = run_manifest.read(run)
-        if there.get("merged") == created and there["identity_sha256"] == manifests[0]["identity_sha256"]:
+        if there.get("merged") == states and there["identity_sha256"] == manifests[0]["identity_sha256"]:
             return there
-        raise ManifestError(f"{run} is there already, and not of these shards: give --run a new folder")
+        raise ManifestError(f"{run} is there already, and not of these shards as they are now: give --run a new folder")
     seen = KeyTable()
     for shard, manifest in zip(shards, manifests, strict=True):
         _check_keys(shard, manifest, seen)
     merged = {**manifests[0], "shard": None, "planned": _sum(manifest["planned"] for manifest in manifests)}
     merged["replicas"] = sorted({replica for manifest in manifests for replica in manifest["replicas"]})
-    merged["merged"] = created
+    merged["merged"] = states
     log = RunLog(run)
     try:
         for name in (RESPONSES, VERDICTS):
@@ -71,13 +83,36 @@ def _check_fit(shards: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -
             raise ManifestError(f"{shard} is one of {of} shards, {shards[0]} one of {first['shard']['of']}")
         if index in places:
             raise ManifestError(f"shard {index}/{of} is there twice: {places[index]} and {shard}")
-        if "planned" not in manifest:
+        _check_alike(shard, manifest, shards[0], first)
+        if "planned" not in manifest or not (shard / RESULTS).is_file():
             raise ManifestError(f"{shard} is not complete: run its command again first ({manifest['command']})")
         places[index] = shard
     missing = [index for index in range(first["shard"]["of"]) if index not in places]
     if missing:
         names = ", ".join(f"{index}/{first['shard']['of']}" for index in missing)
         raise ManifestError(f"a gap: shard {names} is missing")
+
+
+def _check_alike(shard: Path, manifest: Mapping[str, Any], other: Path, first: Mapping[str, Any]) -> None:
+    """Makes sure that two shards were asked by the same code and scored by the same rules and judges."""
+    for field, what in (("rules", "the same rules"), ("judges", "the same --judge")):
+        here, there = _named(manifest.get(field) or {}), _named(first.get(field) or {})
+        name = next((name for name in sorted({*here, *there}) if here.get(name) != there.get(name)), None)
+        if name is not None:
+            raise ManifestError(
+                f"{shard} and {other} were not scored alike: they differ in {field}, {name!r}; run the commands of "
+                f"both again with one scorer, which has {what}"
+            )
+    for name, code in first.get("benchmarks", {}).items():
+        if not {code, code_of(first).get(name)} & {manifest["benchmarks"].get(name), code_of(manifest).get(name)}:
+            raise ManifestError(
+                f"{shard} and {other} were not asked by the same code of benchmark {name!r}: run the command of one "
+                "again, in a new folder, with the version of the other"
+            )
+
+
+def _named(states: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
+    return states if isinstance(states, Mapping) else dict.fromkeys(states, "")
 
 
 def _check_keys(shard: Path, manifest: Mapping[str, Any], seen: KeyTable) -> None:
@@ -93,10 +128,23 @@ def _check_keys(shard: Path, manifest: Mapping[str, Any], seen: KeyTable) -> Non
                 seen.put(key, number=index, flags=1)
             elif found[0] != index:
                 raise ManifestError(f"an overlap: {key.decode()!r} is in shard {found[0]}/{of} and in {shard}")
+    _check_lines(shard / VERDICTS)
     settled = last_lines(shard / VERDICTS)
     for task, planned in manifest["planned"].items():
         if len(settled.get(task, ())) != planned:
             raise ManifestError(f"a gap: {shard} settles {len(settled.get(task, ())):,} of {planned:,} items of {task}")
+
+
+def _check_lines(path: Path) -> None:
+    """Raises RunLogError where a line is damaged: in the merged folder it could no longer be asked anew."""
+    offset = 0
+    with path.open("rb") as lines:
+        for line in lines:
+            try:
+                orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise damaged(path, offset, error) from error
+            offset += len(line)
 
 
 def _sum(counts: Any) -> dict[str, int]:

@@ -50,15 +50,19 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
     for task, specs in sorted(run_manifest.specs_of(manifest).items()):
         items = partial(_items, verdicts, offsets.get(task, np.zeros(0, np.int64)), rules)
         tasks[task] = summary_json(await client.summarize(items, specs))
-    listed = (await client.list_rules()).rules
     results = {
         "tasks": tasks,
         "model": {name: manifest["identity"]["model"][name] for name in ("model_name", "model_revision")},
-        "rules": {rule.name: rule.sha256 for rule in listed if rule.name in rules},
+        "rules": {name: sha256 for name, sha256 in manifest["rules"].items() if name in rules},
         "manifest_sha256": manifest["identity_sha256"],
     }
     run_manifest.write(run / RESULTS, results)
     return results
+
+
+def failed(results: Mapping[str, Any]) -> int:
+    """Returns how many items of all tasks failed; another try may answer them."""
+    return sum(task["counts"]["failed"] for task in results["tasks"].values())
 
 
 def summary_json(summary: scorer.Summary) -> dict[str, Any]:

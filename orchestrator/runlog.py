@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -350,16 +351,42 @@ def _open(path: Path) -> int:
     return fd
 
 
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Keeps writers out of a run folder while it is read. Several may read.
+
+    Raises:
+        RunBusyError: If a process writes to it.
+    """
+    try:
+        fd = os.open(path / ".lock", os.O_RDONLY)
+    except FileNotFoundError:  # nobody ever wrote here: a copy
+        yield
+        return
+    try:
+        _flock(fd, fcntl.LOCK_SH, path)
+        yield
+    finally:
+        os.close(fd)
+
+
 def _lock(path: Path) -> int:
     fd = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(fd, 32, 0).decode(errors="replace").strip()
+        _flock(fd, fcntl.LOCK_EX, path)
+    except RunBusyError:
         os.close(fd)
-        raise RunBusyError(
-            f"{path} is being written by another process ({holder}): wait for it, or give --run another folder"
-        ) from None
+        raise
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"pid {os.getpid()}".encode(), 0)
     return fd
+
+
+def _flock(fd: int, kind: int, path: Path) -> None:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(fd, 32, 0).decode(errors="replace").strip()
+        raise RunBusyError(
+            f"{path} is being written by another process ({holder}): wait for it, or give --run another folder"
+        ) from None

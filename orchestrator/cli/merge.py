@@ -31,14 +31,22 @@ def command(
 
     async def work() -> Path:
         from orchestrator import remote, run_eval, run_merge, run_results
+        from orchestrator.engine import IncompleteError
 
         endpoint = one_endpoint(scorer_at)
         with remote.writing(run) as place:
             assert place.path
             async with run_eval.connect_scorer(endpoint, credentials, patience) as (client, _):
                 manifest = run_merge.merge(shards, place.path)
-                await run_results.write(place.path, manifest, client)
-            run_eval.finish(place.path, Console(markup=False))
-            return place.path
+                results = await run_results.write(place.path, manifest, client)
+            made = place.path
+            run_eval.finish(made, Console(markup=False))
+        failed = run_results.failed(results)
+        if failed:
+            raise IncompleteError(
+                f"{failed:,} items failed after retries: run the shards' commands again to ask them again, then merge "
+                "into a new folder"
+            )
+        return made
 
     sys.exit(guarded(work)[1])
