@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,13 +14,13 @@ from typing import Any
 import orjson
 from google.protobuf import json_format
 
+from lynceus.addresses import without_password
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import metric
 from orchestrator.runlog import write_error
 
 MANIFEST = "manifest.json"
-_PASSWORD = re.compile(r"://[^/@\s]+@")
 _FIELDS = {"identity", "identity_sha256", "shard", "command", "created", "replicas", "rules", "metrics"}
 """What every manifest has, whatever made it."""
 
@@ -71,7 +70,7 @@ def make(
         "identity": dict(identity),
         "identity_sha256": identity_hash(identity),
         "shard": {"index": shard[0], "of": shard[1]} if shard else None,
-        "command": _PASSWORD.sub("://***@", " ".join(["orchestrator", *sys.argv[1:]])),
+        "command": _command(sys.argv[1:]),
         "created": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         "model": info_json(info),
         "stages": {name: info_json(other) for name, other in stages.items()},
@@ -83,6 +82,12 @@ def make(
         "benchmarks": dict(code),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}},
     }
+
+
+def _command(words: Sequence[str]) -> str:
+    """Returns a command without passwords; what is no UTF-8 in it is escaped."""
+    shown = " ".join(["orchestrator", *map(without_password, words)])
+    return shown.encode("utf-8", "backslashreplace").decode()
 
 
 def read(run: Path) -> dict[str, Any]:

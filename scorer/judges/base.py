@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
+from lynceus.addresses import without_password
 from lynceus.outcomes import Outcome
 from lynceus.scorer.v1 import scorer_pb2 as pb
 
@@ -164,12 +164,7 @@ def canonical(value: object) -> str:
 
 def without_user(address: str) -> str:
     """Returns an address without user and password: with others it is the same place."""
-    return re.sub(r"://[^/@\s]+@", "://", address)
-
-
-def without_password(address: str) -> str:
-    """Returns an address as it may be shown, without what it says of user and password."""
-    return re.sub(r"://[^/@\s]+@", "://***@", address)
+    return without_password(address).replace("://***@", "://")
 
 
 def record(verdict: pb.Verdict, prompt: JudgePrompt, reply: Reply) -> pb.Verdict:

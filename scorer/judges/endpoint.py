@@ -14,8 +14,9 @@ from typing import Any
 
 import openai
 
+from lynceus.addresses import without_password
 from lynceus.media import media_type
-from scorer.judges.base import VENDOR, JudgeError, JudgePrompt, Reply, canonical, without_password, without_user
+from scorer.judges.base import VENDOR, JudgeError, JudgePrompt, Reply, canonical, without_user
 from scorer.judges.budget import Budget
 from scorer.judges.throttle import Throttle
 

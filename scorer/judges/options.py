@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from lynceus.addresses import without_password
 from lynceus.rpc import Credentials
 from lynceus.rpc.options import POSITIVE_SECONDS, SECONDS, FiniteRange
 from lynceus.rpc.security import SecurityError, Tls, read_token
 from scorer.judges.asking import Cached
-from scorer.judges.base import VENDOR, Judge, Single, without_password
+from scorer.judges.base import VENDOR, Judge, Single
 from scorer.judges.budget import Budget
 from scorer.judges.cache import Cache, CacheError
 from scorer.judges.panel import Panel
