@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import openai
 
@@ -59,16 +60,21 @@ def key_of(settings: Settings) -> str:
     """Reads the key.
 
     Raises:
-        LoadError: If a file is named and empty, or the vendor's own endpoint is to be used without one.
+        LoadError: If what is named holds no key, or the vendor's own endpoint is to be used without one.
     """
     if settings.key_file:
-        key = settings.key_file.read_text(encoding="utf-8").strip()
+        try:
+            key, where = settings.key_file.read_text(encoding="utf-8").strip(), str(settings.key_file)
+        except (OSError, UnicodeDecodeError) as error:
+            raise LoadError(f"{settings.key_file} cannot be read as text: {error}") from error
         if not key:
-            raise LoadError(f"{settings.key_file} is empty: write the endpoint's key into it")
-        return key
-    key = os.environ.get("OPENAI_API_KEY", "").strip()
+            raise LoadError(f"{where} is empty: write the endpoint's key into it")
+    else:
+        key, where = os.environ.get("OPENAI_API_KEY", "").strip(), "OPENAI_API_KEY"
     if not key and not (settings.base_url or os.environ.get("OPENAI_BASE_URL")):
         raise LoadError("no key: set OPENAI_API_KEY or --api-key-file, or --base-url for an endpoint of your own")
+    if not all("!" <= sign <= "~" for sign in key):
+        raise LoadError(f"{where} holds no key: a key is one word of ASCII letters, digits and signs")
     return key or "none"
 
 
@@ -86,10 +92,9 @@ def look(settings: Settings) -> Endpoint:
         LoadError: If it cannot be reached, refuses the key, or does not serve the model.
     """
     until = time.monotonic() + settings.patience
+    _check_url(settings.base_url or os.environ.get("OPENAI_BASE_URL") or "")
     with openai.OpenAI(api_key=key_of(settings), base_url=settings.base_url, max_retries=0, timeout=20.0) as client:
         where = str(client.base_url)
-        if not where.startswith(("http://", "https://")):
-            raise LoadError(f"{where} is no URL: give --base-url in full, for example http://host:8000/v1")
         while True:
             try:
                 listed: list[Any] = list(client.models.list())
@@ -114,6 +119,17 @@ def look(settings: Settings) -> Endpoint:
     owner = str(getattr(card, "owned_by", "") or "").lower()
     kind = owner if owner in ("vllm", "sglang") else _by_host(where)
     return Endpoint(kind, int(getattr(card, "max_model_len", 0) or 0))
+
+
+def _check_url(url: str) -> None:
+    """Raises LoadError unless it is an http address, or none is given."""
+    try:
+        parts = urlsplit(url)
+        good = not url or (parts.scheme in ("http", "https") and parts.hostname and parts.port != 0)
+    except ValueError:  # brackets that do not match, a port that is none
+        good = False
+    if not good:
+        raise LoadError(f"{url} is no URL: give --base-url in full, for example http://host:8000/v1")
 
 
 def _by_host(url: str) -> str:
