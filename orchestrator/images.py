@@ -61,15 +61,19 @@ class ImageStore:
 
         Raises:
             OSError: If it is not there.
+            ValueError: If it holds other bytes than were stored, for example after a power cut.
         """
-        return Path(self._folder + sha256).read_bytes()
+        data = Path(self._folder + sha256).read_bytes()
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise ValueError(f"images/{sha256} is damaged")
+        return data
 
     def _write(self, path: str, data: bytes) -> None:
-        """Writes a file once. A length that is not the data's is what a killed process left."""
+        """Writes a file once. Other bytes under its name are what a killed process or a power cut left."""
         try:
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         except FileExistsError:
-            if Path(path).stat().st_size == len(data):
+            if Path(path).stat().st_size == len(data) and Path(path).read_bytes() == data:
                 return
             file = os.open(path, os.O_WRONLY | os.O_TRUNC)
         except FileNotFoundError:
