@@ -71,7 +71,7 @@ class Diagnostics:
         every = {replica: _pairs(calls) for replica, calls in self._calls.items()}
         if every:
             found.append(plots.latency(every))
-        known = {replica: calls[calls[:, 0] > 0] for replica, calls in every.items()}
+        known = {replica: _known(calls) for replica, calls in every.items()}
         if sum(map(len, known.values())) > 1:
             found.append(plots.throughput(known))
         return found
@@ -79,6 +79,12 @@ class Diagnostics:
 
 def _pairs(flat: array[float]) -> plots.Pairs:
     return np.frombuffer(flat).reshape(-1, 2)
+
+
+def _known(calls: plots.Pairs) -> plots.Pairs:
+    """Returns the calls of which it is known when they began: of most runs all, and no copy."""
+    known = calls[:, 0] > 0
+    return calls if known.all() else calls[known]
 
 
 def _epoch(started: str) -> float:
