@@ -23,6 +23,7 @@ from lynceus.model.v1 import model_pb2 as model
 from lynceus.model.v1 import model_pb2_grpc
 from lynceus.outcomes import Outcome
 from lynceus.rpc.options import client_options, server_options
+from lynceus.rpc.serve import StatusInterceptor
 
 
 def address(server: rpc.Server) -> str:
@@ -56,6 +57,71 @@ async def test_oversize_request_is_refused_before_it_is_sent(served: Any) -> Non
     assert caught.value.consequence.outcome is Outcome.REJECTED
     assert caught.value.consequence.retries == 0
     assert servicer.calls == 0
+
+
+@pytest.mark.parametrize("letter", ["x", "很", "\ud800", "😀"])
+@pytest.mark.parametrize("count", [1000, 5000, 8500, 100_000])
+async def test_a_failure_that_is_said_at_length_stays_what_it_is(letter: str, count: int) -> None:
+    refusal = rpc.InvalidRequest("asked_for", letter * count, **{f"fact{n}": letter * count for n in range(20)})
+    server = grpc.aio.server(interceptors=[StatusInterceptor()])
+
+    class Refusing(model_pb2_grpc.ModelServiceServicer):
+        async def Generate(self, request: Any, context: Any) -> Any:  # noqa: N802
+            raise refusal
+
+    model_pb2_grpc.add_ModelServiceServicer_to_server(Refusing(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    # With gRPC's own bounds, as a client in another language has them.
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        with pytest.raises(rpc.CallError) as caught:
+            await rpc.call(generate(channel), say("hello"), timeout=10)
+    await server.stop(0)
+    assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "asked_for")
+    assert str(caught.value) == str(refusal)
+    assert 300 < len(str(refusal).encode()) <= 1503
+    assert caught.value.metadata == refusal.metadata
+
+
+SAID = [
+    (grpc.StatusCode.INVALID_ARGUMENT, "很" * 1900, b"", grpc.StatusCode.INVALID_ARGUMENT),
+    (grpc.StatusCode.INVALID_ARGUMENT, "no", b"\xff\xff\xff", grpc.StatusCode.INVALID_ARGUMENT),
+    (grpc.StatusCode.RESOURCE_EXHAUSTED, "the queue is full", b"", grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        "gRPC message exceeds maximum size 4194304: 5000000",
+        b"",
+        grpc.StatusCode.OUT_OF_RANGE,
+    ),
+    (
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        "Received message exceeds the maximum configured message size.",
+        b"",
+        grpc.StatusCode.OUT_OF_RANGE,
+    ),
+    (grpc.StatusCode.INVALID_ARGUMENT, "x" * 200_000, b"", grpc.StatusCode.INTERNAL),
+]
+
+
+@pytest.mark.parametrize(("code", "message", "details", "taken_for"), SAID)
+async def test_what_other_servers_say(
+    code: grpc.StatusCode, message: str, details: bytes, taken_for: grpc.StatusCode
+) -> None:
+    class Foreign(model_pb2_grpc.ModelServiceServicer):
+        async def Generate(self, request: Any, context: Any) -> Any:  # noqa: N802
+            await context.abort(code, message, trailing_metadata=(("grpc-status-details-bin", details),))
+
+    server = grpc.aio.server()
+    model_pb2_grpc.add_ModelServiceServicer_to_server(Foreign(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with rpc.dial(f"127.0.0.1:{port}") as channel:
+        with pytest.raises(rpc.CallError) as caught:
+            await rpc.call(generate(channel), say("hello"), timeout=10)
+    await server.stop(0)
+    assert caught.value.code is taken_for
+    if taken_for is code:
+        assert (str(caught.value), caught.value.reason) == (message, code.name.lower())
 
 
 async def test_a_message_that_the_other_end_does_not_take_is_not_a_full_queue() -> None:

@@ -7,22 +7,32 @@ that turns it into a status with google.rpc.ErrorInfo. A caller gets a `CallErro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import itertools
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import grpc
 from google.protobuf import any_pb2
+from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 from lynceus.outcomes import Outcome
 
 ERROR_DOMAIN = "lynceus"
 _DETAILS_KEY = "grpc-status-details-bin"
+_MESSAGE_BYTES = 1500
+_FACT_BYTES = 60
+_FACTS = 8
 
 
 class StatusError(Exception):
     """A failure that a servicer reports. Becomes `code` with ErrorInfo.
+
+    What is longer than a status can carry is cut: peers refuse trailers of more than 8 KiB, in which the message
+    stands twice, and take such a refusal for a full queue.
 
     Args:
         reason: Stable, machine-readable cause in lower snake case.
@@ -33,9 +43,10 @@ class StatusError(Exception):
     code: ClassVar[grpc.StatusCode]
 
     def __init__(self, reason: str, message: str, **metadata: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.metadata = metadata
+        super().__init__(_cut(message, _MESSAGE_BYTES))
+        self.reason = _cut(reason, _FACT_BYTES)
+        facts = itertools.islice(metadata.items(), _FACTS)
+        self.metadata = {name: _cut(value, _FACT_BYTES) for name, value in facts}
 
 
 class InvalidRequest(StatusError):
@@ -134,7 +145,9 @@ CONSEQUENCES: Mapping[grpc.StatusCode, Consequence] = {
 """Every status that a call can end with, and what follows."""
 
 
-_TOO_LARGE = "message larger than max"
+# A full queue by their status, but not by their text; in the words of C-core, Java and .NET.
+_TOO_LARGE = re.compile(r"larger than max|message exceeds (the )?max", re.IGNORECASE)
+_LONG_TRAILERS = "metadata size exceeds"
 
 
 class CallError(Exception):
@@ -166,18 +179,32 @@ class CallError(Exception):
     @classmethod
     def from_rpc(cls, error: grpc.aio.AioRpcError) -> CallError:
         """Reads a finished call's status, with ErrorInfo where the server sent one."""
-        reason, metadata = error.code().name.lower(), {}
-        for key, value in error.trailing_metadata() or ():
-            if key == _DETAILS_KEY:
+        code, message = error.code(), error.details() or error.code().name
+        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE.search(message):
+            return cls(grpc.StatusCode.OUT_OF_RANGE, "message_too_large", message)
+        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _LONG_TRAILERS in message:
+            return cls(grpc.StatusCode.INTERNAL, "status_too_long", message)
+        info = _error_info(error.trailing_metadata() or ())
+        return cls(code, info.reason if info else code.name.lower(), message, info.metadata if info else None)
+
+
+def _error_info(trailers: Iterable[tuple[str, str | bytes]]) -> error_details_pb2.ErrorInfo | None:
+    """Returns the ErrorInfo that a server sent; one that cannot be read is none."""
+    found = None
+    for key, value in trailers:
+        if key == _DETAILS_KEY and isinstance(value, bytes):
+            with contextlib.suppress(DecodeError):
                 for detail in status_pb2.Status.FromString(value).details:
                     info = error_details_pb2.ErrorInfo()
                     if detail.Unpack(info):
-                        reason, metadata = info.reason, dict(info.metadata)
-        code, message = error.code(), error.details() or error.code().name
-        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in message:
-            # Of gRPC's own: by its status alone a full queue, for which the same message would be sent for ever.
-            code, reason = grpc.StatusCode.OUT_OF_RANGE, "message_too_large"
-        return cls(code, reason, message, metadata)
+                        found = info
+    return found
+
+
+def _cut(text: str, most: int) -> str:
+    """Returns the text, or as much of it as has `most` bytes in UTF-8."""
+    data = text.encode(errors="replace")
+    return data.decode() if len(data) <= most else data[:most].decode(errors="ignore") + "…"
 
 
 def trailing_metadata(error: StatusError) -> tuple[tuple[str, bytes], ...]:
