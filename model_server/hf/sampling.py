@@ -134,6 +134,7 @@ class RowStop(StoppingCriteria):
     def _finish(self, row: Row, reason: model.FinishReason.ValueType) -> None:
         row.over = True
         row.finish = reason
+        del row.logprobs[len(row.ids) :]
         row.text = decode(self._tokenizer, row.ids)
         if reason == model.FINISH_REASON_STOP_STRING:
             places = [row.text.find(stop) for stop in row.config.stop]

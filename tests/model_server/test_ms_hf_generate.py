@@ -88,6 +88,12 @@ async def test_the_end_of_a_sequence(served: Any, hf: Any, ask: Any) -> None:
         assert reply.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE
         assert text(reply) == b"".join(tokens[:last]).decode()
         assert reply.usage.output_tokens == last
+        reply = await call(
+            server.stub.Generate, request(ask("What is it?"), max_output_tokens=12, top_logprobs=1), timeout=60
+        )
+        # What ended the sequence is no output token, and has no log-probability among them.
+        assert [token.token for token in reply.logprobs] == tokens[:last]
+        assert reply.usage.output_tokens == last
 
 
 async def test_seeds(served: Any, hf: Any, ask: Any) -> None:
