@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import orjson
 import yaml
 
 from orchestrator.data.rows import DataError
@@ -99,6 +100,8 @@ def read(path: Path) -> TaskFile:
     for key, value in values.items():
         try:
             json.dumps(value, allow_nan=False)
+            # What the run folder's lines are written with: no integers of more than 64 bits.
+            orjson.dumps(value)
         except (TypeError, ValueError) as error:
             raise file.error(f"{key}: {error}; write it in quotes", key) from error
     return file

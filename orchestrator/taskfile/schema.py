@@ -32,10 +32,10 @@ SCHEMA: dict[str, Any] = {
             "type": "object",
             "additionalProperties": False,
             "properties": {
-                "max_output_tokens": {"type": "integer", "minimum": 1},
+                "max_output_tokens": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
                 "temperature": {"type": "number", "minimum": 0},
                 "top_p": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-                "top_k": {"type": "integer", "minimum": 0},
+                "top_k": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
                 "stop": {"type": "array", "items": _TEXT},
             },
         },

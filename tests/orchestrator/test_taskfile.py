@@ -163,6 +163,10 @@ def test_parquet_with_lists_and_indices(tmp_path: Path) -> None:
         (("labels: topic", "prompt: '{qestion}'"), "line 6: prompt: .* has no column 'qestion'"),
         (("labels: topic", "prompt: '{question.__class__}'"), r"line 6: prompt: .* no column 'question\.__class__'"),
         (("labels: topic", "decoding: {temperature: -1}"), "line 6: decoding.temperature: -1 is less than"),
+        (("labels: topic", "decoding: {max_output_tokens: 4294967296}"), "line 6: decoding.max_output_tokens: 4294967"),
+        (("labels: topic", "params: {count: 99999999999999999999999}"), "line 6: params: Integer exceeds 64-bit range"),
+        (("labels: topic", "params: {1: x}"), "line 6: params: Dict key must be str; write it in quotes"),
+        (("labels: topic", "params: {x: 2020-01-01}"), "line 6: params: .* not JSON serializable; write it in quotes"),
         (
             ("labels: topic", "metrics:\n  - accuracy\n  - {metric: accuracy, by: day}"),
             "line 8: metrics: 'day' is none",
