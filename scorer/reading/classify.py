@@ -34,6 +34,7 @@ _DENIES = TAILS.bits(cues.NOT_BELONGING, cues.WRONG, cues.ALSO)
 _CUED = LEADS.bits(*(pattern for pattern, _ in _CUES))
 _SUPPOSES = LEADS.bits(cues.HYPOTHETICAL, cues.NEGATED)
 _PRAISES = TAILS.bits(cues.SOLE_TAIL, cues.SOLELY, cues.RIGHT, cues.FITS, cues.MEETS)
+_TICKS = ("✓", "✗")
 _RELATIONS = tuple("=<>+≈≥≤≠")
 _LEANS = LEADS.bits(cues.LED, cues.MATCHES, cues.MAYBE)
 
@@ -81,7 +82,8 @@ def _by_line(group: Group, here: Context) -> Status | None:
         return REJECTED, ""
     if "✓" in before and asides.TICKED.fullmatch(before):
         return FIRM, "marked"
-    if group.mentions[0].kind == LABEL and cues.BEFORE.fullmatch(before):
+    heads = group.mentions[0].kind == LABEL or (after.startswith(":") and after.rstrip(" .")[-1:] in _TICKS)
+    if heads and cues.BEFORE.fullmatch(before):
         if cues.CROSSED.search(after):
             return REJECTED, ""
         if cues.MARKED.search(after):

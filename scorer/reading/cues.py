@@ -208,7 +208,7 @@ GOVERNS = re.compile(
 HYPOTHETICAL = re.compile(
     rf"(?<![{WORD}])(?:if|suppose|supposing|assum(?:e|ing|ed)|(?:might|may|could|would|will|can) (?:think|say|argue|assume|guess|choose|pick|select|believe|expect|be tempted)|"
     r"(?:one|someone|somebody|you|they|an? (?:\w+ )?(?:person|reader|solver|student)) (?:might|may|could|would|can) (?:\w+ )?(?:answer|go|opt|conclude|decide|settle|vote)|"
-    r"some(?:one)? (?:people |might |may |would |could )|people|many|others(?! than)|other (?:people|models|answers)|models say|tempt(?:ing|ed)|trap|mistake(?:nly)?|at first|initially|originally|first (?:glance|thought|guess|instinct|impression)|"
+    r"some(?:one)? (?:people |might |may |would |could )|(?:people|many)(?: (?:often|usually|sometimes|also|people|of us|mistakenly))? (?:may|might|would|could|will|think|say|choose|pick|select|assume|believe|guess|argue|go|answer|tend)|others(?! than)|other (?:people|models|answers)|models say|tempt(?:ing|ed)|trap|mistake(?:nly)?|at first|initially|originally|first (?:glance|thought|guess|instinct|impression)|"
     r"thought|unless|whether|wonder|let'?s|let (?:me|us)|were|had been|would have(?! to)|as if|assumption|hypothesis|candidates?|previously|earlier (?:i|we)|example|e\.g\.?|"
     r"user|prompt|such as|instead of (?:saying|choosing)|format|imagine|maybe not|in case|should (?:i|we)|ob|wenn|falls|hvis)"
     rf"(?![{WORD}])|如果|假如|假设|もし|만약",
@@ -243,7 +243,7 @@ RIGHT = re.compile(
     + r"(?:(?:correct|better|closer|closest|right(?! of| side| hand| next|-| half| angle| corner| above| below| end)|best|(?:true|valid|accurate)(?! (?:of|for) )|appropriate|suitable|logical|proper|matching|plausible|consistent|reasonable|likely|fitting)"
     r"(?:\s+(?:answer|choice|option|one|fit|match|candidate|response|solution|conclusion|completion|pick|selection|figure|shape|panel|piece|image|here|overall))?|(?:answer|solution|winner|choice|pick|guess|(?:must|has to|should) be it|is it|it|odd one out|missing (?:piece|panel|figure|one|shape|image|part)))"
     r"(?:\s+(?:to|for) (?:the|this) (?:question|puzzle|problem|sequence|pattern|missing \w+))?"
-    r"(?=\s*(?:[.,;!)\]\"'✓-]|\n|$|because|since|as\b|given|here|among|of (?:the|these|all)|that|which|and (?:the|all|not)|based|due|while|where|in (?:this|my)|for (?:the|this|these)|to (?:complete|fill)|from|with|considering|to me|imo))"
+    r"(?=\s*(?:[.,:;!)\]\"'✓-]|\n|$|because|since|as\b|given|here|among|of (?:the|these|all)|that|which|and (?:the|all|not)|based|due|while|where|in (?:this|my)|for (?:the|this|these)|to (?:complete|fill)|from|with|considering|to me|imo))"
     r"|[\s,:;)\]|-]*✓|\s*\|\s*(?:yes|correct)\b|\s+it is(?=[.!\s]*$)|\s+holds(?: true)?(?=[.!\s]*$)"
     r"|[)\]\"'\s]*(?:选项|選項|项|項)?\s*(?:是|为|才是|最)*\s*(?:正确|正確|对的|正解|最合适|最佳|最符合|符合题意)|[)\]\"'\s]*(?:が|は)?(?:正解|正しい|です|となります|になります|だと思|(?:最も|一番)?(?:適切|最適|ふさわしい|当てはまり)(?!では|じゃ|とは|でな))|[)\]\"'\s]*(?:번|가|이)?\s*(?:입니다|이다|정답|맞)"
     r"|\s+(?:es|est|ist|é|è|está|scheint) (?:la |le |die |der |das |a |o )?(?:respuesta |réponse |bonne |resposta |opção |opción |risposta |antwort )?(?:correct\w*|richtig\w*|korrekt\w*|bonne|juste|corret\w*|certa)"

@@ -65,6 +65,8 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
             continue
         if wrapped or (prefix and not soft) or (prefix and word == value and word != "I"):
             plain = False
+        elif _A_CHOICE.search(word):
+            plain = False
         elif soft and (shy or word != value or word in ("A", "I", "a", "i")):
             if not _sentence_follows(text, stop, word):
                 continue
@@ -76,6 +78,7 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
         yield Mention(start, end, value, LABEL, first, last, plain, word.islower())
 
 
+_A_CHOICE = re.compile(r" (?:option|choice|candidate|alternative)$", re.IGNORECASE)
 _SIGNS, _SUMS = tuple("-+*/"), tuple("+*/=")
 _BY = re.compile(
     rf" (?:by|x) (?:\d|{WORD_PATTERN})|-by-|(?<=\d) of (?:the|these|those|them|its|our|my)\b|(?<=one) of (?:the|these|those|them|its|our|my)\b",
