@@ -95,6 +95,9 @@ def _html(runs: Sequence[Run], output: Path | None, embed: bool, published: bool
 def _other(form: str, runs: Sequence[Run], output: Path | None, embed: bool) -> None:
     if form in ("parquet", "inspect", "lmms-eval") and output is None:
         raise click.UsageError(f"--format {form} needs --output")
+    for run in runs:
+        if not run.tasks and form != "terminal":
+            click.echo(f"{run.name} is not complete: there are no figures of it yet", err=True)
     if form == "terminal":
         from rich.console import Console
 

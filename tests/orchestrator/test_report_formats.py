@@ -49,6 +49,18 @@ def test_markdown(run: Path, tmp_path: Path) -> None:
     assert any("(m&lt;b>)" in line for line in lines)
 
 
+@pytest.mark.parametrize("form", ["md", "latex", "json", "csv", "parquet", "lmms-eval"])
+def test_a_run_that_goes_on_says_so(run: Path, tmp_path: Path, form: str) -> None:
+    (run / "results.json").unlink()
+    output = tmp_path / "out"
+    result = invoke(run, "--format", form, "--output", output)
+    assert result.exit_code == 0
+    assert result.stderr == f"{run.name} is not complete: there are no figures of it yet\n"
+    if form in ("md", "latex"):
+        assert f"{run.name} (llava-tiny): not complete, no figures yet" in output.read_text()
+        assert "0 planned" not in output.read_text()
+
+
 def test_latex_escapes(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "50%_of {it}")
     writer.item("a_b/1", answer="1", score=1.0)

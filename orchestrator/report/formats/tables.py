@@ -20,7 +20,7 @@ def markdown(runs: Sequence[Run]) -> str:
             shown = [cell.shown if cell else "–" for cell in cells]
             lines.append("| " + " | ".join([_escape(name), *shown, count]) + " |")
         blocks.append("\n".join(lines))
-    notes = [f"{_escape(run.name)} ({_escape(run.model_name)}): {accounting(counts(run.tasks))}." for run in runs]
+    notes = [f"{_escape(run.name)} ({_escape(run.model_name)}): {_accounted(run)}." for run in runs]
     return "\n\n".join([*blocks, *notes]) + "\n"
 
 
@@ -42,8 +42,12 @@ def latex(runs: Sequence[Run]) -> str:
             shown = [_tex_cell(cell) for cell in cells]
             lines.append(" & ".join([_tex(name), *shown, count.replace(",", "{,}")]) + " \\\\")
         blocks.append("\n".join([*lines, "\\bottomrule", "\\end{tabular}"]))
-    notes = [f"% {run.name} ({run.model_name}): {accounting(counts(run.tasks))}".replace("\n", " ") for run in runs]
+    notes = [f"% {run.name} ({run.model_name}): {_accounted(run)}".replace("\n", " ") for run in runs]
     return "\n\n".join([*blocks, "\n".join(notes)]) + "\n"
+
+
+def _accounted(run: Run) -> str:
+    return accounting(counts(run.tasks)) if run.tasks else "not complete, no figures yet"
 
 
 def _tex_cell(figure: Figure | None) -> str:
