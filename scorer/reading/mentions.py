@@ -63,9 +63,8 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
             continue
         if len(word) > 1 and _PRONOUN_OR_ADVERB.match(word) and not prefix and _no_number(text, match):
             continue
-        if wrapped or (prefix and not soft) or (prefix and word == value and word != "I"):
-            plain = False
-        elif _A_CHOICE.search(word):
+        said = len(word) > 1 and _A_CHOICE.search(word)
+        if wrapped or said or (prefix and not soft) or (prefix and word == value and word != "I"):
             plain = False
         elif soft and (shy or word != value or word in ("A", "I", "a", "i")):
             if not _sentence_follows(text, stop, word):
