@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import struct
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +23,9 @@ FORMATS = tuple(
 )
 """Formats that are read. Pillow knows many more, and for PostScript starts an interpreter that
 runs what it is given."""
+
+_ORIENTATION = 0x0112
+_QUARTERS = (5, 6, 7, 8)
 
 
 def open_image(data: bytes) -> Image.Image:
@@ -109,10 +113,21 @@ def blinded(call: Call) -> Call:
 def _grey_part(image: EncodedImage) -> Part:
     try:
         with open_image(image.data) as opened:
-            size, kind = opened.size, opened.format or "PNG"
+            size, kind = _seen_size(opened), opened.format or "PNG"
     except (OSError, Image.DecompressionBombError) as error:
         raise BadRowError("bad_image", f"the image cannot be read: {error}") from error
     return image_part(_grey(size, kind))
+
+
+def _seen_size(image: Image.Image) -> tuple[int, int]:
+    """Width and height as a model sees them: servers turn images as EXIF says, unreadable EXIF says nothing."""
+    if image.format == "TIFF":
+        return image.size  # pillow has turned it
+    try:
+        turned = image.getexif().get(_ORIENTATION) in _QUARTERS
+    except (OSError, ValueError, SyntaxError, LookupError, TypeError, AttributeError, AssertionError, struct.error):
+        turned = False
+    return (image.height, image.width) if turned else image.size
 
 
 @lru_cache(maxsize=64)
