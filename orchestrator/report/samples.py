@@ -82,7 +82,7 @@ class _Columns:
     def __init__(self) -> None:
         self.items = 0
         self._plain: dict[str, list[Any]] = {name: [] for name in ("key", "score", "extracted", "target", "answer")}
-        self._coded = {"task": _Column(), "outcome": _Column(*_SHOWN), "reason": _Column()}
+        self._coded = {"task": _Column(), "outcome": _Column(*_SHOWN), "reason": _Column(), "turn": _Column()}
         self._labels: dict[str, _Column] = {}
 
     def add(self, item: Item) -> None:
@@ -94,6 +94,7 @@ class _Columns:
         self._coded["task"].add(item.task)
         self._coded["outcome"].add(item.outcome or PENDING)
         self._coded["reason"].add(_reason(item) or None)
+        self._coded["turn"].add(_turn(item))
         for name in item.labels:
             if name not in self._labels:
                 self._labels[name] = _Column()
@@ -143,6 +144,12 @@ def _show(packed: Packed, items: Iterable[Item]) -> None:
 
 def _reason(item: Item) -> str:
     return str(item.verdict.get("reason") or (item.response.get("error") or {}).get("reason") or "")
+
+
+def _turn(item: Item) -> str | None:
+    """Returns what the key says after the sample's own, which may hold colons too; None where that is all it says."""
+    key, own = item.key, f"{item.sample}:"
+    return key.removeprefix(own) if key.startswith(own) else None
 
 
 def _snippet(item: Item) -> str:

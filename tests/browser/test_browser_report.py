@@ -238,6 +238,28 @@ def test_steps_of_a_sample_are_linked(tab: Any, tmp_path: Path) -> None:
     assert tab.complaints == []
 
 
+def test_a_key_that_holds_colons_is_no_step_of_another(tab: Any, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run", tasks=["t"])
+    for key, sample in (
+        ("t/coco:1", "t/coco:1"), ("t/coco:2:look", "t/coco:2"), ("t/coco:2:say", "t/coco:2"),
+        ("t/coco:a", "t/coco"), ("t/coco:b:c:say", "t/coco:b:c"), ("t/coco:d:e", "t/coco"),
+    ):  # fmt: skip
+        writer.item(key, sample=sample, answer="1", score=1.0)
+    page = tab.open(write_report(writer.close()).as_uri())
+    found = {}
+    for place in range(6):
+        page.locator(".row").nth(place).click()
+        tab.heading(page.locator(".row .name").nth(place).inner_text())
+        found[page.locator("#detail h2").inner_text()] = page.locator("#detail button.tone-chip").all_inner_texts()
+    assert found == {
+        "t/coco:1": [], "t/coco:2:look": ["• look", "say"], "t/coco:2:say": ["look", "• say"],
+        "t/coco:a": ["• a", "d:e"], "t/coco:b:c:say": [], "t/coco:d:e": ["a", "• d:e"],
+    }  # fmt: skip
+    page.keyboard.press("[")
+    tab.heading("t/coco:a")
+    assert tab.complaints == []
+
+
 def test_likelihoods_are_a_table(tab: Any, tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run", method="likelihood")
     scores = [{"logprob": -0.5, "token_count": 1, "is_greedy": True}, {"logprob": "-Infinity", "token_count": 2}]

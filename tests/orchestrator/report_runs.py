@@ -74,10 +74,12 @@ class Writer:
         seconds: float = 0.2,
         started: str = "2026-01-31T09:00:00.000Z",
         method: str = "generate",
+        sample: str = "",
         **request: Any,
     ) -> None:
-        """Adds a call, and unless `scored` is false its verdict."""
-        sample, _, turn = key.partition(":")
+        """Adds a call, and unless `scored` is false its verdict; `sample` is the key's part before ":" if not given."""
+        sample = sample or key.partition(":")[0]
+        turn = key.removeprefix(sample).removeprefix(":")
         line: dict[str, Any] = {
             "key": key, "sample": sample, "turn": turn, "task": key.partition("/")[0], "method": method,
             "request": {"messages": [{"role": "ROLE_USER", "parts": list(parts)}],

@@ -71,6 +71,19 @@ def test_every_item_is_in_the_page_whole(tmp_path: Path) -> None:
     assert [item["r"] for item in packed] == [lines[key] for key in keys]
 
 
+def test_a_turn_is_told_from_its_sample_in_next_to_no_room(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    for number in range(200):
+        writer.item(f"marvel/coco:{number}", sample=f"marvel/coco:{number}", answer="1", score=1.0)
+    writer.item("marvel/z:1:say:it", sample="marvel/z:1", answer="1", score=1.0)
+    writer.item("marvel/z#1", sample="marvel/other", answer="1", score=1.0)
+    index = unpack(write_report(writer.close()).read_text(encoding="utf-8"), "index")
+    assert isinstance(index, dict)
+    turns = dict(zip(index["key"], index["turn"]["codes"], strict=True))
+    assert index["turn"]["names"] == ["say:it"]
+    assert [key for key, code in turns.items() if code >= 0] == ["marvel/z:1:say:it"]
+
+
 def test_same_run_same_page(tmp_path: Path) -> None:
     run = marvel_run(tmp_path / "run", puzzles=30)
     assert write_report(run).read_bytes() == write_report(run).read_bytes()

@@ -5,7 +5,7 @@
   const SIGNS = { right: "✓", wrong: "✗", partial: "◐", unparsed: "?", refused: "⊘", rejected: "!", unjudged: "~", failed: "!", step: "→", pending: "…", scored: "·" };
   const $ = (id) => document.getElementById(id);
   const list = $("list"), space = $("space"), detail = $("detail"), status = $("status"), controls = $("controls");
-  let index, labels, position;
+  let index, labels, position, samples;
   let shown = [], selected = -1, filter = {}, search = 0;
   const chunks = new Map(), texts = new Map(), rows = new Map();
 
@@ -319,12 +319,22 @@
     return out;
   }
 
+  // The key less the turn's name, which the index has: a key may hold any number of colons.
+  function sample(at) {
+    const key = index.key[at], turn = coded(index.turn, at);
+    return turn ? key.slice(0, -1 - turn.length) : key;
+  }
+
   function siblings(at) {
-    const sample = index.key[at].split(":")[0];
-    let from = at, to = at;
-    while (from > 0 && index.key[from - 1].split(":")[0] === sample) from--;
-    while (to < index.size - 1 && index.key[to + 1].split(":")[0] === sample) to++;
-    return Array.from({ length: to - from + 1 }, (_, offset) => from + offset);
+    if (!samples) {
+      samples = new Map();
+      for (let other = 0; other < index.size; other++) {
+        const name = sample(other);
+        if (!samples.has(name)) samples.set(name, []);
+        samples.get(name).push(other);
+      }
+    }
+    return samples.get(sample(at));
   }
 
   function steps(at) {
@@ -332,7 +342,7 @@
     if (all.length < 2) return [];
     const block = el("div", { class: "chips" });
     for (const other of all) {
-      const name = index.key[other].split(":").slice(1).join(":") || "answer";
+      const name = coded(index.turn, other) || "answer";
       block.append(el("button", { class: "chip tone-chip " + kind(other), type: "button", "aria-current": other === at ? "step" : null, onclick: () => jump(other) }, (other === at ? "• " : "") + name));
     }
     return [el("h3", {}, "All that was asked of this sample"), block];
