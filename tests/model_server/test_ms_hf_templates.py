@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,6 +110,21 @@ async def test_greedy_words_are_greedy_when_they_are_scored(served: Any, hf: Any
             assert score.logprob == pytest.approx(said.logprobs[0].logprob, abs=1e-4)
             return
     pytest.fail("no first word begins with a blank: the test shows nothing")
+
+
+def test_the_pages_template_adds_nothing_to_a_layout(prompter: Any, picture: Any) -> None:
+    page = Path(__file__).parents[2] / "docs" / "reform.md"
+    template = page.read_text(encoding="utf-8").split("```jinja\n")[1].split("\n```")[0]
+    made = prompter("llava", template)
+    text = "User: What colour is it?\nBot:"
+    parts = [model.Part(image=model.Image(data=picture())), model.Part(text=text)]
+    message = model.Message(role=model.ROLE_USER, parts=parts)
+    assert made.render([message]) == f"<image>{text}"
+    prompt = made.prepare([message])
+    (joined,) = made.join(prompt, [" green"])
+    tokenizer = made._checkpoint.tokenizer
+    assert joined.ids[joined.start :] == tokenizer(" green")["input_ids"]
+    assert joined.start == len(prompt.ids)
 
 
 @pytest.mark.parametrize("style", sorted(LAYOUTS))
