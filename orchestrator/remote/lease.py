@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -14,6 +16,7 @@ from orchestrator.remote.store import Store
 from orchestrator.runlog import RunBusyError
 
 WRITER = "writer.json"
+_BOOT_ID, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
 
 
 class Lease:
@@ -64,7 +67,7 @@ class Lease:
         return orjson.dumps(
             {
                 "id": self._id,
-                "host": socket.gethostname(),
+                **_here(),
                 "pid": os.getpid(),
                 "renewed": time.time(),
                 "seconds": self._seconds,
@@ -80,11 +83,21 @@ class Lease:
         return found
 
 
+def _here() -> dict[str, str | int]:
+    """Returns the machine and, where the system tells them, its boot and the namespace that pids are counted in."""
+    found: dict[str, str | int] = {"host": socket.gethostname()}
+    with contextlib.suppress(OSError):
+        found |= {"boot_id": _BOOT_ID.read_text(encoding="ascii").strip(), "pid_namespace": _PROCESSES.stat().st_ino}
+    return found
+
+
 def _over(lease: dict[str, Any]) -> bool:
-    """Whether who holds a lease is gone: not renewed for long, or a process of this machine that has ended."""
+    """Whether who holds a lease is gone: not renewed for long, or a process that would be seen here and is not."""
     if time.time() - float(lease["renewed"]) > float(lease["seconds"]):
         return True
-    if lease["host"] != socket.gethostname():
+    here = _here()
+    # Many machines and containers share a name.
+    if "boot_id" not in here or any(lease.get(name) != value for name, value in here.items()):
         return False
     try:
         os.kill(int(lease["pid"]), 0)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.remote import lease as leases
 from orchestrator.remote import mirror as mirrors
 from orchestrator.remote import session
 from orchestrator.remote.lease import WRITER, Lease
@@ -159,6 +160,35 @@ def test_a_local_copy_with_other_answers_is_moved_aside(
     assert (session.fetched(sides.url) / "responses.jsonl").read_bytes() == b"a\nb\n"
     (aside,) = Path("runs").glob("*.superseded1")
     assert (aside / "responses.jsonl").read_bytes() == b"a\nother\n"
+
+
+@pytest.mark.parametrize("other", ["boot_id", "pid_namespace"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_namesake_whose_process_is_not_seen_still_writes(tmp_path: Path, other: str, known: bool) -> None:
+    store = Store(f"file://{tmp_path}/run")
+    Lease(store, 100)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    there = orjson.loads(store.get(WRITER) or b"") | {"pid": gone.pid}
+    assert there.pop(other)
+    store.put(WRITER, orjson.dumps(there | {other: "another's"} if known else there))
+    with pytest.raises(RunBusyError, match=socket.gethostname()):
+        Lease(store, 100)
+    store.put(WRITER, orjson.dumps(there | {other: "another's", "renewed": there["renewed"] - 101}))
+    Lease(store, 100).check()
+
+
+def test_where_the_system_tells_no_boot_a_process_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "_BOOT_ID", tmp_path / "none")
+    store = Store(f"file://{tmp_path}/run")
+    Lease(store, 100)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    store.put(WRITER, orjson.dumps(orjson.loads(store.get(WRITER) or b"") | {"pid": gone.pid}))
+    with pytest.raises(RunBusyError):
+        Lease(store, 100)
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
