@@ -51,6 +51,7 @@ def flags_of(given: dict[str, Any]) -> list[str]:
 @click.option("--overlay", default="gpu", show_default=True, metavar="NAME|PATH", help="Folder of deploy/overlays.")
 @click.option("--component", "components", multiple=True, metavar="NAME|PATH", help="Folder of deploy/components.")
 @click.option("--model", help="What the model servers load, for example /models/NAME; default the overlay's.")
+@click.option("--weights", metavar="REPO@REVISION", help="What is downloaded into --model where it is not there yet.")
 @click.option("--replicas", type=click.IntRange(1), help="Model servers; default the overlay's.")
 @click.option("--shards", type=click.IntRange(2), help="Run in so many pods at once, and merge.")
 @click.option("--run", "name", help="Name of the run, its folder under /runs and its Job; default from the first task.")
@@ -67,7 +68,7 @@ def command(follow: bool, name: str | None, **given: Any) -> None:
     submission = Submission(
         flags=tuple(flags_of(given)),
         name=given["tasks"][0].lower().replace("_", "-") if name is None else name,
-        **{key: given[key] for key in ("overlay", "components", "model", "replicas", "shards")},
+        **{key: given[key] for key in ("overlay", "components", "model", "weights", "replicas", "shards")},
         **{key: given[key] for key in ("namespace", "registry", "tag")},
     )
     try:

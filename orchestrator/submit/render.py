@@ -41,6 +41,7 @@ class Submission:
         components: Names of folders of `deploy/components`.
         namespace: Where to.
         model: What model-server's `--model` gets; None leaves the overlay's.
+        weights: REPOSITORY@REVISION that is downloaded into `model`; None leaves the overlay's.
         replicas: Model servers; None leaves the overlay's.
         shards: Parts that the run is made in, each by a pod of its own, and merged; None for one pod.
         registry: What comes before the images' names, for example `registry.example/team`.
@@ -53,6 +54,7 @@ class Submission:
     components: tuple[str, ...] = ()
     namespace: str = "lynceus"
     model: str | None = None
+    weights: str | None = None
     replicas: int | None = None
     shards: int | None = None
     registry: str | None = None
@@ -91,7 +93,8 @@ def render(submission: Submission) -> str:
     """Returns the manifests as YAML.
 
     Raises:
-        SubmitError: If there is no such overlay or component, or no kubectl, or it refuses.
+        SubmitError: If there is no such overlay or component, if a model's name and its weights would be of two models,
+            or if there is no kubectl, or it refuses.
     """
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", submission.name):
         raise SubmitError(f"--run {submission.name!r}: a name of a-z, 0-9 and '-', 40 characters at most")
@@ -108,20 +111,20 @@ def render(submission: Submission) -> str:
         # replace the overlay's first, then components such as mtls add theirs, then the numbers they brought are set.
         _write(here / "run", _run(submission), overlay)
         _write(here / "with", {"namespace": "lynceus"}, here / "run", components)
-        _write(here / "all", _all(submission), here / "with")
+        found = _all(submission)
+        if submission.model is not None or submission.weights is not None:
+            found["configMapGenerator"] += _model(submission, _kubectl("kustomize", str(here / "with")))
+        _write(here / "all", found, here / "with")
         return _kubectl("kustomize", str(here / "all"))
 
 
 def _run(submission: Submission) -> dict[str, Any]:
     arguments = ["eval", *submission.flags, "--run=$(RUN)"]
     arguments += ["--endpoint=model:50051", "--scorer=scorer:50052", "--patience=3600"]
-    generators = [_merged("lynceus-run", {"RUN": f"/runs/{submission.name}"})]
-    if submission.model is not None:
-        generators.append(_merged("lynceus-model", {"MODEL": submission.model}))
     path = "/spec/template/spec/containers/0/args"
     return {
         "namespace": "lynceus",
-        "configMapGenerator": generators,
+        "configMapGenerator": [_merged("lynceus-run", {"RUN": f"/runs/{submission.name}"})],
         "patches": [_patch("Job", JOB, {"op": "replace", "path": path, "value": arguments})],
     }
 
@@ -129,7 +132,7 @@ def _run(submission: Submission) -> dict[str, Any]:
 def _all(submission: Submission) -> dict[str, Any]:
     # A Job's template is never changed: each run has Jobs of its own, that of the weights too, where there is one.
     patches = [_rename(JOB, submission.job), _rename(LOADING, f"{LOADING}-{submission.name}")]
-    found: dict[str, Any] = {"namespace": submission.namespace, "patches": patches}
+    found: dict[str, Any] = {"namespace": submission.namespace, "patches": patches, "configMapGenerator": []}
     if submission.replicas is not None:
         found["replicas"] = [{"name": "model-server", "count": submission.replicas}]
     if submission.shards:
@@ -142,7 +145,7 @@ def _all(submission: Submission) -> dict[str, Any]:
         add = [{"op": "add", "path": f"{path}/1", "value": folder} for folder in reversed(folders)]
         patches.append(_patch("Job", "merge", *drop, *add))
         patches.append(_rename("merge", submission.last_job))
-        found["configMapGenerator"] = [_merged("lynceus-run", {"SHARDS": str(submission.shards)})]
+        found["configMapGenerator"].append(_merged("lynceus-run", {"SHARDS": str(submission.shards)}))
     if submission.registry or submission.tag:
         prefix = f"{submission.registry.rstrip('/')}/" if submission.registry else ""
         tag = {"newTag": submission.tag} if submission.tag else {}
@@ -151,6 +154,37 @@ def _all(submission: Submission) -> dict[str, Any]:
 
 
 _PARTS = ("completions", "parallelism")
+
+
+def _model(submission: Submission, before: str) -> list[dict[str, Any]]:
+    """Sets MODEL and what is downloaded into it; one of them alone only where the overlay does not pair them."""
+    model, weights = submission.model, submission.weights
+    own = _values(before, "lynceus-weights")
+    folder, repository = _values(before, "lynceus-model").get("MODEL"), own.get("REPOSITORY")
+    merged = [] if model is None else [_merged("lynceus-model", {"MODEL": model})]
+    if weights is None:
+        if repository and model != folder:
+            raise SubmitError(
+                f"--model {model}: the overlay would download {repository} into it: give --weights REPO@REVISION, or "
+                "leave REPOSITORY empty in the overlay where the folder is on the volume"
+            )
+        return merged
+    if not own:
+        raise SubmitError(f"--weights: overlay {submission.overlay!r} has no load-weights, which downloads them")
+    parts = re.fullmatch(r"([\w.-]+/[\w.-]+)@([\w./-]+)", weights)
+    if parts is None:
+        raise SubmitError(f"--weights {weights!r}: REPO@REVISION, for example team/model@COMMIT")
+    if repository and model is None and weights != f"{repository}@{own.get('REVISION')}":
+        raise SubmitError(f"--weights {weights}: {folder} is the overlay's folder for {repository}: give --model too")
+    return [*merged, _merged("lynceus-weights", {"REPOSITORY": parts[1], "REVISION": parts[2]})]
+
+
+def _values(manifests: str, name: str) -> dict[str, str]:
+    """What a ConfigMap of rendered manifests holds, {} where there is none; kustomize ends its name in a hash."""
+    for found in yaml.safe_load_all(manifests):
+        if found["kind"] == "ConfigMap" and re.fullmatch(rf"{name}(-[0-9a-z]{{10}})?", found["metadata"]["name"]):
+            return dict(found["data"])
+    return {}
 
 
 def _merged(name: str, values: dict[str, str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from manifests import COMPONENTS, OVERLAYS, Manifest, environment, needs_kubectl, of_kind, words
+from manifests import COMPONENTS, DEPLOY, OVERLAYS, Manifest, environment, needs_kubectl, of_kind, words
 
 import orchestrator.cli
 from orchestrator.cli.eval import command as evaluate
@@ -69,6 +69,53 @@ def test_replicas_model_names_and_places() -> None:
     assert pod["initContainers"][1]["image"].startswith("vllm/vllm-openai:")
 
 
+def downloaded(manifests: list[Manifest]) -> tuple[str, str, str]:
+    """The folder that load-weights is for, and what it downloads into it."""
+    (job,) = (one for one in of_kind(manifests, "Job") if one["metadata"]["name"].startswith("load-weights-"))
+    found = environment(job["spec"]["template"]["spec"]["containers"][0], manifests)
+    return found["MODEL"], found["REPOSITORY"], found["REVISION"]
+
+
+LLAVA = ("--task=marvel", "--data=/data/marvel", "--model=/models/llava")
+
+
+def test_weights_are_those_of_the_model_that_is_named() -> None:
+    assert downloaded(rendered(*LLAVA)) == ("/models/llava", "", ""), "a folder that is on the volume"
+    for overlay in ("gpu", "vllm", "air-gapped"):
+        found = rendered(*LLAVA, "--weights=team/llava@0f1e", f"--overlay={overlay}", "--shards=2")
+        assert downloaded(found) == ("/models/llava", "team/llava", "0f1e")
+
+
+@pytest.fixture
+def paired(tmp_path: Path) -> str:
+    """An overlay of somebody's own, with a model and its weights."""
+    gpu = os.path.relpath(DEPLOY / "overlays/gpu", tmp_path.resolve())
+    values = {"lynceus-model": ["MODEL=/models/qwen"], "lynceus-weights": ["REPOSITORY=Qwen/qwen", "REVISION=7a"]}
+    generators = [{"name": name, "behavior": "merge", "literals": pairs} for name, pairs in values.items()]
+    content = {"namespace": "lynceus", "resources": [gpu], "configMapGenerator": generators}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(content))
+    return str(tmp_path)
+
+
+def test_an_overlays_pair_stays_one(paired: str) -> None:
+    run = ("--task=marvel", "--data=/data/marvel", f"--overlay={paired}")
+    qwen = ("/models/qwen", "Qwen/qwen", "7a")
+    assert downloaded(rendered(*run)) == qwen
+    assert downloaded(rendered(*run, "--model=/models/qwen")) == qwen
+    assert downloaded(rendered(*run, "--weights=Qwen/qwen@7a")) == qwen
+    both = rendered(*run, "--model=/models/llava", "--weights=team/llava@0f1e")
+    assert downloaded(both) == ("/models/llava", "team/llava", "0f1e")
+    for flag, says in (
+        ("--model=/models/llava", "the overlay would download Qwen/qwen into it: give --weights"),
+        ("--weights=team/llava@0f1e", "/models/qwen is the overlay's folder for Qwen/qwen: give --model too"),
+        ("--weights=Qwen/qwen@8b", "/models/qwen is the overlay's folder for Qwen/qwen: give --model too"),
+    ):
+        result = submit(*run, flag)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert says in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+
+
 def test_runs_side_by_side_share_no_job() -> None:
     one, other = (
         rendered("--task=marvel", "--data=/data/marvel", "--shards=2", f"--run={name}", f"--model=/models/{name}")
@@ -106,6 +153,8 @@ def test_every_overlay_validates(overlay: str) -> None:
         (("--overlay=moon",), f"no overlay 'moon': there are {', '.join(OVERLAYS)}"),
         (("--component=moon",), f"no component 'moon': there are {', '.join(COMPONENTS)}"),
         (("--run=A_B",), "--run 'A_B': a name of a-z, 0-9 and '-'"),
+        (("--weights=team/llava",), "--weights 'team/llava': REPO@REVISION, for example team/model@COMMIT"),
+        (("--weights=a/b@c", "--overlay=cpu-demo"), "overlay 'cpu-demo' has no load-weights, which downloads them"),
         (("--replicas=2", "--component=keda"), "KEDA decides the number"),
     ],
 )

@@ -24,12 +24,12 @@ def container(workload: str, name: str) -> Manifest:
     return one
 
 
-def load(folder: Path, end: str) -> subprocess.CompletedProcess[str]:
+def load(folder: Path, end: str, **other: str) -> subprocess.CompletedProcess[str]:
     program = folder / "hf"
     program.write_text(HF.format(folder=folder, end=end))
     program.chmod(0o755)
     environment = {"PATH": f"{folder}:/usr/bin:/bin", "MODEL": str(folder / "models/model")}
-    environment |= {"REPOSITORY": "team/model", "REVISION": "abc"}
+    environment |= {"REPOSITORY": "team/model", "REVISION": "abc", **other}
     words = container("load-weights", "load-weights")["command"]
     return subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
 
@@ -44,6 +44,25 @@ def test_a_folder_of_the_models_name_is_a_whole_one(tmp_path: Path) -> None:
     assert (again.returncode, again.stdout) == (0, f"{model} is there\n")
     calls = (tmp_path / "calls").read_text().splitlines()
     assert calls == [f"download team/model --revision abc --local-dir {model}.partial"] * 2
+
+
+def test_without_weights_the_folder_is_there_or_it_says_so(tmp_path: Path) -> None:
+    model = tmp_path / "models/model"
+    missing = load(tmp_path, "exit 0", REPOSITORY="", REVISION="")
+    assert (missing.returncode, missing.stderr) == (2, f"{model} is not on the volume and no REPOSITORY is set\n")
+    moving = load(tmp_path, "exit 0", REVISION="")
+    assert (moving.returncode, moving.stderr) == (2, "REPOSITORY is team/model and no REVISION is set\n")
+    assert not (tmp_path / "calls").exists()
+    model.mkdir(parents=True)
+    assert load(tmp_path, "exit 1", REPOSITORY="", REVISION="").returncode == 0
+
+
+def test_a_mistake_of_configuration_is_not_tried_again() -> None:
+    (job,) = (one for one in workloads(rendered("overlay/gpu")) if one["metadata"]["name"] == "load-weights")
+    (rule,) = job["spec"]["podFailurePolicy"]["rules"]
+    codes = {"containerName": "load-weights", "operator": "In", "values": [2]}
+    assert rule == {"action": "FailJob", "onExitCodes": codes}
+    assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never", "a policy needs it"
 
 
 def test_the_hubs_own_program_has_these_flags() -> None:
