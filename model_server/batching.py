@@ -123,6 +123,9 @@ class Batcher(Generic[Work, Result]):
             return await job.future
         except asyncio.CancelledError:
             call.cancel()
+            if job in self._queue:
+                self._queue.remove(job)
+                self._metrics.queued.set(len(self._queue))
             raise
 
     async def close(self) -> None:

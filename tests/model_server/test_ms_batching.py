@@ -101,6 +101,27 @@ async def test_a_cancelled_request_never_runs() -> None:
     await made.close()
 
 
+async def test_a_cancelled_requests_place_in_the_queue_goes_to_the_next() -> None:
+    run = Runs()
+    run.gate.clear()
+    made = batcher(run, max_batch=1, wait=0.0, max_queue=1)
+    first = asyncio.create_task(made.submit("a", (), 1, Call()))
+    while made._queue or not made._task:
+        await asyncio.sleep(0.01)  # until the model has taken it
+    second = asyncio.create_task(made.submit("b", (), 1, Call()))
+    while not made._queue:
+        await asyncio.sleep(0)
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    third = asyncio.create_task(made.submit("c", (), 1, Call()))
+    await asyncio.sleep(0)
+    run.gate.set()
+    assert await asyncio.gather(first, third) == ["<a>", "<c>"]
+    assert run.batches == [["a"], ["c"]]
+    await made.close()
+
+
 async def test_a_deadline_in_the_queue_is_told() -> None:
     run = Runs()
     run.gate.clear()
