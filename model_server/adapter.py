@@ -141,7 +141,7 @@ class KitBackend(Backend):
             job.resolve(answer)
 
     async def _in_thread(self, function: Callable[..., Result], *args: object) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, _unstopped, function, *args)
 
     def _decode(self, work: Request) -> None:
         """Refuses a bad image before the model is called; one seen before is not decoded again."""
@@ -192,6 +192,14 @@ class KitBackend(Backend):
         usage.queue_time.CopyFrom(seconds(queued - start))
         usage.model_time.CopyFrom(seconds(time.monotonic() - queued))
         return usage
+
+
+def _unstopped(function: Callable[..., Result], *args: object) -> Result:
+    """Calls it; a StopIteration, which a future cannot carry, would leave the caller waiting for ever."""
+    try:
+        return function(*args)
+    except StopIteration as error:
+        raise RuntimeError("an iterator ended") from error
 
 
 def seconds(value: float) -> duration_pb2.Duration:

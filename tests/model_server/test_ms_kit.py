@@ -132,6 +132,17 @@ async def test_the_batching_hook(served: Any, ask: Any) -> None:
         assert [reply.parts[0].text for reply in replies] == [f"{text} of 4" for text in "abcd"]
 
 
+async def test_an_iterator_that_ends_in_the_authors_code_is_internal_too(served: Any, ask: Any) -> None:
+    class Exhausted(Echo):
+        def generate(self, request: Request) -> str:
+            return str(next(iter(())))  # StopIteration, which a future cannot carry
+
+    async with served(echo(Exhausted)) as server:
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, request(ask("x")), timeout=5)
+        assert caught.value.code == grpc.StatusCode.INTERNAL
+
+
 async def test_an_exception_of_the_authors_is_internal(served: Any, ask: Any) -> None:
     class Broken(Model):
         name = "broken"
