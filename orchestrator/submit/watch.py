@@ -8,14 +8,14 @@ import sys
 
 from orchestrator.submit.render import Submission, SubmitError
 
-_POLL = "10s"
+_POLL = 10.0
 
 
 def watch(submission: Submission) -> int:
-    """Follows the log of the run's last Job until the Job has ended.
+    """Follows the log of the run's last Job until the Job has ended, or the shards' Job has failed.
 
     Returns:
-        0 if it is complete, 3 if it is not: `kubectl describe` says why.
+        0 if the run is complete, 3 if it is not: `kubectl describe` says why.
 
     Raises:
         SubmitError: If there is no kubectl, or no such Job.
@@ -29,28 +29,42 @@ def watch(submission: Submission) -> int:
         raise SubmitError(f"{job} in {submission.namespace}: {reason}; was the rendered run applied?")
     while True:
         # A log ends with its pod; the Job may go on in another one.
-        for state in ("Complete", "Failed"):
-            waited = subprocess.run(
-                ["kubectl", "wait", namespace, job, f"--for=condition={state}", "--timeout=0s"],
-                capture_output=True,
-                check=False,
-            )
-            if waited.returncode == 0:
-                return _told(submission, state)
-        follow = ["kubectl", "logs", namespace, job, "--all-containers", "--follow", "--tail=20", "--ignore-errors"]
-        subprocess.run([*follow, f"--pod-running-timeout={_POLL}"], check=False)
-        subprocess.run(
-            ["kubectl", "wait", namespace, job, "--for=condition=Complete", f"--timeout={_POLL}"],
-            capture_output=True,
-            check=False,
-        )
+        if ended := _ended(submission):
+            return _told(submission, *ended)
+        _follow(submission)
+        _reached(submission, submission.last_job, "Complete", _POLL)
 
 
-def _told(submission: Submission, state: str) -> int:
+def _ended(submission: Submission) -> tuple[str, str] | None:
+    """The Job that decides the run and its state; of shards that failed for good there is nothing to wait for."""
+    last = submission.last_job
+    looked = [*([(submission.job, "Failed")] if submission.shards else []), (last, "Complete"), (last, "Failed")]
+    return next((one for one in looked if _reached(submission, *one)), None)
+
+
+def _follow(submission: Submission) -> None:
+    """Prints the log of the last Job's pod to its end, or until shards have failed: that pod waits for them."""
+    words = [f"--namespace={submission.namespace}", f"job/{submission.last_job}", "--all-containers", "--tail=20"]
+    words += ["--follow", "--ignore-errors", f"--pod-running-timeout={_POLL}s"]
+    with subprocess.Popen(["kubectl", "logs", *words]) as log:
+        while submission.shards and log.poll() is None:
+            try:
+                log.wait(_POLL)
+            except subprocess.TimeoutExpired:
+                if _reached(submission, submission.job, "Failed"):
+                    log.terminate()
+                    return
+
+
+def _reached(submission: Submission, job: str, state: str, seconds: float = 0) -> bool:
+    words = [f"--namespace={submission.namespace}", f"job/{job}", f"--for=condition={state}", f"--timeout={seconds}s"]
+    return subprocess.run(["kubectl", "wait", *words], capture_output=True, check=False).returncode == 0
+
+
+def _told(submission: Submission, job: str, state: str) -> int:
     if state == "Complete":
         folder = f"/runs/{submission.name}{'/merged' if submission.shards else ''}"
-        print(f"{submission.last_job} is complete: the report is {folder}/report.html on the claim lynceus-runs")
+        print(f"{job} is complete: the report is {folder}/report.html on the claim lynceus-runs")
         return 0
-    hint = f"kubectl describe --namespace={submission.namespace} job/{submission.job}"
-    print(f"{submission.last_job} has failed: {hint}", file=sys.stderr)
+    print(f"{job} has failed: kubectl describe --namespace={submission.namespace} job/{job}", file=sys.stderr)
     return 3

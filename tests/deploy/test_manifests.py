@@ -319,6 +319,22 @@ def test_shards_agree(tls: Path) -> None:
     waits = parse(merge["spec"]["template"]["spec"]["initContainers"][0], manifests, tls)
     assert waits is not None
     assert [str(waits[1].params["run"] / f"shard-{n}") for n in range(waits[1].params["shards"])] == folders
+    assert merge["spec"]["activeDeadlineSeconds"] == 7 * 86400, "the page says a week; it begins with the apply"
+
+
+def test_kueue_queues_what_the_page_says() -> None:
+    manifests = with_components("gpu", "sharded", "kueue")
+    queued = {
+        one["metadata"]["name"]: "kueue.x-k8s.io/queue-name" in one["metadata"]["labels"]
+        for one in workloads(manifests)
+    }
+    assert queued == {
+        "orchestrator": True,
+        "model-server": True,
+        "scorer": False,
+        "merge": False,
+        "load-weights": False,
+    }
 
 
 def test_the_engine_beside_is_where_our_server_looks(tls: Path) -> None:

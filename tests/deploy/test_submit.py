@@ -194,6 +194,33 @@ def test_watch_follows_until_the_job_has_ended(tmp_path: Path, state: str, code:
     assert ("/runs/vstar-bench/report.html" in result.stdout) == (code == 0)
 
 
+def test_watch_ends_where_shards_have_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The merge's pod waits for its shards and its log goes on: only their own Job says that they have failed.
+    monkeypatch.setattr("orchestrator.submit.watch._POLL", 0.05)
+    script = f"""
+    case "$1 $*" in
+      "wait "*job/orchestrator-vstar-bench*condition=Failed*) grep -q ^logs {tmp_path}/calls ;;
+      wait*) false ;;
+      logs*) exec tail -f /dev/null ;;
+    esac"""
+    result = submit(*DEMO, "--shards=2", "--watch", env=fake_kubectl(tmp_path, script))
+    assert result.exit_code == 3
+    told = "orchestrator-vstar-bench has failed: kubectl describe --namespace=lynceus job/orchestrator-vstar-bench\n"
+    assert result.stderr == told
+    assert (tmp_path / "calls").read_text().count("logs --namespace=lynceus job/merge-vstar-bench") == 1
+
+
+def test_watch_of_shards_ends_with_the_merge(tmp_path: Path) -> None:
+    script = """
+    case "$1 $*" in
+      "wait "*job/merge-vstar-bench*condition=Complete*) true ;;
+      wait*) false ;;
+    esac"""
+    result = submit(*DEMO, "--shards=2", "--watch", env=fake_kubectl(tmp_path, script))
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "the report is /runs/vstar-bench/merged/report.html" in result.stdout
+
+
 def test_watch_of_a_run_that_is_not_there(tmp_path: Path) -> None:
     env = fake_kubectl(tmp_path, 'echo "not found" >&2; exit 1')
     result = submit(*DEMO, "--watch", env=env)
