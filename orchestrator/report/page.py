@@ -22,6 +22,7 @@ from orchestrator.report.samples import Packed, pack
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _SHOWN_ELSEWHERE = ("model", "model_name", "model_revision", "rules")
+_STYLE = "style.css"
 _MOST_ROWS = 48
 _MOST_TASKS = 80
 
@@ -40,7 +41,7 @@ def _environment() -> Environment:
 
 
 def document(template: str, *, script: str = "", connect: bool = False, **context: Any) -> str:
-    """Renders a page with the house style and a policy that allows its own style and script only.
+    """Renders a page with the house style and its `policy`.
 
     Args:
         template: Name of the template.
@@ -48,13 +49,27 @@ def document(template: str, *, script: str = "", connect: bool = False, **contex
         connect: Whether the script may ask the server that the page came from.
         context: What the template needs.
     """
-    style = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
-    code = (_TEMPLATES / script).read_text(encoding="utf-8") if script else ""
-    policy = "; ".join(
+    page = _environment().get_template(template)
+    return page.render(
+        style=Markup(_text(_STYLE)),  # noqa: S704 - files of ours
+        script=Markup(_text(script)) if script else "",  # noqa: S704
+        policy=policy(script, connect=connect),
+        **context,
+    )
+
+
+def policy(script: str = "", *, connect: bool = False) -> str:
+    """Returns a content security policy that allows a page its own style and script only.
+
+    Args:
+        script: Name of the script, "" for none.
+        connect: Whether the script may ask the server that the page came from.
+    """
+    return "; ".join(
         (
             "default-src 'none'",
-            f"style-src 'sha256-{_digest(style)}'",
-            f"script-src 'sha256-{_digest(code)}'" if code else "script-src 'none'",
+            f"style-src 'sha256-{_digest(_text(_STYLE))}'",
+            f"script-src 'sha256-{_digest(_text(script))}'" if script else "script-src 'none'",
             # `file:` because 'self' means nothing on a page opened by double click.
             "img-src 'self' file: data:",
             "connect-src 'self'" if connect else "connect-src 'none'",
@@ -62,8 +77,12 @@ def document(template: str, *, script: str = "", connect: bool = False, **contex
             "form-action 'none'",
         )
     )
-    page = _environment().get_template(template)
-    return page.render(style=Markup(style), script=Markup(code), policy=policy, **context)  # noqa: S704 - files of ours
+
+
+@cache
+def _text(name: str) -> str:
+    """Returns a file of the templates' folder, the same as long as the process lives: a page outlives its header."""
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:

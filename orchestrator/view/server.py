@@ -14,22 +14,25 @@ import click
 import orjson
 
 from lynceus.media import media_type
-from orchestrator.report.page import document, render
+from orchestrator.report.page import document, policy, render
 from orchestrator.report.run import Run
 from orchestrator.view.progress import Folder, Followed
 
 HOST = "127.0.0.1"
 
+_NOTHING = "default-src 'none'"
+_KEPT_PAGES = 3
+
 _RUN = re.compile(r"/runs/(?P<name>.+?)/(?P<rest>|images/(?P<image>[0-9a-f]{64}))")
 
 
 class Site:
-    """What is served: the folder, and the page of each run as long as the run does not change."""
+    """What is served: the folder, and the pages looked at last as long as their runs do not change."""
 
     def __init__(self, path: Path) -> None:
         self.folder = Folder(path)
         self._pages: dict[str, tuple[tuple[float, ...], bytes]] = {}
-        self._lock = Lock()
+        self._lock, self._rendering = Lock(), Lock()
 
     def runs(self) -> bytes:
         """Returns the state of all runs as JSON."""
@@ -44,11 +47,14 @@ class Site:
 
     def page(self, run: Followed) -> bytes:
         """Returns a run's report, made anew when the run has grown."""
-        stamp = run.stamp()
-        known = self._pages.get(run.name)
-        if known is None or known[0] != stamp:
-            known = (stamp, render(run.run()).encode())
+        with self._rendering:
+            stamp = run.stamp()
+            known = self._pages.pop(run.name, None)
+            if known is None or known[0] != stamp:
+                known = (stamp, render(run.run()).encode())
             self._pages[run.name] = known
+            if len(self._pages) > _KEPT_PAGES:
+                del self._pages[next(iter(self._pages))]
         return known[1]
 
 
@@ -65,14 +71,13 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Serves the index, its data, a run's page or one of its images."""
         # A page elsewhere could reach this server under a name of its own that resolves to this machine.
-        host = (self.headers.get("Host") or "").rpartition(":")[0]
-        if host not in (HOST, "localhost"):
+        if _name(self.headers.get("Host") or "") not in (HOST, "localhost"):
             self._send(HTTPStatus.FORBIDDEN, b"this page is served to this machine only\n", "text/plain")
             return
         path = unquote(urlsplit(self.path).path)
         if path == "/":
             page = document("view.html", script="view.js", connect=True, folder=str(self.site.folder.path))
-            self._send(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8")
+            self._send(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8", policy("view.js", connect=True))
         elif path == "/api/runs":
             self._send(HTTPStatus.OK, self.site.runs(), "application/json")
         elif found := _RUN.fullmatch(path):
@@ -91,7 +96,7 @@ class Handler(BaseHTTPRequestHandler):
             except click.UsageError as error:
                 self._send(HTTPStatus.INTERNAL_SERVER_ERROR, f"{error.message}\n".encode(), "text/plain; charset=utf-8")
                 return
-            self._send(HTTPStatus.OK, page, "text/html; charset=utf-8")
+            self._send(HTTPStatus.OK, page, "text/html; charset=utf-8", policy("report.js"))
         elif path := Run(run.path, {}, {}, run.name).image(image):
             data = path.read_bytes()
             self._send(HTTPStatus.OK, data, media_type(data), keep=True)
@@ -101,10 +106,12 @@ class Handler(BaseHTTPRequestHandler):
     def _missing(self) -> None:
         self._send(HTTPStatus.NOT_FOUND, b"there is nothing here\n", "text/plain")
 
-    def _send(self, status: HTTPStatus, body: bytes, kind: str, *, keep: bool = False) -> None:
+    def _send(self, status: HTTPStatus, body: bytes, kind: str, allowed: str = _NOTHING, *, keep: bool = False) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
+        # Beside the page's own: only a header can forbid that the page is framed.
+        self.send_header("Content-Security-Policy", f"{allowed}; frame-ancestors 'none'")
         self.send_header("X-Content-Type-Options", "nosniff")
         # An image is named by its content and never changes.
         self.send_header("Cache-Control", "private, max-age=86400, immutable" if keep else "no-store")
@@ -114,6 +121,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Keeps the terminal quiet."""
+
+
+def _name(host: str) -> str:
+    """Returns the name in a Host header in small letters, its port left out; "" where there is none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
 
 
 def serve(path: Path, port: int) -> ThreadingHTTPServer:

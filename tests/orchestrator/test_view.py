@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import html
 import http.client
 import os
 import re
@@ -11,6 +13,7 @@ import sys
 import threading
 import tracemalloc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import orjson
@@ -19,6 +22,8 @@ from click.testing import CliRunner
 from report_runs import Writer, marvel_run
 
 from orchestrator.cli.view import command
+from orchestrator.report.run import Run
+from orchestrator.view import server as view_server
 from orchestrator.view.progress import Folder, Tally
 from orchestrator.view.server import HOST, serve
 
@@ -102,7 +107,54 @@ def test_a_link_out_of_the_folder_is_no_image(client: Client, folder: Path) -> N
     assert client.get("/runs/first/images/" + "b" * 64)[0] == 404
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example:80", ""])
+@pytest.mark.parametrize("host", ["localhost", HOST, "LOCALHOST:{}", "localhost:{}", f"{HOST}:80"])
+def test_its_own_names_are_answered_with_a_port_or_without(client: Client, host: str) -> None:
+    assert client.get("/api/runs", host=host.format(client.port))[0] == 200
+
+
+def test_what_a_page_may_do_and_that_no_other_frames_it_is_said_in_a_header(client: Client, folder: Path) -> None:
+    for path in ("/", "/runs/first/"):
+        _, body, headers = client.get(path)
+        found = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', body.decode())
+        assert found
+        assert headers["Content-Security-Policy"] == html.unescape(found[1]) + "; frame-ancestors 'none'"
+    image = next((folder / "first" / "images").iterdir()).name
+    for path in ("/api/runs", "/none", f"/runs/first/images/{image}"):
+        assert client.get(path)[2]["Content-Security-Policy"] == "default-src 'none'; frame-ancestors 'none'"
+
+
+def test_the_last_few_pages_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        marvel_run(tmp_path / str(number), puzzles=1)
+    rendered: list[str] = []
+    monkeypatch.setattr(view_server, "render", lambda run: rendered.append(run.name) or run.name)
+    site = view_server.Site(tmp_path)
+    runs = site.folder.runs()
+    for name in "0123340424":
+        assert site.page(runs[name]) == name.encode()
+    assert "".join(rendered) == "0123402"
+
+
+def test_a_page_that_two_ask_for_is_made_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both, rendered = threading.Barrier(2), []
+
+    def render(run: Run) -> str:
+        rendered.append(run.name)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(1)
+        return run.name
+
+    monkeypatch.setattr(view_server, "render", render)
+    site = view_server.Site(folder)
+    run = site.folder.runs()["first"]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(site.page, (run, run))) == [b"first", b"first"]
+    assert rendered == ["first"]
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example:80", "", "[", "localhost.evil.example", ":80"]
+)
 def test_other_names_are_refused(client: Client, host: str) -> None:
     status, body, _ = client.get("/api/runs", host=host or "x:1")
     assert status == 403
