@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 import toybench
 from engine_cluster import Cluster, Server
 
+from lynceus.rpc import PLAIN
+from lynceus.scorer.v1.scorer_pb2 import MetricSpec, ScoreRequest, Summary
 from orchestrator import run_plan
 from orchestrator.data.rows import DataError, Row
-from orchestrator.engine import EngineError
+from orchestrator.engine import Endpoint, EngineError, ScorerClient
+from orchestrator.run_check import check_scoring
 from orchestrator.samples import Sample, Variant
 
 FILE = """data: animals.jsonl
@@ -22,6 +25,22 @@ question: question
 options: [A, B, C]
 answer: answer
 """
+
+
+def toy_plan() -> run_plan.Plan:
+    return run_plan.make(
+        ["toy"],
+        method="generate",
+        data=[],
+        synthetic=True,
+        limit=4,
+        repeats=1,
+        seed=0,
+        shuffle_options=False,
+        parity=False,
+        blind=False,
+        settings=[],
+    )
 
 
 def rows(count: int, **last: str) -> list[dict[str, str]]:
@@ -101,19 +120,7 @@ def test_a_row_that_a_benchmark_cannot_use_is_named(column: str, error: type[Exc
             assert row[column] if column else 1 / 0
         return toybench.BENCHMARK.samples(row, variant)
 
-    plan = run_plan.make(
-        ["toy"],
-        method="generate",
-        data=[],
-        synthetic=True,
-        limit=4,
-        repeats=1,
-        seed=0,
-        shuffle_options=False,
-        parity=False,
-        blind=False,
-        settings=[],
-    )
+    plan = toy_plan()
     (task,) = plan.tasks
     benchmark = dataclasses.replace(task.benchmark, samples=samples)
     plan = dataclasses.replace(plan, tasks=(dataclasses.replace(task, benchmark=benchmark),))
@@ -121,3 +128,23 @@ def test_a_row_that_a_benchmark_cannot_use_is_named(column: str, error: type[Exc
     assert [next(made).key, next(made).key] == ["toy/0", "toy/1"]
     with pytest.raises(error, match=said):
         next(made)
+
+
+async def test_metrics_are_tried_with_no_items(shared_scorer: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of them take long: the caption metrics start Java twice, for one item as well."""
+    client = ScorerClient(Endpoint("127.0.0.1", shared_scorer.port), PLAIN, patience=60.0)
+    tried: list[tuple[list[str], list[str], list[float]]] = []
+    summarize = client.summarize
+
+    async def noted(items: Callable[[], Iterable[ScoreRequest]], metrics: Iterable[MetricSpec]) -> Summary:
+        summary = await summarize(items, metrics)
+        figures = [figure.denominator for figure in summary.figures]
+        tried.append(([item.key for item in items()], [spec.metric for spec in metrics], figures))
+        return summary
+
+    monkeypatch.setattr(client, "summarize", noted)
+    try:
+        await check_scoring(toy_plan(), client, await client.list_rules())
+    finally:
+        await client.close()
+    assert tried == [([], ["accuracy", "group_all"], [0, 0]), (["toy/0"], ["accuracy"], [0])]
