@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -67,7 +68,16 @@ class Store:
             self._files.pipe_file(self._path(name), data)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Writes an object that is not there; returns False where it is."""
+        """Writes an object that is not there; returns False where it is.
+
+        Raises:
+            ConfigError: If the package cannot do that, and would overwrite it.
+        """
+        if "mode" not in signature(self._files.pipe_file).parameters:
+            raise ConfigError(
+                f"{self.url}: {type(self._files).__name__} (fsspec {fsspec.__version__}) would let two runs write "
+                "here at once: update fsspec and the package for this address to 2024.12 or later"
+            )
         with self._reported():
             self._folder_of(name)
             try:

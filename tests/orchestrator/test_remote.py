@@ -9,13 +9,21 @@ import signal
 import socket
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
 import pytest
 from engine_cluster import Cluster, Server, environment, wait_for
+from fsspec.implementations.memory import MemoryFileSystem
+from packaging.requirements import Requirement
 from s3_server import BUCKET, SECRET, S3Server
+
+from orchestrator.engine.errors import ConfigError
+from orchestrator.remote.lease import WRITER, Lease
+from orchestrator.remote.store import Store
+from orchestrator.runlog import RunBusyError
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -166,6 +174,30 @@ def test_a_lost_upload_names_the_local_folder(
         assert max(cluster.calls().values()) == 1
     finally:
         server.kill()
+
+
+def test_a_package_that_cannot_keep_two_writers_apart_is_refused() -> None:
+    class Old(MemoryFileSystem):  # type: ignore[misc]
+        """As up to fsspec 2024.10: `mode` is taken for an option of the server's and overwrites."""
+
+        protocol = "old"
+
+        def pipe_file(self, path: str, value: bytes, **kwargs: object) -> None:
+            super().pipe_file(path, value)
+
+    fsspec.register_implementation("old", Old, clobber=True)
+    store = Store("old://bucket/run")
+    with pytest.raises(ConfigError, match=r"old://bucket/run: Old \(fsspec .*\) would let two runs write here at once"):
+        Lease(store, 180)
+    assert store.get(WRITER) is None
+    new = Store("memory://two-writers/run")
+    Lease(new, 180)
+    with pytest.raises(RunBusyError):
+        Lease(new, 180)
+    needs = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    floors = [Requirement(line) for line in [*needs["dependencies"], *needs["optional-dependencies"]["s3"]]]
+    refused = [one.name for one in floors if one.name in ("fsspec", "s3fs") and "2024.10" not in one.specifier]
+    assert refused == ["fsspec", "s3fs"]
 
 
 def test_a_missing_package_is_named(cluster: Cluster) -> None:
