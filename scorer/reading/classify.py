@@ -200,7 +200,7 @@ def _unannounced(group: Group, here: Context) -> Status | None:
         if cues.supposes(clause) or (cues.supposes(lead) and not cues.WHENEVER.search(lead.text)):
             return SUPPOSED, ""
         return LED, "concluded"
-    matches = not _bare_letter(group) and lead.search(cues.MATCHES)
+    matches = lead.search(cues.MATCHES) and not _bare_letter(group)
     if (matches or lead.search(cues.MAYBE)) and not clause.search(cues.GOVERNS) and not lead.search(cues.LIKENED):
         return WEAK, "stated"
     return None

@@ -63,7 +63,7 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
             continue
         if len(word) > 1 and _PRONOUN_OR_ADVERB.match(word) and not prefix and _no_number(text, match):
             continue
-        said = len(word) > 1 and _A_CHOICE.search(word)
+        said = " " in word and _A_CHOICE.search(word)
         if wrapped or said or (prefix and not soft) or (prefix and word == value and word != "I"):
             plain = False
         elif soft and (shy or word != value or word in ("A", "I", "a", "i")):
@@ -83,12 +83,14 @@ _BY = re.compile(
     rf" (?:by|x) (?:\d|{WORD_PATTERN})|-by-|(?<=\d) of (?:the|these|those|them|its|our|my)\b|(?<=one) of (?:the|these|those|them|its|our|my)\b",
     re.IGNORECASE,
 )
+_BY_BEGINS, _BY_ENDS = (" by", " x ", "-by", " of"), ("by ", " x ", "by-")
 _TIMES = re.compile(rf"(?:\d|\b(?:{WORD_PATTERN}))(?: (?:by|x) |-by-)$", re.IGNORECASE)
 
 
 def _counts(text: str, start: int, end: int) -> bool:
     """Whether a number says how many: "a 2 by 3 grid", "one of the figures"."""
-    return bool(_BY.match(text, end) or _TIMES.search(text, max(start - 14, 0), start))
+    behind = text[end : end + 3] in _BY_BEGINS and _BY.match(text, end)
+    return bool(behind or (text[start - 3 : start] in _BY_ENDS and _TIMES.search(text, max(start - 14, 0), start)))
 
 
 _PRONOUN_OR_ADVERB = re.compile(r"(?:one|first|second|third|fourth)$", re.IGNORECASE)
@@ -234,6 +236,7 @@ def _within(label: Mention, text: Mention) -> bool:
 
 
 _BEHIND_LABEL = re.compile(r"(?:[)\]\"']*[.:]|[)\]])[)\]\"']*\s?[\"'(]?(?:(?:the|an?) )?", re.IGNORECASE)
+_SIGNS_BEHIND = tuple(").:]\"'")
 """Between a label and its option's words, where nothing else can be meant."""
 
 
@@ -252,7 +255,8 @@ def without_own(text: str, by_label: list[Mention], own: Sequence[Mention]) -> l
         if label.start < end:
             continue
         kept.append(label)
-        behind = _BEHIND_LABEL.match(text, label.end) if words else None
+        signs = words and text[label.end : label.end + 1] in _SIGNS_BEHIND
+        behind = _BEHIND_LABEL.match(text, label.end) if signs else None
         said = words.get(behind.end()) if behind else None
         if said and said.value == label.value:
             end = said.end
