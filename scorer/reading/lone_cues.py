@@ -41,7 +41,7 @@ SINCE = re.compile(r"\W*(?:since|because|given that|seeing that)\b[^,.;:!?\n]{0,
 THEN = re.compile(r"[^,.;:!?\n]{0,80},\s+(?!and\b|or\b|which\b|while\b|but\b)[a-z]", _I)
 """lead and tail: the reason is given first."""
 IDENTIFIED = re.compile(
-    r"\s+(?:(?:clearly |correctly |exactly )?(?:shows?|has|is|matches|represents?|depicts?|displays?|contains?|gives|folds? (?:up )?(?:in)?to|forms?|keeps?)) (?:the (?!given|original|first|second|third|starting|initial|question|reference|main|example|figure|image|picture|shape)|exactly )[^.;:!?,\n]{3,80}[.!]? *(?:\n|$)",
+    r"\s+(?:(?:clearly |correctly |exactly )?(?:shows?|has|is|matches|represents?|depicts?|displays?|contains?|gives|folds? (?:up )?(?:in)?to|forms?|keeps?)) (?:the (?!wrong|incorrect|given|original|first|second|third|starting|initial|question|reference|main|example|figure|image|picture|shape)|exactly )[^.;:!?,\n]{3,80}[.!]? *(?:\n|$)",
     _I,
 )
 """tail of a whole answer: what the one choice that is named is."""
