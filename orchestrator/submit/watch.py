@@ -6,13 +6,13 @@ import shutil
 import subprocess
 import sys
 
-from orchestrator.submit.render import Submission, SubmitError
+from orchestrator.submit.render import LOADING, Submission, SubmitError
 
 _POLL = 10.0
 
 
 def watch(submission: Submission) -> int:
-    """Follows the log of the run's last Job until the Job has ended, or the shards' Job has failed.
+    """Follows the log of the run's last Job until it has ended, or the Job of shards or weights has failed.
 
     Returns:
         0 if the run is complete, 3 if it is not: `kubectl describe` says why.
@@ -32,32 +32,39 @@ def watch(submission: Submission) -> int:
         if ended := _ended(submission):
             return _told(submission, *ended)
         _follow(submission)
-        _reached(submission, submission.last_job, "Complete", _POLL)
+        _reached(submission, f"job/{submission.last_job}", "Complete", _POLL)
 
 
 def _ended(submission: Submission) -> tuple[str, str] | None:
-    """The Job that decides the run and its state; of shards that failed for good there is nothing to wait for."""
-    last = submission.last_job
-    looked = [*([(submission.job, "Failed")] if submission.shards else []), (last, "Complete"), (last, "Failed")]
-    return next((one for one in looked if _reached(submission, *one)), None)
+    """The Job that decides the run and its state: the last one, or one that it would wait for in vain."""
+    last, weights = submission.last_job, f"{LOADING}-{submission.name}"
+    if submission.shards and _reached(submission, f"job/{submission.job}", "Failed"):
+        return submission.job, "Failed"
+    for state in ("Complete", "Failed"):
+        if _reached(submission, f"job/{last}", state):
+            return last, state
+    # Somebody may have brought the weights since.
+    lost = _reached(submission, f"job/{weights}", "Failed")
+    return (weights, "Failed") if lost and not _reached(submission, "deployment/model-server", "Available") else None
 
 
 def _follow(submission: Submission) -> None:
-    """Prints the log of the last Job's pod to its end, or until shards have failed: that pod waits for them."""
+    """Prints the log of the last Job's pod to its end, or until a Job has failed that the pod waits for."""
     words = [f"--namespace={submission.namespace}", f"job/{submission.last_job}", "--all-containers", "--tail=20"]
     words += ["--follow", "--ignore-errors", f"--pod-running-timeout={_POLL}s"]
     with subprocess.Popen(["kubectl", "logs", *words]) as log:
-        while submission.shards and log.poll() is None:
+        while log.poll() is None:
             try:
                 log.wait(_POLL)
             except subprocess.TimeoutExpired:
-                if _reached(submission, submission.job, "Failed"):
+                ended = _ended(submission)
+                if ended and ended[0] != submission.last_job:
                     log.terminate()
                     return
 
 
-def _reached(submission: Submission, job: str, state: str, seconds: float = 0) -> bool:
-    words = [f"--namespace={submission.namespace}", f"job/{job}", f"--for=condition={state}", f"--timeout={seconds}s"]
+def _reached(submission: Submission, what: str, state: str, seconds: float = 0) -> bool:
+    words = [f"--namespace={submission.namespace}", what, f"--for=condition={state}", f"--timeout={seconds}s"]
     return subprocess.run(["kubectl", "wait", *words], capture_output=True, check=False).returncode == 0
 
 

@@ -194,20 +194,41 @@ def test_watch_follows_until_the_job_has_ended(tmp_path: Path, state: str, code:
     assert ("/runs/vstar-bench/report.html" in result.stdout) == (code == 0)
 
 
-def test_watch_ends_where_shards_have_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The merge's pod waits for its shards and its log goes on: only their own Job says that they have failed.
+# The last pod waits for its shards, or for a server that has its weights, and its log goes on: only another Job says
+# that there is nothing to wait for.
+@pytest.mark.parametrize(
+    ("flags", "failed", "followed"),
+    [
+        (("--shards=2",), "orchestrator-vstar-bench", "merge-vstar-bench"),
+        ((), "load-weights-vstar-bench", "orchestrator-vstar-bench"),
+        (("--shards=2",), "load-weights-vstar-bench", "merge-vstar-bench"),
+    ],
+)
+def test_watch_ends_where_it_would_wait_in_vain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], failed: str, followed: str
+) -> None:
     monkeypatch.setattr("orchestrator.submit.watch._POLL", 0.05)
     script = f"""
     case "$1 $*" in
-      "wait "*job/orchestrator-vstar-bench*condition=Failed*) grep -q ^logs {tmp_path}/calls ;;
+      "wait "*job/{failed}*condition=Failed*) grep -q ^logs {tmp_path}/calls ;;
       wait*) false ;;
       logs*) exec tail -f /dev/null ;;
     esac"""
-    result = submit(*DEMO, "--shards=2", "--watch", env=fake_kubectl(tmp_path, script))
+    result = submit(*DEMO, *flags, "--watch", env=fake_kubectl(tmp_path, script))
     assert result.exit_code == 3
-    told = "orchestrator-vstar-bench has failed: kubectl describe --namespace=lynceus job/orchestrator-vstar-bench\n"
-    assert result.stderr == told
-    assert (tmp_path / "calls").read_text().count("logs --namespace=lynceus job/merge-vstar-bench") == 1
+    assert result.stderr == f"{failed} has failed: kubectl describe --namespace=lynceus job/{failed}\n"
+    assert (tmp_path / "calls").read_text().count(f"logs --namespace=lynceus job/{followed} ") == 1
+
+
+def test_watch_goes_on_where_weights_came_another_way(tmp_path: Path) -> None:
+    script = f"""
+    case "$1 $*" in
+      "wait "*job/load-weights*condition=Failed* | "wait "*deployment/model-server*condition=Available*) true ;;
+      "wait "*condition=Complete*) grep -q ^logs {tmp_path}/calls ;;
+      wait*) false ;;
+    esac"""
+    result = submit(*DEMO, "--watch", env=fake_kubectl(tmp_path, script))
+    assert (result.exit_code, result.stderr) == (0, "")
 
 
 def test_watch_of_shards_ends_with_the_merge(tmp_path: Path) -> None:
