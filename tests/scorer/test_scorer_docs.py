@@ -5,6 +5,7 @@ docs/write-a-rule.md, docs/extraction.md, docs/judges.md and docs/read-the-numbe
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from click.testing import CliRunner
 from judge_server import JudgeServer, Vendor
 from page_commands import commands
 
+from lynceus.rpc import dial, is_serving
 from scorer.cli import main
 from scorer.judges.calibration import SETS, cases
 
@@ -90,6 +92,13 @@ def test_figures_without_a_service(tmp_path: Path) -> None:
     ]
 
 
+async def serving(address: str) -> None:
+    """Waits until a scorer's health says so: signals drain it from then on."""
+    async with dial(address) as channel:
+        while not await is_serving(channel, "lynceus.scorer.v1.ScorerService"):
+            await asyncio.sleep(0.02)
+
+
 def test_judges_are_served(tmp_path: Path) -> None:
     lines = [line for line in commands(DOCS / "judges.md") if line.startswith("scorer serve ")]
     environment = {**os.environ, "LYNCEUS_JUDGE_KEY": "k3y", "HOME": str(tmp_path)}
@@ -104,6 +113,7 @@ def test_judges_are_served(tmp_path: Path) -> None:
             while not port.exists():
                 assert process.poll() is None, f"{line}\n{process.communicate()[1].decode()}"
                 time.sleep(0.02)
+            asyncio.run(serving(f"127.0.0.1:{int(port.read_text())}"))
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0, line
         finally:
