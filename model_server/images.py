@@ -10,44 +10,18 @@ floating grey scaled to 8 bits over the format's whole range, transparency laid 
 from __future__ import annotations
 
 import io
-import struct
 import warnings
-import zlib
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from lynceus import media
+from lynceus.pictures import DAMAGE, FORMATS, orientation
 from lynceus.rpc import InvalidRequest
 
 MAX_PIXELS = 100_000_000
 """Default limit on an image's pixels: 300 MB once decoded."""
 
-Image.init()
-FORMATS = tuple(
-    name
-    for name in ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "ICO")
-    if name in Image.OPEN
-)
-"""Formats that are read. Pillow knows many more, and for PostScript starts an interpreter that
-runs what it is given."""
-
-_DAMAGE = (
-    OSError,
-    ValueError,
-    SyntaxError,
-    EOFError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    AssertionError,
-    ArithmeticError,
-    struct.error,
-    zlib.error,
-)
-"""What pillow's parsers raise for files that are cut short or damaged."""
-
-_ORIENTATION = 0x0112
 _TURNS: dict[object, Image.Transpose] = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -90,7 +64,7 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS, where: str = "the image
         raise InvalidRequest("image_too_large", f"{where}: {error}", limit=str(max_pixels)) from error
     except UnidentifiedImageError as error:
         raise InvalidRequest("bad_image", f"{where} is in no image format that can be read") from error
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise InvalidRequest("bad_image", f"{where} cannot be decoded: {error}") from error
 
 
@@ -107,21 +81,18 @@ def media_type(data: bytes) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             image = Image.open(io.BytesIO(data), formats=FORMATS)
-    except (*_DAMAGE, Image.DecompressionBombError) as error:
+    except (*DAMAGE, Image.DecompressionBombError) as error:
         raise InvalidRequest("bad_image", "the image is in no image format that can be read") from error
     known = media.media_type(data)
     return known if known.startswith("image/") else image.get_format_mimetype() or known
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """Turns the image as EXIF says. EXIF that cannot be read says nothing: every viewer shows such a file.
+    """Turns the image as EXIF says.
 
     Pillow's own `exif_transpose` writes the rest of EXIF anew, which fails where a value is not of its tag's type.
     """
-    try:
-        turn = _TURNS.get(image.getexif().get(_ORIENTATION))
-    except _DAMAGE:
-        return image
+    turn = _TURNS.get(orientation(image))
     return image if turn is None else image.transpose(turn)
 
 

@@ -5,26 +5,16 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import struct
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from PIL import Image
 
+from lynceus.pictures import FORMATS, orientation
 from orchestrator.samples import BadRowError, Call, Part, image_part
 from orchestrator.samples import Image as EncodedImage
 
-Image.init()
-FORMATS = tuple(
-    name
-    for name in ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "ICO")
-    if name in Image.OPEN
-)
-"""Formats that are read. Pillow knows many more, and for PostScript starts an interpreter that
-runs what it is given."""
-
-_ORIENTATION = 0x0112
 _QUARTERS = (5, 6, 7, 8)
 
 
@@ -123,11 +113,7 @@ def _seen_size(image: Image.Image) -> tuple[int, int]:
     """Width and height as a model sees them: servers turn images as EXIF says, unreadable EXIF says nothing."""
     if image.format == "TIFF":
         return image.size  # pillow has turned it
-    try:
-        turned = image.getexif().get(_ORIENTATION) in _QUARTERS
-    except (OSError, ValueError, SyntaxError, LookupError, TypeError, AttributeError, AssertionError, struct.error):
-        turned = False
-    return (image.height, image.width) if turned else image.size
+    return (image.height, image.width) if orientation(image) in _QUARTERS else image.size
 
 
 @lru_cache(maxsize=64)

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import random
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lynceus.media import media_type
 from lynceus.model.v1 import model_pb2 as model
-
-_REPEAT = re.compile(r"#(\d{1,9})(?=(?::[^:]*)?$)")
 
 JsonValue = str | int | float | bool | None | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
 
@@ -159,15 +156,6 @@ class Sample:
     def item_key(self, turn: Turn) -> str:
         """Key of one turn in the run log and in verdicts."""
         return f"{self.key}:{turn.name}" if turn.name else self.key
-
-
-def split_repeat(key: str) -> tuple[str, int]:
-    """Returns the key of a sample or an item without its repeat, and which repeat it is, from 0.
-
-    What a key says of repeats stands at its end or before the turn; the scorer's metrics read it in the same way.
-    """
-    found = _REPEAT.search(key) if "#" in key else None
-    return (key[: found.start()] + key[found.end() :], int(found[1])) if found else (key, 0)
 
 
 def single(key: str, ask: Callable[[], Call], scoring: Scoring) -> Sample:

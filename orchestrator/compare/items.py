@@ -12,8 +12,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from lynceus.keys import split_repeat
 from orchestrator.report.run import Item
-from orchestrator.samples import split_repeat
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

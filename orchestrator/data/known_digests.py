@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from lynceus.caches import cache_folder
+
 WORTH_BYTES = 16 << 20
 """Smaller files are hashed each time: in a hundredth of a second."""
 
@@ -31,7 +33,7 @@ def remembered(path: Path, digest: Callable[[Path], str]) -> str:
     before = path.stat()
     if before.st_size < WORTH_BYTES:
         return digest(path)
-    place = _folder() / _name(before)
+    place = cache_folder() / "digests" / _name(before)
     with contextlib.suppress(OSError):
         kept = place.read_text()
         if re.fullmatch(r"[0-9a-f]{64}", kept):
@@ -47,10 +49,6 @@ def remembered(path: Path, digest: Callable[[Path], str]) -> str:
 def _name(stat: os.stat_result) -> str:
     words = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
     return hashlib.sha256(repr(words).encode()).hexdigest()
-
-
-def _folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "lynceus" / "digests"
 
 
 def _keep(place: Path, digest: str) -> None:

@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from lynceus.addresses import without_password
+from lynceus.caches import cache_folder
 from lynceus.rpc import Credentials
 from lynceus.rpc.options import POSITIVE_SECONDS, SECONDS, FiniteRange
 from lynceus.rpc.security import SecurityError, Tls, read_token
@@ -287,5 +288,4 @@ def _token(file: Path | None) -> str | None:
 
 
 def _default_cache() -> str:
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
-    return str(Path(home) / "lynceus" / "judge.sqlite")
+    return str(cache_folder() / "judge.sqlite")

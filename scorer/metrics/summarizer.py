@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-import re
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lynceus.keys import split_repeat
 from lynceus.outcomes import Outcome
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.judges.panel import decision
@@ -23,7 +23,6 @@ from scorer.metrics.table import CODES, Ints, Table, numbered
 from scorer.rules.base import RequestError
 from scorer.rules.registry import Registry
 
-_REPEAT = re.compile(r"#(\d{1,9})(?=(?::[^:]*)?$)")
 _SCORED = CODES[Outcome.SCORED]
 
 Words = str | tuple[str, ...]
@@ -92,11 +91,11 @@ class Summarizer:
 
         key = request.key
         digest = _hash(key, 16)
-        found = _REPEAT.search(key) if "#" in key else None
-        sample = _hash(key[: found.start()] + key[found.end() :], 16)[:8] if found else digest[:8]
+        bare, repeat = split_repeat(key)
+        sample = digest[:8] if bare == key else _hash(bare, 16)[:8]
         self._keys += digest
         self._samples += sample
-        self._repeats.append(int(found.group(1)) if found else 0)
+        self._repeats.append(repeat)
         self._groups += _hash(request.group, 8) if request.group else sample
         self._outcomes.append(outcome)
         self._scores.append(score)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.samples import Variant, split_repeat
+from lynceus.keys import split_repeat
+from orchestrator.samples import Variant
 
 PIECES = st.sampled_from(["page", "#1", "#", "%23", "%", ":", "/", "2", "#7:x"])
 identifiers = st.lists(PIECES, min_size=1, max_size=3).map("".join) | st.text(min_size=1, max_size=6)

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
+from lynceus.keys import split_repeat
 from orchestrator.report.figures import Figure, figures
 from orchestrator.report.run import STEP, Item, Run
-from orchestrator.samples import split_repeat
 
 try:
     from inspect_ai.log import (
