@@ -41,6 +41,16 @@ def batcher(run: Runs, metrics: Metrics | None = None, **kwargs: float) -> Batch
     return Batcher(run, metrics=metrics or Metrics(), **settings)  # type: ignore[arg-type]
 
 
+async def occupied(run: Runs, *, max_queue: int) -> tuple[Batcher[str, str], asyncio.Task[str]]:
+    """Returns a batcher whose model has taken "a" and holds it while the gate is shut."""
+    run.gate.clear()
+    made = batcher(run, max_batch=1, wait=0.0, max_queue=max_queue)
+    first = asyncio.create_task(made.submit("a", (), 1, Call()))
+    while made._queue or not made._task:
+        await asyncio.sleep(0.01)
+    return made, first
+
+
 async def test_what_arrives_together_runs_together() -> None:
     run = Runs()
     made = batcher(run)
@@ -67,11 +77,7 @@ async def test_keys_and_lengths_are_kept_apart() -> None:
 
 async def test_a_full_queue_refuses_with_the_limit() -> None:
     run = Runs()
-    run.gate.clear()
-    made = batcher(run, max_batch=1, wait=0.0, max_queue=2)
-    first = asyncio.create_task(made.submit("a", (), 1, Call()))
-    while made._queue or not made._task:
-        await asyncio.sleep(0.01)  # until the model has taken it
+    made, first = await occupied(run, max_queue=2)
     waiting = [asyncio.create_task(made.submit(name, (), 1, Call())) for name in "bc"]
     await asyncio.sleep(0.01)
     with pytest.raises(Overloaded) as caught:
@@ -103,11 +109,7 @@ async def test_a_cancelled_request_never_runs() -> None:
 
 async def test_a_cancelled_requests_place_in_the_queue_goes_to_the_next() -> None:
     run = Runs()
-    run.gate.clear()
-    made = batcher(run, max_batch=1, wait=0.0, max_queue=1)
-    first = asyncio.create_task(made.submit("a", (), 1, Call()))
-    while made._queue or not made._task:
-        await asyncio.sleep(0.01)  # until the model has taken it
+    made, first = await occupied(run, max_queue=1)
     second = asyncio.create_task(made.submit("b", (), 1, Call()))
     while not made._queue:
         await asyncio.sleep(0)

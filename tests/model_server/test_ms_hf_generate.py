@@ -222,7 +222,7 @@ def test_company_changes_nothing(kind: str, served: Any, hf: Any, ask: Any, pict
         alone = served(hf(kind, max_batch=1))
         many, one = runner.run(together.__aenter__()), runner.run(alone.__aenter__())
 
-        @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=12, suppress_health_check=list(HealthCheck))
         @given(REQUESTS)
         def check(drawn: list[tuple[str, tuple[int, ...], dict[str, Any]]]) -> None:
             sent = [

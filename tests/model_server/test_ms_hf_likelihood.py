@@ -86,7 +86,7 @@ PIECES = st.sampled_from(["A", " ", "an", "swer", "\n", ".", "it's", "é", "語"
 TEXTS = st.lists(PIECES, min_size=1, max_size=5).map("".join)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(prompt_end=TEXTS, continuation=TEXTS)
 def test_the_join_rule(loaded: Any, prompt_end: str, continuation: str) -> None:
     """The continuation owns every token that does not end inside the prompt; nothing is lost or added."""
@@ -143,7 +143,7 @@ def test_text_that_marks_an_image_is_refused(loaded: Any, ask: Any) -> None:
     assert caught.value.reason == "placeholder_in_text"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=12))
 def test_the_tree_keeps_every_path(tails: list[list[int]]) -> None:
     tree = Tree()

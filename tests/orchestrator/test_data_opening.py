@@ -271,7 +271,7 @@ def test_digest_of_very_large_files_is_sampled(tmp_path):
     assert digest_files([("large", file)]) != before
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 39), min_size=1, max_size=30))
 def test_images_in_any_order(tmp_path_factory, order):
     path = tmp_path_factory.getbasetemp() / "any-order.parquet"
@@ -337,7 +337,7 @@ def test_hub_id_through_datasets(tmp_path):
 TEXTS = st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=20), min_size=1, max_size=5)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(texts=TEXTS, suffix=st.sampled_from(["csv", "tsv", "jsonl", "json"]))
 def test_any_text_survives_a_table(tmp_path_factory, texts, suffix):
     import csv
@@ -356,7 +356,7 @@ def test_any_text_survives_a_table(tmp_path_factory, texts, suffix):
     assert [dict(row.fields) for row in open_rows(file, table)] == rows
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(content=st.binary(max_size=60), suffix=st.sampled_from(["csv", "jsonl", "json", "parquet"]))
 def test_any_bytes_are_rows_or_a_data_error(tmp_path_factory, content, suffix):
     file = tmp_path_factory.getbasetemp() / f"any-bytes.{suffix}"

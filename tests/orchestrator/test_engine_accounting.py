@@ -331,6 +331,5 @@ TestAccounts = Accounts.TestCase
 TestAccounts.settings = settings(
     max_examples=25,
     stateful_step_count=6,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

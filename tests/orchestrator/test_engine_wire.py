@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lynceus.model.v1 import model_pb2 as model
@@ -35,7 +35,6 @@ def proto(message: Message) -> model.Message:
     )
 
 
-@settings(deadline=None)
 @given(conversations, configs, st.sampled_from([0, 1, 2]))
 def test_generate(messages: tuple[Message, ...], config: model.GenerationConfig, modality: int) -> None:
     made = request_of(Call(messages, config, modality=modality))
@@ -44,7 +43,6 @@ def test_generate(messages: tuple[Message, ...], config: model.GenerationConfig,
     assert made.data == expected.SerializeToString()
 
 
-@settings(deadline=None)
 @given(conversations, st.lists(texts, min_size=1, max_size=3).map(tuple))
 def test_likelihood(messages: tuple[Message, ...], continuations: tuple[str, ...]) -> None:
     made = request_of(Call(messages, continuations=continuations))
@@ -53,7 +51,6 @@ def test_likelihood(messages: tuple[Message, ...], continuations: tuple[str, ...
     assert made.data == expected.SerializeToString()
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), conversations, texts), max_size=4))
 def test_batch(calls: list[tuple[bool, tuple[Message, ...], str]]) -> None:
     requests: list[Request] = []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.remote import lease as leases
@@ -68,7 +68,6 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.binary(max_size=40).map(lambda data: data.replace(b"\n", b" ")), max_size=5), max_size=5))
 def test_what_is_fetched_is_what_was_written(
     tmp_path_factory: pytest.TempPathFactory, uploads: list[list[bytes]]

@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
@@ -29,7 +29,6 @@ def test_ticks_are_round(values: list[float], ticks: list[str]) -> None:
     assert [words for _, words in axis(values, 0, 300).ticks()] == ticks
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1e-9), min_size=1))
 def test_every_value_is_on_the_scale(values: list[float]) -> None:
     scale = axis(values, 0, 300)

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from report_runs import Writer
 
@@ -26,13 +26,11 @@ def plain(key: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", key) if part]
 
 
-@settings(deadline=None)
 @given(KEYS, KEYS)
 def test_keys_sort_as_a_person_would(one: str, other: str) -> None:
     assert (sortable(one) < sortable(other)) == (plain(one) < plain(other))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(KEYS | KEYS.map("long".ljust(70).__add__), st.sampled_from("rv"))), st.binary(max_size=3))
 def test_the_last_line_of_each_key_counts(tmp_path_factory: pytest.TempPathFactory, lines: list, torn: bytes) -> None:
     folder = tmp_path_factory.mktemp("run")
@@ -57,7 +55,6 @@ def test_the_last_line_of_each_key_counts(tmp_path_factory: pytest.TempPathFacto
     assert [item.verdict for item in run.read(["not there"])] == [{}]
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(st.sampled_from("01\0\1\2a٠"), min_size=1, max_size=5), unique=True))
 def test_keys_that_are_sorted_alike_are_two_items(tmp_path_factory: pytest.TempPathFactory, keys: list[str]) -> None:
     folder = tmp_path_factory.mktemp("run")

@@ -21,7 +21,7 @@ from model_server.core import Core, Limits
 from model_server.demo.unseeing import Unseeing
 from model_server.metrics import Metrics
 
-FEW = settings(max_examples=100, deadline=None)
+FEW = settings(max_examples=100)
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 

@@ -28,7 +28,7 @@ from scorer.scoring import Scorer
 from scorer.service import Servicer
 from scorer.telemetry import Telemetry
 
-FEW = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=60)
 REGISTRY = rules()
 RULES = [name for name in REGISTRY.names() if "judge" not in name]
 METRICS = [name for name in metrics().names() if name != "caption"]
@@ -179,7 +179,7 @@ async def stream(messages: list[pb.ScorerServiceScoreRequest]) -> list[pb.Scorer
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 async def test_damaged_messages_are_answered_or_refused(seed: int) -> None:
     draw = random.Random(seed)
     item = pb.ScoreRequest(key="t/1", rule=draw.choice(RULES), text="(A) red", targets=["A"], options=["red", "blue"])

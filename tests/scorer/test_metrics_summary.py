@@ -60,7 +60,7 @@ def unique(items: list[pb.ScoreRequest]) -> list[pb.ScoreRequest]:
     return list({item.key: item for item in items}.values())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(an_item(), max_size=25).map(unique), st.randoms(use_true_random=False))
 def test_order_leaves_no_trace(items: list[pb.ScoreRequest], order: random.Random) -> None:
     first = summarize(items, *ALL).SerializeToString(deterministic=True)
@@ -69,7 +69,7 @@ def test_order_leaves_no_trace(items: list[pb.ScoreRequest], order: random.Rando
     assert summarize(shuffled, *ALL).SerializeToString(deterministic=True) == first
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(an_item(), max_size=25).map(unique))
 def test_nothing_is_lost_or_counted_twice(items: list[pb.ScoreRequest]) -> None:
     summary = summarize([*items, *items], *ALL)
@@ -84,7 +84,7 @@ def test_nothing_is_lost_or_counted_twice(items: list[pb.ScoreRequest]) -> None:
     assert overall.denominator == len(items)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(an_item(), min_size=1, max_size=25).map(unique))
 def test_values_lie_in_their_intervals_and_answered_is_never_below_planned(items: list[pb.ScoreRequest]) -> None:
     for figure in summarize(items, *ALL).figures:
@@ -96,7 +96,7 @@ def test_values_lie_in_their_intervals_and_answered_is_never_below_planned(items
             assert figure.denominator_answered <= figure.denominator
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(an_item(), min_size=1, max_size=30).map(unique))
 def test_one_more_failure_lowers_planned_and_leaves_answered(items: list[pb.ScoreRequest]) -> None:
     before = summarize(items, ALL[0]).figures[0]
@@ -168,7 +168,7 @@ def test_a_spec_without_sense_is_refused_before_any_item(bad: pb.MetricSpec) -> 
         summarize([], bad)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 5) | st.integers(0, 2**64 - 1), max_size=40))
 def test_numbers_are_places_among_the_different_values(values: list[int]) -> None:
     column = np.array(values, np.uint64)

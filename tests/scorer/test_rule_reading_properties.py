@@ -84,7 +84,7 @@ WORDS = (
     ),
 )
 MESS = st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join) | st.text(max_size=60)
-QUICK = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 
 
 def verdict(

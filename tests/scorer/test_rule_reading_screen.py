@@ -107,7 +107,7 @@ def test_forms_are_found_as_their_pattern_finds_them(forms: object) -> None:
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_forms_are_found_in_any_text(text: str) -> None:
     for forms in (forms_of(tuple("ABCD")), _forms(4, False)):
         found = {match.span() for match in forms.find(text)}

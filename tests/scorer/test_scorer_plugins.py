@@ -83,7 +83,7 @@ def test_a_careless_pattern_is_linear(tmp_path: Path) -> None:
     assert verdict(rule, "a" * 300_000, targets=["b"]).outcome == "unparsed"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(st.characters(codec="utf-8") | st.sampled_from("ABCD()answer is:*\n"), max_size=200))
 def test_spans_are_code_points_of_any_text(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     rule = yaml_rule(tmp_path_factory.getbasetemp())

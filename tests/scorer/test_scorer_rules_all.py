@@ -35,7 +35,7 @@ SETS = [
 
 
 @pytest.mark.parametrize("name", PLAIN)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(text=texts, pair=st.sampled_from(SETS))
 def test_a_verdict_or_a_named_defect_and_nothing_else(name: str, text: str, pair: tuple[list[str], list[str]]) -> None:
     request = pb.ScoreRequest(key="k", rule=name, text=text, targets=pair[0], options=pair[1])
