@@ -127,19 +127,7 @@ def evaluate(job: dict[str, Any]) -> dict[str, float]:
     for module in (report, vstar, parquet, terminal):
         assert module, "imported before the clock starts"
     before, started = used(), time.perf_counter()
-    plan = run_plan.make(
-        ["vstar_bench"],
-        method="generate",
-        data=[job["data"]],
-        synthetic=False,
-        limit=None,
-        repeats=1,
-        seed=0,
-        shuffle_options=False,
-        parity=False,
-        blind=False,
-        settings=[],
-    )
+    plan = run_plan.make(["vstar_bench"], data=[job["data"]])
     where = run_eval.Where(endpoints=[Endpoint("127.0.0.1", job["model"])], scorer=Endpoint("127.0.0.1", job["scorer"]))
     console = Console(file=sys.stderr, quiet=True)
     work = run_eval.evaluate(plan, where, Options(), Budget(), run=Path(job["run"]), console=console)

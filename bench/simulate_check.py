@@ -80,19 +80,7 @@ def evaluate(job: dict[str, Any]) -> dict[str, Any]:
     from orchestrator import run_eval, run_plan
     from orchestrator.engine import Budget, Endpoint, Options
 
-    plan = run_plan.make(
-        ["vstar_bench"],
-        method="generate",
-        data=[job["data"]],
-        synthetic=False,
-        limit=job["rows"],
-        repeats=1,
-        seed=0,
-        shuffle_options=False,
-        parity=False,
-        blind=False,
-        settings=[],
-    )
+    plan = run_plan.make(["vstar_bench"], data=[job["data"]], limit=job["rows"])
     where = run_eval.Where(
         endpoints=[Endpoint("127.0.0.1", port) for port in job["ports"]],
         scorer=Endpoint("127.0.0.1", job["scorer"]),

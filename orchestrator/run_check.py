@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import grpc
 
@@ -54,11 +53,8 @@ async def check_scoring(plan: Plan, client: ScorerClient, rules: scorer.ListRule
 
 def _first_items(plan: Plan, task: Task) -> Iterator[tuple[str, Scoring]]:
     """Yields key and scoring of what the first row is judged by, each rule with its parameters once."""
-    row = next(iter(task.source), None)
-    if row is None:
-        return
     seen = []
-    for sample in plan.samples_of(task, 1, row, replace(task.variant, repeat=0)):
+    for sample in plan.first_samples(task):
         # A row that cannot be asked is rejected as the run comes to it, and has nothing to be judged by.
         for turn in sample.turns if _can_be_asked(sample) else ():
             if turn.scoring and (word := (turn.scoring.rule, turn.scoring.params)) not in seen:

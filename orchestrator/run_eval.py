@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -333,13 +333,8 @@ def _expected(plan: Plan, shard: tuple[int, int] | None) -> int | None:
         return None
     total = 0
     for task in plan.tasks:
-        row = next(iter(task.source), None)
-        if row is not None:
-            variant = replace(task.variant, repeat=0)
-            made = plan.samples_of(task, 1, row, variant)
-            items = sum(bool(turn.scoring) for sample in made for turn in sample.turns)
-            count = plan.rows_of(task)
-            total += items * (count or 0) * plan.repeats
+        items = sum(bool(turn.scoring) for sample in plan.first_samples(task) for turn in sample.turns)
+        total += items * (plan.rows_of(task) or 0) * plan.repeats
     return round(total / shard[1]) if shard else total
 
 

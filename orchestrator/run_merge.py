@@ -17,7 +17,7 @@ from orchestrator.keytable import KeyTable, shard_of
 from orchestrator.run_manifest import ManifestError
 from orchestrator.run_results import RESULTS, last_lines
 from orchestrator.run_resume import code_of
-from orchestrator.runlog import RESPONSES, VERDICTS, RunLog, damaged, held, scan, write_error
+from orchestrator.runlog import RESPONSES, VERDICTS, RunLog, held, lines, scan, write_error
 
 
 def merge(shards: Sequence[Path], run: Path) -> dict[str, Any]:
@@ -128,23 +128,13 @@ def _check_keys(shard: Path, manifest: Mapping[str, Any], seen: KeyTable) -> Non
                 seen.put(key, number=index, flags=1)
             elif found[0] != index:
                 raise ManifestError(f"an overlap: {key.decode()!r} is in shard {found[0]}/{of} and in {shard}")
-    _check_lines(shard / VERDICTS)
+    # In the merged folder a damaged line could no longer be scored anew.
+    for _ in lines(shard / VERDICTS):
+        pass
     settled = last_lines(shard / VERDICTS)
     for task, planned in manifest["planned"].items():
         if len(settled.get(task, ())) != planned:
             raise ManifestError(f"a gap: {shard} settles {len(settled.get(task, ())):,} of {planned:,} items of {task}")
-
-
-def _check_lines(path: Path) -> None:
-    """Raises RunLogError where a line is damaged: in the merged folder it could no longer be asked anew."""
-    offset = 0
-    with path.open("rb") as lines:
-        for line in lines:
-            try:
-                orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                raise damaged(path, offset, error) from error
-            offset += len(line)
 
 
 def _sum(counts: Any) -> dict[str, int]:

@@ -129,6 +129,12 @@ class Plan:
             where = f"benchmark {task.benchmark.name}, {task.source.origin}, row {number}"
             raise EngineError(f"{where}: {type(error).__name__}: {error}") from error
 
+    def first_samples(self, task: Task) -> Iterator[Sample]:
+        """Yields the samples of a task's first row, none where it has no rows; raises as `samples_of` does."""
+        row = next(iter(task.source), None)
+        if row is not None:
+            yield from self.samples_of(task, 1, row, dataclasses.replace(task.variant, repeat=0))
+
     def metrics(self) -> dict[str, list[scorer.MetricSpec]]:
         """Returns the figures to compute, by task."""
         return {task.variant.task: list(task.benchmark.metrics(task.variant)) for task in self.tasks}
@@ -176,16 +182,16 @@ class Plan:
 def make(
     words: Sequence[str],
     *,
-    method: str,
-    data: Sequence[str],
-    synthetic: bool,
-    limit: int | None,
-    repeats: int,
-    seed: int,
-    shuffle_options: bool,
-    parity: bool,
-    blind: bool,
-    settings: Sequence[str],
+    method: str = "generate",
+    data: Sequence[str] = (),
+    synthetic: bool = False,
+    limit: int | None = None,
+    repeats: int = 1,
+    seed: int = 0,
+    shuffle_options: bool = False,
+    parity: bool = False,
+    blind: bool = False,
+    settings: Sequence[str] = (),
 ) -> Plan:
     """Returns the plan of a command.
 

@@ -20,7 +20,7 @@ from google.protobuf.struct_pb2 import Struct
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.outcomes import Outcome
 from lynceus.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.runlog import RESPONSES, RunLogError, damaged
+from orchestrator.runlog import RESPONSES, RunLogError, damaged, lines
 from orchestrator.samples import Answer, Call, Image, Scoring
 
 Json = dict[str, Any]
@@ -171,15 +171,13 @@ def tokens_of_log(path: Path) -> int:
     Raises:
         RunLogError: If a line is damaged.
     """
-    total = offset = 0
-    with path.open("rb") as lines:
-        for line in lines:
-            try:
-                usage = (orjson.loads(line).get("response") or {}).get("usage", {})
-                total += usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
-            except (ValueError, AttributeError, TypeError) as error:
-                raise damaged(path, offset, error) from error
-            offset += len(line)
+    total = 0
+    for offset, line in lines(path):
+        try:
+            usage = (line.get("response") or {}).get("usage", {})
+            total += usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
+        except (AttributeError, TypeError) as error:
+            raise damaged(path, offset, error) from error
     return total
 
 

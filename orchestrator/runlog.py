@@ -284,6 +284,23 @@ def scan(path: Path) -> Iterator[tuple[bytes, Outcome | None, int]]:
             offset += len(line)
 
 
+def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields where each line of a log begins, and the line.
+
+    Raises:
+        RunLogError: If a line is damaged.
+    """
+    offset = 0
+    with path.open("rb") as file:
+        for text in file:
+            try:
+                line: dict[str, Any] = orjson.loads(text)
+            except orjson.JSONDecodeError as error:
+                raise damaged(path, offset, error) from error
+            yield offset, line
+            offset += len(text)
+
+
 def damaged(path: Path, offset: int, error: Exception) -> RunLogError:
     """Returns the one-line error for a line whose head is whole and whose rest is not what was written."""
     with path.open("rb") as file:

@@ -9,15 +9,16 @@ from collections.abc import Iterator
 from scorer.reading.screen import Screen
 
 _CANNOT = r"(?:can(?:no|')?t|can not|could(?: not|n't)|won't|will not|(?:will |wo|would )?(?:'m|am|are|'re|is|be)?(?: not|n't) (?:be )?(?:able|allowed|permitted|comfortable)(?: to| with)?|(?:am |'m )?unable to|(?:am |'m )?not trained to|do not feel comfortable|don't feel comfortable|must (?:decline|refuse)(?: to)?|(?:have to|need to|will) (?:decline|refuse)(?: to)?|decline to|refuse to)"
-_HELP = r"(?:assist|help(?! but\b| noticing| thinking| feeling| seeing)|comply|fulfil+|provide|answer(?:ing)?|respond|engage|continue|participate|complete|support|discuss|identify|process|proceed|do (?:that|this)|view(?:ing)?|see|analy[sz]e|access|open|interpret|look at)"
-_CANNOT, _HELP = _CANNOT.replace(" ", r"\ "), _HELP.replace(" ", r"\ ")
+_HELPS = r"help(?! but\b| noticing| thinking| feeling| seeing)"
+_HELP = rf"(?:assist|{_HELPS}|comply|fulfil+|provide|answer(?:ing)?|respond|engage|continue|participate|complete|support|discuss|identify|process|proceed|do (?:that|this)|view(?:ing)?|see|analy[sz]e|access|open|interpret|look at)"
+_CANNOT, _HELP, _HELPS = (words.replace(" ", r"\ ") for words in (_CANNOT, _HELP, _HELPS))
 # Failing for want of evidence is not declining.
 _EVIDENCE = r"(?:(?:see|view|access|open|load) (?:the|this|your|that|an?|any) (?:image|picture|photo|options|choices|figures?|puzzle|panels)|clear|determin|tell |which |sure|certain|enough|small|blurr|resolution|any image|the image (?:you|attach)|attached|the answer from)"
 
 _DECLINES = re.compile(
     rf"""
       \b(?:sorry|apologi[sz]e|apologies|regret|afraid)\b[^.!?\n]{{0,60}}?\b{_CANNOT}\W+(?:\w+\W+){{0,3}}?{_HELP}\b
-    | \bI(?:\ am|'m|’m)?\s*{_CANNOT}\W+(?:\w+\W+){{0,2}}?(?:assist|help(?!\ but\b|\ noticing|\ thinking|\ feeling|\ seeing)|comply|fulfil+|engage|participate|continue|support|discuss)\b
+    | \bI(?:\ am|'m|’m)?\s*{_CANNOT}\W+(?:\w+\W+){{0,2}}?(?:assist|{_HELPS}|comply|fulfil+|engage|participate|continue|support|discuss)\b
     | \bI\ (?:must|have\ to|need\ to|will)\ (?:respectfully\ |politely\ )?(?:decline|refuse)\b
     | \b(?:don't|do\ not)\ have\ the\ (?:ability|capability|capacity)\ to\ (?:view|see|process|analy[sz]e|help|assist)
     | \b(?:can't|cannot|won't|unable\ to)\ identify\ (?:people|persons?|individuals|real|who\b|the\ person|someone|anyone)

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import click
 
 from orchestrator.compare.statistics import Paired
-from orchestrator.report.figures import Figure, counts, figures
-from orchestrator.report.run import OUTCOMES, Run
+from orchestrator.report.figures import OUTCOMES, Figure, counts, figures
+from orchestrator.report.run import Run
 
 NO_REGRESSION = "no_regression"
 

@@ -14,10 +14,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from orchestrator.report.charts import Chart, by_label, by_task, crossed, grid
-from orchestrator.report.figures import Figure, accounting, counts, figures, overall, slices
+from orchestrator.report.figures import OUTCOMES, Figure, accounting, counts, figures, overall, slices
 from orchestrator.report.published import tables
 from orchestrator.report.readings import readings
-from orchestrator.report.run import OUTCOMES, Run
+from orchestrator.report.run import Run
 from orchestrator.report.samples import Packed, pack
 
 _TEMPLATES = Path(__file__).with_name("templates")

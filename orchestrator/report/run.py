@@ -17,10 +17,8 @@ from typing import Any, BinaryIO
 import click
 import orjson
 
-from orchestrator.report.figures import OUTCOMES, counts, figures
+from orchestrator.report.figures import counts, figures
 from orchestrator.report.index import Index
-
-__all__ = ["OUTCOMES", "STEP", "Item", "Run", "named_run", "open_run"]
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 

@@ -17,7 +17,8 @@ from typing import Any
 import orjson
 
 from orchestrator.report.diagnostics import Diagnostics
-from orchestrator.report.run import OUTCOMES, STEP, Item, Run
+from orchestrator.report.figures import OUTCOMES
+from orchestrator.report.run import STEP, Item, Run
 from orchestrator.report.selection import Selection
 
 CHUNK = 100

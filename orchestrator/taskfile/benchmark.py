@@ -106,13 +106,13 @@ class FileTask:
             for number, row in enumerate(source, 1):
                 yield Row({**row.fields, _NUMBER: number}, row.load)
 
-        for row in numbered():
+        def checked(row: Row) -> str:
             self._check_row(row, where)
+            return self._identifier(row)
 
         # What the file asks decides the samples as much as the rows do.
         digest = hashlib.sha256(f"{source.digest}\n{self.file.sha256}\n".encode()).hexdigest()
-        made = replace(source, digest=digest, iterate=numbered)
-        return check_unique(made, self._identifier) if "id" in values else made
+        return check_unique(replace(source, digest=digest, iterate=numbered), checked)
 
     def where(self) -> str:
         """Returns the data that the file names: a path relative to the file, or a hub id."""

@@ -12,8 +12,8 @@ import click
 import orjson
 
 from orchestrator.keytable import KeyTable
-from orchestrator.report.figures import figures, overall
-from orchestrator.report.run import OUTCOMES, Run, named_run
+from orchestrator.report.figures import OUTCOMES, figures, overall
+from orchestrator.report.run import Run, named_run
 
 _DEPTH = 3
 _STALE_SECONDS = 120

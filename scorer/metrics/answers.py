@@ -26,16 +26,15 @@ def place(word: str, options: Sequence[str], rule: str = "") -> int | None:
         rule: The rule that read the answer.
     """
     text = options.index(word) if word in options else None
-    letter = number = None
     if len(word) == 1 and word.isascii() and word.isalpha():
-        letter = ord(word.upper()) - ord("A")
+        label, rules = ord(word.upper()) - ord("A"), _BY_LETTER
     elif word.isascii() and word.isdecimal():
-        number = int(word) - 1
-    label = letter if number is None else number
-    if label is None or not 0 <= label < len(options):
+        label, rules = int(word) - 1, _BY_NUMBER
+    else:
         return text
-    first = (rule in _BY_LETTER and letter is not None) or (rule in _BY_NUMBER and number is not None)
-    return label if first or text is None else text
+    if not 0 <= label < len(options):
+        return text
+    return label if text is None or rule in rules else text
 
 
 def text(word: str, options: Sequence[str], rule: str = "") -> str:

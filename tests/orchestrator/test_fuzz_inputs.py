@@ -28,7 +28,7 @@ from orchestrator.registry import find
 from orchestrator.run_plan import make
 from orchestrator.samples import BadRowError, Variant
 
-FEW = settings(max_examples=80, deadline=None)
+FEW = settings(max_examples=80)
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8))
 trees = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
@@ -181,7 +181,7 @@ def reform_rows(file: Path, task: str) -> None:
     task=st.sampled_from(sorted(DATASETS)),
     array=st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_upstream_json_is_rows_or_a_data_error(folder: Path, data: list[Any], task: str, array: bool) -> None:
     file = folder / DATASETS[task].file.rpartition("/")[2]
     file.write_text(json.dumps(data if array else {"version": "1", "dataset_name": "x", "data": data}))
@@ -200,19 +200,7 @@ def test_any_gate_is_conditions_or_a_usage_error(word: str) -> None:
 
 
 def planned(words: Sequence[str]) -> None:
-    make(
-        ["reform_CIFAR10", "voila_wd"],
-        method="generate",
-        data=[],
-        synthetic=True,
-        limit=1,
-        repeats=1,
-        seed=0,
-        shuffle_options=False,
-        parity=False,
-        blind=False,
-        settings=list(words),
-    )
+    make(["reform_CIFAR10", "voila_wd"], synthetic=True, limit=1, settings=list(words))
 
 
 NAMES = sorted(

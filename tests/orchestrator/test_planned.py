@@ -23,19 +23,7 @@ NAME = b"n" * 32
 
 
 def plan() -> run_plan.Plan:
-    return run_plan.make(
-        ["VisualPuzzles_direct"],
-        method="generate",
-        data=[],
-        synthetic=True,
-        limit=ROWS,
-        repeats=1,
-        seed=0,
-        shuffle_options=False,
-        parity=False,
-        blind=False,
-        settings=[],
-    )
+    return run_plan.make(["VisualPuzzles_direct"], synthetic=True, limit=ROWS)
 
 
 class Folder:

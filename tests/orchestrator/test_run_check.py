@@ -28,19 +28,7 @@ answer: answer
 
 
 def toy_plan() -> run_plan.Plan:
-    return run_plan.make(
-        ["toy"],
-        method="generate",
-        data=[],
-        synthetic=True,
-        limit=4,
-        repeats=1,
-        seed=0,
-        shuffle_options=False,
-        parity=False,
-        blind=False,
-        settings=[],
-    )
+    return run_plan.make(["toy"], synthetic=True, limit=4)
 
 
 def rows(count: int, **last: str) -> list[dict[str, str]]:
