@@ -154,7 +154,7 @@ class _Cursor:
         self._batches: Iterator[pa.RecordBatch] = parquet.iter_batches(
             batch_size=rows, row_groups=[group], columns=[column], use_threads=False
         )
-        self._kept: deque[tuple[int, pa.RecordBatch]] = deque(maxlen=_KEPT_BATCHES)
+        self._kept: deque[tuple[int, pa.Array]] = deque(maxlen=_KEPT_BATCHES)
         self._end = 0
         self._rows = meta.num_rows
 
@@ -167,9 +167,9 @@ class _Cursor:
         """Returns the cell at an offset into the row group, at or after `first`."""
         while offset >= self._end:
             batch = next(self._batches)
-            self._kept.append((self._end, batch))
+            self._kept.append((self._end, batch.column(0)))
             self._end += batch.num_rows
         if self._end == self._rows:
             self._batches = iter(())  # lets go of the pages: of a row group that is one page, all of it
-        start, batch = next(pair for pair in self._kept if pair[0] <= offset < pair[0] + pair[1].num_rows)
-        return batch.column(0)[offset - start].as_py()
+        start, cells = next(pair for pair in self._kept if pair[0] <= offset < pair[0] + len(pair[1]))
+        return cells[offset - start].as_py()

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from array import array
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
@@ -22,6 +21,7 @@ from orchestrator.engine.lines import asked_line
 from orchestrator.engine.options import Options
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.scoring import ScorerClient
+from orchestrator.engine.worker import Worker
 from orchestrator.keytable import shard_of
 from orchestrator.run_records import (
     answer_of,
@@ -34,11 +34,10 @@ from orchestrator.run_records import (
 from orchestrator.runlog import RunLog, RunLogError, State, write_error
 from orchestrator.samples import Sample, Turn
 
-_BATCH = 64
+_BATCH = 16
 _STRIDE = 2048
-_BUILD = 16
 _BUILDS = 2
-"""How many batches are in the thread at once: it finds the next one there when it is done with the first."""
+"""How many batches are built at once: a thread finds the next one there when it is done with the first."""
 _PREPARED_BYTES = 16 * 1024 * 1024
 _SYNC_SECONDS = 1.0
 _NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
@@ -48,7 +47,7 @@ class Engine:
     """Runs one source of samples against one model.
 
     Args:
-        samples: The samples, lazily. Read in a thread.
+        samples: The samples, lazily. Read by a Worker.
         log: The run folder; what it holds is not asked again.
         pools: Connected replicas by stage; "" is the model under evaluation.
         scorer: The scorer.
@@ -84,7 +83,7 @@ class Engine:
             )
             for stage, pool in pools.items()
         }
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="samples")
+        self._worker = Worker()
         self._open = 0
         self._prepared = 0
         self._room = asyncio.Event()
@@ -123,7 +122,7 @@ class Engine:
             for task in rest:
                 task.cancel()
             await asyncio.gather(*rest, return_exceptions=True)
-            self._thread.shutdown(wait=True, cancel_futures=True)
+            self._worker.shutdown()
             if not self._stopped.cancel():
                 self._stopped.exception()  # it may have come second to the error that is raised
             with contextlib.suppress(RunLogError):
@@ -144,25 +143,20 @@ class Engine:
             self._stopped.set_exception(error)
 
     async def _produce_and_finish(self) -> None:
-        loop = asyncio.get_running_loop()
         size = _BATCH
-
-        def take(count: int) -> list[Sample]:
-            return list(islice(self._samples, count))
-
         while not self._draining:
-            batch = await loop.run_in_executor(self._thread, take, size)
+            [batch] = await self._worker.each(self._take, [size])
             if not batch:
                 self._accounting.complete = True
                 break
             episodes = [episode for sample in batch if (episode := self._plan(sample))]
             # What an earlier process answered is passed over in long strides.
             size = _BATCH if episodes else min(2 * size, _STRIDE)
-            for start in range(0, len(episodes), _BUILD):
+            for start in range(0, len(episodes), _BATCH):
                 await self._wait_for_room()
                 if self._draining:
                     break
-                self._build(episodes[start : start + _BUILD])
+                self._build(episodes[start : start + _BATCH])
         while self._open and not self._draining:
             self._room.clear()
             await self._room.wait()
@@ -173,6 +167,9 @@ class Engine:
             await asyncio.sleep(0.05)
         await self._scorer.finish()
         self._log.flush()
+
+    def _take(self, count: int) -> list[Sample]:
+        return list(islice(self._samples, count))
 
     async def _wait_for_room(self) -> None:
         while not self._draining and self._full():
@@ -245,10 +242,8 @@ class Engine:
     async def _build_and_submit(self, episodes: list[Episode]) -> None:
         log, blind = self._log, self._options.blind
         try:
-            made = await asyncio.get_running_loop().run_in_executor(
-                self._thread, lambda: [(episode, build(episode, log, blind=blind)) for episode in episodes]
-            )
-            for episode, built in made:
+            made = await self._worker.each(lambda episode: build(episode, log, blind=blind), episodes)
+            for episode, built in zip(episodes, made, strict=True):
                 if isinstance(built, Ended):
                     self._end(episode, built)
                     continue

@@ -1,0 +1,81 @@
+"""Where samples are read and built: between two rounds of the event loop, or in a thread beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+LONG_SECONDS = 0.005
+"""Work on one item that takes longer would hold up answers, and gains more by a thread than the thread costs."""
+MOST_TURNS = 64
+"""How often work is done in the thread before it is tried without: once at first, then doubling up to this."""
+
+
+class Worker:
+    """Does short work at once and long work in a thread, never both at a time.
+
+    A thread that makes a system call every few microseconds and a busy event loop wait for each
+    other's interpreter lock: with small images that took a quarter of the engine's rate. Work
+    that is always done at once would hold up answers while a disk is slow or a benchmark paints
+    over its pictures.
+
+    Args:
+        clock: Seconds, as `time.perf_counter`.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="samples")
+        self._clock = clock
+        self._turns = 0
+        self._next_turns = 1
+        self._in_thread = 0
+        self._idle = asyncio.Event()
+
+    async def each(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """Returns what the work makes of each item, in order; once it takes long, the rest is done in the thread.
+
+        Raises:
+            Exception: What the work raises; later items are not begun.
+        """
+        await asyncio.sleep(0)  # the event loop has its turn between any two pieces of work
+        while not self._turns and self._in_thread:
+            self._idle.clear()
+            await self._idle.wait()
+        done = [] if self._turns else self._at_once(work, items)
+        rest = items[len(done) :]
+        if rest:
+            self._turns -= 1
+            self._in_thread += 1
+            try:
+                loop = asyncio.get_running_loop()
+                done += await loop.run_in_executor(self._thread, lambda: [work(item) for item in rest])
+            finally:
+                self._in_thread -= 1
+                if not self._in_thread:
+                    self._idle.set()
+        return done
+
+    def shutdown(self) -> None:
+        """Waits for the item under way; what has not begun is dropped."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _at_once(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """Returns what is made of the items up to the first that takes long."""
+        done: list[Result] = []
+        began = self._clock()
+        for item in items:
+            done.append(work(item))
+            ended = self._clock()
+            if ended - began > LONG_SECONDS:
+                self._turns = self._next_turns
+                self._next_turns = min(2 * self._turns, MOST_TURNS)
+                return done
+            began = ended
+        self._next_turns = 1
+        return done

@@ -1,0 +1,137 @@
+"""Work is done at once while it is short, in a thread where it is long, in order and never in both at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.engine.worker import LONG_SECONDS, MOST_TURNS, Worker
+
+
+class Clock:
+    """Goes on only where work says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def at_once() -> bool:
+    """Whether this is the thread of the event loop."""
+    return threading.current_thread() is threading.main_thread()
+
+
+async def made(batches: list[list[float]]) -> list[list[tuple[float, bool]]]:
+    """Does work that takes so many seconds, and returns of each how long it took and whether it was done at once."""
+    clock = Clock()
+    worker = Worker(clock)
+
+    def work(seconds: float) -> tuple[float, bool]:
+        clock.now += seconds
+        return seconds, at_once()
+
+    try:
+        return [await worker.each(work, batch) for batch in batches]
+    finally:
+        worker.shutdown()
+
+
+def test_short_work_is_done_at_once() -> None:
+    assert asyncio.run(made([[0.0, LONG_SECONDS], [0.0]])) == [[(0.0, True), (LONG_SECONDS, True)], [(0.0, True)]]
+
+
+def test_what_comes_after_long_work_is_done_in_the_thread() -> None:
+    long = 2 * LONG_SECONDS
+    found = asyncio.run(made([[0.0, long, 0.0, long], [0.0]]))
+    assert found == [[(0.0, True), (long, True), (0.0, False), (long, False)], [(0.0, True)]]
+
+
+def test_work_that_stays_long_is_tried_at_once_ever_less_often() -> None:
+    found = asyncio.run(made([[1.0]] * 400))
+    tries = [index for index, [(_, once)] in enumerate(found) if once]
+    turns = [after - before - 1 for before, after in itertools.pairwise(tries)]
+    assert turns == [1, 2, 4, 8, 16, 32, *[MOST_TURNS] * 5]
+
+
+def test_one_short_try_makes_it_be_tried_often_again() -> None:
+    found = asyncio.run(made([[1.0]] * 7 + [[0.0]] + [[1.0]] * 4))
+    assert [once for [(_, once)] in found] == [True, False, True, False, False, True, *[False] * 4, True, False]
+
+
+@given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=5), max_size=30), st.integers(1, 4))
+def test_results_are_in_order_and_no_two_pieces_of_work_overlap(batches: list[list[float]], tasks: int) -> None:
+    clock, inside = Clock(), threading.Lock()
+
+    def work(item: tuple[int, float]) -> tuple[int, float]:
+        assert inside.acquire(blocking=False), "two pieces of work at a time"
+        time.sleep(0)
+        clock.now += item[1]
+        inside.release()
+        return item
+
+    async def run() -> None:
+        worker = Worker(clock)
+
+        async def some(mine: Iterator[list[float]]) -> None:
+            for batch in mine:
+                items = list(enumerate(batch))
+                assert await worker.each(work, items) == items
+
+        shared = iter(batches)
+        try:
+            await asyncio.gather(*(some(shared) for _ in range(tasks)))
+        finally:
+            worker.shutdown()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("before", [0.0, 1.0])
+def test_what_work_raises_comes_through_and_later_items_are_not_begun(before: float) -> None:
+    clock, begun = Clock(), []
+
+    def work(item: float) -> None:
+        begun.append(item)
+        clock.now += item
+        if item == 0.5:
+            raise ValueError("no")
+
+    async def run() -> None:
+        worker = Worker(clock)
+        try:
+            with pytest.raises(ValueError, match="no"):
+                await worker.each(work, [before, 0.5, 0.25])
+            await worker.each(work, [0.125])
+        finally:
+            worker.shutdown()
+
+    asyncio.run(run())
+    assert begun == [before, 0.5, 0.125]
+
+
+def test_the_event_loop_has_its_turn_between_pieces() -> None:
+    async def run() -> list[str]:
+        worker, order = Worker(), []
+
+        async def other() -> None:
+            for _ in range(3):
+                order.append("loop")
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(other())
+        for _ in range(3):
+            await worker.each(order.append, ["work"])
+        await beside
+        worker.shutdown()
+        return order
+
+    assert asyncio.run(run()) == ["loop", "work"] * 3
