@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 
 from lynceus.rpc import PLAIN, Credentials
+from orchestrator import ranges
 from orchestrator.engine import Budget, ConfigError, Endpoint, Options, parse_endpoints
 from orchestrator.report.run import open_run
 
@@ -198,6 +199,12 @@ def evaluate(
     """
     from orchestrator import remote, run_eval, run_plan
 
+    _check("limit", limit, ranges.LIMIT)
+    _check("repeats", repeats, ranges.REPEATS)
+    _check("seed", seed, ranges.SEED)
+    _check("concurrency", concurrency, ranges.CONCURRENCY)
+    _check("timeout", timeout, ranges.TIMEOUT)
+    _check("patience", patience, ranges.PATIENCE)
     words = [tasks] if isinstance(tasks, str) else list(tasks)
     console = Console(quiet=not progress, markup=False)
     endpoints: Sequence[Endpoint] = parse_endpoints([endpoint] if isinstance(endpoint, str) else endpoint)
@@ -255,6 +262,16 @@ def read(run: str | Path) -> Results:
     figures = [_figure(task, figure) for task, found in opened.tasks.items() for figure in found["figures"]]
     counts = {task: found["counts"] for task, found in opened.tasks.items()}
     return Results(Path(run), opened.model, counts, figures)
+
+
+def _check(name: str, number: float | None, kind: click.ParamType[Any]) -> None:
+    """Raises ConfigError for what the command's option of this name does not take."""
+    try:
+        taken = number if number is None else kind.convert(number, None, None)
+    except click.BadParameter as error:
+        raise ConfigError(f"{name}: {error.message}") from error
+    if taken != number:
+        raise ConfigError(f"{name}: {number!r} is no whole number.")
 
 
 def _run(work: Any) -> Path:

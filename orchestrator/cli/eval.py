@@ -11,12 +11,12 @@ import click
 from rich.console import Console
 
 from lynceus.rpc import Credentials
-from lynceus.rpc.options import POSITIVE_SECONDS, SECONDS, FiniteRange, client_options
+from lynceus.rpc.options import POSITIVE_SECONDS, FiniteRange, client_options
 from orchestrator.cli.folders import WrittenRun
 from orchestrator.cli.judging import judge_arguments, judge_options
-from orchestrator.cli.numbers import LIMIT, REPEATS, SEED
 from orchestrator.cli.outcome import guarded
 from orchestrator.cli.unused import refuse, refuse_dialling
+from orchestrator.ranges import CONCURRENCY, LIMIT, PATIENCE, REPEATS, SEED, TIMEOUT
 
 MOST_DIGITS = 20
 """Characters of `--shard`: no cluster has more shards, and Python refuses to read very long numbers."""
@@ -46,11 +46,9 @@ _RATE = FiniteRange(1e-6, 1e6)
 @click.option("--stage", "stages", multiple=True, metavar="NAME=H:P", help="Another model for one stage of a sample.")
 @click.option("--shard", help="I/N, I from 0: this part of the samples; N alone takes I from $JOB_COMPLETION_INDEX.")
 @click.option("--run", type=WrittenRun(), help="Run folder, a path or URL (s3://…); default runs/NAME.")
-@click.option(
-    "--concurrency", type=click.IntRange(1, 1_000_000), help="Calls in flight per replica; default what it asks for."
-)
-@click.option("--timeout", type=POSITIVE_SECONDS, default=600.0, show_default=True, help="Seconds per call.")
-@click.option("--patience", type=SECONDS, default=600.0, show_default=True, help="Seconds to retry for.")
+@click.option("--concurrency", type=CONCURRENCY, help="Calls in flight per replica; default what it asks for.")
+@click.option("--timeout", type=TIMEOUT, default=600.0, show_default=True, help="Seconds per call.")
+@click.option("--patience", type=PATIENCE, default=600.0, show_default=True, help="Seconds to retry for.")
 @click.option("--max-tokens-total", type=click.IntRange(1), help="Stop after so many tokens in this run folder.")
 @click.option("--max-requests-per-second", type=_RATE, help="Over all replicas; each shard by itself.")
 @click.option("--deadline", type=POSITIVE_SECONDS, help="Stop, to be resumed, after so many seconds.")

@@ -10,8 +10,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from orchestrator.cli.numbers import SEED
 from orchestrator.data.rows import DataError
+from orchestrator.ranges import SEED
 from orchestrator.voila import generator
 from orchestrator.voila.images import ImageFolder, TestingDraw, TrainingDraw
 from orchestrator.voila.rules import ND_RULES, WD_RULES

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from orchestrator.cli.numbers import LIMIT, REPEATS, SEED
+from orchestrator.ranges import LIMIT, REPEATS, SEED
 
 if TYPE_CHECKING:
     from orchestrator.run_plan import Plan

@@ -41,9 +41,30 @@ def test_a_folder_of_the_models_name_is_a_whole_one(tmp_path: Path) -> None:
     assert load(tmp_path, "exit 0").returncode == 0
     assert (model / "model.safetensors").read_text() == "part\npart\n", "it did not go on where it had ended"
     again = load(tmp_path, "exit 1")
-    assert (again.returncode, again.stdout) == (0, f"{model} is there\n")
+    assert (again.returncode, again.stdout) == (0, f"{model} is there, from team/model@abc\n")
     calls = (tmp_path / "calls").read_text().splitlines()
     assert calls == [f"download team/model --revision abc --local-dir {model}.partial"] * 2
+
+
+def test_a_folder_of_other_weights_is_neither_taken_nor_mixed_with_these(tmp_path: Path) -> None:
+    model = tmp_path / "models/model"
+    assert load(tmp_path, "exit 1", REVISION="old").returncode
+    assert load(tmp_path, "exit 0").returncode == 0
+    assert (model / "model.safetensors").read_text() == "part\n", "it went on where other weights had ended"
+    other = load(tmp_path, "exit 0", REVISION="new")
+    said = f"{model} is from team/model@abc, not team/model@new: give another --model, or delete that folder\n"
+    assert (other.returncode, other.stderr) == (2, said)
+    assert len((tmp_path / "calls").read_text().splitlines()) == 2
+    unnamed = load(tmp_path, "exit 1", REPOSITORY="", REVISION="")
+    assert (unnamed.returncode, unnamed.stdout) == (0, f"{model} is there\n")
+
+
+def test_a_folder_that_came_another_way_is_taken_and_said(tmp_path: Path) -> None:
+    model = tmp_path / "models/model"
+    model.mkdir(parents=True)
+    done = load(tmp_path, "exit 1")
+    said = f"{model} is there, not by this Job: it is taken for team/model@abc\n"
+    assert (done.returncode, done.stdout) == (0, said)
 
 
 def test_without_weights_the_folder_is_there_or_it_says_so(tmp_path: Path) -> None:
@@ -71,16 +92,35 @@ def test_the_hubs_own_program_has_these_flags() -> None:
     assert {"--revision", "--local-dir"} <= set(done.stdout.split())
 
 
+def waiting(model: Path, **other: str) -> subprocess.Popen[str]:
+    words = container("model-server", "wait-for-weights")["command"]
+    environment = {"PATH": "/usr/bin:/bin", "MODEL": str(model), "REPOSITORY": "", "REVISION": "", **other}
+    return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
+
+
 def test_replicas_wait_for_the_whole_folder(tmp_path: Path) -> None:
     model = tmp_path / "model"
-    words = container("model-server", "wait-for-weights")["command"]
-    waiting = subprocess.Popen(words, env={"PATH": "/usr/bin:/bin", "MODEL": str(model)}, stdout=subprocess.PIPE)
-    try:
-        assert waiting.stdout is not None
-        assert waiting.stdout.readline() == f"waiting for {model}\n".encode()
-        (tmp_path / "model.partial").mkdir()
-        (tmp_path / "model.partial").rename(model)
-        assert waiting.wait(60) == 0
-    finally:
-        waiting.kill()
-        waiting.communicate()
+    with waiting(model) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == f"waiting for {model}\n"
+            (tmp_path / "model.partial").mkdir()
+            (tmp_path / "model.partial").rename(model)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+
+
+def test_replicas_do_not_start_with_other_weights(tmp_path: Path) -> None:
+    note = tmp_path / "model/.lynceus-weights"
+    note.parent.mkdir()
+    note.write_text("team/model@old\n")
+    with waiting(note.parent, REPOSITORY="team/model", REVISION="abc") as process:
+        try:
+            assert process.stdout is not None
+            said = f"waiting: {note.parent} is from team/model@old, not team/model@abc\n"
+            assert process.stdout.readline() == said
+            note.write_text("team/model@abc\n")
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
