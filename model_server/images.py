@@ -9,14 +9,13 @@ floating grey scaled to 8 bits over the format's whole range, transparency laid 
 
 from __future__ import annotations
 
-import io
 import warnings
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from lynceus import media
-from lynceus.pictures import DAMAGE, FORMATS, orientation
+from lynceus.pictures import DAMAGE, open_image, orientation
 from lynceus.rpc import InvalidRequest
 
 MAX_PIXELS = 100_000_000
@@ -38,7 +37,7 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS, where: str = "the image
     """Returns the image as 8-bit RGB.
 
     Args:
-        data: The file's bytes, in one of `FORMATS`.
+        data: The file's bytes.
         max_pixels: Limit on width times height.
         where: What to call it in an error.
 
@@ -49,7 +48,7 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS, where: str = "the image
         with warnings.catch_warnings():
             # Our own limit below is the one that counts, and it is an error.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = Image.open(io.BytesIO(data), formats=FORMATS)
+            image = open_image(data)
         pixels = image.width * image.height
         if pixels > max_pixels:
             raise InvalidRequest(
@@ -80,7 +79,7 @@ def media_type(data: bytes) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = Image.open(io.BytesIO(data), formats=FORMATS)
+            image = open_image(data)
     except (*DAMAGE, Image.DecompressionBombError) as error:
         raise InvalidRequest("bad_image", "the image is in no image format that can be read") from error
     known = media.media_type(data)

@@ -11,21 +11,11 @@ from pathlib import Path
 
 from PIL import Image
 
-from lynceus.pictures import FORMATS, orientation
+from lynceus.pictures import open_image, orientation
 from orchestrator.samples import BadRowError, Call, Part, image_part
 from orchestrator.samples import Image as EncodedImage
 
 _QUARTERS = (5, 6, 7, 8)
-
-
-def open_image(data: bytes) -> Image.Image:
-    """Returns an encoded image whose header has been read.
-
-    Raises:
-        OSError: It is in none of `FORMATS`, or damaged.
-        Image.DecompressionBombError: It is larger than any image should be.
-    """
-    return Image.open(io.BytesIO(data), formats=FORMATS)
 
 
 class ImageStore:

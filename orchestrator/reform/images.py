@@ -10,8 +10,8 @@ from typing import Any
 
 from PIL import Image, ImageDraw, UnidentifiedImageError
 
+from lynceus.pictures import open_image
 from orchestrator.data.rows import DataError
-from orchestrator.images import open_image
 from orchestrator.reform.table import Boxes
 from orchestrator.samples import BadRowError
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from PIL import Image
 
+from lynceus.pictures import open_image
 from orchestrator.data.images import row_image
 from orchestrator.data.rows import DataError, Row, RowSource
-from orchestrator.images import open_image
 from orchestrator.reform import dialogs, files
 from orchestrator.reform.families import FAMILIES
 from orchestrator.reform.images import shown

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from PIL import Image
 
-from orchestrator.images import open_image
+from lynceus.pictures import open_image
 
 GAP = 50
 """White columns between two images, in pixels."""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
+from functools import cache
+from typing import TYPE_CHECKING
 
-from PIL import Image
-
-Image.init()
-FORMATS = tuple(
-    name
-    for name in ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "ICO")
-    if name in Image.OPEN
-)
-"""Formats that are read. Pillow knows many more, and for PostScript starts an interpreter that
-runs what it is given."""
+# Imported where it is used: the scorer looks at no images, and its container has no pillow.
+if TYPE_CHECKING:
+    from PIL import Image, ImageFile
 
 DAMAGE = (
     OSError,
@@ -31,7 +27,22 @@ DAMAGE = (
 )
 """What pillow's parsers raise for files that are cut short or damaged."""
 
+_FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "ICO")
+"""Pillow knows many more, and for PostScript starts an interpreter that runs what it is given."""
 _ORIENTATION = 0x0112
+
+
+def open_image(data: bytes) -> ImageFile.ImageFile:
+    """Returns an encoded image whose header has been read.
+
+    Raises:
+        OSError: It is in no format that is read; PIL.UnidentifiedImageError is one.
+        Image.DecompressionBombError: It is larger than any image should be.
+        Exception: One of `DAMAGE`: it is damaged.
+    """
+    from PIL import Image
+
+    return Image.open(io.BytesIO(data), formats=_formats())
 
 
 def orientation(image: Image.Image) -> object:
@@ -43,3 +54,12 @@ def orientation(image: Image.Image) -> object:
         return image.getexif().get(_ORIENTATION)
     except DAMAGE:
         return None
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """Returns those that this pillow was built with."""
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in _FORMATS if name in Image.OPEN)
