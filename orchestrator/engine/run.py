@@ -38,6 +38,8 @@ _BATCH = 16
 _STRIDE = 2048
 _BUILDS = 2
 """How many batches are built at once: a thread finds the next one there when it is done with the first."""
+_FEW_CALLS = 8
+"""With no more than these under way, a Batch being one, the event loop waits for what is built next."""
 _PREPARED_BYTES = 16 * 1024 * 1024
 _SYNC_SECONDS = 1.0
 _NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
@@ -83,7 +85,7 @@ class Engine:
             )
             for stage, pool in pools.items()
         }
-        self._worker = Worker()
+        self._worker = Worker(self._busy)
         self._open = 0
         self._prepared = 0
         self._room = asyncio.Event()
@@ -167,6 +169,9 @@ class Engine:
             await asyncio.sleep(0.05)
         await self._scorer.finish()
         self._log.flush()
+
+    def _busy(self) -> bool:
+        return sum(dispatcher.in_flight for dispatcher in self._dispatchers.values()) > _FEW_CALLS
 
     def _take(self, count: int) -> list[Sample]:
         return list(islice(self._samples, count))

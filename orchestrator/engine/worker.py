@@ -18,19 +18,21 @@ MOST_TURNS = 64
 
 
 class Worker:
-    """Does short work at once and long work in a thread, never both at a time.
+    """Does work at once where it is short and waited for, else in a thread; never both at a time.
 
     A thread that makes a system call every few microseconds and a busy event loop wait for each
-    other's interpreter lock: with small images that took a quarter of the engine's rate. Work
-    that is always done at once would hold up answers while a disk is slow or a benchmark paints
-    over its pictures.
+    other's interpreter lock: with small images in batches that took a quarter of the engine's
+    rate. In a thread, work gives way to answers where there are many, and neither a slow disk nor
+    a benchmark that paints over its pictures holds them up.
 
     Args:
+        busy: Whether the event loop has enough to do without the work.
         clock: Seconds, as `time.perf_counter`.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, busy: Callable[[], bool], clock: Callable[[], float] = time.perf_counter) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="samples")
+        self._busy = busy
         self._clock = clock
         self._turns = 0
         self._next_turns = 1
@@ -44,13 +46,13 @@ class Worker:
             Exception: What the work raises; later items are not begun.
         """
         await asyncio.sleep(0)  # the event loop has its turn between any two pieces of work
-        while not self._turns and self._in_thread:
+        while not (beside := self._turns > 0 or self._busy()) and self._in_thread:
             self._idle.clear()
             await self._idle.wait()
-        done = [] if self._turns else self._at_once(work, items)
+        done = [] if beside else self._at_once(work, items)
         rest = items[len(done) :]
         if rest:
-            self._turns -= 1
+            self._turns = max(0, self._turns - 1)
             self._in_thread += 1
             try:
                 loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Work is done at once while it is short, in a thread where it is long, in order and never in both at a time."""
+"""Work is done at once where it is short and waited for, else in a thread, in order and never in both at a time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -25,6 +26,11 @@ class Clock:
         return self.now
 
 
+def idle() -> bool:
+    """Says that the event loop has nothing else to do."""
+    return False
+
+
 def at_once() -> bool:
     """Whether this is the thread of the event loop."""
     return threading.current_thread() is threading.main_thread()
@@ -33,7 +39,7 @@ def at_once() -> bool:
 async def made(batches: list[list[float]]) -> list[list[tuple[float, bool]]]:
     """Does work that takes so many seconds, and returns of each how long it took and whether it was done at once."""
     clock = Clock()
-    worker = Worker(clock)
+    worker = Worker(idle, clock)
 
     def work(seconds: float) -> tuple[float, bool]:
         clock.now += seconds
@@ -67,8 +73,26 @@ def test_one_short_try_makes_it_be_tried_often_again() -> None:
     assert [once for [(_, once)] in found] == [True, False, True, False, False, True, *[False] * 4, True, False]
 
 
-@given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=5), max_size=30), st.integers(1, 4))
-def test_results_are_in_order_and_no_two_pieces_of_work_overlap(batches: list[list[float]], tasks: int) -> None:
+def test_beside_a_busy_event_loop_work_is_done_in_the_thread() -> None:
+    async def run() -> list[list[bool]]:
+        states = iter([True, True, False, False, True])
+        worker = Worker(lambda: next(states), Clock())
+        try:
+            return [await worker.each(lambda _: at_once(), [1, 2]) for _ in range(5)]
+        finally:
+            worker.shutdown()
+
+    assert asyncio.run(run()) == [[False] * 2] * 2 + [[True] * 2] * 2 + [[False] * 2]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=5), max_size=30),
+    st.integers(1, 4),
+    st.randoms(use_true_random=False),
+)
+def test_results_are_in_order_and_no_two_pieces_of_work_overlap(
+    batches: list[list[float]], tasks: int, random: Random
+) -> None:
     clock, inside = Clock(), threading.Lock()
 
     def work(item: tuple[int, float]) -> tuple[int, float]:
@@ -79,7 +103,7 @@ def test_results_are_in_order_and_no_two_pieces_of_work_overlap(batches: list[li
         return item
 
     async def run() -> None:
-        worker = Worker(clock)
+        worker = Worker(lambda: random.random() < 0.3, clock)
 
         async def some(mine: Iterator[list[float]]) -> None:
             for batch in mine:
@@ -106,7 +130,7 @@ def test_what_work_raises_comes_through_and_later_items_are_not_begun(before: fl
             raise ValueError("no")
 
     async def run() -> None:
-        worker = Worker(clock)
+        worker = Worker(idle, clock)
         try:
             with pytest.raises(ValueError, match="no"):
                 await worker.each(work, [before, 0.5, 0.25])
@@ -120,7 +144,7 @@ def test_what_work_raises_comes_through_and_later_items_are_not_begun(before: fl
 
 def test_the_event_loop_has_its_turn_between_pieces() -> None:
     async def run() -> list[str]:
-        worker, order = Worker(), []
+        worker, order = Worker(idle), []
 
         async def other() -> None:
             for _ in range(3):
