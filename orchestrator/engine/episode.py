@@ -85,7 +85,7 @@ class Ended:
 def build(episode: Episode, log: RunLog, *, blind: bool) -> Built | Ended:
     """Builds the next turn: reads its images, stores them, and renders what the log will say.
 
-    Runs in a thread beside the event loop.
+    Runs in a Worker: in the event loop or in a thread beside it.
 
     Raises:
         OSError: If an image cannot be stored.
