@@ -20,6 +20,8 @@ MOST_TURNS = 64
 class Worker:
     """Does work at once where it is short and waited for, else in a thread; never both at a time.
 
+    The first piece is done in the thread: it opens the data and may pass over a million rows that are over.
+
     A thread that makes a system call every few microseconds and a busy event loop wait for each
     other's interpreter lock: with small images in batches that took a quarter of the engine's
     rate. In a thread, work gives way to answers where there are many, and neither a slow disk nor
@@ -34,7 +36,7 @@ class Worker:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="samples")
         self._busy = busy
         self._clock = clock
-        self._turns = 0
+        self._turns = 1
         self._next_turns = 1
         self._in_thread = 0
         self._idle = asyncio.Event()
