@@ -23,8 +23,8 @@ class Worker:
     The first piece is done in the thread: it opens the data and may pass over a million rows that are over.
 
     A thread that makes a system call every few microseconds and a busy event loop wait for each
-    other's interpreter lock: with small images in batches that took a quarter of the engine's
-    rate. In a thread, work gives way to answers where there are many, and neither a slow disk nor
+    other's interpreter lock: with small images in batches that took a fifth of the engine's
+    time. In a thread, work gives way to answers where there are many, and neither a slow disk nor
     a benchmark that paints over its pictures holds them up.
 
     Args:
