@@ -65,11 +65,19 @@ def local(cluster: Cluster) -> Path:
     return found
 
 
+def hold(server: Server, calls: int) -> None:
+    """Stops a model that has answered so many calls: the run does not end, however slow the machine."""
+    log = server.folder / "calls"
+    wait_for(lambda: log.exists() and len(log.read_text().split()) >= calls)
+    server.signal(signal.SIGSTOP)
+
+
 def test_killed_and_resumed_on_another_machine(cluster: Cluster, shared_scorer: Server, base: str) -> None:
     cluster.eval("whole", [cluster.model()], shared_scorer)
     url = f"{base}/killed"
     server = cluster.model("--delay", "0.2", "--concurrency", "2")
     process = cluster.start(*cluster.words(url, [server], shared_scorer))
+    hold(server, 8)
     wait_for(lambda: len(uploaded(url)) > 4)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -160,8 +168,10 @@ def test_a_lost_upload_names_the_local_folder(
     slow = cluster.model("--delay", "0.2", "--concurrency", "4")
     try:
         process = cluster.start(*cluster.words(url, [slow], shared_scorer))
+        hold(slow, 1)
         wait_for(lambda: "manifest.json" in objects(url))
         server.kill()
+        slow.signal(signal.SIGCONT)
         _, error = process.communicate(timeout=150)
         assert process.returncode == 3, error
         (line,) = [line for line in error.splitlines() if line.startswith("Error:")]
