@@ -53,12 +53,15 @@ class LmmsEval:
         results: dict[str, Any] = {"version": self._version()}
         for name, runs in self._runs.items():
             seconds = statistics.median(run["seconds"] for run in runs)
+            with_index = statistics.median(run["seconds"] + run["index"] for run in runs)
             results[name] = {
                 "what": MODELS[name],
                 "per_second": round(self._job["rows"] / seconds),
                 "cpu_ms_per_sample": round(1000 * statistics.median(run["cpu"] for run in runs) / self._job["rows"], 2),
                 "ours_times": round(seconds / figures, 1),
                 "ours_times_with_report": round(seconds / report, 1),
+                "per_second_with_task_index": round(self._job["rows"] / with_index),
+                "ours_times_with_task_index": round(with_index / figures, 1),
                 "rss_mb": round(max(run["rss"] for run in runs) / 1e6),
             }
         return results

@@ -11,8 +11,10 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-LONG_SECONDS = 0.005
-"""Work on one item that takes longer would hold up answers, and gains more by a thread than the thread costs."""
+TURN_SECONDS = 0.01
+"""After so much work the event loop has its turn."""
+LONG_SECONDS = 0.02
+"""Work on one item that takes longer holds up answers. Opening a row group of 16 MB of images takes half of it."""
 MOST_TURNS = 64
 """How often work is done in the thread before it is tried without: once at first, then doubling up to this."""
 
@@ -42,37 +44,43 @@ class Worker:
         self._idle = asyncio.Event()
 
     async def each(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Returns what the work makes of each item, in order; once it takes long, the rest is done in the thread.
+        """Returns what the work makes of each item, in order; once one takes long, the rest is done in the thread.
 
         Raises:
             Exception: What the work raises; later items are not begun.
         """
-        await asyncio.sleep(0)  # the event loop has its turn between any two pieces of work
-        while not (beside := self._turns > 0 or self._busy()) and self._in_thread:
-            self._idle.clear()
-            await self._idle.wait()
-        done = [] if beside else self._at_once(work, items)
-        rest = items[len(done) :]
-        if rest:
-            self._turns = max(0, self._turns - 1)
-            self._in_thread += 1
-            try:
-                loop = asyncio.get_running_loop()
-                done += await loop.run_in_executor(self._thread, lambda: [work(item) for item in rest])
-            finally:
-                self._in_thread -= 1
-                if not self._in_thread:
-                    self._idle.set()
+        done: list[Result] = []
+        while len(done) < len(items):
+            await asyncio.sleep(0)  # the event loop has its turn between any two pieces of work
+            rest = items[len(done) :]
+            if self._turns > 0 or self._busy():
+                done += await self._beside(work, rest)
+            elif self._in_thread:
+                self._idle.clear()
+                await self._idle.wait()
+            else:
+                done += self._at_once(work, rest)
         return done
 
     def shutdown(self) -> None:
         """Waits for the item under way; what has not begun is dropped."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
+    async def _beside(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        self._turns = max(0, self._turns - 1)
+        self._in_thread += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._thread, lambda: [work(item) for item in items])
+        finally:
+            self._in_thread -= 1
+            if not self._in_thread:
+                self._idle.set()
+
     def _at_once(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Returns what is made of the items up to the first that takes long."""
+        """Returns what is made of the items until the event loop is due its turn."""
         done: list[Result] = []
-        began = self._clock()
+        started = began = self._clock()
         for item in items:
             done.append(work(item))
             ended = self._clock()
@@ -80,6 +88,8 @@ class Worker:
                 self._turns = self._next_turns
                 self._next_turns = min(2 * self._turns, MOST_TURNS)
                 return done
+            if ended - started > TURN_SECONDS:
+                break
             began = ended
         self._next_turns = 1
         return done

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.engine.worker import LONG_SECONDS, MOST_TURNS, Worker
+from orchestrator.engine.worker import LONG_SECONDS, MOST_TURNS, TURN_SECONDS, Worker
 
 
 class Clock:
@@ -87,7 +87,7 @@ def test_beside_a_busy_event_loop_work_is_done_in_the_thread() -> None:
 
 
 @given(
-    st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=5), max_size=30),
+    st.lists(st.lists(st.sampled_from([0.0, LONG_SECONDS, 1.0]), min_size=1, max_size=5), max_size=30),
     st.integers(1, 4),
     st.randoms(use_true_random=False),
 )
@@ -141,6 +141,32 @@ def test_what_work_raises_comes_through_and_later_items_are_not_begun(before: fl
 
     asyncio.run(run())
     assert begun == [before, 0.5, 0.125]
+
+
+def test_the_event_loop_has_its_turn_within_a_piece_that_takes_long_as_a_whole() -> None:
+    async def run() -> list[str]:
+        clock, order = Clock(), []
+        worker = Worker(idle, clock)
+        await worker.each(str, ["the first piece"])
+
+        def work(seconds: float) -> None:
+            assert at_once()
+            order.append("work")
+            clock.now += seconds
+
+        async def other() -> None:
+            while len(order) < 10:
+                order.append("loop")
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(other())
+        await worker.each(work, [TURN_SECONDS / 2, TURN_SECONDS, 0.0, 0.0, 1.5 * TURN_SECONDS, 0.0])
+        await beside
+        worker.shutdown()
+        return order[:9]
+
+    turns = ["loop", "work", "work"], ["loop", "work", "work", "work"], ["loop", "work"]
+    assert asyncio.run(run()) == [step for turn in turns for step in turn]
 
 
 def test_the_event_loop_has_its_turn_between_pieces() -> None:
