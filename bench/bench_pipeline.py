@@ -2,8 +2,9 @@
 
 Three real processes (orchestrator, null model server, scorer), everything logged, the report
 written; beside it, in the same run, the bare gRPC unary ceiling with the same requests, as gRPC comes
-and where both ends keep freed memory as ours do, and lmms-eval on the same rows where
-LMMS_EVAL_PYTHON names an interpreter that has it.
+and where both ends keep freed memory as ours do; the floor of the work, a loop that reads each image,
+hashes it, stores it, sends it and does nothing else; and lmms-eval on the same rows where LMMS_EVAL_PYTHON
+names an interpreter that has it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ import rivals
 
 HERE = Path(__file__).parent
 IN_FLIGHT = 32
-FLOORS = ("bare", "kept")
+SERVERS = {"bare": "bare", "kept": "kept", "stored": "kept"}
+"""The server that each loop of bare gRPC speaks to."""
 
 
 def main() -> None:
@@ -55,7 +57,7 @@ def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
     # In a process of its own: a child's peak memory counts what its parent held when it was started.
     size = in_child({"what": "data", "data": str(data), "kind": kind, "rows": rows})["image_bytes"]
     pipelines = []
-    floors: dict[str, list[float]] = {floor: [] for floor in FLOORS}
+    floors: dict[str, list[float]] = {floor: [] for floor in SERVERS}
     with (
         server(folder, "ours") as model,
         server(folder, "http") as http,
@@ -66,8 +68,9 @@ def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
             for floor, rates in floors.items():
                 # A server of its own each time: whether glibc gives a message's memory back is settled by luck in
                 # each process, and with large images makes half as much again.
-                with server(folder, floor) as port:
-                    rates.append(in_child({"what": floor, "data": str(data), "port": port, "rows": rows})["per_second"])
+                with server(folder, SERVERS[floor]) as port:
+                    job = {"what": floor, "data": str(data), "port": port, "rows": rows}
+                    rates.append(in_child(job)["per_second"])
             job = {
                 "what": "eval",
                 "data": str(data),
@@ -90,10 +93,12 @@ def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
         "image_bytes": round(size),
         "grpc_unary_per_second": round(ceilings["bare"]),
         "grpc_unary_memory_kept_per_second": round(ceilings["kept"]),
+        "read_stored_sent_per_second": round(ceilings["stored"]),
         "to_figures_per_second": round(rate),
         "to_report_per_second": round(rows / median("seconds")),
         "share_of_ceiling": round(rate / ceilings["bare"], 2),
         "share_of_ceiling_memory_kept": round(rate / ceilings["kept"], 2),
+        "share_of_read_stored_sent": round(rate / ceilings["stored"], 2),
         "orchestrator_cpu_ms_per_sample": round(1000 * median("cpu") / rows, 3),
         "servers_cpu_ms_per_sample": round(1000 * median("servers") / rows, 3),
         "orchestrator_rss_mb": round(median("rss") / 1e6),
@@ -119,7 +124,7 @@ def child(job: dict[str, Any]) -> None:
     if job["what"] == "data":
         print(json.dumps({"image_bytes": pipeline_data.make(Path(job["data"]), job["kind"], job["rows"])}))
         return
-    result = {"per_second": job["rows"] / asyncio.run(floor(job))} if job["what"] in FLOORS else evaluate(job)
+    result = {"per_second": job["rows"] / asyncio.run(floor(job))} if job["what"] in SERVERS else evaluate(job)
     print(json.dumps(result))
 
 
@@ -163,37 +168,54 @@ def peak() -> int:
 
 
 async def floor(job: dict[str, Any]) -> float:
-    """The same requests through grpc.aio and nothing else: built before, answers thrown away."""
+    """Seconds of the same requests through grpc.aio and nothing else, the second time; answers are thrown away.
+
+    "bare" and "kept" have them built before; "stored" reads each image, hashes it and stores it as it goes.
+    """
     import grpc
-    import pyarrow.parquet as pq
 
     from lynceus.model.v1 import model_pb2 as model
-    from lynceus.model.v1 import model_pb2_grpc
     from lynceus.rpc import keep_freed_memory
+
+    if job["what"] != "bare":
+        keep_freed_memory()
+    built = None if job["what"] == "stored" else [model.GenerateRequest.FromString(data) for data in requests(job)]
+    serialized = model.GenerateRequest.SerializeToString if built else None
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{job['port']}") as channel:
+        generate = channel.unary_unary(
+            "/lynceus.model.v1.ModelService/Generate", serialized, model.GenerateResponse.FromString
+        )
+
+        async def worker(left: Iterator[Any]) -> None:
+            for request in left:
+                await generate(request)
+
+        async def all_of_them() -> float:
+            with tempfile.TemporaryDirectory(dir=Path(job["data"]).parent) as images:
+                started, left = time.perf_counter(), iter(built or requests(job, Path(images)))
+                await asyncio.gather(*(worker(left) for _ in range(IN_FLIGHT)))
+                return time.perf_counter() - started
+
+        await all_of_them()
+        return await all_of_them()
+
+
+def requests(job: dict[str, Any], images: Path | None = None) -> Iterator[bytes]:
+    """The serialized requests, one after the other, their images stored under their hashes if a folder is given."""
+    import hashlib
+
+    import pyarrow.parquet as pq
+
     from orchestrator.engine.wire import request_of
     from orchestrator.samples import Call, image_part, text_part, user
 
-    if job["what"] == "kept":
-        keep_freed_memory()
-    rows = pq.read_table(job["data"], columns=["image", "text"])
-    requests = [
-        model.GenerateRequest.FromString(
-            request_of(Call((user(image_part(image["bytes"].as_py()), text_part(text.as_py())),))).data
-        )
-        for image, text in zip(rows["image"], rows["text"], strict=True)
-    ]
-    left = iter(requests)
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{job['port']}") as channel:
-        stub = model_pb2_grpc.ModelServiceStub(channel)
-        await stub.Generate(requests[0])
-
-        async def worker() -> None:
-            for request in left:
-                await stub.Generate(request)
-
-        started = time.perf_counter()
-        await asyncio.gather(*(worker() for _ in range(IN_FLIGHT)))
-        return time.perf_counter() - started
+    file = pq.ParquetFile(job["data"], buffer_size=1 << 20, pre_buffer=False)
+    for batch in file.iter_batches(batch_size=4, columns=["image", "text"], use_threads=False):
+        for image, text in zip(batch["image"], batch["text"], strict=True):
+            data = image.as_py()["bytes"]
+            if images:
+                (images / hashlib.sha256(data).hexdigest()).write_bytes(data)
+            yield request_of(Call((user(image_part(data), text_part(text.as_py())),))).data
 
 
 @contextmanager
