@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,8 +30,8 @@ import rivals
 
 HERE = Path(__file__).parent
 IN_FLIGHT = 32
-SERVERS = {"bare": "bare", "kept": "kept", "stored": "kept"}
-"""The server that each loop of bare gRPC speaks to."""
+FORMS = {"parquet": "data.parquet", "saved": "data"}
+"""What the data is read from: a parquet file, and a folder of `datasets`, which keeps a hub's tables like that too."""
 
 
 def main() -> None:
@@ -52,59 +53,65 @@ def main() -> None:
 
 
 def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
-    """Returns the medians over `runs`, pipeline and ceiling in turn."""
-    data = folder / "data.parquet"
+    """Returns the medians over `runs`, of the pipeline from each form of the data and of the loops in turn."""
+    data = {form: str(folder / name) for form, name in FORMS.items()}
     # In a process of its own: a child's peak memory counts what its parent held when it was started.
-    size = in_child({"what": "data", "data": str(data), "kind": kind, "rows": rows})["image_bytes"]
-    pipelines = []
-    floors: dict[str, list[float]] = {floor: [] for floor in SERVERS}
+    size = in_child({"what": "data", "data": data, "kind": kind, "rows": rows})["image_bytes"]
+    loops: dict[str, list[float]] = defaultdict(list)
+    pipelines: dict[str, list[dict[str, float]]] = defaultdict(list)
+
+    def loop(what: str, form: str) -> float:
+        # A server of its own each time: whether glibc gives a message's memory back is settled by luck in
+        # each process, and with large images makes half as much again.
+        with server(folder, "bare" if what == "bare" else "kept") as port:
+            return in_child({"what": what, "data": data[form], "port": port, "rows": rows})["per_second"]
+
     with (
         server(folder, "ours") as model,
         server(folder, "http") as http,
         scorer(folder) as scoring,
     ):
-        rival = rivals.LmmsEval(data, rows, http, folder)
+        rival = rivals.LmmsEval(Path(data["parquet"]), rows, http, folder)
         for run in range(runs):
-            for floor, rates in floors.items():
-                # A server of its own each time: whether glibc gives a message's memory back is settled by luck in
-                # each process, and with large images makes half as much again.
-                with server(folder, SERVERS[floor]) as port:
-                    job = {"what": floor, "data": str(data), "port": port, "rows": rows}
-                    rates.append(in_child(job)["per_second"])
-            job = {
-                "what": "eval",
-                "data": str(data),
-                "model": model,
-                "scorer": scoring,
-                "run": str(folder / f"run{run}"),
-            }
-            before = servers_used()
-            pipelines.append(in_child(job) | {"servers": servers_used() - before})
+            for what in ("bare", "kept"):
+                loops[what].append(loop(what, "parquet"))
+            for form in FORMS:
+                loops[form].append(loop("stored", form))
+                where = {"model": model, "scorer": scoring, "run": str(folder / f"run-{form}-{run}")}
+                before = servers_used()
+                one = in_child({"what": "eval", "data": data[form], **where})
+                pipelines[form].append(one | {"servers": servers_used() - before})
             rival.round()
-
-    def median(field: str) -> float:
-        return statistics.median(one[field] for one in pipelines)
-
-    ceilings = {floor: statistics.median(rates) for floor, rates in floors.items()}
-    rate = rows / median("figures")
+    rates = {what: statistics.median(loop) for what, loop in loops.items()}
+    ours = {
+        form: {name: statistics.median(one[name] for one in ran) for name in ran[0]} for form, ran in pipelines.items()
+    }
     return {
         "kind": kind,
         "rows": rows,
         "image_bytes": round(size),
-        "grpc_unary_per_second": round(ceilings["bare"]),
-        "grpc_unary_memory_kept_per_second": round(ceilings["kept"]),
-        "read_stored_sent_per_second": round(ceilings["stored"]),
+        "grpc_unary_per_second": round(rates["bare"]),
+        "grpc_unary_memory_kept_per_second": round(rates["kept"]),
+        **{form: figures(one, rows, rates["bare"], rates["kept"], rates[form]) for form, one in ours.items()},
+        "lmms_eval": rival.results(ours["parquet"]["figures"], ours["parquet"]["seconds"]),
+    }
+
+
+def figures(ours: dict[str, float], rows: int, bare: float, kept: float, stored: float) -> dict[str, float]:
+    """Returns a pipeline's medians a sample, beside the loops' calls a second."""
+    rate = rows / ours["figures"]
+    return {
         "to_figures_per_second": round(rate),
-        "to_report_per_second": round(rows / median("seconds")),
-        "share_of_ceiling": round(rate / ceilings["bare"], 2),
-        "share_of_ceiling_memory_kept": round(rate / ceilings["kept"], 2),
-        "share_of_read_stored_sent": round(rate / ceilings["stored"], 2),
-        "orchestrator_cpu_ms_per_sample": round(1000 * median("cpu") / rows, 3),
-        "servers_cpu_ms_per_sample": round(1000 * median("servers") / rows, 3),
-        "orchestrator_rss_mb": round(median("rss") / 1e6),
-        "rss_with_report_mb": round(median("rss_with_report") / 1e6),
-        "whole_process_seconds": round(median("wall"), 2),
-        "lmms_eval": rival.results(median("figures"), median("seconds")),
+        "to_report_per_second": round(rows / ours["seconds"]),
+        "read_stored_sent_per_second": round(stored),
+        "share_of_ceiling": round(rate / bare, 2),
+        "share_of_ceiling_memory_kept": round(rate / kept, 2),
+        "share_of_read_stored_sent": round(rate / stored, 2),
+        "orchestrator_cpu_ms_per_sample": round(1000 * ours["cpu"] / rows, 3),
+        "servers_cpu_ms_per_sample": round(1000 * ours["servers"] / rows, 3),
+        "orchestrator_rss_mb": round(ours["rss"] / 1e6),
+        "rss_with_report_mb": round(ours["rss_with_report"] / 1e6),
+        "whole_process_seconds": round(ours["wall"], 2),
     }
 
 
@@ -122,9 +129,11 @@ def in_child(job: dict[str, Any]) -> dict[str, Any]:
 def child(job: dict[str, Any]) -> None:
     """One measurement: seconds of the work itself, without interpreter start and imports."""
     if job["what"] == "data":
-        print(json.dumps({"image_bytes": pipeline_data.make(Path(job["data"]), job["kind"], job["rows"])}))
+        parquet, saved = Path(job["data"]["parquet"]), Path(job["data"]["saved"])
+        print(json.dumps({"image_bytes": pipeline_data.make(parquet, job["kind"], job["rows"])}))
+        pipeline_data.save(parquet, saved)
         return
-    result = {"per_second": job["rows"] / asyncio.run(floor(job))} if job["what"] in SERVERS else evaluate(job)
+    result = evaluate(job) if job["what"] == "eval" else {"per_second": job["rows"] / asyncio.run(floor(job))}
     print(json.dumps(result))
 
 
@@ -134,12 +143,16 @@ def evaluate(job: dict[str, Any]) -> dict[str, float]:
 
     from orchestrator import report, run_eval, run_plan
     from orchestrator.benchmarks import vstar
-    from orchestrator.data import parquet
+    from orchestrator.data import arrow, parquet
     from orchestrator.engine import Budget, Endpoint, Options
     from orchestrator.report import terminal
 
-    for module in (report, vstar, parquet, terminal):
+    for module in (report, vstar, arrow, parquet, terminal):
         assert module, "imported before the clock starts"
+    if Path(job["data"]).is_dir():
+        import datasets
+
+        assert datasets, "takes 70 MB and is imported for its own folders only"
     before, started = used(), time.perf_counter()
     plan = run_plan.make(["vstar_bench"], data=[job["data"]])
     where = run_eval.Where(endpoints=[Endpoint("127.0.0.1", job["model"])], scorer=Endpoint("127.0.0.1", job["scorer"]))
@@ -204,18 +217,17 @@ def requests(job: dict[str, Any], images: Path | None = None) -> Iterator[bytes]
     """The serialized requests, one after the other, their images stored under their hashes if a folder is given."""
     import hashlib
 
-    import pyarrow.parquet as pq
-
+    from orchestrator.benchmarks.vstar import TABLE
+    from orchestrator.data.opening import open_rows
     from orchestrator.engine.wire import request_of
     from orchestrator.samples import Call, image_part, text_part, user
 
-    file = pq.ParquetFile(job["data"], buffer_size=1 << 20, pre_buffer=False)
-    for batch in file.iter_batches(batch_size=4, columns=["image", "text"], use_threads=False):
-        for image, text in zip(batch["image"], batch["text"], strict=True):
-            data = image.as_py()["bytes"]
-            if images:
-                (images / hashlib.sha256(data).hexdigest()).write_bytes(data)
-            yield request_of(Call((user(image_part(data), text_part(text.as_py())),))).data
+    for row in open_rows(job["data"], TABLE):
+        data = row.image()
+        assert data
+        if images:
+            (images / hashlib.sha256(data).hexdigest()).write_bytes(data)
+        yield request_of(Call((user(image_part(data), text_part(row["text"])),))).data
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,15 @@ def make(path: Path, kind: str, rows: int) -> float:
     if writer:
         writer.close()
     return size / rows
+
+
+def save(parquet: Path, folder: Path) -> None:
+    """Writes the same rows as `datasets` saves them."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    with tempfile.TemporaryDirectory(dir=folder.parent) as cache:
+        datasets.Dataset.from_parquet(str(parquet), cache_dir=cache).save_to_disk(folder)
 
 
 def _png(draw: np.random.Generator, side: int) -> bytes:

@@ -132,19 +132,24 @@ def test_pipeline(run: Run, folder: Path) -> None:
         "image_bytes",
         "grpc_unary_per_second",
         "grpc_unary_memory_kept_per_second",
-        "read_stored_sent_per_second",
-        "to_figures_per_second",
-        "to_report_per_second",
-        "share_of_ceiling",
-        "share_of_ceiling_memory_kept",
-        "share_of_read_stored_sent",
-        "orchestrator_cpu_ms_per_sample",
-        "servers_cpu_ms_per_sample",
-        "orchestrator_rss_mb",
-        "rss_with_report_mb",
-        "whole_process_seconds",
+        "parquet",
+        "saved",
         "lmms_eval",
     }
+    for form in (figures["parquet"], figures["saved"]):
+        assert form.keys() == {
+            "to_figures_per_second",
+            "to_report_per_second",
+            "read_stored_sent_per_second",
+            "share_of_ceiling",
+            "share_of_ceiling_memory_kept",
+            "share_of_read_stored_sent",
+            "orchestrator_cpu_ms_per_sample",
+            "servers_cpu_ms_per_sample",
+            "orchestrator_rss_mb",
+            "rss_with_report_mb",
+            "whole_process_seconds",
+        }
     assert (figures["kind"], figures["rows"]) == ("tiny", 24)
     assert figures["lmms_eval"].startswith("not measured: LMMS_EVAL_PYTHON is not set")
     # The folder that was named is made, and what was written into it is gone.
