@@ -82,7 +82,7 @@ def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
                 one = in_child({"what": "eval", "data": data[form], **where})
                 pipelines[form].append(one | {"servers": servers_used() - before})
             rival.round()
-    rates = {what: statistics.median(loop) for what, loop in loops.items()}
+    rates = {what: statistics.median(ran) for what, ran in loops.items()}
     ours = {
         form: {name: statistics.median(one[name] for one in ran) for name in ran[0]} for form, ran in pipelines.items()
     }
@@ -204,8 +204,8 @@ async def floor(job: dict[str, Any]) -> float:
                 await generate(request)
 
         async def all_of_them() -> float:
-            with tempfile.TemporaryDirectory(dir=Path(job["data"]).parent) as images:
-                started, left = time.perf_counter(), iter(built or requests(job, Path(images)))
+            with tempfile.TemporaryDirectory(dir=Path(job["data"]).parent) as folder:
+                started, left = time.perf_counter(), iter(built or requests(job, folder))
                 await asyncio.gather(*(worker(left) for _ in range(IN_FLIGHT)))
                 return time.perf_counter() - started
 
@@ -213,20 +213,20 @@ async def floor(job: dict[str, Any]) -> float:
         return await all_of_them()
 
 
-def requests(job: dict[str, Any], images: Path | None = None) -> Iterator[bytes]:
-    """The serialized requests, one after the other, their images stored under their hashes if a folder is given."""
-    import hashlib
-
+def requests(job: dict[str, Any], folder: str = "") -> Iterator[bytes]:
+    """The serialized requests, one after the other, their images stored as a run stores them if a folder is given."""
     from orchestrator.benchmarks.vstar import TABLE
+    from orchestrator.data.images import row_image
     from orchestrator.data.opening import open_rows
     from orchestrator.engine.wire import request_of
+    from orchestrator.images import ImageStore
     from orchestrator.samples import Call, image_part, text_part, user
 
+    images = ImageStore(Path(folder)) if folder else None
     for row in open_rows(job["data"], TABLE):
-        data = row.image()
-        assert data
+        data = row_image(row)
         if images:
-            (images / hashlib.sha256(data).hexdigest()).write_bytes(data)
+            images.put(data)
         yield request_of(Call((user(image_part(data), text_part(row["text"])),))).data
 
 
