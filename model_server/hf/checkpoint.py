@@ -23,6 +23,7 @@ from model_server.hf import weights
 from model_server.hf.settings import Settings
 
 _HASHES: dict[tuple[str, int, int], str] = {}
+_KEPT_SETTINGS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "generation_kwargs")
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -110,8 +111,21 @@ def _weights(auto: Any, settings: Settings, device: str, shared: dict[str, Any])
             f"{settings.model} lacks {len(missing)} weights of {type(model).__name__} ({missing[0]}, ...): "
             "they would be random; is the download complete, and is it this architecture?"
         )
+    _forget_sampling(model)
     model = model.eval()
     return model if spread else model.to(device)
+
+
+def _forget_sampling(model: Any) -> None:
+    """Keeps of generation settings which tokens begin and end an output.
+
+    From the rest, penalties, beams and forbidden words among it, the library fills in whatever a request leaves open.
+    """
+    for part in model.modules():
+        settings = getattr(part, "generation_config", None)
+        if settings is not None:
+            kept = {name: getattr(settings, name) for name in _KEPT_SETTINGS if hasattr(settings, name)}
+            part.generation_config = tf.GenerationConfig(**kept)  # type: ignore[no-untyped-call]
 
 
 def _device(name: str) -> str:

@@ -78,12 +78,21 @@ def check(checkpoint: Checkpoint, family: Family, prompter: Prompter, vision: Vi
         sample = _Sample.make(checkpoint, family, prompter)
     except _FAILURES as error:
         return Verdict("none", reason=f"{type(error).__name__}: {_short(error)}")
+    if _longrope(checkpoint):
+        return Verdict("plain", reason="longrope: a long text changes the positions of all that is run beside it")
     generates = _tried("requests are continued", lambda: _generates(checkpoint, family, sample))
     verdict = _packed(checkpoint, family, sample)
     if verdict.method != "packed":
         verdict = _expanded(checkpoint, family, sample, verdict.reason)
     kept = vision.usable and verdict.method == "packed" and _vision(checkpoint, family, sample, vision)
     return dataclasses.replace(verdict, generates=generates, vision=kept)
+
+
+def _longrope(checkpoint: Checkpoint) -> bool:
+    """Whether positions are scaled by the longest text of a pass, which no short question shows."""
+    rope = getattr(checkpoint.model.config.get_text_config(), "rope_parameters", None) or {}
+    kinds = [rope, *(part for part in rope.values() if isinstance(part, dict))]  # or one for each kind of layer
+    return any(kind.get("rope_type") == "longrope" for kind in kinds)
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,8 @@ def hf(checkpoint_folder: Callable[[str], Path]) -> Callable[..., Any]:
         from model_server.hf.backend import HfBackend
         from model_server.hf.settings import Settings
 
-        return HfBackend(Settings(model=str(checkpoint_folder(kind)), **kwargs), metrics or Metrics())
+        kwargs.setdefault("model", str(checkpoint_folder(kind)))
+        return HfBackend(Settings(**kwargs), metrics or Metrics())
 
     return make
 

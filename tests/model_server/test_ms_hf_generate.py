@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,6 +97,29 @@ async def test_the_end_of_a_sequence(served: Any, hf: Any, ask: Any) -> None:
         # What ended the sequence is no output token, and has no log-probability among them.
         assert [token.token for token in reply.logprobs] == tokens[:last]
         assert reply.usage.output_tokens == last
+
+
+async def test_a_checkpoints_own_sampling_defaults_do_not_apply(
+    served: Any, hf: Any, ask: Any, checkpoint_folder: Any, tmp_path: Path
+) -> None:
+    """Qwen2.5-VL comes with a repetition penalty, InstructBLIP with five beams; the plain maximum knows neither."""
+    sent = request(ask("What is it?"), max_output_tokens=20, top_logprobs=1)
+    async with served(hf("text")) as server:
+        wanted = await call(server.stub.Generate, sent, timeout=60)
+    for number, defaults in enumerate(
+        (
+            {"repetition_penalty": 1.3, "do_sample": True, "temperature": 0.1, "top_k": 3},
+            {"no_repeat_ngram_size": 1, "min_new_tokens": 5, "suppress_tokens": list(range(200))},
+            {"num_beams": 5, "length_penalty": -1.0},
+        )
+    ):
+        folder = shutil.copytree(checkpoint_folder("text"), tmp_path / str(number))
+        file = folder / "generation_config.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | defaults))
+        async with served(hf("text", model=str(folder))) as server:
+            got = await call(server.stub.Generate, sent, timeout=60)
+            assert (text(got), got.finish_reason) == (text(wanted), wanted.finish_reason)
+            assert [t.logprob for t in got.logprobs] == pytest.approx([t.logprob for t in wanted.logprobs], abs=1e-4)
 
 
 async def test_seeds(served: Any, hf: Any, ask: Any) -> None:

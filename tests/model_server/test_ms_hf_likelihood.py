@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
 from pathlib import Path
@@ -240,6 +241,28 @@ def test_a_blind_model_proves_nothing(loaded: Any) -> None:
     verdict = selfcheck.check(checkpoint, parts.family, parts.prompter, VisionCache(checkpoint, 0, Metrics()))
     assert verdict.method == "plain"
     assert "proves nothing" in verdict.reason
+
+
+async def test_where_long_texts_scale_all_positions_nothing_is_shared(served: Any, hf: Any, ask: Any) -> None:
+    """The check at load asks short questions; behind the border a pass would scale its shorter texts too."""
+    prompts = [ask("Which option" + " yes" * count) for count in (170, 185, 195)]
+    config = model.GenerationConfig(max_output_tokens=3, top_logprobs=1)
+    sent = [model.GenerateRequest(messages=[prompt], config=config) for prompt in prompts]
+    async with served(hf("longrope", batch_wait=0.2)) as server:
+        alone = [await call(server.stub.Generate, each, timeout=60) for each in sent]
+        lengths = [reply.usage.input_tokens for reply in alone]
+        assert lengths[0] < lengths[1] < 200 < lengths[2]
+        together = await asyncio.gather(*[call(server.stub.Generate, each, timeout=60) for each in sent])
+        for one, other in zip(alone, together, strict=True):
+            wanted = [token.logprob for token in one.logprobs]
+            assert [token.logprob for token in other.logprobs] == pytest.approx(wanted, abs=1e-4)
+
+        async def score(*continuations: str) -> list[float]:
+            request = model.LikelihoodRequest(messages=[prompts[1]], continuations=continuations)
+            return [each.logprob for each in (await call(server.stub.Likelihood, request, timeout=60)).scores]
+
+        crossing = " yes no yes no yes no yes no yes no"
+        assert await score("no", crossing) == pytest.approx([*await score("no"), *await score(crossing)], abs=1e-4)
 
 
 async def test_limits_of_likelihood(served: Any, hf: Any, ask: Any, picture: Any) -> None:

@@ -172,6 +172,17 @@ def text(out: Path) -> None:
     save(ids(tok, tf.LlamaConfig(**text_config())), tok, out, tf.AutoModelForCausalLM)
 
 
+def longrope(out: Path) -> None:
+    """A text-only causal model whose positions are scaled once a text is longer than 200 tokens, as Phi's are."""
+    tok = tokenizer()
+    tok.chat_template = TEMPLATE
+    rope = {"rope_type": "longrope", "rope_theta": 10000.0, "factor": 2.56, "original_max_position_embeddings": 200}
+    rope |= {"short_factor": [1.0] * 8, "long_factor": [2.0 + place for place in range(8)]}
+    text = {name: value for name, value in text_config().items() if name not in ("model_type", "head_dim")}
+    config = tf.Phi3Config(**text, rope_parameters=rope, original_max_position_embeddings=200)
+    save(ids(tok, config), tok, out, tf.AutoModelForCausalLM)
+
+
 def llama(out: Path) -> None:
     """A text-only causal model with LLaMA's kind of tokenizer and Vicuna's template."""
     tok = llama_tokenizer()
@@ -247,6 +258,7 @@ def qwen(out: Path, kind: str) -> None:
 BUILDERS: dict[str, Callable[[Path], None]] = {
     "text": text,
     "llama": llama,
+    "longrope": longrope,
     "llava": llava,
     "qwen2_vl": lambda out: qwen(out, "qwen2_vl"),
     "qwen2_5_vl": lambda out: qwen(out, "qwen2_5_vl"),
