@@ -18,6 +18,7 @@ from orchestrator.accounting import Accounting, TaskCount
 _LINE_SECONDS = 10.0
 _LINE_SHARE = 0.1
 _RATE_SECONDS = 10.0
+_LINE_TASKS, _PANEL_TASKS = 3, 12
 
 
 class Progress:
@@ -51,11 +52,7 @@ class Progress:
             await asyncio.gather(self._task, return_exceptions=True)
         if self._live:
             self._live.stop()
-        self._console.print(self._line(), highlight=False)
-
-    def note(self, message: str) -> None:
-        """Prints one line above the progress."""
-        self._console.print(Text(message, "dim"), highlight=False)
+        self._print_line()
 
     async def _run(self) -> None:
         while True:
@@ -99,7 +96,10 @@ class Progress:
         at, last = self._said
         if time.monotonic() - at > _LINE_SECONDS or share >= last + _LINE_SHARE:
             self._said = (time.monotonic(), share)
-            self._console.print(self._line(), highlight=False)
+            self._print_line()
+
+    def _print_line(self) -> None:
+        self._console.print(self._line(), highlight=False, soft_wrap=True)
 
     def _line(self) -> str:
         accounting = self._accounting
@@ -110,12 +110,20 @@ class Progress:
         eta = self._eta(total)
         if eta and accounting.settled < (total or 0):
             parts.append(f"{eta} left")
-        for name, count in accounting.tasks.items():
-            parts.append(f"{name} {_accuracy(count)}".strip())
+        before, tasks = self._tasks(_LINE_TASKS)
+        if before:
+            parts.append(before)
+        parts.extend(f"{name} {_accuracy(count)}".strip() for name, count in tasks)
         parts.extend(
             f"{accounting.outcomes[o]:,} {o}" for o in Outcome if accounting.outcomes[o] and o != Outcome.SCORED
         )
         return "  ".join(parts)
+
+    def _tasks(self, most: int) -> tuple[str, list[tuple[str, TaskCount]]]:
+        """Returns the tasks that were begun last, and in words how many were begun before them."""
+        tasks = list(self._accounting.tasks.items())
+        before = max(0, len(tasks) - most)
+        return f"{before} task{'s' if before > 1 else ''} before" if before else "", tasks[before:]
 
     def _eta(self, total: int | None) -> str:
         if total is None or self._rate <= 0:
@@ -131,7 +139,10 @@ class Progress:
         head = Table.grid(padding=(0, 2))
         head.add_row(bar, f"{accounting.settled:,}/{words}", f"{self._rate:,.1f}/s", f"{self._eta(total)} left")
         rows = Table.grid(padding=(0, 2))
-        for name, count in accounting.tasks.items():
+        before, tasks = self._tasks(_PANEL_TASKS)
+        if before:
+            rows.add_row(Text(before, "dim"))
+        for name, count in tasks:
             outcomes = "  ".join(f"{count.outcomes[o]:,} {o}" for o in Outcome if count.outcomes[o])
             rows.add_row(Text(name, "bold"), Text(_accuracy(count)), Text(outcomes, "dim"))
         return Group(head, rows)

@@ -54,9 +54,10 @@ def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> Non
     if total["rejected"]:
         lines.append(f"{total['rejected']:,} rows cannot be asked and will be rejected")
     for line in lines:
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, soft_wrap=True)
     if first is not None:
-        console.print(orjson.dumps(first, option=orjson.OPT_INDENT_2).decode(), highlight=False, markup=False)
+        shown = orjson.dumps(first, option=orjson.OPT_INDENT_2).decode()
+        console.print(shown, highlight=False, markup=False, soft_wrap=True)
 
 
 def _sizes(call: Call) -> Counter[str]:

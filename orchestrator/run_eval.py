@@ -184,7 +184,7 @@ async def connect(where: Where, patience: float, console: Console) -> AsyncItera
     """Starts what is embedded, reaches everybody, and lets go of all of it in the end."""
 
     def notify(line: str) -> None:
-        console.print(line, style="dim", highlight=False)
+        console.print(line, style="dim", highlight=False, soft_wrap=True)
 
     def pool(endpoints: Sequence[Endpoint], credentials: Credentials) -> Pool:
         return Pool(endpoints, credentials, concurrency=where.concurrency, patience=patience, notify=notify)
@@ -297,11 +297,13 @@ def _manifest(
     run_manifest.check_same(path, old, identity, options.shard)
     if run_resume.code_of(old) != fresh["benchmarks"]:
         run_resume.check_asked(plan, log, options.shard)
-        console.print("the benchmark's code has changed since, and asks the same of what was answered", style="dim")
+        same = "the benchmark's code has changed since, and asks the same of what was answered"
+        console.print(same, style="dim", soft_wrap=True)
         old["benchmarks_resumed"] = fresh["benchmarks"]
     changed = run_resume.scored_otherwise(old, fresh)
     if changed:
-        console.print(f"{changed}: every answer is scored anew", style="dim", highlight=False, markup=False)
+        anew = f"{changed}: every answer is scored anew"
+        console.print(anew, style="dim", highlight=False, markup=False, soft_wrap=True)
         log.forget_verdicts()
         old |= {name: fresh[name] for name in ("rules", "scorer", "judges")}
     old["replicas"] = _replicas(old, servers)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from click.testing import CliRunner
 
@@ -31,6 +33,13 @@ def dry(*words: str) -> str:
 )  # fmt: skip
 def test_every_turns_own_bound_counts(words: tuple[str, ...], said: str) -> None:
     assert said in dry(*words)
+
+
+def test_the_first_request_is_whole_json_with_the_prompt_as_it_is_sent() -> None:
+    said = dry("-t", "marvel")
+    request = json.loads(said[said.index("{\n") :])
+    [text] = [part["text"] for part in request["messages"][0]["parts"] if "text" in part]
+    assert text.startswith("You are given a puzzle, with its context on top and four choices (marked by 1, 2, 3, or 4)")
 
 
 def test_what_a_run_would_reject_is_passed_over() -> None:
