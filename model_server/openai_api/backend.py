@@ -20,6 +20,7 @@ from model_server.backend import Backend, Call
 from model_server.metrics import Metrics
 from model_server.openai_api import likelihood as scoring
 from model_server.openai_api.client import Endpoint, Settings, ask, look, make_client
+from model_server.openai_api.errors import short
 
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
 _FINISH = {
@@ -30,6 +31,8 @@ _FINISH = {
 _OLD_LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"
 _EXACT = ("vllm", "sglang")
 """Engines known to obey top_k and per-request seeds."""
+_MATCHED = ("stop_reason", "matched_stop")
+"""Where vLLM and SGLang name the stop string that matched; a number is a token that ends every output."""
 
 
 class OpenAIBackend(Backend):
@@ -203,7 +206,15 @@ def read(reply: Any, config: model.GenerationConfig) -> model.GenerateResponse:
         Unsupported: If log-probabilities were asked for and not given.
     """
     if not getattr(reply, "choices", None):
-        raise InternalFailure("bad_reply", "the endpoint answered without a choice")
+        said = short(str(getattr(reply, "error", None) or ""))
+        raise InternalFailure("bad_reply", f"the endpoint answered without a choice{said and f': {said}'}")
+    try:
+        return _read(reply, config)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InternalFailure("bad_reply", f"the endpoint's reply cannot be read: {error}") from error
+
+
+def _read(reply: Any, config: model.GenerationConfig) -> model.GenerateResponse:
     choice = reply.choices[0]
     response = model.GenerateResponse(effective_config=config)
     finish = _FINISH.get(choice.finish_reason)
@@ -212,25 +223,33 @@ def read(reply: Any, config: model.GenerationConfig) -> model.GenerateResponse:
             "bad_reply", f"the endpoint ended with {choice.finish_reason!r}, which means nothing here"
         )
     refusal = getattr(choice.message, "refusal", None)
-    if isinstance(getattr(choice, "stop_reason", None), str):  # vLLM and SGLang name the string that matched
+    if any(isinstance(getattr(choice, name, None), str) for name in _MATCHED):
         finish = model.FINISH_REASON_STOP_STRING
     response.finish_reason = model.FINISH_REASON_CONTENT_FILTER if refusal else finish
-    text = refusal or choice.message.content or ""
+    text = refusal or _text(choice.message.content)
     if text:
         response.parts.add(text=text)
     if reply.usage:
         response.usage.input_tokens = reply.usage.prompt_tokens or 0
         response.usage.output_tokens = reply.usage.completion_tokens or 0
-    if config.top_logprobs:
+    if config.top_logprobs and text and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
         content = getattr(choice.logprobs, "content", None)
         if content is None:
             raise Unsupported("no_logprobs", "the endpoint gave no log-probabilities")
         for token in content:
             made = response.logprobs.add(token=_bytes(token), logprob=token.logprob)
-            for other in token.top_logprobs:
+            for other in token.top_logprobs or ():
                 made.alternatives.add(token=_bytes(other), logprob=other.logprob)
     return response
 
 
+def _text(content: Any) -> str:
+    """The answer's text: Mistral's reasoning models send a list, with their thoughts apart from it."""
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content if part["type"] == "text")
+    # Half a character of UTF-16, where a gateway cut it, is no text that could be sent on.
+    return (content or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _bytes(token: Any) -> bytes:
-    return bytes(token.bytes) if token.bytes is not None else str(token.token).encode()
+    return bytes(token.bytes) if token.bytes is not None else str(token.token).encode(errors="replace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from dataclasses import dataclass
@@ -11,9 +12,13 @@ from urllib.parse import urlsplit
 
 import openai
 
-from lynceus.rpc import DeadlineExceeded
+from lynceus.addresses import without_password
+from lynceus.rpc import DeadlineExceeded, InternalFailure, Unauthenticated
 from model_server.backend import Call, LoadError
 from model_server.openai_api.errors import status_of
+
+for _library in ("httpx", "httpx2"):  # they log the whole address of every request, its password too
+    logging.getLogger(_library).setLevel(logging.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +99,17 @@ def look(settings: Settings) -> Endpoint:
     until = time.monotonic() + settings.patience
     _check_url(settings.base_url or os.environ.get("OPENAI_BASE_URL") or "")
     with openai.OpenAI(api_key=key_of(settings), base_url=settings.base_url, max_retries=0, timeout=20.0) as client:
-        where = str(client.base_url)
+        where, by_host = without_password(str(client.base_url)), _by_host(str(client.base_url))
         while True:
             try:
-                listed: list[Any] = list(client.models.list())
+                cards: dict[str, Any] = {str(card.id): card for card in client.models.list()}
                 break
             except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
                 raise LoadError(f"{where} refuses the key: set OPENAI_API_KEY or --api-key-file") from error
-            except (openai.NotFoundError, openai.BadRequestError, openai.UnprocessableEntityError):
-                return Endpoint(_by_host(where), 0)  # an endpoint without a list of models may well serve one
+            except (openai.NotFoundError, openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                if isinstance(status_of(error), Unauthenticated):
+                    raise LoadError(f"{where} refuses the key: set OPENAI_API_KEY or --api-key-file") from error
+                return Endpoint(by_host, 0)  # an endpoint without a list of models may well serve one
             except (openai.APIConnectionError, openai.InternalServerError, openai.RateLimitError) as error:
                 if time.monotonic() > until:
                     raise LoadError(
@@ -111,14 +118,19 @@ def look(settings: Settings) -> Endpoint:
                 time.sleep(0.5)
             except openai.OpenAIError as error:
                 raise LoadError(f"{where} is no OpenAI-compatible endpoint: {error}") from error
-    cards = {str(card.id): card for card in listed}
+            except (AttributeError, TypeError, ValueError) as error:  # a page, or JSON of another kind
+                raise LoadError(
+                    f"{where} is no OpenAI-compatible endpoint: its list of models cannot be read; "
+                    "does --base-url end in /v1?"
+                ) from error
     if cards and settings.model not in cards:
         some = ", ".join(sorted(cards)[:5])
         raise LoadError(f"{where} does not serve {settings.model!r}; it has {some}{', ...' if len(cards) > 5 else ''}")
     card = cards.get(settings.model)
     owner = str(getattr(card, "owned_by", "") or "").lower()
-    kind = owner if owner in ("vllm", "sglang") else _by_host(where)
-    return Endpoint(kind, int(getattr(card, "max_model_len", 0) or 0))
+    kind = owner if owner in ("vllm", "sglang") else by_host
+    length = getattr(card, "max_model_len", 0)
+    return Endpoint(kind, length if isinstance(length, int) else 0)
 
 
 def _check_url(url: str) -> None:
@@ -129,7 +141,7 @@ def _check_url(url: str) -> None:
     except ValueError:  # brackets that do not match, a port that is none
         good = False
     if not good:
-        raise LoadError(f"{url} is no URL: give --base-url in full, for example http://host:8000/v1")
+        raise LoadError(f"{without_password(url)} is no URL: give --base-url in full, for example http://host:8000/v1")
 
 
 def _by_host(url: str) -> str:
@@ -149,3 +161,5 @@ async def ask(client: openai.AsyncOpenAI, call: Call, timeout: float, **fields: 
         return await client.chat.completions.create(timeout=left, **fields)
     except openai.OpenAIError as error:
         raise status_of(error) from error
+    except ValueError as error:
+        raise InternalFailure("bad_reply", "the endpoint's reply is not the JSON that it says it is") from error

@@ -26,14 +26,21 @@ _CONTEXT = re.compile(
     re.IGNORECASE,
 )
 _POLICY = re.compile(r"content.?(policy|filter|management)|safety|moderation|responsible.?ai", re.IGNORECASE)
+_FLAGGED = re.compile(r"flagged|moderation", re.IGNORECASE)
+_KEY = re.compile(
+    r"\b(invalid|incorrect|missing|expired) api.?key|api.?key (is )?(invalid|incorrect|missing|expired|not valid)",
+    re.IGNORECASE,
+)
+_UNPAID = re.compile(r"quota|billing|insufficient.(funds|credit|balance)")
 _NUMBER = re.compile(r"\d[\d,]*\d|\d")
 
 
 def status_of(error: openai.OpenAIError) -> StatusError:
     """Maps what the client raised, after its own retries, to a status.
 
-    401 and 403 stop the run, and so does an exhausted quota: every other call would fail
-    alike. 429 is a full queue. A context that is too long is OUT_OF_RANGE whatever its code.
+    401 and 403 stop the run, and so does what has not been paid for, whatever its code: every other call would
+    fail alike. A gateway's 403 for a flagged prompt does not. 429 is a full queue. A context that is too long is
+    OUT_OF_RANGE whatever its code.
     """
     if isinstance(error, openai.APITimeoutError):
         return DeadlineExceeded("endpoint_timeout", "the endpoint did not answer in time")
@@ -43,11 +50,13 @@ def status_of(error: openai.OpenAIError) -> StatusError:
         return InternalFailure("bad_reply", f"the endpoint's reply cannot be read: {type(error).__name__}")
     status, code, text = error.status_code, *_said(error)
     said = f"the endpoint says {status}: {text}"
-    if status in (401, 403):
+    if status == 402 or (status < 500 and _UNPAID.search(code)):
+        return Unauthenticated("quota_exhausted", said)
+    if status == 403 and _FLAGGED.search(text):
+        return Denied("content_policy", said)
+    if status in (401, 403) or (status == 400 and _KEY.search(text)):
         return Unauthenticated("endpoint_key", f"{said}; set the key with --api-key-file or OPENAI_API_KEY")
     if status == 429:
-        if "quota" in code or "billing" in code:
-            return Unauthenticated("quota_exhausted", said)
         return Overloaded("endpoint_busy", said)
     if status in (408, 504):
         return DeadlineExceeded("endpoint_timeout", said)
@@ -67,16 +76,22 @@ def status_of(error: openai.OpenAIError) -> StatusError:
 
 
 def _said(error: openai.APIStatusError) -> tuple[str, str]:
+    """Returns the error's code and type, and its text without the key: some endpoints quote what they were given."""
     body: Any = error.body
+    if isinstance(body, list) and body:  # Google's
+        body = body[0]
+    code, text = "", error.message
     if isinstance(body, dict):
         inner = body.get("error", body)
+        text = str(inner)
         if isinstance(inner, dict):
             text = str(inner.get("message") or inner.get("detail") or error.message)
-            return f"{inner.get('code') or ''} {inner.get('type') or ''}".lower(), _short(text)
-        return "", _short(str(inner))
-    return "", _short(error.message)
+            code = f"{inner.get('code') or ''} {inner.get('type') or ''}".lower()
+    key = error.request.headers.get("authorization", "").removeprefix("Bearer ")
+    return code, short(text.replace(key, "***") if len(key) > 7 else text)
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """Returns what an endpoint said as one line of bounded length."""
     text = " ".join(text.split())
     return text if len(text) <= 300 else f"{text[:300]}..."

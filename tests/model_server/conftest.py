@@ -66,6 +66,17 @@ def served() -> Callable[..., AbstractAsyncContextManager[Served]]:
     return make
 
 
+@pytest.fixture
+async def endpoint(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
+    """An OpenAI-compatible server, see `openai_endpoint`."""
+    from openai_endpoint import endpoint_server
+
+    monkeypatch.setenv("OPENAI_API_KEY", "sesame")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    async with endpoint_server() as made:
+        yield made
+
+
 @pytest.fixture(scope="session")
 def checkpoint_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Returns the folder of a kind's tiny checkpoint, written once a session."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -14,85 +14,11 @@ from aiohttp import web
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.rpc import CallError, call
 from model_server.backend import LoadError
-from model_server.metrics import Metrics
 
 pytest.importorskip("openai")
-from model_server.openai_api.backend import OpenAIBackend
+from openai_endpoint import Endpoint, backend, completion, error, request
+
 from model_server.openai_api.client import Settings, look
-
-Reply = Callable[[dict[str, Any]], Any]
-
-
-class Endpoint:
-    """An OpenAI-compatible server; `replies` are used up first, then `answer` is asked."""
-
-    def __init__(self) -> None:
-        self.seen: list[dict[str, Any]] = []
-        self.keys: list[str] = []
-        self.replies: list[Any] = []
-        self.card: dict[str, Any] = {"id": "m", "object": "model", "created": 0, "owned_by": "someone"}
-        self.answer: Reply = lambda body: completion("fine")
-        self.url = ""
-
-    async def models(self, request: web.Request) -> web.Response:
-        if request.headers.get("authorization") == "Bearer wrong":
-            return error(401, "Incorrect API key provided", "invalid_api_key")
-        return web.json_response({"object": "list", "data": [self.card]})
-
-    async def chat(self, request: web.Request) -> Any:
-        body = await request.json()
-        self.seen.append(body)
-        self.keys.append(request.headers.get("authorization", ""))
-        reply = self.replies.pop(0) if self.replies else self.answer(body)
-        reply = reply(body) if callable(reply) else reply
-        if asyncio.iscoroutine(reply):
-            reply = await reply
-        return reply if isinstance(reply, web.StreamResponse) else web.json_response(reply)
-
-
-def completion(text: str | None, finish: str = "stop", **extra: Any) -> dict[str, Any]:
-    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text}, "logprobs": None}
-    choice |= extra.pop("choice", {})
-    usage = {"prompt_tokens": 11, "completion_tokens": 2, "total_tokens": 13}
-    return {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "m",
-        "choices": [choice],
-        "usage": usage,
-    } | extra
-
-
-def error(status: int, message: str, code: str | None = None, **headers: str) -> web.Response:
-    body = {"error": {"message": message, "type": "t", "param": None, "code": code}}
-    return web.json_response(body, status=status, headers=headers)
-
-
-@pytest.fixture
-async def endpoint(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Endpoint]:
-    monkeypatch.setenv("OPENAI_API_KEY", "sesame")
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    made = Endpoint()
-    app = web.Application(client_max_size=2**26)
-    app.router.add_get("/v1/models", made.models)
-    app.router.add_post("/v1/chat/completions", made.chat)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    yield made
-    await runner.cleanup()
-
-
-def backend(endpoint: Endpoint, **kwargs: Any) -> OpenAIBackend:
-    settings = {"model": "m", "base_url": endpoint.url, "retries": 2, "patience": 0.0} | kwargs
-    return OpenAIBackend(Settings(**settings), Metrics())
-
-
-def request(message: model.Message, **config: Any) -> model.GenerateRequest:
-    return model.GenerateRequest(messages=[message], config=model.GenerationConfig(**config))
 
 
 async def test_what_is_sent_and_what_comes_back(endpoint: Endpoint, served: Any, ask: Any, picture: Any) -> None:
@@ -148,6 +74,15 @@ def b64(data: bytes) -> str:
         (completion(None, "content_filter"), "", model.FINISH_REASON_CONTENT_FILTER),
         (completion("a", choice={"stop_reason": "\n"}), "a", model.FINISH_REASON_STOP_STRING),
         (completion("a", choice={"stop_reason": 151645}), "a", model.FINISH_REASON_END_OF_SEQUENCE),
+        (completion("a", choice={"matched_stop": "\n"}), "a", model.FINISH_REASON_STOP_STRING),
+        (completion("a", choice={"matched_stop": 151645}), "a", model.FINISH_REASON_END_OF_SEQUENCE),
+        (completion("", "length", usage=None), "", model.FINISH_REASON_MAX_TOKENS),
+        (
+            completion([{"type": "thinking", "thinking": []}, {"type": "text", "text": "B"}]),
+            "B",
+            model.FINISH_REASON_END_OF_SEQUENCE,
+        ),
+        (completion("cut in two \ud83d", "length"), "cut in two \ufffd", model.FINISH_REASON_MAX_TOKENS),
         (
             completion(None, choice={"message": {"role": "assistant", "content": None, "refusal": "I cannot."}}),
             "I cannot.",
@@ -167,6 +102,10 @@ LONG = "This model's maximum context length is 8192 tokens. However, you request
 ERRORS = [
     (error, (401, "Incorrect API key provided", "invalid_api_key"), "UNAUTHENTICATED", "endpoint_key", 1),
     (error, (403, "No access to model", None), "UNAUTHENTICATED", "endpoint_key", 1),
+    (error, (403, "Moderation is required. Your input was flagged", None), "PERMISSION_DENIED", "content_policy", 1),
+    (error, (402, "Insufficient Balance", "invalid_request_error"), "UNAUTHENTICATED", "quota_exhausted", 1),
+    (error, (400, "Hard limit reached", "billing_hard_limit_reached"), "UNAUTHENTICATED", "quota_exhausted", 1),
+    (error, (400, "API key not valid. Please pass a valid one.", None), "UNAUTHENTICATED", "endpoint_key", 1),
     (error, (429, "Rate limit reached", "rate_limit_exceeded"), "RESOURCE_EXHAUSTED", "endpoint_busy", 3),
     (error, (429, "You exceeded your current quota", "insufficient_quota"), "UNAUTHENTICATED", "quota_exhausted", 3),
     (error, (500, "The server had an error", None), "UNAVAILABLE", "endpoint_failed", 3),
@@ -208,13 +147,68 @@ async def test_retries_honour_retry_after(endpoint: Endpoint, served: Any, ask: 
         assert times[0] - first >= 0.3  # never sooner than it was told
 
 
-@pytest.mark.parametrize("body", ["not json", '{"choices": []}', '{"id": 1}', "null"])
+CHOICE = '{"choices": [{"index": 0, "finish_reason": "stop", "message": %s}], "usage": {"prompt_tokens": %s}}'
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["not json", "", '{"choices": []}', '{"id": 1}', "null", CHOICE % ("null", 1), CHOICE % ('{"content": ""}', -1)],
+)
 async def test_replies_that_are_none(body: str, endpoint: Endpoint, served: Any, ask: Any) -> None:
     endpoint.answer = lambda _: web.Response(text=body, content_type="application/json")
     async with served(backend(endpoint, retries=0)) as server:
         with pytest.raises(CallError) as caught:
             await call(server.stub.Generate, request(ask("x")), timeout=10)
-        assert caught.value.code.name == "INTERNAL"
+        assert (caught.value.code.name, caught.value.reason) == ("INTERNAL", "bad_reply")
+
+
+async def test_what_was_withheld_or_empty_has_no_log_probabilities(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.card |= {"owned_by": "vllm"}
+    refused = completion(None, choice={"message": {"role": "assistant", "content": None, "refusal": "I cannot."}})
+    endpoint.replies = [refused, completion(None, "content_filter"), completion("", "length"), completion("A")]
+    async with served(backend(endpoint)) as server:
+        sent = request(ask("x"), top_logprobs=2)
+        reasons = [(await call(server.stub.Generate, sent, timeout=10)).finish_reason for _ in range(3)]
+        assert reasons[:2] == [model.FINISH_REASON_CONTENT_FILTER] * 2
+        assert reasons[2] == model.FINISH_REASON_MAX_TOKENS
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, sent, timeout=10)
+        assert caught.value.reason == "no_logprobs"
+
+
+async def test_keys_and_passwords_are_told_to_nobody(
+    endpoint: Endpoint, served: Any, ask: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    caplog.set_level(logging.INFO)
+    endpoint.answer = lambda body: error(400, "what is sk-very-secret to do with this?")
+    async with served(backend(endpoint)) as server:
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, request(ask("x")), timeout=10)
+        assert "what is *** to do" in str(caught.value)
+    behind = endpoint.url.replace("://", "://user:hunter2@")
+    async with served(backend(endpoint, base_url=behind)) as server:
+        endpoint.answer = lambda body: completion("fine")
+        await call(server.stub.Generate, request(ask("x")), timeout=10)
+    for url in ("http://user:hunter2@127.0.0.1:1/v1", "ftp://user:hunter2@127.0.0.1:1/v1"):
+        with pytest.raises(LoadError) as refused:
+            await asyncio.to_thread(look, Settings(model="m", base_url=url, patience=0.0))
+        assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in caplog.text
+
+
+@pytest.mark.parametrize("body", ["<html>Log in</html>", '{"data', '["m"]', '{"data": ["m"]}'])
+async def test_an_address_that_lists_no_models(body: str, endpoint: Endpoint) -> None:
+    endpoint.listing = lambda: web.Response(text=body, content_type="text/html" if "<" in body else "application/json")
+    with pytest.raises(LoadError, match=r"its list of models cannot be read; does --base-url end in /v1\?"):
+        await asyncio.to_thread(look, Settings(model="m", base_url=endpoint.url, patience=0.0))
+
+
+async def test_a_key_that_is_refused_with_another_status(endpoint: Endpoint) -> None:
+    google = [{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key."}}]
+    endpoint.listing = lambda: web.json_response(google, status=400)
+    with pytest.raises(LoadError, match="refuses the key"):
+        await asyncio.to_thread(look, Settings(model="m", base_url=endpoint.url, patience=0.0))
 
 
 async def test_deadlines(endpoint: Endpoint, served: Any, ask: Any) -> None:
@@ -301,136 +295,6 @@ async def test_logprobs_of_an_engine_that_is_known(endpoint: Endpoint, served: A
         (token,) = reply.logprobs
         assert (token.token, token.logprob) == (b"A", -0.5)
         assert [(t.token, t.logprob) for t in token.alternatives] == [(b"A", -0.5), (b"B", -1.5)]
-
-
-VOCABULARY = ["<s>", "Q", "?", " ", "A", "ns", "wer", "swer", "answer", "B", " A", " B", "Answer"]
-
-
-class Vllm:
-    """Scores prompts as vLLM's prompt_logprobs does, over a greedy longest-match vocabulary."""
-
-    def tokens(self, text: str) -> list[int]:
-        found = [0]
-        while text:
-            piece = max((p for p in VOCABULARY[1:] if text.startswith(p)), key=len)
-            found.append(VOCABULARY.index(piece))
-            text = text[len(piece) :]
-        return found
-
-    def __call__(self, body: dict[str, Any]) -> Any:
-        assert body["prompt_logprobs"] == 0
-        assert body["max_tokens"] == 1
-        last = body["messages"][-1]
-        assert (last["role"] == "assistant") == body.get("continue_final_message", False)
-        assert body["add_generation_prompt"] != body.get("continue_final_message", False)
-        prompt = "".join(m["content"] for m in body["messages"])
-        ids = self.tokens(prompt)
-        places: list[Any] = [None]
-        for number in ids[1:]:
-            fact = {"logprob": -0.25 * number, "rank": 1 if number % 2 else 2, "decoded_token": VOCABULARY[number]}
-            places.append({str(number): fact})
-        return completion("x", prompt_logprobs=places)
-
-
-async def test_likelihood_by_prompt_logprobs(endpoint: Endpoint, served: Any, ask: Any) -> None:
-    endpoint.card["owned_by"] = "vllm"
-    endpoint.answer = Vllm()
-    async with served(backend(endpoint)) as server:
-        reply = await call(
-            server.stub.Likelihood,
-            model.LikelihoodRequest(messages=[ask("Q? A")], continuations=[" A", "B A", "nswer"], return_tokens=True),
-            timeout=10,
-        )
-        tokens = [[token.token.decode() for token in score.tokens] for score in reply.scores]
-        # "Q? A" + "nswer" tokenizes as "Q", "?", " A", "ns", "wer": nothing merges over the end.
-        assert tokens == [[" A"], ["B", " A"], ["ns", "wer"]]
-        assert [score.logprob for score in reply.scores] == [-0.25 * 10, -0.25 * 19, -0.25 * 11]
-        assert [score.is_greedy for score in reply.scores] == [False, False, False]
-        joined = await call(
-            server.stub.Likelihood,
-            model.LikelihoodRequest(messages=[ask("Q?Ans")], continuations=["wer"], return_tokens=True),
-            timeout=10,
-        )
-        # "Ans" + "wer" is the one token "Answer", which does not end inside the prompt.
-        assert [t.token.decode() for t in joined.scores[0].tokens] == ["Answer"]
-        assert joined.scores[0].logprob == -0.25 * 12
-
-
-async def test_many_continuations_wait_as_one_request(endpoint: Endpoint, served: Any, ask: Any) -> None:
-    endpoint.card["owned_by"] = "vllm"
-    endpoint.answer = Vllm()
-    async with served(backend(endpoint, max_concurrency=2, max_queue=3)) as server:
-        scored = model.LikelihoodRequest(messages=[ask("Q?")], continuations=["A", "B", " A", " B", "Answer", "swer"])
-        reply = await call(server.stub.Likelihood, scored, timeout=20)
-        assert len(reply.scores) == 6
-        together = await asyncio.gather(*[call(server.stub.Likelihood, scored, timeout=20) for _ in range(4)])
-        assert all(other.scores == reply.scores for other in together)
-
-
-async def test_after_a_failure_the_other_continuations_are_not_asked(endpoint: Endpoint, served: Any, ask: Any) -> None:
-    endpoint.card["owned_by"] = "vllm"
-    endpoint.answer = lambda body: error(400, "Invalid image data")
-    async with served(backend(endpoint, max_concurrency=1)) as server:
-        scored = model.LikelihoodRequest(messages=[ask("Q?")], continuations=["A"] * 50)
-        with pytest.raises(CallError) as caught:
-            await call(server.stub.Likelihood, scored, timeout=20)
-        assert caught.value.reason == "endpoint_refused"
-        endpoint.answer = Vllm()
-        first = len(endpoint.seen)
-        reply = await call(
-            server.stub.Likelihood,
-            model.LikelihoodRequest(messages=[ask("Q?")], continuations=["A"]),
-            timeout=20,
-        )
-        assert len(reply.scores) == 1
-        assert len(endpoint.seen) == first + 2
-        assert first < 5
-
-
-async def test_a_blank_that_the_template_puts_before_an_answer_is_scored_with_it(
-    endpoint: Endpoint, served: Any, ask: Any
-) -> None:
-    endpoint.card["owned_by"] = "vllm"
-    engine = Vllm()
-
-    def vicuna(body: dict[str, Any]) -> Any:
-        if body["messages"][-1]["role"] == "assistant":
-            body["messages"][-1]["content"] = " " + body["messages"][-1]["content"]
-        return engine(body)
-
-    endpoint.answer = vicuna
-    async with served(backend(endpoint)) as server:
-        scored = model.LikelihoodRequest(messages=[ask("Q?")], continuations=["A", "B"], return_tokens=True)
-        reply = await call(server.stub.Likelihood, scored, timeout=10)
-        assert [[token.token for token in score.tokens] for score in reply.scores] == [[b" A"], [b" B"]]
-
-
-async def test_a_template_that_changes_the_continuation_is_found(endpoint: Endpoint, served: Any, ask: Any) -> None:
-    endpoint.card["owned_by"] = "vllm"
-    engine = Vllm()
-
-    def strips(body: dict[str, Any]) -> Any:
-        body["messages"][-1]["content"] = body["messages"][-1]["content"].strip()
-        return engine(body)
-
-    endpoint.answer = strips
-    async with served(backend(endpoint)) as server:
-        with pytest.raises(CallError) as caught:
-            await call(
-                server.stub.Likelihood,
-                model.LikelihoodRequest(messages=[ask("Q?")], continuations=[" A"]),
-                timeout=10,
-            )
-        assert caught.value.reason == "continuation_changed"
-
-
-async def test_likelihood_is_not_claimed_elsewhere(endpoint: Endpoint, served: Any, ask: Any) -> None:
-    async with served(backend(endpoint)) as server:
-        with pytest.raises(CallError) as caught:
-            await call(
-                server.stub.Likelihood, model.LikelihoodRequest(messages=[ask("x")], continuations=["A"]), timeout=10
-            )
-        assert caught.value.code.name == "UNIMPLEMENTED"
 
 
 async def test_bad_images_are_found_here(endpoint: Endpoint, served: Any, ask: Any) -> None:

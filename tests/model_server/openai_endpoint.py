@@ -1,0 +1,89 @@
+"""An OpenAI-compatible HTTP server for tests, and the backend before it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from lynceus.model.v1 import model_pb2 as model
+from model_server.metrics import Metrics
+from model_server.openai_api.backend import OpenAIBackend
+from model_server.openai_api.client import Settings
+
+Reply = Callable[[dict[str, Any]], Any]
+
+
+class Endpoint:
+    """An OpenAI-compatible server; `replies` are used up first, then `answer` is asked."""
+
+    def __init__(self) -> None:
+        self.seen: list[dict[str, Any]] = []
+        self.keys: list[str] = []
+        self.replies: list[Any] = []
+        self.card: dict[str, Any] = {"id": "m", "object": "model", "created": 0, "owned_by": "someone"}
+        self.answer: Reply = lambda body: completion("fine")
+        self.listing: Callable[[], web.Response] = lambda: web.json_response({"object": "list", "data": [self.card]})
+        self.url = ""
+
+    async def models(self, request: web.Request) -> web.Response:
+        if request.headers.get("authorization") == "Bearer wrong":
+            return error(401, "Incorrect API key provided", "invalid_api_key")
+        return self.listing()
+
+    async def chat(self, request: web.Request) -> Any:
+        body = await request.json()
+        self.seen.append(body)
+        self.keys.append(request.headers.get("authorization", ""))
+        reply = self.replies.pop(0) if self.replies else self.answer(body)
+        reply = reply(body) if callable(reply) else reply
+        if asyncio.iscoroutine(reply):
+            reply = await reply
+        return reply if isinstance(reply, web.StreamResponse) else web.json_response(reply)
+
+
+def completion(text: Any, finish: str = "stop", **extra: Any) -> dict[str, Any]:
+    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text}, "logprobs": None}
+    choice |= extra.pop("choice", {})
+    usage = {"prompt_tokens": 11, "completion_tokens": 2, "total_tokens": 13}
+    return {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "m",
+        "choices": [choice],
+        "usage": usage,
+    } | extra
+
+
+def error(status: int, message: str, code: str | None = None, **headers: str) -> web.Response:
+    body = {"error": {"message": message, "type": "t", "param": None, "code": code}}
+    return web.json_response(body, status=status, headers=headers)
+
+
+@asynccontextmanager
+async def endpoint_server() -> AsyncIterator[Endpoint]:
+    """Serves one on loopback."""
+    made = Endpoint()
+    app = web.Application(client_max_size=2**26)
+    app.router.add_get("/v1/models", made.models)
+    app.router.add_post("/v1/chat/completions", made.chat)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    yield made
+    await runner.cleanup()
+
+
+def backend(endpoint: Endpoint, **kwargs: Any) -> OpenAIBackend:
+    settings = {"model": "m", "base_url": endpoint.url, "retries": 2, "patience": 0.0} | kwargs
+    return OpenAIBackend(Settings(**settings), Metrics())
+
+
+def request(message: model.Message, **config: Any) -> model.GenerateRequest:
+    return model.GenerateRequest(messages=[message], config=model.GenerationConfig(**config))
