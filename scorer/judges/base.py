@@ -40,13 +40,23 @@ class JudgeError(Exception):
             `judge_batch_expired`, `judge_batch_failed`.
         words: What the judge said, where it said something.
         no_reply: Whether nobody replied, unlike a reply that is of no use.
+        members: The usable replies of a panel's judges, of which none has the majority.
     """
 
-    def __init__(self, reason: str, message: str, words: str = "", *, no_reply: bool | None = None) -> None:
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        words: str = "",
+        *,
+        no_reply: bool | None = None,
+        members: tuple[Reply, ...] = (),
+    ) -> None:
         super().__init__(message)
         self.reason = reason
         self.words = words
         self.no_reply = reason in NO_REPLY if no_reply is None else no_reply
+        self.members = members
 
 
 @dataclass(frozen=True)
@@ -182,8 +192,9 @@ def _judgement(prompt: JudgePrompt, reply: Reply) -> pb.Judgement:
 
 
 def unjudged(prompt: JudgePrompt, error: JudgeError) -> pb.Verdict:
-    """Returns the verdict of an item whose judge failed."""
+    """Returns the verdict of an item whose judge failed, or whose judges disagree: what each said stands in it."""
     verdict = pb.Verdict(outcome=Outcome.UNJUDGED, reason=error.reason, detail=str(error))
     verdict.judge.prompt_sha256 = prompt.sha256
     verdict.judge.words = error.words
+    verdict.panel.extend(_judgement(prompt, member) for member in error.members)
     return verdict

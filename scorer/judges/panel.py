@@ -66,6 +66,7 @@ class Panel:
                 "judge_no_majority",
                 f"no majority among {len(self._judges)} judges: {said}",
                 no_reply=all(error.no_reply for error in failures) and not replies,
+                members=tuple(replies),
             )
         first = next(reply for reply in replies if decision(reply.words) == best)
         return Reply(

@@ -49,9 +49,9 @@ def _by_judge(panel: Iterable[str]) -> dict[str, str]:
 
 METRIC = Metric(
     name="judge_agreement",
-    description="Krippendorff's alpha (nominal) over the items that at least two judges of a panel decided: 1 is "
-    "perfect agreement, 0 what chance gives. Undefined where all decisions are the same. Added to every task of a run "
-    "whose scorer has a panel.",
+    description="Krippendorff's alpha (nominal) over the items that at least two judges of a panel decided, those "
+    "among them that stayed unjudged because no majority came about: 1 is perfect agreement, 0 what chance gives. "
+    "Undefined where all decisions are the same. Added to every task of a run whose scorer has a panel.",
     plan=plan,
     unit="",
 )

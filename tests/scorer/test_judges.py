@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import subprocess
 import sys
 import time
@@ -25,6 +26,8 @@ from scorer.judges.calibration import SETS, calibrate, cases
 from scorer.judges.endpoint import retry_after
 from scorer.judges.options import Judging
 from scorer.judges.panel import Panel
+from scorer.metrics import metrics
+from scorer.metrics.summarizer import Summarizer
 from scorer.rules import rules
 from scorer.scoring import Scorer
 
@@ -86,6 +89,13 @@ async def test_a_verdict_is_auditable(url: str, vendor: Vendor) -> None:
     assert sent["temperature"] == 0
     assert sent["response_format"]["json_schema"]["strict"] is True
     assert "seed" in sent
+
+
+async def test_an_address_with_a_password_is_not_logged(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)  # as the server's own log has it
+    (verdict,) = await verdicts(judging(url.replace("://", "://user:hunter2@")), item("It is blue."))
+    assert verdict.outcome == "scored"
+    assert "hunter2" not in caplog.text
 
 
 async def test_an_empty_answer_is_never_sent(url: str, vendor: Vendor) -> None:
@@ -268,7 +278,21 @@ async def test_a_panel_needs_more_than_half_of_all(voices: list[Any], expected: 
         assert (verdict.outcome, verdict.reason) == (Outcome.UNJUDGED, "judge_no_majority")
     else:
         assert verdict.score == expected
-        assert len(verdict.panel) == sum(voice is not FAILURE for voice in voices)
+    said = [YES if json.loads(voice.words)["correct"] else NO for voice in verdict.panel]
+    assert said == [voice for voice in voices if voice is not FAILURE]
+
+
+async def test_agreement_counts_what_the_judges_could_not_agree_on() -> None:
+    summarizer = Summarizer([pb.MetricSpec(name="alpha", metric="judge_agreement")], metrics())
+    for number, voices in enumerate([(YES, YES), (YES, YES), (NO, NO), (YES, NO)]):
+        asked = item("blue", key=str(number))
+        summarizer.add(asked, await Scorer(rules(), Panel([Fixed(voice) for voice in voices])).verdict(asked))
+    summary = summarizer.finish()
+    (figure,) = summary.figures
+    assert (summary.counts.scored, summary.counts.unjudged) == (3, 1)
+    # By hand: observed disagreement 1/4, expected 2 * 5 * 3 / (8 * 7); without the fourth item alpha would be 1.
+    assert figure.value == pytest.approx(1 - (1 / 4) / (30 / 56))
+    assert (figure.denominator, figure.details["unanimous"]) == (4, 3)
 
 
 def test_a_cache_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
