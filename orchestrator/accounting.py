@@ -99,7 +99,7 @@ class Accounting:
         count.resumed += 1
 
 
-def wilson(successes: float, n: int, z: float = 1.959963984540054) -> tuple[float, float]:
+def wilson(successes: float, n: float, z: float = 1.959963984540054) -> tuple[float, float]:
     """Returns Wilson's score interval (Wilson 1927, without continuity correction)."""
     share = successes / n
     centre = share + z * z / (2 * n)

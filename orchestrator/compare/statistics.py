@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from orchestrator.compare import intervals
+from orchestrator.compare.intervals import LEVEL
 from orchestrator.compare.items import Floats, Units
 from orchestrator.compare.scores import Scores, Step, common
 
@@ -17,7 +19,6 @@ DRAWS = 2000
 _FINE = 20
 """How many times smaller than its share of the level a p must be able to get, and how many draws as large as what was
 seen make more of them needless."""
-LEVEL = 0.95
 _SEED = 20260101
 _CELLS = 1_000_000
 
@@ -31,7 +32,7 @@ class Paired:
         items: How many items both have; groups, for an all-or-nothing figure.
         first: Mean score of the first run over them.
         second: Mean score of the second.
-        low: Lower end of the interval of second - first (bootstrap over groups).
+        low: Lower end of the interval of second - first (`intervals`); None where there is none.
         high: Upper end.
         gained: Items that the second run has better.
         lost: Items that the first run has better.
@@ -44,8 +45,8 @@ class Paired:
     items: int
     first: float
     second: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     gained: int
     lost: int
     p: float
@@ -76,9 +77,12 @@ def _paired(step: Step, units: Sequence[Units], steps: int) -> Paired | None:
         return None
     one, other = units[0].scores, units[1].scores
     sums, sizes = clusters(np.stack([one, other]), units[0].clusters)
-    low, high = np.quantile(_differences(sums, sizes), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     gained, lost = int((other > one).sum()), int((other < one).sum())
-    binary = bool(np.isin(one, (0.0, 1.0)).all() and np.isin(other, (0.0, 1.0)).all())
+    binary = _binary(one) and _binary(other)
+    if binary:
+        low, high = intervals.of_change(sums[1] - sums[0], sizes, (gained + lost) / len(one))
+    else:
+        low, high = intervals.of_values(sums[1] - sums[0], sizes, lambda: _differences(sums, sizes))
     # McNemar's test takes items to be independent: where some share a group, whole groups are flipped.
     exact = binary and sizes.max() == 1
     if exact:
@@ -87,7 +91,11 @@ def _paired(step: Step, units: Sequence[Units], steps: int) -> Paired | None:
         p, draws = sign_flip(sums[1] - sums[0], steps)
         test = f"sign-flip permutation, {draws} draws"
     means = float(one.mean()), float(other.mean())
-    return Paired(step, len(one), *means, float(low), float(high), gained, lost, p, test)
+    return Paired(step, len(one), *means, low, high, gained, lost, p, test)
+
+
+def _binary(scores: Floats) -> bool:
+    return bool(np.isin(scores, (0.0, 1.0)).all())
 
 
 def mcnemar(gained: int, lost: int) -> float:
@@ -187,7 +195,7 @@ class Place:
     Attributes:
         name: The run.
         score: Mean score over the items that all runs have.
-        low: Lower end of its interval.
+        low: Lower end of its interval (`intervals`); None where there is none.
         high: Upper end.
         rank: 1 is best; runs of the same score share a rank.
         best: The best rank within the interval.
@@ -196,8 +204,8 @@ class Place:
 
     name: str
     score: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     rank: int
     best: int
     worst: int
@@ -215,17 +223,20 @@ def leaderboard(runs: Sequence[Scores], step: Step) -> tuple[int, list[Place]]:
     scores = np.stack([each.scores for each in units])
     sums, sizes = clusters(scores, units[0].clusters)
     means = resample(sums, sizes)
+    ends = [
+        intervals.of_share(own, sizes) if _binary(each) else intervals.of_values(own, sizes, drawn.copy)
+        for own, each, drawn in zip(sums, scores, means.T, strict=True)
+    ]
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    low, high = np.quantile(means, tails, axis=0)
     # In each draw, a run's rank is one more than the number of runs that beat it.
     ranks = np.stack([(means > means[:, [at]] + 1e-12).sum(axis=1) + 1 for at in range(len(runs))], axis=1)
     best, worst = np.quantile(ranks, tails, axis=0, method="nearest")
     score = scores.mean(axis=1)
     places = [
         Place(
-            run.run.name, float(score[at]), float(low[at]), float(high[at]),
+            run.run.name, float(score[at]), low, high,
             int((score > score[at] + 1e-12).sum()) + 1, int(best[at]), int(worst[at]),
         )
-        for at, run in enumerate(runs)
+        for at, (run, (low, high)) in enumerate(zip(runs, ends, strict=True))
     ]  # fmt: skip
     return scores.shape[1], sorted(places, key=lambda place: (place.rank, place.name))

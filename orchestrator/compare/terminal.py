@@ -54,12 +54,16 @@ def _pairs(pairing: Pairing, wide: bool) -> Table:
 
 def _cells(pair: Paired, wide: bool) -> list[str | Text]:
     colour = ("green" if pair.difference > 0 else "red") if pair.adjusted < 0.05 else ""
-    difference = Text(f"{100 * pair.difference:+.1f} [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]", colour)
+    difference = Text(f"{100 * pair.difference:+.1f} {_interval(pair.low, pair.high, '+')}".rstrip(), colour)
     cells: list[str | Text] = [str(pair.step)]
     if wide:
         cells += [f"{100 * pair.first:.1f}", f"{100 * pair.second:.1f}"]
     cells += [difference, f"{pair.items:,}", f"{pair.gained:,}", f"{pair.lost:,}", p_value(pair.adjusted)]
     return [*cells, pair.test] if wide else cells
+
+
+def _interval(low: float | None, high: float | None, sign: str = "") -> str:
+    return "" if low is None or high is None else f"[{100 * low:{sign}.1f}, {100 * high:{sign}.1f}]"
 
 
 def p_value(p: float) -> str:
@@ -98,7 +102,7 @@ def _ranking(ranking: Ranking) -> Table:
     table.add_column("score", justify="right", no_wrap=True)
     table.add_column("rank within 95%", justify="right", no_wrap=True)
     for place in ranking.places:
-        score = f"{100 * place.score:.1f} [{100 * place.low:.1f}, {100 * place.high:.1f}]"
+        score = f"{100 * place.score:.1f} {_interval(place.low, place.high)}".rstrip()
         table.add_row(
             str(place.rank),
             place.name,
