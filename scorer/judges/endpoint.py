@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import logging
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,9 @@ SEED = 20_250_101
 MAX_OUTPUT_TOKENS = 1024
 TRIES = 5
 """Tries at a request that the endpoint did not answer; one that it answered is never sent again."""
+
+for _library in ("httpx", "httpx2"):  # they log the whole address of every request, its password too
+    logging.getLogger(_library).setLevel(logging.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
