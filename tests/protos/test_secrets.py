@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import subprocess
@@ -12,20 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-from judge_server import JudgeServer, Vendor
 from loopback import Authority
-
-from lynceus.scorer.v1 import scorer_pb2
-from scorer.judges.options import Judging
-from scorer.rules import rules
-from scorer.scoring import Scorer
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "planted-token-8d1f"
 JUDGE_KEY = "planted-judge-key-77aa"
 ENDPOINT_KEY = "planted-endpoint-key-31c0"
-PASSWORD = "planted-password-5e2b"
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -91,16 +82,3 @@ def test_no_secret_leaves_its_place(tmp_path: Path, authority: Authority) -> Non
     for secret in (TOKEN.encode(), JUDGE_KEY.encode(), ENDPOINT_KEY.encode(), body):
         holders = [name for name, data in found.items() if secret in data and not name.endswith(key.name)]
         assert not holders, f"{secret!r} in {holders}"
-
-
-async def test_a_password_in_an_address_that_is_asked_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)  # as the servers' own logs have it
-    vendor = Vendor(lambda user: {"explanation": "because", "correct": True})
-    with JudgeServer(vendor) as url:
-        judges = Judging(specs=(f"openai:judge@{url.replace('://', f'://user:{PASSWORD}@')}",), key=JUDGE_KEY).open()
-        assert judges
-        item = scorer_pb2.ScoreRequest(key="a", rule="judge_answer", text="Perhaps blue.", targets=["blue"])
-        verdict = await Scorer(rules(), judges.judge).verdict(item)
-        await judges.close()
-    assert (verdict.outcome, len(vendor.requests)) == ("scored", 1)
-    assert PASSWORD not in caplog.text
