@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import importlib.metadata
 import itertools
+import os
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from model_server.backend import Backend, Call
 from model_server.batching import Batcher, Job
 from model_server.kit import Model, Output, Request, Score
 from model_server.metrics import Metrics
+from model_server.turns import Turns
 
 Result = TypeVar("Result")
 _CHECKED = 8192
@@ -39,6 +41,8 @@ class KitBackend(Backend):
         self._single = type(kit).generate is not Model.generate
         self._scores = type(kit).likelihood is not Model.likelihood
         self._threads = ThreadPoolExecutor(kit.max_concurrency, thread_name_prefix="kit")
+        self._decoders = ThreadPoolExecutor(max(2, min(8, os.cpu_count() or 2)), thread_name_prefix="decode")
+        self._turns = Turns(kit.max_concurrency, kit.max_queue, metrics)
         self._metrics = metrics
         self._checked: dict[bytes, None] = {}
         self._batcher: Batcher[Request, str | Output] | None = None
@@ -72,8 +76,7 @@ class KitBackend(Backend):
         """Answers one request, alone in a thread or in a batch."""
         config = self._effective(request.config)
         work = Request(request.messages, config, request.modality, call)
-        start = time.monotonic()
-        await self._in_thread(self._decode, work)
+        await self._in_thread(self._decoders, self._decode, work)
         spent_in = self._count(work)
         if not config.HasField("max_output_tokens"):
             room = (
@@ -82,29 +85,33 @@ class KitBackend(Backend):
             config.max_output_tokens = max(1, min(self.kit.default_max_tokens, room))
         self._check_context(spent_in, config.max_output_tokens)
         queued = time.monotonic()
+        started: list[float] = []
         if self._batched:
-            answer = await self._batches().submit(work, (), spent_in, call)
+            answer = await self._batches().submit(work, (), spent_in, call, started.append)
         else:
-            answer = await self._in_thread(self.kit.generate, work)
+            async with self._turns.turn():
+                started.append(time.monotonic())
+                answer = await self._in_thread(self._threads, self.kit.generate, work)
         output = self._cut(Output(answer) if isinstance(answer, str) else answer, config)
         response = model.GenerateResponse(finish_reason=output.finish_reason, effective_config=config)
         if output.text:
             response.parts.add(text=output.text)
         for data in output.image_files:
             response.parts.add(image=model.Image(data=data))
-        response.usage.CopyFrom(self._usage(work, spent_in, len(self.kit.tokenize(output.text)), start, queued))
+        response.usage.CopyFrom(self._usage(work, spent_in, len(self.kit.tokenize(output.text)), queued, started[0]))
         return response
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
         """Scores in a thread."""
         work = Request(request.messages, model.GenerationConfig(), model.MODALITY_TEXT, call)
-        start = time.monotonic()
-        await self._in_thread(self._decode, work)
+        await self._in_thread(self._decoders, self._decode, work)
         spent_in = self._count(work)
         longest = max(len(self.kit.tokenize(text)) for text in request.continuations)
         self._check_context(spent_in, longest)
         queued = time.monotonic()
-        scores = await self._in_thread(self.kit.likelihood, work, list(request.continuations))
+        async with self._turns.turn():
+            started = time.monotonic()
+            scores = await self._in_thread(self._threads, self.kit.likelihood, work, list(request.continuations))
         if len(scores) != len(request.continuations):
             raise InternalFailure(
                 "wrong_count", f"{len(request.continuations)} continuations were sent, the model scored {len(scores)}"
@@ -112,14 +119,15 @@ class KitBackend(Backend):
         tokens = sum(len(score.tokens) for score in scores)
         return model.LikelihoodResponse(
             scores=[_score(score, request.return_tokens) for score in scores],
-            usage=self._usage(work, spent_in, tokens, start, queued),
+            usage=self._usage(work, spent_in, tokens, queued, started),
         )
 
     async def close(self) -> None:
         """Ends the threads."""
         if self._batcher:
             await self._batcher.close()
-        self._threads.shutdown(wait=False)
+        for pool in (self._threads, self._decoders):
+            pool.shutdown(wait=False)
 
     def _batches(self) -> Batcher[Request, str | Output]:
         if self._batcher is None:
@@ -140,8 +148,9 @@ class KitBackend(Backend):
         for job, answer in zip(jobs, answers, strict=True):
             job.resolve(answer)
 
-    async def _in_thread(self, function: Callable[..., Result], *args: object) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, _unstopped, function, *args)
+    @staticmethod
+    async def _in_thread(pool: ThreadPoolExecutor, function: Callable[..., Result], *args: object) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(pool, _unstopped, function, *args)
 
     def _decode(self, work: Request) -> None:
         """Refuses a bad image before the model is called; one seen before is not decoded again."""
@@ -185,12 +194,12 @@ class KitBackend(Backend):
             text, reason = text[: min(found)], model.FINISH_REASON_STOP_STRING
         return Output(text, reason, output.image_files)
 
-    def _usage(self, work: Request, spent_in: int, out: int, start: float, queued: float) -> model.Usage:
+    def _usage(self, work: Request, spent_in: int, out: int, queued: float, started: float) -> model.Usage:
         usage = model.Usage(
             input_tokens=spent_in, image_tokens=self.kit.image_tokens * len(work.image_bytes), output_tokens=out
         )
-        usage.queue_time.CopyFrom(seconds(queued - start))
-        usage.model_time.CopyFrom(seconds(time.monotonic() - queued))
+        usage.queue_time.CopyFrom(seconds(started - queued))
+        usage.model_time.CopyFrom(seconds(time.monotonic() - started))
         return usage
 
 

@@ -6,14 +6,13 @@ import asyncio
 import base64
 import importlib.metadata
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import openai
 
 from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import InternalFailure, InvalidRequest, Overloaded, Unsupported
+from lynceus.rpc import InternalFailure, InvalidRequest, Unsupported
 from model_server import images
 from model_server.adapter import seconds
 from model_server.backend import Backend, Call
@@ -21,6 +20,7 @@ from model_server.metrics import Metrics
 from model_server.openai_api import likelihood as scoring
 from model_server.openai_api.client import Endpoint, Settings, ask, look, make_client
 from model_server.openai_api.errors import short
+from model_server.turns import Turns
 
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
 _FINISH = {
@@ -45,10 +45,9 @@ class OpenAIBackend(Backend):
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self._settings = settings
-        self._metrics = metrics
+        self._turns = Turns(settings.max_concurrency, settings.max_queue, metrics)
         self._endpoint = Endpoint("other", 0)
         self._client: openai.AsyncOpenAI | None = None
-        self._waiting = 0
         self._limit_field = _OLD_LIMIT
 
     def load(self) -> None:
@@ -83,7 +82,7 @@ class OpenAIBackend(Backend):
         fields = self._fields(config)
         fields["messages"] = await asyncio.to_thread(chat, request.messages)
         start = time.monotonic()
-        async with self._turn():
+        async with self._turns.turn():
             asked = time.monotonic()
             reply = await self._ask_limited(call, fields, config)
         response = read(reply, config)
@@ -94,14 +93,13 @@ class OpenAIBackend(Backend):
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
         """Scores continuations by the endpoint's prompt log-probabilities."""
         messages = await asyncio.to_thread(chat, request.messages)
-        self._dial()
         start = time.monotonic()
         fields = {"model": self._settings.model}
 
         async def send(extra: dict[str, Any], text: str | None) -> Any:
             more = [] if text is None else [{"role": "assistant", "content": text}]
             # One request waits once, however many continuations it has: the queue's limit is on requests.
-            async with self._turn() if text is None else self._slots:
+            async with self._turns.turn() if text is None else self._turns.slots:
                 return await ask(
                     self._dial(), call, self._settings.timeout, messages=[*messages, *more], extra_body=extra, **fields
                 )
@@ -118,28 +116,7 @@ class OpenAIBackend(Backend):
     def _dial(self) -> openai.AsyncOpenAI:
         if self._client is None:
             self._client = make_client(self._settings)
-            self._slots = asyncio.Semaphore(self._settings.max_concurrency)
         return self._client
-
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        self._dial()
-        limit = self._settings.max_queue
-        if self._waiting >= limit:
-            raise Overloaded(
-                "queue_full", f"{self._waiting} requests are waiting, the limit is {limit}: send again later"
-            )
-        self._waiting += 1
-        self._metrics.queued.set(self._waiting)
-        try:
-            await self._slots.acquire()
-        finally:
-            self._waiting -= 1
-            self._metrics.queued.set(self._waiting)
-        try:
-            yield
-        finally:
-            self._slots.release()
 
     def _fields(self, config: model.GenerationConfig) -> dict[str, Any]:
         fields: dict[str, Any] = {"model": self._settings.model}

@@ -54,6 +54,67 @@ async def test_answers_with_images_and_usage(served: Any, ask: Any, picture: Cal
         assert reply.effective_config.HasField("temperature")
 
 
+class Held(Model):
+    """Answers and scores once it is let go."""
+
+    name = "held"
+    max_concurrency = 2
+    max_queue = 3
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+
+    def generate(self, request: Request) -> str:
+        self.go.wait(30)
+        return "done"
+
+    def likelihood(self, request: Request, continuations: Sequence[str]) -> list[Score]:
+        self.go.wait(30)
+        return [Score(-1.0, [(text, -1.0)]) for text in continuations]
+
+
+class HeldBatch(Held):
+    max_batch = 2
+
+    def generate_batch(self, requests: Sequence[Request]) -> Sequence[str]:
+        return [self.generate(request) for request in requests]
+
+
+@pytest.mark.parametrize(("kind", "method"), [(Held, "Generate"), (Held, "Likelihood"), (HeldBatch, "Generate")])
+async def test_no_more_wait_than_may_and_waiting_is_no_work(
+    kind: type[Held], method: str, served: Any, ask: Any, picture: Callable[..., bytes]
+) -> None:
+    held, metrics = kind(), Metrics()
+    messages = [ask(picture(1), "x")]
+    sent: Any = model.GenerateRequest(messages=messages)
+    if method == "Likelihood":
+        sent = model.LikelihoodRequest(messages=messages, continuations=["A"])
+
+    def queued() -> float:
+        return metrics.registry.get_sample_value("lynceus_queued") or 0.0
+
+    async with served(KitBackend(held, metrics)) as server:
+        answer = getattr(server.stub, method)
+        running = [asyncio.ensure_future(call(answer, sent, timeout=30)) for _ in range(5)]
+        while queued() < 3:
+            await asyncio.sleep(0.01)
+        with pytest.raises(CallError) as caught:
+            await call(answer, sent, timeout=30)
+        assert (caught.value.reason, caught.value.metadata["limit"]) == ("queue_full", "3")
+        with pytest.raises(CallError) as caught:  # what is wrong with a request is said at once all the same
+            await call(answer, type(sent)(messages=[ask(b"junk", "x")], **_continuations(method)), timeout=30)
+        assert caught.value.reason == "bad_image"
+        held.go.set()
+        usages = [reply.usage for reply in await asyncio.gather(*running)]
+        waits = sorted(usage.queue_time.ToNanoseconds() for usage in usages)
+        works = sorted(usage.model_time.ToNanoseconds() for usage in usages)
+        assert waits[2] > works[0], "who waited was not at work meanwhile"
+
+
+def _continuations(method: str) -> dict[str, list[str]]:
+    return {"continuations": ["A"]} if method == "Likelihood" else {}
+
+
 async def test_limits_and_cuts(served: Any, ask: Any) -> None:
     async with served(echo()) as server:
         generate = server.stub.Generate
