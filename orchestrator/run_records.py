@@ -222,7 +222,8 @@ def pass_through(line: Mapping[str, Any]) -> scorer.ScoreRequest:
     for name, value in line.get("scores", {}).items():
         verdict.scores[name] = float(value)
     for voice in line.get("panel", ()):
-        verdict.panel.add(model=voice["model"], words=voice["words"])
+        # A server may leave out what its model is called.
+        verdict.panel.add(model=voice.get("model", ""), words=voice["words"])
     return scorer.ScoreRequest(
         key=line["key"],
         rule=line["rule"],
