@@ -175,6 +175,6 @@ def _figure(condition: Condition, run: Run, figure: Figure) -> Finding:
     comparable = None if value is None else value / (100 if figure.unit == "percent" else 1)
     passed = comparable is not None and _OPERATORS[condition.operator](comparable, condition.number)
     name = (
-        figure.name + (f" [{figure.slice}]" if figure.labels else "") + (f".{condition.part}" if condition.part else "")
+        figure.name + (f" [{figure.where}]" if figure.labels else "") + (f".{condition.part}" if condition.part else "")
     )
     return Finding(condition.text, run.name, f"{figure.task}: {name} is {figure.text(value)}{figure.suffix}", passed)

@@ -50,8 +50,13 @@ class Figure:
 
     @property
     def slice(self) -> str:
-        """The slice in words, "" for an overall figure."""
-        return ", ".join(self.labels.values())
+        """The slice in words for a table that names its labels, "" for an overall figure."""
+        return ", ".join(value or "–" for value in self.labels.values())
+
+    @property
+    def where(self) -> str:
+        """The slice with its labels, "rule=1", which no other slice of the figure has; "" for an overall figure."""
+        return ", ".join(f"{label}={value}" for label, value in self.labels.items())
 
     def text(self, value: float | None, digits: int = 1) -> str:
         """Returns a value in this figure's unit, fractions as percent."""

@@ -9,7 +9,7 @@ from itertools import cycle
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.report.charts import Chart
+from orchestrator.report.charts import Chart, percent
 from orchestrator.report.drawing import (
     ACCENT,
     INK,
@@ -83,7 +83,8 @@ def _options(title: str, shares: Mapping[str, tuple[float, float]], note: str) -
 def calibration(pairs: Pairs) -> Chart:
     """How often the option chosen is right, by the probability that the model gives it."""
     confidence, right = pairs.T
-    bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
+    # Half-open from above, as the metric `calibration` has them: the two must not disagree.
+    bins = np.clip(np.ceil(confidence * _BINS).astype(int) - 1, 0, _BINS - 1)
     x, y = axis((), 0, 260, limits=(0, 100)), axis((), 260, 0, limits=(0, 100))
     points, dots, error = [], [], 0.0
     most = int(np.bincount(bins).max())
@@ -176,7 +177,9 @@ def instability(totals: Sequence[Figure], dimensions: Mapping[str, str]) -> list
         return []
     names = sorted({dimensions.get(task, "–") for task in tasks})
     colours = dict(zip(names, cycle(SERIES), strict=False))
-    places = {task: (100 * (accurate[task].value or 0), unstable[task].value or 0) for task in tasks}
+    places = {
+        task: (percent(accurate[task], accurate[task].value) or 0.0, unstable[task].value or 0.0) for task in tasks
+    }
     x, y = axis((), 0, 380, limits=(0, 100)), axis([at for _, at in places.values()], 260, 0)
     marks = []
     for task, (across, up) in places.items():
@@ -204,7 +207,7 @@ def dimensions(totals: Sequence[Figure], dimensions: Mapping[str, str]) -> list[
             and figure.task not in seen
         ):
             seen.add(figure.task)
-            values.setdefault(dimensions[figure.task], []).append(100 * figure.value)
+            values.setdefault(dimensions[figure.task], []).append(percent(figure, figure.value) or 0.0)
     if len(values) < 3:
         return []
     scale = axis((), 0, 280, limits=(0, 100))

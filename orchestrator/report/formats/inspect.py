@@ -117,7 +117,7 @@ def _log(run: Run, task: str, embed: bool) -> EvalLog:
 
 
 def _name(figure: Figure) -> str:
-    return f"{figure.name} [{figure.slice}]" if figure.labels else figure.name
+    return f"{figure.name} [{figure.where}]" if figure.labels else figure.name
 
 
 def _metric(figure: Figure) -> EvalMetric:

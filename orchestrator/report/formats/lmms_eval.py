@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import orjson
@@ -15,7 +16,11 @@ from orchestrator.report.figures import Figure, figures, overall
 from orchestrator.report.run import STEP, Item, Run
 
 _UNSAFE = re.compile(r'["<>:/|\\?*\[\]\s]+')
-_NORMAL_95 = 1.959964
+_HIGHER_IS_BETTER = {
+    **dict.fromkeys(("accuracy", "mean", "group_all", "consistency", "pass_at", "caption"), True),
+    **dict.fromkeys(("choice_bias", "instability", "reform_instability", "calibration"), False),
+}
+"""Metric -> which way is up; nothing is said of the others, the rate of an outcome for one."""
 
 
 def write(run: Run, folder: Path) -> list[Path]:
@@ -53,7 +58,7 @@ def _results(run: Run, date: str) -> dict[str, Any]:
         "configs": {task: {"task": task, "metadata": dict(run.identity)} for task in run.tasks},
         "versions": {task: str((run.manifest.get("versions") or {}).get("lynceus", "")) for task in run.tasks},
         "n-shot": dict.fromkeys(run.tasks, 0),
-        "higher_is_better": {task: {f.name: True for f in overall(found) if f.task == task} for task in run.tasks},
+        "higher_is_better": {task: _directions(task, found) for task in run.tasks},
         "n-samples": {task: _size(run.tasks[task]) for task in run.tasks},
         "config": {"model": "lynceus", "model_args": f"model={run.model_name}", "limit": run.identity.get("limit")},
         "date": date,
@@ -68,14 +73,19 @@ def _size(result: Mapping[str, Any]) -> dict[str, int]:
     return {"original": int(counts.get("planned", 0)), "effective": int(counts.get("planned", 0))}
 
 
+def _directions(task: str, found: list[Figure]) -> dict[str, bool]:
+    mine = [figure for figure in overall(found) if figure.task == task]
+    return {figure.name: _HIGHER_IS_BETTER[figure.metric] for figure in mine if figure.metric in _HIGHER_IS_BETTER}
+
+
 def _metrics(task: str, found: list[Figure]) -> dict[str, float | str]:
     metrics: dict[str, float | str] = {}
     for figure in overall(found):
         if figure.task == task and figure.value is not None:
             metrics[f"{figure.name},none"] = figure.value
-            # lmms-eval has a standard error where we have an interval: half its width over 1.96.
+            # lmms-eval has a standard error where we have an interval: half its width over 1.96, where it is of 95 %.
             metrics[f"{figure.name}_stderr,none"] = (
-                (figure.high - figure.low) / 2 / _NORMAL_95
+                (figure.high - figure.low) / 2 / NormalDist().inv_cdf((1 + figure.level) / 2)
                 if figure.high is not None and figure.low is not None
                 else "N/A"
             )

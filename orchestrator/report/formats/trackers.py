@@ -56,10 +56,10 @@ def to_mlflow(run: Run) -> str:
 
 
 def metrics(run: Run) -> dict[str, float]:
-    """Returns a run's figures, ends of intervals and counts under names such as `marvel/AVR Quantities low`."""
+    """Returns a run's figures, ends of intervals and counts under names such as `marvel/AVR pattern=Quantities low`."""
     found: dict[str, float] = {}
     for figure in figures(run.tasks):
-        name = f"{figure.task}/{figure.name} {figure.slice}".rstrip()
+        name = f"{figure.task}/{figure.name} {figure.where}".rstrip()
         for suffix, value in (("", figure.value), (" low", figure.low), (" high", figure.high)):
             if value is not None:
                 found[name + suffix] = value
