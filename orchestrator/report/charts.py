@@ -14,10 +14,13 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from orchestrator.report.drawing import ACCENT, MUTED, Axis, Row, axis, box, cells, dot, line, rows, said, text
+from orchestrator.report.drawing import ACCENT, Axis, Row, axis, box, cells, dot, line, rows, said, text
 from orchestrator.report.figures import Figure
 
 _WIDTH = 300
+
+DARKEST = 0.54
+"""How much of the accent the darkest cell of a heat map has: ink is read on it in light and in dark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +50,28 @@ def percent(figure: Figure, value: float | None) -> float | None:
     return None if value is None else (100 * value if figure.unit == "fraction" else value)
 
 
-def by_label(found: Sequence[Figure], overall: Figure | None, where: Mapping[str, str]) -> Chart:
+def by_label(
+    found: Sequence[Figure], overall: Figure | None, where: Mapping[str, str], *, several: bool = False
+) -> Chart:
     """Accuracy by one label, each with its interval, and the overall figure as a line.
 
     Args:
         found: The figures of the slices.
         overall: The figure that they are slices of.
         where: Labels that all items behind it have; part of the links to them.
+        several: Whether other tasks may have the same figure, so that the title has to tell them apart.
     """
     first = found[0]
-    title = f"{first.name} by {next(iter(first.labels))}"
+    title = f"{_owner(first, several)}{first.name} by {next(iter(first.labels))}"
     dots = [(row.slice or "–", row, samples_link(row.task, {**where, **row.labels})) for row in found]
     rule = percent(overall, overall.value) if overall is not None else None
     note = f"Dots with {first.level:.0%} intervals. " if first.level else ""
     note += "The dashed line is the overall figure." if rule is not None else ""
     return Chart(title, note, _dots(title, dots, rule), _topic(first.name))
+
+
+def _owner(figure: Figure, several: bool) -> str:
+    return f"{figure.task}: " if several else ""
 
 
 def by_task(name: str, found: Sequence[Figure]) -> Chart:
@@ -94,7 +104,7 @@ def _scale(found: Sequence[Figure], rule: float | None) -> Axis:
     return axis(ends, 0, _WIDTH, limits=(min(0.0, *ends), top))
 
 
-def crossed(found: Sequence[Figure], where: Mapping[str, str]) -> Chart:
+def crossed(found: Sequence[Figure], where: Mapping[str, str], *, several: bool = False) -> Chart:
     """Two labels crossed, as a heat map with the value and the number of items in each cell."""
     # The label of fewer values goes across, where names need room.
     sizes = {label: len({row.labels[label] for row in found}) for label in found[0].labels}
@@ -102,7 +112,7 @@ def crossed(found: Sequence[Figure], where: Mapping[str, str]) -> Chart:
     values = [
         (row.labels[down], row.labels[across], row, samples_link(row.task, {**where, **row.labels})) for row in found
     ]
-    title = f"{found[0].name}: {down} × {across}"
+    title = f"{_owner(found[0], several)}{found[0].name}: {down} × {across}"
     note = "Darker is higher; follow a cell to its samples."
     return Chart(title, note, _heat_map(title, values), _topic(found[0].name))
 
@@ -139,12 +149,12 @@ def _heat_map(title: str, found: Sequence[tuple[str, str, Figure, str]]) -> Mark
     drawn = []
     for (row, column, figure, href), value in zip(found, values, strict=True):
         n = f"n={figure.denominator:,}"
-        shade = 0.04 + 0.58 * (value - low) / (high - low)
+        shade = 0.04 + (DARKEST - 0.04) * (value - low) / (high - low)
         cell = said(
             f"{row}, {column}: {figure.shown}, {n}",
             box(1, 1, width - 4, height - 2, ACCENT, rx=3, fill_opacity=round(shade, 3)),
             text(figure.text(figure.value), width / 2 - 1, 13, text_anchor="middle", font_weight=600),
-            text(n, width / 2 - 1, 26, text_anchor="middle", font_size=9, fill=MUTED),
+            text(n, width / 2 - 1, 26, text_anchor="middle", font_size=9),
             href=href,
         )
         drawn.append((down.index(row), across.index(column), cell))

@@ -39,8 +39,8 @@ class Diagnostics:
         targets, options = item.scoring.get("targets", ()), item.scoring.get("options", ())
         if options and len(targets) == 1:
             where = (item.task, str(item.response.get("turn", "")))
-            self._chosen.setdefault(where, Counter())[str(item.verdict["extracted"])] += 1
-            self._right.setdefault(where, Counter())[str(targets[0])] += 1
+            self._chosen.setdefault(where, Counter())[_bare(str(item.verdict["extracted"]))] += 1
+            self._right.setdefault(where, Counter())[_bare(str(targets[0]))] += 1
         probability = (item.verdict.get("scores") or {}).get("probability")
         if probability is not None and item.score is not None:
             self._confidence.extend((float(probability), item.score))
@@ -75,6 +75,11 @@ class Diagnostics:
         if sum(map(len, known.values())) > 1:
             found.append(plots.throughput(known))
         return found
+
+
+def _bare(option: str) -> str:
+    """Returns an option's name without brackets: a key may say "(B)" where an answer is read as "B"."""
+    return option[1:-1] if option.startswith("(") and option.endswith(")") else option
 
 
 def _pairs(flat: array[float]) -> plots.Pairs:

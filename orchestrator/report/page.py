@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from markupsafe import Markup
 
 from orchestrator.report.charts import Chart, by_label, by_task, crossed, grid
 from orchestrator.report.figures import OUTCOMES, Figure, accounting, counts, figures, overall, slices
+from orchestrator.report.problems import ordered
 from orchestrator.report.published import tables
 from orchestrator.report.readings import readings
 from orchestrator.report.run import Run
@@ -89,16 +89,6 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that went wrong, and how often."""
-
-    outcome: str
-    reason: str
-    count: int
-    message: str
-
-
 def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run | None = None) -> str:
     """Returns a run's page.
 
@@ -119,7 +109,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         total=total,
         accounting=accounting(total),
         bar=_bar(total),
-        problems=_problems(packed),
+        problems=ordered(packed.problems),
         model=_model(run),
         asked=_asked(run, packed),
         topics=_topics(
@@ -151,11 +141,6 @@ def _bar(total: Mapping[str, int]) -> list[tuple[str, int, float, float]]:
     return pieces
 
 
-def _problems(packed: Packed) -> list[Problem]:
-    found = [Problem(*names, *rest) for names, rest in packed.problems.items()]
-    return sorted(found, key=lambda problem: (-problem.count, problem.outcome, problem.reason))
-
-
 def _model(run: Run) -> list[tuple[str, str]]:
     model = run.model
     known = [
@@ -168,7 +153,7 @@ def _model(run: Run) -> list[tuple[str, str]]:
             "Can",
             ", ".join(map(_capability, model.get("capabilities", ()))),
         ),
-        ("Chat template", str(model.get("chat_template_sha256", ""))[:12]),
+        ("Template's hash", str(model.get("chat_template_sha256", ""))[:12]),
         *((name.replace("_", " ").capitalize(), str(value)) for name, value in (model.get("properties") or {}).items()),
         ("Replicas", ", ".join(map(str, run.manifest.get("replicas", ())))),
     ]
@@ -200,13 +185,13 @@ def _asked(run: Run, packed: Packed) -> list[tuple[str, str]]:
 
 def _words(value: Any) -> str:
     if isinstance(value, Mapping):
+        value = {name: inner for name, inner in value.items() if inner not in (None, "", {})}
         # What is the same for every task is said once.
         if len(value) > 2 and all(inner == next(iter(value.values())) for inner in value.values()):
             return f"all {len(value)}: {_words(next(iter(value.values())))}"
         return ", ".join(
             f"{name}: {_words(inner)}" if isinstance(inner, Mapping) else f"{name} {_words(inner)}"
             for name, inner in value.items()
-            if inner not in (None, "")
         )
     if isinstance(value, list | tuple):
         return ", ".join(map(_words, value))
@@ -220,13 +205,14 @@ def _charts(run: Run, found: list[Figure]) -> list[Chart]:
     by_name: dict[str, list[Figure]] = {}
     for figure in totals.values():
         by_name.setdefault(figure.name, []).append(figure)
+    several = len(run.tasks) > 1
     charts += grid(list(totals.values()))
     charts += [by_task(name, rows) for name, rows in by_name.items() if 2 < len(rows) <= _MOST_TASKS]
     for (task, name, labels), rows in slices(found).items():
         if len(labels) == 1 and 1 < len(rows) <= _MOST_ROWS:
-            charts.append(by_label(rows, totals.get((task, name)), _where(run, task, name)))
+            charts.append(by_label(rows, totals.get((task, name)), _where(run, task, name), several=several))
         elif len(labels) == 2 and len(rows) > 1:
-            charts.append(crossed(rows, _where(run, task, name)))
+            charts.append(crossed(rows, _where(run, task, name), several=several))
     return charts
 
 

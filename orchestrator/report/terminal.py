@@ -11,10 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.report.figures import Figure, accounting, counts, figures, overall, slices
+from orchestrator.report.problems import Problem, problems
 from orchestrator.report.run import open_run
 
 _MOST_VALUES = 24
 _MOST_TASKS = 3
+_MOST_PROBLEMS = 5
+_LONGEST_MESSAGE = 160
 _STACKED = 60
 """Below this width a task stands above its figure rather than beside it."""
 
@@ -23,7 +26,7 @@ NARROW = 76
 
 
 def print_results(run: Path, console: Console) -> None:
-    """Prints the figures of a run with intervals and denominators, and the accounting beneath.
+    """Prints the figures of a run with intervals and denominators, and the accounting and what went wrong beneath.
 
     Fits the console's width. Without a terminal there is neither colour nor a line drawn twice.
 
@@ -56,6 +59,11 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text.assemble(("all tasks  ", "dim"), _accounting(counts(opened.tasks))))
     else:
         console.print(_accounting(counts(opened.tasks)))
+    found_wrong = problems(opened)
+    for problem in found_wrong[:_MOST_PROBLEMS]:
+        console.print(_problem(problem))
+    if len(found_wrong) > _MOST_PROBLEMS:
+        console.print(Text(f"  and {len(found_wrong) - _MOST_PROBLEMS} more kinds: see the report", "dim"))
     console.print()
 
 
@@ -137,6 +145,14 @@ def _cell(figure: Figure | None, interval: bool) -> Text:
     if figure is None:
         return Text("")
     return _value(figure) if interval else Text(figure.text(figure.value))
+
+
+def _problem(problem: Problem) -> Text:
+    what = ", ".join(filter(None, (problem.outcome, problem.reason)))
+    message = " ".join(problem.message.split())
+    if len(message) > _LONGEST_MESSAGE:
+        message = message[:_LONGEST_MESSAGE] + "…"
+    return Text(f"  {problem.count:,} {what}" + (f": {message}" if message else ""), "dim")
 
 
 _COLOURS = {"failed": "red", "rejected": "yellow", "unjudged": "yellow", "unparsed": "yellow"}

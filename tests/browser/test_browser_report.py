@@ -274,6 +274,19 @@ def test_likelihoods_are_a_table(tab: Any, tmp_path: Path) -> None:
     ]
 
 
+def test_options_carry_the_letters_of_the_key(tab: Any, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    writer.item("t/1", answer="B", score=0.0, rule="choice", targets=["(C)"], options=["red", "green", "blue"])
+    writer.item("t/2", answer="2", score=1.0, targets=["2"], options=["1", "2"])
+    page = tab.open(write_report(writer.close()).as_uri())
+    assert page.locator("#detail .options li").all_inner_texts() == ["Ared", "Bgreen", "Cblue"]
+    assert page.locator("#detail .options .target").all_inner_texts() == ["Cblue"]
+    page.keyboard.press("j")
+    tab.heading("t/2")
+    assert page.locator("#detail .options li").all_inner_texts() == ["1", "2"]
+    assert page.locator("#detail .options .target").all_inner_texts() == ["2"]
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(1300, "light"), (1300, "dark"), (390, "light"), (390, "dark")])
 def test_it_fits_the_screen(tab: Any, report: str, width: int, scheme: str) -> None:
     tab.page.set_viewport_size({"width": width, "height": 800})

@@ -16,6 +16,7 @@ import pytest
 from report_runs import Writer, accuracy, marvel_run, puzzle, sliced
 
 from orchestrator.report import write_report
+from orchestrator.report.charts import DARKEST
 from orchestrator.report.index import sortable
 from orchestrator.report.run import open_run
 
@@ -337,3 +338,39 @@ def test_tasks_and_dimensions_stand_among_each_other(tmp_path: Path) -> None:
     assert "Accuracy and instability" in page
     assert "Accuracy by task" in page
     assert '0.500</span> <span class="interval"> nats' in page
+
+
+def test_figures_of_the_same_name_are_told_apart_by_task(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    figures = {}
+    for task in ("one", "two"):
+        for number in range(4):
+            writer.item(f"{task}/{number}", answer="1", score=1.0, labels={"kind": "ab"[number % 2]})
+        mine = [verdict for verdict in writer.verdicts if verdict["task"] == task]
+        figures[task] = sliced("accuracy", mine, ("kind",))
+    page = write_report(writer.close(figures)).read_text(encoding="utf-8")
+    assert "<h3>one: accuracy by kind</h3>" in page
+    assert "<h3>two: accuracy by kind</h3>" in page
+
+
+def test_an_option_in_brackets_is_the_option_itself(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    for number in range(4):
+        options = {"targets": [f"({'AB'[number % 2]})"], "options": ["red", "blue"]}
+        writer.item(f"reform/{number}", answer="B", score=float(number % 2), verdict={"extracted": "B"}, **options)
+    page = write_report(writer.close()).read_text(encoding="utf-8")
+    assert "<title>B: chosen 100.0, right 50.0 percent</title>" in page
+    assert "<title>A: chosen 0.0, right 50.0 percent</title>" in page
+    assert "(B): chosen" not in page
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+def test_numbers_are_read_on_the_darkest_cell(theme: int) -> None:
+    style = (Path(write_report.__code__.co_filename).parent / "templates" / "style.css").read_text(encoding="utf-8")
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", re.findall(r":root \{(.*?)\}", style, re.DOTALL)[theme]))
+    paper, accent = ([int(colours[name][at : at + 2], 16) for at in (1, 3, 5)] for name in ("paper", "accent"))
+    mixed = (round(DARKEST * a + (1 - DARKEST) * p) for a, p in zip(accent, paper, strict=True))
+    light, dark = sorted(
+        (_luminance(colours["ink"]), _luminance("#" + "".join(f"{c:02x}" for c in mixed))), reverse=True
+    )
+    assert (light + 0.05) / (dark + 0.05) >= 4.5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import orjson
 import pytest
 from click.testing import CliRunner
 from report_runs import Writer, marvel_run
@@ -74,3 +75,40 @@ def test_many_tasks_are_one_table(tmp_path: Path, width: int) -> None:
     assert text.count("over planned") == 1
     assert text.count("[20.7, 100.0]") == 6
     assert "all tasks  12 planned = 12 scored" in text
+
+
+def test_what_went_wrong_stands_beneath_with_its_reason(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    writer.item("marvel/1", answer="1", score=1.0)
+    broken = {"reason": "unreadable_image", "detail": "image a.png cannot be read:\nNo such file"}
+    writer.item("marvel/2", outcome="rejected", error={"code": "", "reason": "", "message": ""}, verdict=broken)
+    writer.item("marvel/3", outcome="failed", error={"code": "", "reason": "", "message": ""})
+    run = writer.close()
+    text = shown(run, 120)
+    assert "1 rejected, unreadable_image: image a.png cannot be read: No such file\n" in text
+    assert "\n  1 failed\n" in text
+    # The last line of a key counts: the item was asked again, and an answer may speak of outcomes too.
+    again = b'{"key":"marvel/3","outcome":"scored","score":1.0,"task":"marvel","labels":{"outcome":"scored"}}\n'
+    (run / "verdicts.jsonl").write_bytes((run / "verdicts.jsonl").read_bytes() + again)
+    results = orjson.loads((run / "results.json").read_bytes())
+    results["tasks"]["marvel"]["counts"] |= {"scored": "2", "failed": "0"}
+    (run / "results.json").write_bytes(orjson.dumps(results))
+    assert "1 failed" not in shown(run, 120)
+
+
+def test_of_many_reasons_the_most_frequent_stand_there(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    for number in range(21):
+        kind = 0 if number < 15 else number
+        writer.item(f"marvel/{number}", answer="?", outcome="unparsed", score=0.0, verdict={"reason": f"reason_{kind}"})
+    text = shown(writer.close(), 80)
+    assert "  15 unparsed, reason_0\n  1 unparsed, reason_15\n" in text
+    assert "and 2 more kinds: see the report" in text
+
+
+def test_a_damaged_verdict_is_named(tmp_path: Path) -> None:
+    run = marvel_run(tmp_path / "run")
+    (run / "verdicts.jsonl").write_bytes(b"{]\n")
+    result = CliRunner().invoke(command, [str(run), "--format", "terminal"])
+    assert result.exit_code == 2
+    assert "verdicts.jsonl is damaged" in result.output

@@ -271,6 +271,16 @@
     return block;
   }
 
+  const bare = (name) => String(name).replace(/^\((.*)\)$/, "$1");
+
+  // What the options were called where the key says so and their own words do not: as rule `choice` names them, by place.
+  function called(options, targets, params) {
+    const given = params && params.labels;
+    const names = Array.isArray(given) ? given.map(bare) : options.map((_, place) => String.fromCharCode(65 + place));
+    const own = options.map(bare);
+    return names.length === options.length && targets.length && targets.every((target) => names.includes(target) && !own.includes(target)) ? names : null;
+  }
+
   function page(at, response, verdict) {
     const found = kind(at), scoring = response.scoring || {}, request = response.request || {}, answer = response.response || {}, out = [];
     const link = el("a", { href: "#" + new URLSearchParams({ sample: index.key[at] }) }, "link");
@@ -302,7 +312,9 @@
         ...Object.entries(verdict.scores || {}).map(([name, value]) => ["– " + name, value]), ["reason", verdict.reason], ["in words", verdict.detail]]));
       if ((scoring.options || []).length && !answer.scores) {
         const options = el("ol", { class: "options" });
-        for (const option of scoring.options) options.append(el("li", { class: (scoring.targets || []).includes(option) ? "target" : "" }, option));
+        const targets = (scoring.targets || []).map(bare), names = called(scoring.options, targets, scoring.params);
+        scoring.options.forEach((option, place) => options.append(el("li", { class: targets.includes(names ? names[place] : bare(option)) ? "target" : "" },
+          ...(names ? [el("b", {}, names[place])] : []), option)));
         out.push(el("h3", {}, "Options"), options);
       }
     }
