@@ -109,10 +109,10 @@ def _report(done: Calibration, as_json: bool) -> None:
         return
     share = 100 * done.agreed / done.decisions
     kappa = "undefined" if done.kappa is None else f"{done.kappa:.2f}"
+    interval = "" if done.low is None or done.high is None else f" [{100 * done.low:.1f}, {100 * done.high:.1f}]"
     click.echo(
-        f"{done.name}: agrees with {done.agreed} of {done.decisions} decisions, {share:.1f}% "
-        f"[{100 * done.low:.1f}, {100 * done.high:.1f}], Cohen's kappa {kappa}"
-        + (f", {done.failed} without a usable reply" if done.failed else "")
+        f"{done.name}: agrees with {done.agreed} of {done.decisions} decisions, {share:.1f}%{interval}, "
+        f"Cohen's kappa {kappa}" + (f", {done.failed} without a usable reply" if done.failed else "")
     )
     for wrong in done.disagreements:
         click.echo(f"  {json.dumps(wrong.case, ensure_ascii=False)}\n    the judge: {wrong.said}")

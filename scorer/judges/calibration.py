@@ -15,7 +15,7 @@ from statsmodels.stats.inter_rater import cohens_kappa, to_table
 
 from scorer.judges.base import Judge, JudgeError, JudgePrompt
 from scorer.judges.prompts import choice_reread, open_answer, voila
-from scorer.metrics.intervals import of_share
+from scorer.metrics.intervals import of_mean
 
 Case = Mapping[str, Any]
 
@@ -46,7 +46,8 @@ class Calibration:
         agreed: How many of them the judge made as labelled.
         failed: How many it made none of, because it failed.
         unasked: How many of these nobody replied to: what is measured without them is not the judge.
-        low: Lower end of the 95% Wilson interval of the agreement.
+        low: Lower end of the 95% interval of the agreement: Wilson's, over cases, whose decisions depend on each
+            other; None of a single case that holds several.
         high: Upper end.
         kappa: Cohen's kappa over the decisions made; None where it is undefined.
         disagreements: What to look at.
@@ -57,8 +58,8 @@ class Calibration:
     agreed: int
     failed: int
     unasked: int
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     kappa: float | None
     disagreements: tuple[Disagreement, ...]
 
@@ -107,12 +108,15 @@ async def calibrate(judge: Judge, name: str, labelled: Sequence[Case], within: f
     _somebody(replies)
     expected: list[str] = []
     said: list[str] = []
-    failed = unasked = decisions = 0
+    failed = unasked = 0
+    right: list[bool] = []
+    of_case: list[int] = []
     wrong = []
-    for case, reply in zip(labelled, replies, strict=True):
+    for number, (case, reply) in enumerate(zip(labelled, replies, strict=True)):
         wanted = dict(_leaves(case["expected"]))
-        decisions += len(wanted)
+        of_case += [number] * len(wanted)
         if isinstance(reply, JudgeError):
+            right += [False] * len(wanted)
             failed += len(wanted)
             unasked += len(wanted) * reply.no_reply
             wrong.append(Disagreement(case, f"{reply.reason}: {reply}"))
@@ -120,13 +124,12 @@ async def calibrate(judge: Judge, name: str, labelled: Sequence[Case], within: f
         given = dict(_leaves(reply))
         expected += wanted.values()
         said += (given[path] for path in wanted)
+        right += (given[path] == value for path, value in wanted.items())
         if any(given[path] != value for path, value in wanted.items()):
             wrong.append(Disagreement(case, json.dumps(reply, ensure_ascii=False)))
-    agreed = sum(a == b for a, b in zip(expected, said, strict=True))
-    interval = of_share(np.arange(decisions) < agreed, 0.95)
-    return Calibration(
-        name, decisions, agreed, failed, unasked, interval.low, interval.high, _kappa(expected, said), tuple(wrong)
-    )
+    interval = of_mean(np.array(right, np.float64), np.array(of_case), 0.95)
+    low, high = (interval.low, interval.high) if interval else (None, None)
+    return Calibration(name, len(right), sum(right), failed, unasked, low, high, _kappa(expected, said), tuple(wrong))
 
 
 async def _first(judge: Judge, prompts: Sequence[JudgePrompt], within: float) -> list[Mapping[str, Any] | JudgeError]:

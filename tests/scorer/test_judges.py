@@ -14,6 +14,7 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from judge_server import JudgeServer, Vendor
 
@@ -27,6 +28,7 @@ from scorer.judges.endpoint import retry_after
 from scorer.judges.options import Judging
 from scorer.judges.panel import Panel
 from scorer.metrics import metrics
+from scorer.metrics.intervals import of_share
 from scorer.metrics.summarizer import Summarizer
 from scorer.rules import rules
 from scorer.scoring import Scorer
@@ -355,6 +357,11 @@ async def test_calibration_counts_every_decision(name: str) -> None:
     assert failing.failed > 0
     assert failing.agreed == failing.decisions - failing.failed
     assert len(failing.disagreements) == 2
+    # A failed case is wrong in all that it decides: one piece of evidence, not one a decision.
+    several = failing.decisions > len(labelled)
+    alone = of_share(np.arange(failing.decisions) < failing.agreed, 0.95)
+    assert failing.low is not None
+    assert failing.low < alone.low - 0.01 if several else failing.low == alone.low
 
 
 def test_scorer_calibrate(url: str, tmp_path: Path) -> None:
