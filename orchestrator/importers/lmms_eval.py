@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +83,7 @@ def take(
         How many samples there are, and what lmms-eval scored them, where it says.
 
     Raises:
-        DataError: The file or the data cannot be used.
+        DataError: The file or the data cannot be used, or do not belong together.
         RunLogError: The run folder is in use.
     """
     import orjson
@@ -106,6 +106,8 @@ def take(
     variant = Variant(name, settings=benchmark.settings())
     known = dict(enumerate(_scorings(benchmark, variant, data))) if data else {}
     taken = list(samples.read(path, name))
+    if data:
+        _check_fits(data, known, taken)
     if (run / RESPONSES).exists():
         raise RunLogError(f"{run} holds a run already: give --run another folder")
     run.mkdir(parents=True, exist_ok=True)
@@ -144,6 +146,24 @@ def _scorings(benchmark: Benchmark, variant: Variant, data: str) -> list[Scoring
     rows = benchmark.rows(variant.task, data)
     made = itertools.chain.from_iterable(benchmark.samples(row, variant) for row in rows)
     return [scoring for sample in made if (scoring := sample.turns[-1].scoring)]
+
+
+def _check_fits(data: str, known: Mapping[int, Scoring], taken: Sequence[Taken]) -> None:
+    """Makes sure that the samples are of these rows: others' options would be read into the answers.
+
+    Raises:
+        DataError: A sample has no row, or the row's answer is not the sample's.
+    """
+    from orchestrator.data.rows import DataError
+
+    for one in taken:
+        found = known.get(one.number)
+        if found is None or found.targets != (one.target,):
+            there = "there is no such row" if found is None else f"that row's is {' or '.join(found.targets)}"
+            raise DataError(
+                f"--data {data} is not what these samples were asked from: the right answer to doc_id {one.number} is "
+                f"{one.target or 'empty'}, {there}; give the same data in its own order, or leave --data out"
+            )
 
 
 def _line(task: str, taken: Taken, known: Scoring | None) -> dict[str, Any]:

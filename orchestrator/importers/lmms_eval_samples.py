@@ -130,7 +130,13 @@ def _prompt(fields: Mapping[str, Any]) -> str:
 
 def _options(task: str, prompt: str) -> tuple[str, ...]:
     pattern = next(pattern for name, pattern in _OPTION.items() if task.startswith(name))
-    return tuple(found[2].strip() for found in pattern.finditer(prompt))
+    options: list[str] = []
+    for found in pattern.finditer(prompt):
+        if found[1] == "A":
+            options = []  # what was lettered before belongs to the question
+        if found[1] == "ABCD"[len(options) : len(options) + 1]:
+            options.append(found[2].strip())
+    return tuple(options)
 
 
 def _metrics(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

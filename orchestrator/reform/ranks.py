@@ -9,6 +9,9 @@ from typing import Any
 from orchestrator.reform.table import DATASETS, DIMENSIONS, GENERATION
 from orchestrator.report.figures import figures, overall
 
+_SAME = 1e-9
+"""Means that differ by less are the same: 2, 2 and 38 come to what 14, 14 and 14 do, but for their last digit."""
+
 Scores = Mapping[str, float]
 """Task -> score in per cent (captions: CIDEr x 100)."""
 
@@ -87,4 +90,4 @@ def _average(values: Sequence[float | None]) -> float | None:
 def _rank(value: float | None, others: Sequence[float | None]) -> int | None:
     if value is None:
         return None
-    return 1 + sum(other is not None and other > value for other in others)
+    return 1 + sum(other is not None and other > value + _SAME for other in others)

@@ -128,6 +128,20 @@ def test_options_and_categories_from_the_data(tmp_path):
     assert (verdict["extracted"], verdict["labels"]) == ("A", {"category": "direct_attributes"})
 
 
+@pytest.mark.parametrize(("number", "target", "words"), [(0, "B", "that row's is A"), (1, "A", "there is no such row")])
+def test_data_of_other_questions_is_refused(tmp_path, number, target, words):
+    """Read with the options of another row, answers would be scored against what was never shown."""
+    text = f"Which?\n(A) red\n(B) blue\n{INSTRUCTION}"
+    row = {"text": text, "label": "A", "category": "relative_position", "question_id": 1, "image": ""}
+    (tmp_path / "data.jsonl").write_text(json.dumps(row))
+    line = {"doc_id": number, "target": target, "filtered_resps": ["blue"], "input": "?"}
+    path = write(tmp_path / "d_samples_vstar_bench.jsonl", [line])
+    result = run_import(path, "--run", tmp_path / "run", "--data", tmp_path / "data.jsonl")
+    assert result.exit_code == 2
+    assert f"doc_id {number} is {target}, {words}" in " ".join(result.output.split())
+    assert not (tmp_path / "run").exists()
+
+
 def test_options_are_read_off_the_prompt(tmp_path):
     path = write(tmp_path / "d_samples_vstar_bench.jsonl", [vstar(0, "A", "A", 1)])
     (taken,) = read(path, "vstar_bench")
@@ -136,6 +150,12 @@ def test_options_are_read_off_the_prompt(tmp_path):
     path = write(tmp_path / "p.jsonl", [{"doc_id": 3, "target": "b", "filtered_resps": [["x"]], "arguments": [puzzle]}])
     (taken,) = read(path, "VisualPuzzles_direct")
     assert (taken.number, taken.target, taken.options) == (3, "B", ("1 (one)", "2", "3", "4"))
+    puzzle = (
+        "Question: Of these\n(A) a dog\n(B) a cat\nwhich swims?\nOptions:\n(A) both\n(B) neither\n(C) 1\n(D) 2\nSolve"
+    )
+    path = write(tmp_path / "q.jsonl", [{"doc_id": 4, "target": "A", "filtered_resps": ["x"], "arguments": [puzzle]}])
+    (taken,) = read(path, "VisualPuzzles_direct")
+    assert taken.options == ("both", "neither", "1", "2")
 
 
 @pytest.mark.parametrize(

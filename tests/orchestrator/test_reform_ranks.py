@@ -37,6 +37,16 @@ def test_dimensions_are_plain_means_and_ties_share_the_better_rank():
     assert found["b"].average_rank == pytest.approx(1.5)
 
 
+def test_means_that_differ_by_rounding_tie():
+    tasks = ("reform_gqa", "reform_ok_vqa", "reform_whoops")
+    rights = {"a": (1, 1, 19), "b": (7, 7, 7)}  # of 50
+    found = standings(
+        {name: {task: 100 * (n / 50) for task, n in zip(tasks, of, strict=True)} for name, of in rights.items()}
+    )
+    assert found["a"].dimensions["vgr"] != found["b"].dimensions["vgr"], "floating point makes them differ"
+    assert [found[name].ranks["vgr"] for name in "ab"] == [1, 1]
+
+
 def test_a_gap_leaves_a_dimension_open_and_is_named():
     found = standings({"a": {"reform_gqa": 40.0, "reform_vsr": 1.0}, "b": {"reform_gqa": 50.0}})
     assert found["b"].dimensions == {"vgr": 50.0, "spatial": None}
