@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from orchestrator.report.run import Run
 
-_MAY_DIFFER = {"blind", "data", "limit"}
+_MAY_DIFFER = {"blind", "limit"}
 
 
 def is_blind(run: Run) -> bool:
@@ -18,9 +19,19 @@ def twin(run: Run, others: Sequence[Run]) -> Run | None:
     """Returns the blind run among `others` that asked what the sighted `run` asked, None without one."""
     if is_blind(run):
         return None
-    mine = {name: value for name, value in run.identity.items() if name not in _MAY_DIFFER}
-    for other in others:
-        theirs = {name: value for name, value in other.identity.items() if name not in _MAY_DIFFER}
-        if is_blind(other) and theirs == mine:
-            return other
-    return None
+    return next((other for other in others if is_blind(other) and _asked(other) == _asked(run)), None)
+
+
+def _asked(run: Run) -> dict[str, Any]:
+    """Returns what was asked and of whom: the rows by what they are, wherever they lay."""
+    asked = {name: value for name, value in run.identity.items() if name not in _MAY_DIFFER}
+    data = asked.get("data")
+    if isinstance(data, Mapping):
+        asked["data"] = {task: _rows(source) for task, source in data.items()}
+    return asked
+
+
+def _rows(source: Any) -> Any:
+    if not isinstance(source, Mapping):
+        return source
+    return {name: value for name, value in source.items() if name != "origin"}

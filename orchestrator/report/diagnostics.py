@@ -6,6 +6,7 @@ from array import array
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from string import ascii_lowercase
 
 import numpy as np
 
@@ -40,7 +41,10 @@ class Diagnostics:
         if options and len(targets) == 1:
             where = (item.task, str(item.response.get("turn", "")))
             self._chosen.setdefault(where, Counter())[_bare(str(item.verdict["extracted"]))] += 1
-            self._right.setdefault(where, Counter())[_bare(str(targets[0]))] += 1
+            right = str(targets[0])
+            if item.verdict.get("rule") == "reform_choice":
+                right = _text(right, options)
+            self._right.setdefault(where, Counter())[_bare(right)] += 1
         probability = (item.verdict.get("scores") or {}).get("probability")
         if probability is not None and item.score is not None:
             self._confidence.extend((float(probability), item.score))
@@ -75,6 +79,16 @@ class Diagnostics:
         if sum(map(len, known.values())) > 1:
             found.append(plots.throughput(known))
         return found
+
+
+def _text(target: str, options: Sequence[str]) -> str:
+    """Returns the text of the right option: what reform_choice reads, whose targets are places from 0 or marks."""
+    mark = _bare(target)
+    if mark == target:
+        place = int(target)
+    else:
+        place = int(mark) - 1 if mark.isdecimal() else ascii_lowercase.index(mark.lower())
+    return options[place] if place < len(options) else target
 
 
 def _bare(option: str) -> str:

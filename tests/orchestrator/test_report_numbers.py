@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import orjson
 import pytest
-from report_runs import Writer, accuracy
+from report_runs import Writer, accuracy, marvel_run
 
+from orchestrator.report import page as page_of
 from orchestrator.report import plots
+from orchestrator.report.blind import twin
 from orchestrator.report.figures import figures
 from orchestrator.report.formats import lmms_eval, tables, trackers
-from orchestrator.report.run import open_run
+from orchestrator.report.run import Run, open_run
 from scorer.metrics import calibration
 from scorer.metrics.base import Params
 from scorer.metrics.table import CODES, Table
@@ -112,3 +116,33 @@ def test_a_figure_in_percent_is_drawn_as_percent() -> None:
     assert "two: 25.0, 1 tasks" in dimensions.svg
     (spread,) = plots.instability(found, {})
     assert "b: accuracy 25.0, instability 0.5" in spread.svg
+
+
+def test_a_blind_run_of_other_rows_is_no_twin_and_one_of_fewer_says_how_many(tmp_path: Path) -> None:
+    def opened(name: str, digest: str, **identity: object) -> Run:
+        data = {"marvel": {"origin": name, "sha256": digest * 64}}
+        return open_run(marvel_run(tmp_path / name, data=data, **identity))
+
+    sighted = opened("sighted", "a", puzzles=40, blind=False)
+    others = opened("others", "b", puzzles=40, blind=True)
+    fewer = opened("elsewhere", "a", puzzles=23, limit=23, blind=True)
+    assert twin(sighted, [others]) is None
+    assert twin(sighted, [others, fewer]) is fewer
+    page = page_of.render(sighted, blind=fewer)
+    cells = re.findall(r'<td class="number of">([^<]*)</td>', page.split("<tbody>")[1])[:3]
+    assert cells[0] == "40"
+    assert cells[2] == "23"
+
+
+@pytest.mark.parametrize("targets", ["01", ("(A)", "(B)"), ("(a)", "(b)"), ("(1)", "(2)")])
+def test_what_is_chosen_and_what_is_right_have_the_same_names(tmp_path: Path, targets: Sequence[str]) -> None:
+    writer = Writer(tmp_path / "run")
+    for number in range(8):
+        said, right = ("yes", "no")[number % 2], number // 4
+        given = {"rule": "reform_choice", "targets": [targets[right]], "options": ["no", "yes"]}
+        writer.item(f"reform_mscoco_itm/{number}", answer="(A)", score=1.0, verdict={"extracted": said}, **given)
+    page = page_of.render(open_run(writer.close()))
+    assert set(re.findall(r"\w+: chosen [\d.]+, right [\d.]+", page)) == {
+        "no: chosen 50.0, right 50.0",
+        "yes: chosen 50.0, right 50.0",
+    }
