@@ -31,6 +31,9 @@ SEEMS = re.compile(
 BACKDROP = re.compile(rf"\b(?:on|against|over|with|in front of) (?:an? |the )?{_OPENING}$", _I)
 GROUND = re.compile(r"\s+(?:background|backdrop|ground|canvas|surface)\b", _I)
 """lead and tail: the colour of what is behind."""
+WITH = re.compile(rf"\w with (?:an? |the )?{_OPENING}$", _I)
+EDGE = re.compile(r"\s+(?:outlines?|borders?|contours?|rims?|edges?|trim|collar|stripes?|lettering)\b", _I)
+"""lead and tail: the colour of an edge or the like."""
 
 WOULD = re.compile(
     r"\s+(?:[a-z]+ )?would(?:n't| not)? (?:have|be|look|appear|show|need|require|mean|feel|seem)\b"
@@ -64,5 +67,5 @@ YET = re.compile(r"\b(?:but|however|though|although|yet|only)\b", _I)
 TICKED, STRUCK = re.compile(r"[\s(\[-]*✓[\s)\]:-]*"), re.compile(r"[\s(\[-]*✗[\s)\]:-]*")
 """All that stands before a label on its line: a verdict on it."""
 
-LEADS = (BACKDROP, BOUND, CONCEDES, OTHERS, PARTLY, RUNNER_UP, TOTAL)
-TAILS = (GROUND, IN_PART, SEEMS, WOULD)
+LEADS = (BACKDROP, BOUND, CONCEDES, OTHERS, PARTLY, RUNNER_UP, TOTAL, WITH)
+TAILS = (EDGE, GROUND, IN_PART, SEEMS, WOULD)

@@ -27,10 +27,17 @@ _CUES = (
 _SINGLES = LEADS.bits(cues.BOXED, cues.ONLY, cues.ALL_BUT)
 _VERDICT = TAILS.bits(cues.NO, cues.YES)
 _OTHER_LEAD = LEADS.bits(
-    asides.OTHERS, asides.PARTLY, asides.RUNNER_UP, asides.BACKDROP, asides.BOUND, asides.TOTAL, cues.ORIGIN
+    asides.OTHERS,
+    asides.PARTLY,
+    asides.RUNNER_UP,
+    asides.BACKDROP,
+    asides.BOUND,
+    asides.TOTAL,
+    asides.WITH,
+    cues.ORIGIN,
 )
-_OTHER_TAIL = TAILS.bits(asides.WOULD, asides.GROUND)
-_DENIES = TAILS.bits(cues.NOT_BELONGING, cues.WRONG, cues.ALSO)
+_OTHER_TAIL = TAILS.bits(asides.WOULD, asides.GROUND, asides.EDGE)
+_DENIES = TAILS.bits(cues.NOT_BELONGING, cues.WRONG, cues.AT_FIRST, cues.ALSO)
 _CUED = LEADS.bits(*(pattern for pattern, _ in _CUES))
 _SUPPOSES = LEADS.bits(cues.HYPOTHETICAL, cues.NEGATED)
 _PRAISES = TAILS.bits(cues.SOLE_TAIL, cues.SOLELY, cues.RIGHT, cues.FITS, cues.MEETS)
@@ -56,7 +63,7 @@ def _by_signs(group: Group, here: Context) -> Status | None:
     lead = here.lead
     single = lead.found & _SINGLES
     if single and lead.search(cues.BOXED):
-        return FIRM, "boxed"
+        return (REJECTED if here.tail.match(cues.WRONG) else FIRM), "boxed"
     if lead.text.endswith("[x] "):
         return FIRM, "marked"
     if lead.text.endswith("[] "):
@@ -104,7 +111,9 @@ def _of_another(text: str, group: Group, here: Context) -> Status | None:
         return ASIDE, "concluded"
     if tail.match(asides.WOULD):
         return ASIDE, "concluded"
-    if tail.match(asides.GROUND) and lead.search(asides.BACKDROP):
+    if (tail.match(asides.GROUND) and lead.search(asides.BACKDROP)) or (
+        tail.match(asides.EDGE) and lead.search(asides.WITH)
+    ):
         return ASIDE, "concluded"
     if not is_number(text, group.mentions[0]):
         return None
@@ -123,11 +132,17 @@ def _denied(here: Context) -> Status | None:
         return WEAK, "stated"
     if denies and tail.match(cues.WRONG):
         return REJECTED, ""
-    if lead.match(cues.IF_FIRST) and cues.WERE.match(tail.text):
+    if (lead.match(cues.IF_FIRST) and cues.WERE.match(tail.text)) or (
+        "would be " in here.clause.text and tail.match(cues.IF)
+    ):
         return SUPPOSED, ""
     if "so " in lead.text and lead.search(cues.LIKEWISE):
         return (REJECTED if lead.search(cues.NEGATED) else ALSO), "likewise"
-    return (ALSO, "") if denies and tail.match(cues.ALSO) else None
+    if denies and tail.match(cues.ALSO):
+        return ALSO, ""
+    if denies and tail.match(cues.AT_FIRST):
+        return SUPPOSED, ""
+    return (ALSO, "another") if lead.search(cues.ANOTHER_IS) else None
 
 
 def _announced(text: str, group: Group, here: Context) -> Status | None:
@@ -158,12 +173,22 @@ def _announced(text: str, group: Group, here: Context) -> Status | None:
         return REJECTED, ""
     if clause.search(cues.BAD):
         return SUPPOSED, ""
-    asks = here.question and (lead.match(cues.INVERTED) or cues.INVERTED.match(lead.text.rpartition(": ")[2]))
-    if asks or tail.match(cues.IF) or cues.supposes(clause) or lead.search(cues.EXAMPLE):
+    if here.question and _asks(here):
+        return SUPPOSED, ""
+    if lead.match(cues.HAD) and "would" in lead.text:
+        return SUPPOSED, ""
+    if tail.match(cues.IF) or tail.match(cues.DISOWNED) or cues.supposes(clause) or lead.search(cues.EXAMPLE):
         return SUPPOSED, ""
     if tail.match(asides.IN_PART) and text[slice(*group.span)].lower() in asides.TRUTHS:
         return (ASIDE if asides.YET.search(tail.text) else NAMED), ""
     return FIRM, reason
+
+
+def _asks(here: Context) -> bool:
+    """Whether a sentence that ends in a question mark asks, and does not say its answer with a doubt."""
+    last = here.lead.text.rpartition(": ")[2]
+    inverted = here.lead.match(cues.INVERTED) or cues.INVERTED.match(last)
+    return bool(inverted or cues.DOUBTED.match(here.line_after.text) or cues.ASKED.match(here.line_after.text))
 
 
 def _bare_letter(group: Group) -> bool:
@@ -213,6 +238,8 @@ def _praised(group: Group, here: Context) -> Status | None:
         return WEAK, "stated"
     if not group.plain or not lead.text.strip() or lead.match(cues.AMONG):
         if tail.match(cues.RIGHT) and not tail.match(cues.IF):
+            if tail.match(cues.DISOWNED):
+                return SUPPOSED, ""
             return (SUPPOSED if lead.search(asides.CONCEDES) and tail.match(asides.SEEMS) else FIRM), "stated"
         fits = tail.match(cues.FITS)
         if fits and not cues.HALF.search(fits["rest"]):

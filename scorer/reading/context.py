@@ -15,6 +15,11 @@ LEADS = Screen((*cues.LEADS, *asides.LEADS))
 TAILS = Screen((*cues.TAILS, *asides.TAILS), anchored=True)
 
 
+_THAT = (" dass ", " daß ", " что ", " że ")
+_THOUGHT = ("dachte ich", "glaubte ich", "meinte ich", "dachte man")
+"""Behind and before a comma that begins no clause of its own: what is thought."""
+
+
 class Context(NamedTuple):
     """The words around a group within its sentence."""
 
@@ -50,7 +55,10 @@ def context(text: str, group: Group) -> Context:
 
 def _clause(lead: Seen) -> int:
     """Returns where the last clause of a lead begins, -1 if it is the only one."""
-    start = max(lead.text.rfind(","), lead.text.rfind(";"), lead.text.rfind("→"))
+    comma = lead.text.rfind(",")
+    if lead.text.startswith(_THAT, comma + 1) or lead.text.endswith(_THOUGHT, 0, max(comma, 0)):
+        comma = lead.text.rfind(",", 0, comma)
+    start = max(comma, lead.text.rfind(";"), lead.text.rfind("→"))
     if lead.may(cues.CONJUNCTION):
         for match in cues.CONJUNCTION.finditer(lead.text, start + 1):
             start = match.start()

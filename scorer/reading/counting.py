@@ -13,7 +13,7 @@ from scorer.reading.screen import WORD, Screen, Seen
 from scorer.reading.statements import Reading
 
 _W = WORD
-_WORDS = rf"{WORD_PATTERN}|half a dozen|a dozen|a pair|(?:a|one|just a|only a) single|(?:one|a) hundred|{'|'.join(FOREIGN)}|none|no(?= (?:panels?|grids?|pieces?|choices?|shapes?|images?|boxes|squares?|cells?|such)\b)"
+_WORDS = rf"{WORD_PATTERN}|half a dozen|(?:a|one) dozen|a pair|(?:a|one|just a|only a) single|(?:one|a) hundred|{'|'.join(FOREIGN)}|none|no(?= (?:panels?|grids?|pieces?|choices?|shapes?|images?|boxes|squares?|cells?|such)\b)"
 _IN_LATIN = rf"(?<![{_W}.#/])(?<!\d,)(?<!(?<![0-9A-Za-z) ])-)(?:(?P<digits>\d{{1,9}}(?:,\d{{3}})*)(?:\.0{{1,3}}(?![\d.]))?(?![{_W}%°]|\.\d|,\d|[/:]\d)|(?P<word>{_WORDS})(?![{_W}]| (?:hundred|thousand|million|dozen)\b))"
 _NUMBER = re.compile(
     rf"{_IN_LATIN}|(?P<han>[{HAN}]+)(?=[个個格张張幅块塊つ枚面])|(?:(?<=[是为為:有])|\A)[{HAN}]+(?=[.\s]*\Z)",
@@ -24,6 +24,7 @@ _BEGINS = "".join({word[0] for word in (*WORDS, *FOREIGN, "half", "a", "just", "
 _NUMBER_IN_ASCII = re.compile(rf"\b(?=[0-9{_BEGINS}]){_IN_LATIN}", re.IGNORECASE)
 _SPECIAL = {
     "a dozen": 12,
+    "one dozen": 12,
     "half a dozen": 6,
     "a pair": 2,
     "a single": 1,
@@ -44,11 +45,11 @@ _MARKS = re.compile(
     r"\b(?:marked|labell?ed|numbered|called|indices|index)\b(?:(?!\b(?:so|there)\b)[^.;!?\n]){0,40}$", re.IGNORECASE
 )
 _OPERAND_BEFORE = re.compile(
-    r"(?:\d|\bone|two|three|four|five|six|seven|eight|nine|ten)\s*(?:x|by|times|[*/+-]|plus|minus|\+|and then)\s*$|\b(?:each|every) (?:with|containing|having|of|has|holds?|contains?)\s*$|\b(?:rows?|columns?|groups?|sets?|lines?|pairs?) (?:of|with|containing|each with)\s*$|\b(?:plus|minus|adding|times|multiplied by|more than|less than|fewer than|at least|at most|up to|over|under|from)\s*$",
+    r"(?:\d|\bone|two|three|four|five|six|seven|eight|nine|ten)\s*(?:x|by|times|[*/+-]|plus|minus|\+|and then)\s*$|\b(?:each|every) (?:with|containing|having|of|has|holds?|contains?)\s*$|\b(?:rows?|columns?|groups?|sets?|lines?|pairs?) (?:of|with|containing|each with)\s*$|\b(?:plus|minus|adding|times|multiplied by|more than|less than|fewer than|at least|at most|up to|over|under|from)\s*$|(?:\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten)) (?:out )?of (?:the |these |those |all )?$",
     re.IGNORECASE,
 )
 _OPERAND_AFTER = re.compile(
-    r"\s*(?:x|by|times|[*/+]|-(?=\s*\d)|plus|minus)\s*(?:\d|a\b|one|two|three|four|five|six|seven|eight|nine|ten)|[ -](?:rows?|columns?|by)\b|\s*(?:\w+ )?(?:per|in each|for each|each)\b|-(?:sided|pointed|panel|grid|piece|by)\b|(?:th|st|nd|rd)\b|\s*(?:more|other|missing|additional|extra)\b|\s*(?:\w+ )?of (?:them|these|those|which|the)\b(?!\s*(?:[.!](?:\s|$)|\(|$|\n))",
+    r"\s*(?:x|by|times|[*/+]|-(?=\s*\d)|plus|minus)\s*(?:\d|a\b|one|two|three|four|five|six|seven|eight|nine|ten)|[ -](?:rows?|columns?|by)\b|\s*(?:\w+ )?(?:per|in each|for each|each)\b|-(?:sided|pointed|panel|grid|piece|by)\b|(?:th|st|nd|rd)\b|\s*(?:more|other|missing|additional|extra)\b|\s*(?:\w+ )?of (?:\d|(?:them|these|those|which|the)\b(?!\s*(?:[.!](?:\s|$)|\(|$|\n)))",
     re.IGNORECASE,
 )
 _ONE = re.compile(
@@ -60,7 +61,7 @@ _PRONOUN = re.compile(
     re.IGNORECASE,
 )
 _OR = re.compile(
-    r"(?:,\s?\w{1,12}){0,5},?\s*(?:or|to|-|/)\s*(?=\d|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)",
+    r"\s?\+(?!\s?\d)|\s+(?:or|and) (?:more|fewer|less|higher|lower|greater|up|above)\b|(?:,\s?\w{1,12}){0,5},?\s*(?:or|to|-|/)\s*(?=\d|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)",
     re.IGNORECASE,
 )
 _NUMBER_THEN = re.compile(
@@ -94,7 +95,7 @@ _LISTED, _LISTS = (
 _ASIDE = re.compile(r"\bbut |, (?=(?:perhaps|maybe|probably|possibly|i'd|i would)\b)", re.IGNORECASE)
 _NONE = re.compile(r"\b(?:there(?:'s| is| are)|has|have|contains?)\s$", re.IGNORECASE)
 _APPROXIMATE = re.compile(
-    r"\b(?:at least|at most|more than|less than|fewer than|up to|over|under|no more than|no fewer than|between|from|either|between [^.,;\n]{1,20} and|from [^.,;\n]{1,20} to)\s*$|(?:\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)) ?(?:or|to|-) ?(?:maybe |perhaps |even |possibly )?$",
+    r"\b(?:at least|at most|more than|less than|fewer than|up to|over|under|no more than|no fewer than|between|from|either|between [^.,;\n]{1,20} and|from [^.,;\n]{1,20} to)\s*$|[≥≤<>]\s*$|(?:\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)) ?(?:or|to|-) ?(?:maybe |perhaps |even |possibly )?$",
     re.IGNORECASE,
 )
 _BREAKDOWN = re.compile(
@@ -120,6 +121,12 @@ _NO_SUCH = re.compile(
 )
 """A whole answer that says there is nothing to count."""
 
+_AND = re.compile(r"(?:\band|&)\s$", re.IGNORECASE)
+_LESS = re.compile(
+    r"\b(?:missing|minus|subtract\w*|without|except|excluding|removed|removing|empty|blank|covered|hidden|left out)\b",
+    re.IGNORECASE,
+)
+"""Between a total and what is concluded from it: some of it does not count."""
 _STOP = re.compile(r"[.!?](?=\s|$)")
 _NUMBER_OF = re.compile(r"\bnumber of\b")
 _ITEM = re.compile(r"[.)]\s+\S")
@@ -261,7 +268,7 @@ def read_count(seen: Seen) -> Reading:
         return Reading("", "no_number" if not zero else "no_conclusion")
     rank = max(number.rank for number in usable)
     at_rank = [number for number in usable if number.rank == rank]
-    last = at_rank[-1]
+    last = _lessened(text, usable, at_rank[-1])
     if whole.takes_back(seen, last.end):
         return Reading("", "retracted")
     alternatives = {number.value for number in at_rank if number.sentence == last.sentence}
@@ -278,11 +285,22 @@ def read_count(seen: Seen) -> Reading:
     return Reading(str(last.value), "stated", (last.start, last.end))
 
 
-def _sum(usable: list[_Number]) -> _Number | None:
+def _lessened(text: str, usable: list[_Number], last: _Number) -> _Number:
+    """Returns what a total comes to where some of it does not count: "9 in total, with one missing, so 8"."""
+    for number in usable:
+        near = last.rank == 3 and number.rank == 2 and last.end <= number.start <= last.end + 120
+        if near and _LESS.search(text, last.end, number.start):
+            return number
+    return last
+
+
+def _sum(text: str, usable: list[_Number]) -> _Number | None:
     """Returns the number that is the sum of all others named with it in one sentence."""
     if len({number.sentence for number in usable}) != 1 or len(usable) < 3:
         return None
-    for candidate in (usable[0], usable[-1]):
+    # "One dog, two cats and three birds"
+    listed = _AND.search(text[usable[-2].end : usable[-1].start])
+    for candidate in usable[:1] if listed else (usable[0], usable[-1]):
         if 2 * candidate.value == sum(number.value for number in usable):
             return candidate
     return None
@@ -305,7 +323,7 @@ def _mentioned(text: str, usable: list[_Number]) -> Reading:
     after = [number for number in usable if resumed and number.start > resumed[-1].end()]
     if after and len({number.value for number in after}) == 1:
         return Reading(str(last.value), "corrected", (last.start, last.end))
-    total = _sum(usable)
+    total = _sum(text, usable)
     if total:
         return Reading(str(total.value), "stated", (total.start, total.end))
     apart = usable[1].start - first.end > 2

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 
+from scorer.reading import tongues
 from scorer.reading.screen import WORD, Seen
 
 _I = re.IGNORECASE
 _OPENING = r"[\s:=\"'()\[\]<>→#.-]*"
 
 NOUN = (
-    r"(?:answer|ans|choice|option|solution|response|pick|selection|guess|conclusion|verdict|prediction|letter|result|"
+    r"(?:answer|ans|choice|option|solution|response|pick|selection|guess|conclusion|verdict|prediction|letter(?! (?:on|in|written|printed|painted|shown)\b)|result|"
     r"(?:correct|right|best|matching|missing|next|odd|most \w+|only \w+|final|proper|suitable|appropriate)(?: \w+)? "
     r"(?:one|match|fit|candidate|figure|shape|panel|piece|image|picture|tile|alternative|out|grid|pattern|number)|"
     r"(?:one|panel|figure|shape|piece|image|picture|option|choice) (?:that|which)|"
@@ -34,8 +35,10 @@ _IS = (
 )
 _FILL = (
     r"(?:\s*\b(?:the|that|most|more|very|likely|probably|clearly|definitely|certainly|simply|just|therefore|thus|then|"
-    r"indeed|actually|again|still|obviously|surely|going to be|to be|in fact|of course|i think|i believe|i'd say|la|el|le|les|die|der|"
-    r"das|a|o|lettre|réponse|respuesta|resposta|risposta|antwort|opci[oó]n|option|letra|lettera|buchstabe|literal|label(?:l?ed)?|marked|called|named|given by|shown in|one (?:in|at|from|under|shown in|given in|depicted in|labell?ed|marked|numbered)|in|number|should be|must be|would be)(?!["
+    r"indeed|actually|again|also|still|obviously|surely|going to be|to be|in fact|of course|i think|i believe|i'd say|la|el|le|les|die|der|"
+    r"das|a|o|lettre|réponse|respuesta|resposta|risposta|antwort|opci[oó]n|option|letra|lettera|buchstabe|literal|label(?:l?ed)?|marked|called|named|given by|shown in|one (?:in|at|from|under|shown in|given in|depicted in|labell?ed|marked|numbered)|in|number|should be|must be|would be|"
+    + f"{tongues.LIKELY}|{tongues.NUMBER}"
+    + r")(?!["
     + WORD
     + r"])\s*,?)*"
 )
@@ -44,7 +47,7 @@ ANSWER = re.compile(rf"(?<![{WORD}]){NOUN}(?![A-Za-z])(?P<mid>[^.;!?\n:]{{0,90}}
 """lead: "the best answer for this puzzle is", "答案是", "Final answer:"."""
 
 ANSWER_NOUN = re.compile(
-    rf"^\s*A:\s*$|(?:^|[\s(\[\"'])(?:(?:final|correct|right|my|the|best) )*(?:answer|ans|ответ|resposta|respuesta|antwort|cevap|yan[ıi]t|final(?=\s*:)|答案|उत्तर|answer option|answer choice){_OPENING}$",
+    rf"^\s*A:\s*$|(?:^|[\s(\[\"'])(?:(?:final|correct|right|my|the|best)[ _])*(?:answer|ans|ответ|resposta|respuesta|antwort|cevap|yan[ıi]t|final(?=\s*:)|答案|उत्तर|answer[ _](?:option|choice|letter)){_OPENING}$",
     _I,
 )
 """lead: "final answer" with nothing between it and what it names."""
@@ -57,7 +60,7 @@ CHOOSE = re.compile(
     r"opt(?:ing|ed)? for|vot(?:e|ing) for|settl(?:e|ed|ing) (?:on|for)|lean(?:ing|s)? (?:more )?(?:toward|towards|to)|prefer|have to (?:go with|say|choose|pick)|arriv(?:e|es|ed|ing) at|end(?:ed|ing)? up with|(?:come|came) (?:to|up with)|"
     r"conclud(?:e|ed|ing)(?: that)?(?: with)?|say|guess(?:ing)?|bet(?:ting)?(?: on)?|answer(?:ing)?|decid(?:e|ed|ing) on|submit|"
     r"i(?:'d| would)? (?:think|believe|suspect|suppose|reckon|suggest|propose|assume)|money(?:'s| is) on|gotta be|got to be|"
-    r"elijo|escojo|selecciono|elegir[íi]a|escolho|escolheria|je choisis|je choisirais|ich w[äa]hle|scelgo|выбираю|(?:думаю|считаю|полагаю),? что(?: это)?|selecteer)\b|选择?|選擇?|认为是?|觉得是?)"
+    rf"elijo|escojo|selecciono|elegir[íi]a|escolho|escolheria|je choisis|je choisirais|ich w[äa]hle|scelgo|{tongues.SAY}|выбираю|(?:думаю|считаю|полагаю),? что(?: это)?|selecteer)\b|选择?|選擇?|认为是?|觉得是?)"
     rf"\s*(?:it(?:'s| is)|it would be|option|the)?{_FILL}{_OPENING}$",
     _I,
 )
@@ -79,16 +82,21 @@ EXAMPLE = re.compile(r"\b(?:for example|for instance|e\.g|such as|example|in the
 """Anywhere in a lead: what follows illustrates."""
 
 INVERTED = re.compile(
-    r"\W*(?:(?:so|but|or|and|hmm|wait)\W+)?(?:is|are|was|could|can|would|should|might|does|do|did|why|what|which|how|will|who|where)\b",
+    r"\W*(?:(?:so|but|or|and|hmm|wait)\W+)?(?:is|are|was|could|can|would|should|might|does|do|did|why|what|which|how|will|who|where|"
+    + tongues.ASKS
+    + r")\b",
     _I,
 )
 """A lead that asks, rather than states with a question mark."""
 
+_IT = r"(?<!beside )(?<!behind )(?<!near )(?<!to )(?<!of )(?<!on )(?<!in )(?<!by )(?<!with )(?<!above )(?<!below )(?<!under )(?<!around )(?<!inside )"
+# "the cat beside it is black"
+
 THEREFORE = re.compile(
-    r"(?:(?:^|[\s,(;:.])(?:so|thus|therefore|hence|consequently|ergo|finally|accordingly|leav(?:es?|ing)(?: us| me)?(?: only| just)?(?: with)?|left with|"
-    r"remaining|remains|making it|makes it|which makes|must be|has to be|have to be|should be|it'?s|that'?s|that is|this is|it is|it must|it was|"
+    rf"(?:(?:^|[\s,(;:.])(?:so|thus|therefore|hence|consequently|ergo|finally|accordingly|leav(?:es?|ing)(?: us| me)?(?: only| just)?(?: with)?|left with|"
+    rf"remaining|remains|making it|makes it|which makes|must be|has to be|have to be|should be|{_IT}(?:it'?s|it is|it must|it was)|that'?s|that is|this is|"
     r"in conclusion|to conclude|in summary|overall|most likely|more likely|likely|probably|definitely|certainly|"
-    r"es|c'est|é|è|das ist|por lo tanto|por tanto|donc|also ist es|daher|portanto|logo|quindi|поэтому|значит|следовательно|dunque|somit|folglich)"
+    rf"{tongues.LEFT}|es|c'est|é|è|das ist|por lo tanto|por tanto|donc|also ist es|daher|portanto|logo|quindi|поэтому|значит|следовательно|dunque|somit|folglich)(?![{WORD}])"
     r"|∴|^\s*=>?|所以|因此|故|综上|就是|したがって|よって|따라서)"
     r"(?:[\s,:]*(?:the|it|it'?s|is|be|must be|has to be|would be|should be|we|we have|we get|i|i say|i'd say|that|this|here|only|just|clearly|definitely|to|是|选|选择|est|es|ist|é))*"
     rf"{_FILL}[\s,:]*{_OPENING}$",
@@ -103,7 +111,8 @@ IDENTIFIES = re.compile(
 """lead: "so the lightest is"."""
 
 FINALLY = re.compile(
-    rf"^\W*(?:the|our|its|their)\b[^.,;!?\n]{{1,50}}\b(?:is|(?:would|should|must) be)\s*{_OPENING}$", _I
+    rf"^\W*(?:the|our|its|their)\b(?! (?:letter|word|sign|text|label) (?:on|in|written|printed|painted|shown)\b)[^.,;!?\n]{{1,50}}\b(?:is|(?:would|should|must) be)\s*{_OPENING}$",
+    _I,
 )
 """lead of the last sentence: "the lightest is"."""
 
@@ -112,8 +121,8 @@ CROSSED = re.compile(r"(?:✗|[-:(,]\s*(?:wrong|incorrect|no|false)\b)[.!)\s]*$"
 """The end of a line that begins with a label: a verdict on it."""
 
 INSTEAD = re.compile(
-    r"(?:(?:^|[\s,(;:.!?-])(?:but|actually|wait|correction|no|sorry|i mean|i meant|rather|make that|instead|on second thought|scratch that|hmm+|oops|edit|update|"
-    r"let me (?:correct|fix) (?:that|this|it|myself)|hold on|(?:change|changing|switch|switching|revise|revising|correct|correcting|update|updating)(?: \w+){0,3} to|nope|sino|sondern|mais|mas|aber|а|но)|而是|应该是|(?<=,)是|ではなく|でなく|じゃなくて|아니라)"
+    rf"(?:(?:^|[\s,(;:.!?-])(?:but|actually|wait|correction|no|sorry|i mean|i meant|rather|make that|instead|on second thought|scratch that|hmm+|oops|edit|update|"
+    rf"let me (?:correct|fix) (?:that|this|it|myself)|hold on|(?:change|changing|switch|switching|revise|revising|correct|correcting|update|updating)(?: \w+){{0,3}} to|nope|sino|sondern|mais|mas|aber|а|но)(?![{WORD}])|而是|应该是|其实是|实际上是|(?<=,)是|ではなく|でなく|じゃなくて|아니라)"
     r"(?:[\s,:.!-]*(?:it'?s|it is|it should be|it must be|should be|must be|is|that'?s|the answer is|i(?:'d| would)? (?:say|choose|pick|go with)|actually|no|wait|rather|instead))*"
     rf"(?:[\s,.!]*(?:there (?:are|is)|the|on|in|at|an?)(?=\s))*[\s,.!]*{_OPENING}$",
     _I,
@@ -155,23 +164,33 @@ AMONG = re.compile(
 
 ALSO = re.compile(
     r"\s+(?:is|are|was|seems?|could be|might be|may be|would be|looks?|can be)\s+(?:also|equally|just as|as|another|still|likewise)\b[^.;!?\n]{0,20}?\b(?:possible|possibility|plausible|correct|right|likely|valid|good|answer|option|candidate)"
-    r"|\s+(?:also|too)\s+(?:works?|fits?|seems?|looks?|could|is|matches)|\s+(?:works?|fits?|matches|is (?:correct|right|possible)),? (?:too|as well|also)\b|\s+(?:is|seems|remains) (?:possible|plausible|a possibility)\b",
+    r"|\s+(?:also|too)\s+(?:works?|fits?|seems?|looks?|could|is|matches)|\s+(?:works?|fits?|matches|is (?:correct|right|possible)),? (?:too|as well|also)\b|\s+(?:is|seems|remains) (?:possible|plausible|a possibility)\b|"
+    + tongues.ALSO,
     _I,
 )
 """tail: says that there is another answer."""
 
+_ANOTHER = (
+    r"(?:\b(?:another|an alternative|a second|one more)(?: \w+){0,2} (?:answer|option|choice|possibility|candidate|solution) (?:is|was|(?:would|could|might|may) be)\b|"
+    + tongues.ALSO_BEFORE
+    + ")"
+)
+ANOTHER = re.compile(_ANOTHER, _I)
+ANOTHER_IS = re.compile(rf"{_ANOTHER}(?:\s*(?:the|option|choice)\b)*{_OPENING}$", _I)
+"""Anywhere, and a lead: what follows is an answer beside the one that is stated."""
+
 YES = re.compile(
-    r"[\s)\]\"'|]*(?:[?:=→-]+\s*)?(?:✓|(?<=[?:=|→-] )\(?(?:yes|true|correct|right)\b(?=\s*(?:[.,;!)|]|$|✓)))|\s*[(\[](?:yes|true|correct)[)\]]",
+    r"[\s)\]\"'|]*(?:[?:=→-]+\s*)?(?:✓|(?<=[?:=|→-] )\(?(?:yes|true|correct|right)\b(?=\s*(?:[.,;!)|]|$|✓)))|\s*[(\[](?:yes|true|correct)[)\]]|[).:\s]{1,3}(?:对|正确|符合)(?=[\s,.;]|$)",
     _I,
 )
 NO = re.compile(
-    r"[\s)\]\"'|]*(?:[?:=→-]+\s*)?(?:✗|(?<=[?:=|→-] )\(?(?:no|nope|false|incorrect|wrong|not \w+)\b(?=\s*(?:[.,;!)|]|$|✗)))",
+    r"[\s)\]\"'|]*(?:[?:=→-]+\s*)?(?:✗|(?<=[?:=|→-] )\(?(?:no|nope|false|incorrect|wrong|not \w+)\b(?=\s*(?:[.,;!)|]|$|✗)))|[).:\s]{1,3}(?:不对|错误?|不正确|不符合)(?=[\s,.;]|$)",
     _I,
 )
 """Behind a label: a verdict as in a table."""
 
 MAYBE = re.compile(
-    rf"(?:(?<![{WORD}])(?:maybe|perhaps|possibly|corresponds to|corresponding to|which is|namely|i\.e\.,?|could be|might be|may be|can be|seems? (?:to be|like)|looks?(?: to be| like)?|appears? to be|match(?:es)?|fits?|suggests?|indicates?|means|implies|closest to|resembles?|shows?|(?:(?<=, )|(?<=\bis )|(?<=\bare ))(?:shown|depicted|represented|given|found) (?:in|by|as)|quizás|tal vez|peut-être|vielleicht|talvez|forse|возможно)|可能是|也许是)"
+    rf"(?:(?<![{WORD}])(?:maybe|perhaps|possibly|corresponds to|corresponding to|which is|namely|i\.e\.,?|could be|might be|may be|can be|seems? (?:to be|like)|looks?(?: to be| like)?|appears? to be|match(?:es)?|fits?|suggests?|indicates?|means|implies|closest to|consistent with|(?:characteristic|typical|indicative) of|resembles?|shows?|(?:(?<=, )|(?<=\bis )|(?<=\bare ))(?:shown|depicted|represented|given|found) (?:in|by|as)|quizás|tal vez|peut-être|vielleicht|talvez|forse|возможно)|可能是|也许是)"
     rf"(?:\s*(?:is|it'?s|it is|that|the))*{_FILL}{_OPENING}$",
     _I,
 )
@@ -184,10 +203,10 @@ LIKENED = re.compile(
 """lead: one thing in the picture is compared with another."""
 
 NOT = re.compile(
-    rf"(?:(?<![{WORD}])(?:not|never|neither|nor|no longer|cannot be|can't be|rather than|instead of|(?<!none )(?<!nothing )(?<!anything )other than|(?<!other )than|except(?: for)?|"
+    rf"(?:(?<![{WORD}])(?:not|not (?:chosen|selected|picked|suitable|valid)|least (?:likely|plausible|probable|suitable)|never|neither|nor|no longer|cannot be|can't be|less (?:like|of|likely(?: to be)?)|rather than|instead of|(?<!none )(?<!nothing )(?<!anything )other than|(?<!other )than|except(?: for)?|"
     r"exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing)|rul(?:e|es|ed|ing) out|unlike|reject(?:s|ed|ing)?|discard(?:s|ed|ing)?|cross(?:ed|ing)? out|dismiss(?:ed|es|ing)?|"
     r"besides|anything but|avoid|against|versus|vs\.?|(?:in)?correctly chose|(?:wrong|incorrect|false|invalid)(?: \w+)?(?: is| are|:)|apart from|"
-    r"no|kein|keine|nicht|pas|non|n'est pas|não|не|ليس(?:ت)?)|n't|(?:不是|而非|不要|别|別)选?|(?<!不得)不(?!得不|仅|只)[^,.;:\n不]{0,3}(?:选择?|選擇?)|并非|排除)"
+    rf"no|kein|keine|nicht|pas|non|n'est pas|não|не|{tongues.NOT}|ليس(?:ت)?)|n't|(?:不是|而非|不要|别|別)选?|(?<!不得)不(?!得不|仅|只)[^,.;:\n不]{{0,3}}(?:选择?|選擇?)|并非|排除)"
     rf"(?:\s*(?:it'?s|it is|be|is|the|to be|likely|necessarily|actually|simply|just|really|going to be|either|both|la|le|es|est|ist|é|è|to|in|an?))*{_OPENING}$",
     _I,
 )
@@ -200,7 +219,8 @@ NEGATED = re.compile(
 """Anywhere between a lead's noun and what it names."""
 
 GOVERNS = re.compile(
-    r"(?:\b(?:not|never)|n't) (?:really |quite |actually |fully |necessarily )?(?:think|believe|agree|say|choose|pick|select|go|sure|certain|convinced|conclude|mean|know|see|clear|suggest|imply|follow|the case|suppose|support|prove)\b|(?:\bnot|n't) (?:very |really |at all )?(?:likely|true|possible|plausible|probable|correct|right) that\b|\b(?:unlikely|impossible|doubtful|false|wrong) that\b|\b(?:nothing|little|hardly anything) (?:(?:that|to|here|which|really) ){0,2}(?:suggest|indicate|support|point|show|impl)\w*|(?<!no )(?<!without a )(?<!without )\b(?:doubt|disagree)\b|\bno (?:reason|evidence|way|indication)\b",
+    r"(?:\b(?:not|never|cannot)|n't) (?:really |quite |actually |fully |necessarily )?(?:think|believe|agree|say|choose|pick|select|go|sure|certain|convinced|conclude|mean|know|see|clear|suggest|imply|follow|the case|suppose|support|prove)\b|(?:\bnot|n't) (?:very |really |at all )?(?:likely|true|possible|plausible|probable|correct|right) that\b|\b(?:unlikely|impossible|doubtful|false|wrong) that\b|\b(?:nothing|little|hardly anything) (?:(?:that|to|here|which|really) ){0,2}(?:suggest|indicate|support|point|show|impl)\w*|(?<!no )(?<!without a )(?<!without )\b(?:doubt|disagree)\b|\bno (?:reason|evidence|way|indication)\b|\b(?:not (?:be )?able|unable) to (?:say|tell|choose|pick|select|conclude|claim|confirm|answer|decide)\b|"
+    + tongues.GOVERNS,
     _I,
 )
 """Before a lead: "I don't think the answer is"."""
@@ -210,8 +230,8 @@ HYPOTHETICAL = re.compile(
     r"(?:one|someone|somebody|you|they|an? (?:\w+ )?(?:person|reader|solver|student)) (?:might|may|could|would|can) (?:\w+ )?(?:answer|go|opt|conclude|decide|settle|vote)|"
     r"some(?:one)? (?:people |might |may |would |could )|(?:people|many)(?: (?:often|usually|sometimes|also|people|of us|mistakenly))? (?:may|might|would|could|will|think|say|choose|pick|select|assume|believe|guess|argue|go|answer|tend)|others(?! than)|other (?:people|models|answers)|models say|tempt(?:ing|ed)|trap|mistake(?:nly)?|at first|initially|originally|first (?:glance|thought|guess|instinct|impression)|"
     r"thought|unless|whether|wonder|let'?s|let (?:me|us)|were|had been|would have(?! to)|as if|assumption|hypothesis|candidates?|previously|earlier (?:i|we)|example|e\.g\.?|"
-    r"user|prompt|such as|instead of (?:saying|choosing)|format|imagine|maybe not|in case|should (?:i|we)|ob|wenn|falls|hvis)"
-    rf"(?![{WORD}])|如果|假如|假设|もし|만약",
+    rf"user|prompt|such as|instead of (?:saying|choosing)|format|imagine|maybe not|in case|should (?:i|we)|used to be|pretend(?:s|ing|ed)?|(?:trying|tries|supposed) to (?:be|look|seem|appear)|ob|wenn|falls|hvis|{tongues.SUPPOSES})"
+    rf"(?![{WORD}])|如果|假如|假设|もし|만약|{tongues.SUPPOSES_HAN}",
     _I,
 )
 """A clause that supposes rather than states."""
@@ -227,7 +247,9 @@ _MINE = re.compile(
 )
 
 CONJUNCTION = re.compile(
-    r"\s-+\s|\b(?:but|so|because|since|while|whereas|although|though|therefore|thus|hence|then|however|and so|yet|which means|meaning|mais|pero|aber|mas|но|also|donc)\b|但是?|所以|因此|因为",
+    r"\s-+\s|\b(?:but|so|because|since|while|whereas|although|though|therefore|thus|hence|then|however|and so|yet|which means|meaning|mais|pero|aber|mas|но|also|donc|"
+    + tongues.YET
+    + r")\b|但是?|所以|因此|因为",
     _I,
 )
 """Begins a clause, as , ; and → do."""
@@ -247,7 +269,7 @@ RIGHT = re.compile(
     r"|[\s,:;)\]|-]*✓|\s*\|\s*(?:yes|correct)\b|\s+it is(?=[.!\s]*$)|\s+holds(?: true)?(?=[.!\s]*$)"
     r"|[)\]\"'\s]*(?:选项|選項|项|項)?\s*(?:是|为|才是|最)*\s*(?:正确|正確|对的|正解|最合适|最佳|最符合|符合题意)|[)\]\"'\s]*(?:が|は)?(?:正解|正しい|です|となります|になります|だと思|(?:最も|一番)?(?:適切|最適|ふさわしい|当てはまり)(?!では|じゃ|とは|でな))|[)\]\"'\s]*(?:번|가|이)?\s*(?:입니다|이다|정답|맞)"
     r"|\s+(?:es|est|ist|é|è|está|scheint) (?:la |le |die |der |das |a |o )?(?:respuesta |réponse |bonne |resposta |opção |opción |risposta |antwort )?(?:correct\w*|richtig\w*|korrekt\w*|bonne|juste|corret\w*|certa)"
-    r"|\s+is (?:de|het) juiste\b|\s*-?\s*(?:правильный|верный|верно|правильно|सही)",
+    r"|" + tongues.FITS + r"|\s+is (?:de|het) juiste\b|\s*-?\s*(?:правильный|верный|верно|правильно|सही)",
     _I,
 )
 """tail: "is the correct answer", "it is"."""
@@ -295,7 +317,8 @@ IF_FIRST, WERE = re.compile(r"\W*(?:and |but |or |so )?if\b", _I), re.compile(r"
 WRONG = re.compile(
     r"\s*[(\[](?:incorrect|wrong|false|no|not correct)\b|[\s:)\]\"'|-]*(?:(?:is|are|was|were|does|do|did|can|could|seems?|appears?|looks?|would|should|has|have|had|must|might|may|which|all|both|also|clearly|therefore|definitely|obviously|likely|probably|simply|just|then|thus|be|to|get|gets|the)\s+){0,4}"
     r"(?:not\b|n't\b|never|cannot\b|can't\b|isn't|aren't|wasn't|doesn't|don't|didn't|won't|wouldn't|couldn't|wrong|incorrect|false|out\b|eliminated|excluded|ruled|rejected|discarded|inconsistent|invalid|impossible|unlikely|implausible|fails?\b|too\b|no\b(?!\.)|✗|breaks?|violates?|lacks?|misses|differs?\b|irrelevant|off\b(?=[.,;!]|\s*$|\s+by\b)|less\b)"
-    r"|\s*(?:选项|選項|项|項)?\s*(?:都|均|全|皆)?(?:是(?!不是)(?=[不错錯]))?(?:不|错|錯|排除|并非|非)|(?:では(?:ない|ありません|なく)|じゃない|が間違|は違|は不正解)|(?:은|는|이|가)?\s*(?:아니|아닙|틀)|\s+(?:no es|n'est|non è|não é|ist nicht|ist falsch|es incorrect|не |неверн|değil)",
+    r"|\s*(?:选项|選項|项|項)?\s*(?:都|均|全|皆)?(?:是(?!不是)(?=[不错錯]))?(?:不|错|錯|排除|并非|非)|(?:では(?:ない|ありません|なく)|じゃない|が間違|は違|は不正解)|(?:은|는|이|가)?\s*(?:아니|아닙|틀)|\s+(?:no es|n'est|non è|não é|ist nicht|ist falsch|es incorrect|не |değil)|"
+    + tongues.WRONG,
     _I,
 )
 """tail: "is wrong", "can be ruled out"."""
@@ -309,7 +332,30 @@ CONTRAST = re.compile(r"\b(?:but|however|yet|still|though|nevertheless|nonethele
 ORIGIN, GOAL = re.compile(r"\bfrom (?:the )?$", _I), re.compile(r"\s+(?:side )?to\b", _I)
 """lead and tail of what a movement starts from."""
 
-IF = re.compile(r"[^.;!?\n]{0,40}\b(?:if|unless|only when|were (?:it|they|the|this|that|there|he|she|we|you))\b", _I)
+DISOWNED = re.compile(
+    r"[^.;:!?\n]{0,30}?,? (?:or so (?:one|it|i|you|they)\b|(?:but|though|although|yet|which) (?:i (?:don't|do not) (?:agree|think so|believe)|i disagree|i (?:strongly )?doubt|(?:the|this) \w+ (?:shows?|suggests?|says|indicates?) otherwise"
+    r"|(?:that|it|this)(?:'s| is| would be) (?:a trap|a mistake|false|untrue|wrong|incorrect|misleading|not (?:so|right|true|correct|the case))))\b",
+    _I,
+)
+"""tail: what is said to be the answer is not the speaker's."""
+AT_FIRST = re.compile(
+    r"[^.,;:!?\n]{0,20}\b(?:at first(?: glance| sight| look)?|initially|superficially|at a glance)\b"
+    r"|[^.;!?\n]{0,40}\b(?:but|while|whereas)\b[^.;!?\n]{0,12}\b(?:from|for|in) (?:our|my|us|the (?:viewer|camera|observer|image))",
+    _I,
+)
+"""tail: it is what it seems before one looks closer, or from elsewhere."""
+DOUBTED = re.compile(
+    r"[^.;!?\n]{0,24}\?[?\"')\s]*(?:hmm+|let me|let's|wait|no|nope|not|but|or|perhaps|i doubt|i'm not)\b", _I
+)
+"""Behind something named: it is asked for, and the thought goes on."""
+HAD = re.compile(r"\W*(?:and |but |or |so )?(?:had|were) (?:the|it|this|that|there|they|we|all|an?)\b", _I)
+"""lead: a condition without "if"."""
+ASKED = re.compile(tongues.ASKED)
+
+IF = re.compile(
+    r"[^.;!?\n]{0,40}\b(?:if(?! i (?:had|have|must|were|need)(?: to)? (?:choose|guess|pick|select|answer|say)\b)|unless|only when|were (?:it|they|the|this|that|there|he|she|we|you))\b",
+    _I,
+)
 """tail: makes what stands before it conditional."""
 
 VARIABLE = re.compile(r"\s*(?:=(?! ?[>✓✗])|[+<>≈≥≤≠] ?[\dA-Za-z(])")
@@ -340,7 +386,7 @@ HAVING_LOOKED = re.compile(r"\W*(?:after|upon|having|on closer)\b[^.;!?\n]{0,60}
 """lead: the looking is done."""
 
 JOIN = re.compile(
-    r"[\"')\]]*(?:\.{1,3}(?=\s*(?:or|and)\b))?\s*(?:,\s*(?:and|or)\b|,?\s*(?:and )?then\b|[,/&|+]|and/or|as well as\b|and also\b|along with\b|plus\b\b|and\b|or\b|\(or\b|nor\b|vs\.?|versus\b|y\b|o\b|et\b|ou\b|oder\b|und\b|和|或者?|还是|還是|と|か|それとも|와|또는|아니면|и\b|или\b)?"
+    r"[\"')\]]*(?:\.{1,3}(?=\s*(?:or|and)\b))?\s*(?:,\s*(?:and|or)\b|,?\s*(?:and )?then\b|[,/&|+]|\((?:and|or)\s?\)|and/or|as well as\b|and also\b|along with\b|plus\b\b|and\b|or\b|\(or\b|nor\b|vs\.?|versus\b|ni\b|né\b|nem\b|noch\b|ни\b|y\b|o\b|et\b|ou\b|oder\b|und\b|和|或者?|还是|還是|と|か|それとも|와|또는|아니면|и\b|или\b)?"
     r"\s*(?:(?:the|both|also|maybe|possibly|perhaps|even|either|probably|option|choice|letter|answer|number)s?\s+){0,2}(?:boxed:)?[\"'(\[]*",
     _I,
 )
@@ -409,6 +455,7 @@ LEADS = (
         IF_FIRST,
         ALL_BUT,
         AMONG,
+        ANOTHER_IS,
         ANSWER,
         ANSWER_NOUN,
         BAD,
@@ -418,6 +465,7 @@ LEADS = (
         EXAMPLE,
         FINALLY,
         GOVERNS,
+        HAD,
         HYPOTHETICAL,
         IDENTIFIES,
     ),
@@ -443,7 +491,9 @@ LEADS = (
 """What is looked for in the words before something named."""
 TAILS = (
     ALSO,
+    AT_FIRST,
     CLOSES,
+    DISOWNED,
     FITS,
     GOAL,
     IF,

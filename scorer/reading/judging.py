@@ -145,7 +145,8 @@ def _leads(text: str, group: Group, here: Context, following: str) -> bool:
         return False  # "The woman (B) is to the left"
     if len(group.mentions) > 1 and cues.EQUATES.search(text, group.mentions[0].last, group.mentions[1].first):
         return False  # "Option A is happiness."
-    if following and re.search(rf"[.;,] (?:[A-Za-z]{{1,12}} )?\(?{re.escape(following)}[):]", here.line_after.text):
+    next_item = rf"[.;,] (?:[A-Za-z]{{1,12}} )?[\"'(]?{re.escape(following)}[\"']?[):]"
+    if following and re.search(next_item, here.line_after.text):
         return False  # "Option A: 3 dots. Option B: 4 dots."
     if cues.FOLLOWED.match(here.line_after.text):
         return not cues.LISTED.match(here.line_after.text)

@@ -192,6 +192,8 @@ def lone_text(seen: Seen, judged: list[Judged], order: tuple[str, ...]) -> Readi
         return None
     if lone_cues.OF_SUBJECT.fullmatch(here.lead.text) and lone_cues.BEHIND_SUBJECT.match(text, group.last):
         return None
+    if text[: group.first].strip() and not here.lead.text.strip() and lone_cues.GENERIC.match(text, group.last):
+        return None
     plans = seen.may(whole.PLANS) and whole.PLANS.search(text[: group.last])
     if (plans and not lone_cues.CONCLUDES.match(here.line_before)) or here.clause.search(cues.LOOKING):
         return None

@@ -9,10 +9,10 @@ _I = re.IGNORECASE
 
 DEPICTED = re.compile(
     r"\b(?:with|wearing|shows?|showing|says?|saying|reads?|reading|bears?|bearing|has|have|having|contains?|see|write|written|spells?|print\w*)"
-    r" (?:(?:the|a|an|big|large|capital|red|white|black) ){0,3}(?:letter|word|number)s? [\"'(]*$",
+    r" (?:(?:the|a|an|big|large|capital|red|white|black) ){0,3}(?:letter|word|number)s? [\"'(]*$|\b(?:grade|score|rating|confidence|difficulty|level|quality)(?: is)?\s?[:=-]?\s?[\"'(]*$",
     _I,
 )
-"""Before a label: a letter that is seen, not one that is chosen."""
+"""Before a label: a letter that is seen, or a mark that is given, not one that is chosen."""
 CUT_OFF = re.compile(
     r"\b(?:is|are|was|were|the|an?|of|and|to|in|on|with|that|which|has|have|its|but|or|for|as|by|from|at|than|because|since|while|not|known|very)\s*$",
     _I,
@@ -37,6 +37,10 @@ BEHIND_SUBJECT = re.compile(
     r" [a-z]+(?<!s) (?:is|was|stands|sits|holds|walks|looks|has|holding|standing|sitting|walking|looking)\b", _I
 )
 """lead and tail: only tells which one is meant of whom more is said: "The man in the red jacket is holding a phone"."""
+GENERIC = re.compile(
+    r" [a-z]{2,}s (?:are|have|tend|come|look|would|can|often|usually|typically|normally|generally)\b", _I
+)
+"""tail of what begins a sentence behind another: it tells of all such things: "Kevlar gloves are yellow"."""
 SINCE = re.compile(r"\W*(?:since|because|given that|seeing that)\b[^,.;:!?\n]{0,80}$", _I)
 THEN = re.compile(r"[^,.;:!?\n]{0,80},\s+(?!and\b|or\b|which\b|while\b|but\b)[a-z]", _I)
 """lead and tail: the reason is given first."""

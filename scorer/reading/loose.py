@@ -83,8 +83,18 @@ def loose_names(names: tuple[tuple[str, str], ...]) -> tuple[Loose, ...]:
 def _pattern(name: str) -> re.Pattern[str]:
     """Returns what finds an option's telling words in lower-case text in their order, with little words between."""
     own = {word for word in _WORD.findall(name) if word in _LITTLE}
-    gap = rf"(?: (?:{'|'.join(sorted(_ANYWHERE | own))})|{_SHOWN}){{0,4}} "
-    return re.compile(rf"\b{gap.join(map(_inflected, telling(name)))}\b")
+    little = "|".join(sorted(_ANYWHERE | own))
+    gap = rf"(?: (?:{little})|{_SHOWN}){{0,4}} "
+    # "Black with a white collar" is not black and white.
+    joined = rf"(?: (?:{little})){{0,3}} (?:and|&) (?:(?:{little}) ){{0,3}}"
+    pattern, between = "", gap
+    for word in _WORD.findall(name):
+        if word not in _LITTLE:
+            pattern += (between if pattern else "") + _inflected(word)
+            between = gap
+        elif word == "and":
+            between = joined
+    return re.compile(rf"\b{pattern}\b")
 
 
 def _inflected(word: str) -> str:

@@ -139,7 +139,13 @@ _IDIOM = re.compile(
     r"in front|in the (?:middle|center|centre)|near|angles?)\b|\Aright, (?=(?:it|the|this|that|so|there|answer)\b)"
     r"|\b(?:read|see|saw|remember|recall|understand|understood|get|got|counted|hear|heard)\b[^.,;:!?\n]{0,24} right(?=[.,;!]|$)"
 )
-"""Where "right" is no direction."""
+_GONE = re.compile(
+    r"\b(?:he|she|they|who|i|we|has|have|had|nothing|anything|none|much|any|few|more) left\b(?! (?:of|side|hand)\b)"
+    r"|\bthere (?:is|are|was|were) (?:(?!on |to |at )[a-z]+ ){1,4}(?<!the )left(?=[.!,;]|$)"
+    r"|(?<!\bthe )\bleft (?:out|over|alone|blank|empty|untouched|unanswered)\b"
+)
+_IDIOMS = (("right", _IDIOM), ("left", _GONE))
+"""Where "right" and "left" are no directions."""
 _PREFIX = re.compile(r"\b(?:re|non|un|pre|semi|anti|mis|de|dis|quasi|pseudo|half|ex)-$")
 """Before a word that is not itself meant."""
 
@@ -186,11 +192,12 @@ def texts(text: str, names: Sequence[tuple[str, str]], loosely: Sequence[loose.L
     if "-" in raw and any(" " in name for name, _ in names):
         low = raw.replace("-", " ")
     found = list(loose.find(low, loosely))
-    idioms = (
-        {low.find("right", match.start()) for match in _IDIOM.finditer(low)}
-        if "right" in low and any(name == "right" for name, _ in names)
-        else ()
-    )
+    idioms = {
+        low.find(word, match.start())
+        for word, idiom in _IDIOMS
+        if word in low and any(name == word for name, _ in names)
+        for match in idiom.finditer(low)
+    }
     for name, value in names:
         if not name:
             continue
@@ -198,7 +205,7 @@ def texts(text: str, names: Sequence[tuple[str, str]], loosely: Sequence[loose.L
         while start >= 0:
             end = start + len(name)
             prefixed = raw[start - 1 : start] == "-" and _PREFIX.search(raw, max(start - 8, 0), start)
-            if _boundary(low, start, end, name) and not prefixed and not (name == "right" and start in idioms):
+            if _boundary(low, start, end, name) and not prefixed and start not in idioms:
                 found.append((start, end, value))
                 start = low.find(name, end)
             else:

@@ -28,6 +28,7 @@ _OTHER_UNIT = re.compile(
 _MEASURE = re.compile(r"(\d[\d.,/]*)( ?)([a-z%°µ]{1,3}[23²³]?)")
 _PAIR = re.compile(r"([a-z]{2,20}) and ([a-z]{2,20})")
 _PLACE = re.compile(r"([a-z][a-z .'-]{2,30}), ([a-z][a-z .'-]{2,30})")
+_IN = re.compile(r"(in|at|on|inside|under|behind|near) (?:the|an?) ([a-z]+(?: [a-z]+)?)")
 _ACROSS = frozenset(("left", "right", "east", "west", "leftmost", "rightmost"))
 _UPRIGHT = frozenset(("top", "bottom", "upper", "lower", "above", "below", "up", "down", "north", "south"))
 _COMPASS = frozenset(("north", "south", "east", "west"))
@@ -159,7 +160,8 @@ def options_of(labels: tuple[str, ...], options: tuple[str, ...]) -> Options:
             label
             for label, option in zip(labels, options, strict=False)
             if _THING.fullmatch(option.strip(" .").lower())
-        ),
+        )
+        | {label for _, label in _rooms(whole)},
         _all_numbers(options),
         (by_name["yes"], by_name["no"]) if set(by_name) == {"yes", "no"} and len(options) == 2 else None,
         len(options) == 2 and set(by_name) in _OPPOSITES,
@@ -189,7 +191,7 @@ def _of_the_other(text: str, mention: Mention, thing: str, other: str) -> bool:
 def _names(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     """Returns every text that names one option, with the label meant."""
     known: dict[str, str] = {}
-    for name, label in whole + _places(whole):
+    for name, label in whole + _places(whole) + _rooms(whole):
         known[name] = label if name not in known else ""
     # "four" for 4; "one" is mostly a pronoun.
     for name, label in list(known.items()):
@@ -213,6 +215,15 @@ def _places(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     if len(matches) < len(whole) or len(firsts) < len(whole) or firsts & {part[2] for part in matches}:
         return ()
     return tuple((part[1], label) for part, (_, label) in zip(matches, whole, strict=True))
+
+
+def _rooms(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Returns the places of options that all name one behind the same preposition: kitchen for "In the kitchen"."""
+    parts = [_IN.fullmatch(name) for name, _ in whole]
+    matches = [part for part in parts if part]
+    if len(matches) < len(whole) or len({part[1] for part in matches}) != 1:
+        return ()
+    return tuple((part[2], label) for part, (_, label) in zip(matches, whole, strict=True))
 
 
 def _amounts(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

@@ -63,7 +63,11 @@ def read(
         if each.what == FIRM and not (len(each.group.values) > 1 and each.here.clause.search(cues.LOOKING))
     ]
     stated = {value for group, _ in statements for value in group.values}
-    statements += [(group, "bare") for group in _line_answers(text, lines, order, stated)]
+    answers = _line_answers(text, lines, order, stated)
+    several = len({group.values[0] for group in answers}) > 1
+    if several and cues.BLANK.fullmatch(text, answers[0].last, answers[1].first):
+        return Reading("", "conflict")
+    statements += [(group, "bare") for group in answers]
     if judged and (_ends_alone(text, judged) or _ends_behind_colon(text, judged[-1])):
         statements.append((judged[-1].group, "bare"))
     if statements:
@@ -184,6 +188,16 @@ def _abstentions(seen: Seen, mentions: Sequence[Mention], start: int = 0) -> lis
     return [match for match in found if not any(first < match.end() and match.start() < last for first, last in others)]
 
 
+def _abstains(text: str, mention: Mention, group: Group) -> bool:
+    """Whether an option behind what is stated is another, and says that there is no answer: "not sure"."""
+    return (
+        mention.kind == TEXT
+        and mention.start >= group.last
+        and mention.value not in group.values
+        and bool(whole.ABSTAIN.fullmatch(text, mention.start, mention.end))
+    )
+
+
 def _concluded(seen: Seen, group: Group, reason: str, judged: list[Judged], mentions: Sequence[Mention]) -> Reading:
     """Returns the last statement, unless what follows takes it back or sets another beside it."""
     text = seen.text
@@ -202,6 +216,8 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Judged], ment
             )
         ):
             return Reading("", "conflict")
+        if seen.may(whole.ABSTAIN) and any(_abstains(text, mention, group) for mention in mentions):
+            return Reading("", "conflict")
         for match in _abstentions(seen, mentions, group.last):
             if not whole.UNSURE.fullmatch(match[0]) and whole.RESOLVES.search(
                 text, max(group.last, match.start() - 60), match.start()
@@ -213,7 +229,10 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Judged], ment
     if len(group.values) > 1 or any(
         each.what == ALSO
         and each.group.values != group.values
-        and (each.group.first > group.first or not cues.CONTRAST.search(text, each.group.last, group.first))
+        and (
+            each.group.first > group.first
+            or not (each.reason == "another" or cues.CONTRAST.search(text, each.group.last, group.first))
+        )
         for each in judged
     ):
         return Reading("", "conflict")
@@ -228,11 +247,12 @@ def _unstated(seen: Seen, judged: list[Judged], mentions: Sequence[Mention]) -> 
     if weak:
         first, last = weak[0].group, weak[-1].group
         named = {each.group.values[0] for each in judged if each.what in (NAMED, WEAK) and len(each.group.values) == 1}
+        also = {value for each in judged if each.what == ALSO for value in each.group.values}
         certain = {value for each in weak for value in each.group.values}
         closes = weak[-1] is judged[-1] and len(text) - last.last <= 200
         sentence = last.first - len(weak[-1].here.lead.text)
         apart = closes and (len(judged) < 2 or judged[-2].group.last <= sentence)
-        if len(certain) > 1 or (len(named) > 1 and len(text) <= 400 and not apart):
+        if len(certain | also) > 1 or (len(named) > 1 and len(text) <= 400 and not apart):
             return Reading("", "conflict")
         if not abstained or abstained[-1].end() < last.first:
             return Reading(first.values[0], "likely", first.span)

@@ -41,7 +41,7 @@ _TOKEN = re.compile(rf"\b(?:{_PROPERTY})\b|(?:{_STATE})", re.IGNORECASE | re.VER
 _LONGEST = 200
 """Words that matter in a clause at most: what has more is no sentence, and reading it takes their square."""
 
-_LABELLED = re.compile(r"\s*(?:\([^()\n]*\)\s*)?[:=]")
+_LABELLED = re.compile(r"[\"']?\s*(?:\([^()\n]*\)\s*)?[:=]")
 _CLAUSE = re.compile(r"[;\n]|\.(?=\s|$)|,?\s*\b(?:while|whereas|but|however|although|though)\b", re.IGNORECASE)
 _NAMED = re.compile(
     r"\s*(?:propert(?:y|ies)|attributes?|elements?|aspects?|features?|characteristics?)\b", re.IGNORECASE
@@ -49,7 +49,9 @@ _NAMED = re.compile(
 _COLON = re.compile(r"\s*:")
 _TITLE = re.compile(r"\s*(?:propert(?:y|ies)|changes?)?\s*(?:\([^()\n]*\))?\s*:?\s*", re.IGNORECASE)
 _HEADED = re.compile(rf"(?:{_NAMED.pattern})?\s*:?\s*", re.IGNORECASE)
-_NONE = re.compile(r"\s*:\s*(?:none|no|nothing|n/a)\b", re.IGNORECASE)
+_NONE = re.compile(r"\s*[:?]\s*(?:(?:none|no|nothing|n/a|false)\b|✗)", re.IGNORECASE)
+_VERDICT = re.compile(r"[\"']?\s*[:=?]+\s*(?:(?P<no>no|none)\b[.\s]*$|yes\b)", re.IGNORECASE)
+"""Behind a property's name: whether it changes."""
 _LINK = re.compile(
     r"(?:[\s,()\"':&/-]|\([^()\n]*\)|\b(?:is|are|was|were|in|of|to|for|the|their|its|both|and|or|nor|only|also|as|well|include[sd]?"
     r"|property|properties|type)\b)*",
@@ -68,8 +70,23 @@ _NEGATED = re.compile(r"\b(?:not|no|never|without)\b|n't\b", re.IGNORECASE)
 _SO = re.compile(r"\b(?:have|has|do|does|did|are|is|were|was)(?P<no>\s+not|n't)?\W*$", re.IGNORECASE)
 """What is left of a verb that was said before: "but the count and the action have"."""
 _NOT = re.compile(r"\W*\bnot\b", re.IGNORECASE)
+_SO_ALONE = re.compile(
+    r"\s*(?:have|has|do|does|did|are|is|were|was)(?P<no>\s+not|n't)?(?:,?\s+(?:too|either|so|as\s+well|also))?\W*?(?:,|$)",
+    re.IGNORECASE,
+)
+"""The same behind a property in the middle of a clause: "the number changes, the action does not"."""
+_ALL_BUT = re.compile(
+    r"\b(?:everything|nothing|all(?:\s+(?:the|three|of|them|properties))*|no\s+propert\w+|none(?:\s+of\s+\w+(?:\s+\w+)?)?)\s+but\b"
+    r"|\b(?:except(?:ing)?(?:\s+for)?|apart\s+from|besides|other\s+than)\b",
+    re.IGNORECASE,
+)
+_ALL = re.compile(r"\b(?:everything|all|properties|(?P<none>nothing|none)|no\s+propert\w+)\b", re.IGNORECASE)
+"""What is said of every property but those that are named."""
+_SENTENCE = re.compile(r"(?<=[.;\n])")
+_VERSUS = re.compile(r"\bvs\.", re.IGNORECASE)
 _REST = re.compile(
     r"\bonly\s+(?:\w+\s+){0,2}?(?:chang\w*|differ\w*)"
+    r"|(?P<changed_else>\bonly\s+(?:un-?chang(?:ed|ing)|constant)\b|\bonly\s+(?:[\w']+\s+){0,5}?(?:(?:stay|remain)s?\b|(?:is|are)\s+(?:unchanged|constant|the\s+same)|do(?:es)?(?:n't|\s+not)\s+change))"
     r"|\b(?:other\s+(?:two\s+)?properties|everything(?:\s+else)?|the\s+rest"
     r"|(?<!not )all\s+(?:the\s+|three\s+)?properties|nothing\s+(?:else\s+)?(?=chang))\b[^.,;\n]{0,20}?"
     r"(?:(?P<changed_all>\b(?:are|is|have|has)\s+changed|(?<!nothing )(?<!nothing else )\bchanges?\b)"
@@ -79,7 +96,12 @@ _REST = re.compile(
 """What is said of every property that is not named."""
 
 _IN = re.compile(r"\s*(?:in|of|to|for)\s+(?:both\s+)?(?:the\s+|their\s+)?", re.IGNORECASE)
-_ARROW = re.compile(r"\bto\b|→|->", re.IGNORECASE)
+_BOTH = re.compile(r"\s*(?:\([^()\n]*\)\s*)?[:=]\s*(?:both\b|[^.;\n]{1,40}\b(?:in|for|across)\s+both\b)", re.IGNORECASE)
+"""Behind a property's name: one value for both images."""
+_ARROW = re.compile(
+    r"\bto\b|→|->|\bvs\b|\bversus\b|\b(?:in|for)\s+(?:the\s+)?(?:first(?:\s+image)?|image\s+(?:1|one))\b(?=[^.;\n]{1,40}\b(?:in|for)\s)",
+    re.IGNORECASE,
+)
 _UP = re.compile(r"increas|doubl|tripl|\bmore\b", re.IGNORECASE)
 _DOWN = re.compile(r"decreas|reduc|halv|\bdrop|\bfewer\b", re.IGNORECASE)
 
@@ -111,7 +133,13 @@ def changes(text: str) -> dict[str, Change]:
     """Returns what an answer says of each property it speaks of."""
     read: dict[str, Change] = {}
     heading = topic = before = ""
-    for clause in _clauses(text):
+    sentences = _SENTENCE.split(_VERSUS.sub("vs", text))
+    nothing: frozenset[str] = frozenset()
+    for place, sentence in enumerate(sentences):
+        for prop, state in _of_all(sentence).items():
+            read[prop] = Change(state == "changed", nothing, nothing, 0)
+            sentences[place] = ""
+    for clause in _clauses("".join(sentences)):
         tokens = _completed(clause, _tokens(clause), before)
         before = _verb(clause, tokens)
         topic = _topic(clause, tokens, topic, heading)
@@ -131,11 +159,29 @@ def changes(text: str) -> dict[str, Change]:
             heading = tokens[-1].kind
     rest = _REST.search(text)
     if rest:
-        changed = rest.lastgroup == "changed_all"
-        nothing: frozenset[str] = frozenset()
+        changed = rest.lastgroup in ("changed_all", "changed_else")
         for prop in PROPERTIES:
             read.setdefault(prop, Change(changed, nothing, nothing, 0))
     return read
+
+
+def _of_all(sentence: str) -> dict[str, str]:
+    """Returns the state of every property in "everything changes except the action", {} where nothing such is said."""
+    but = _ALL_BUT.search(sentence)
+    every = _ALL.search(sentence) if but else None
+    tokens = _tokens(sentence) if every else []
+    state = next((token for token in tokens if token.kind in ("changed", "unchanged")), None)
+    if not (but and every and state):
+        return {}
+    excepted = [token for token in tokens if token.kind in PROPERTIES and token.start >= but.end()]
+    listed = [
+        token
+        for before, token in zip([None, *excepted], excepted, strict=False)
+        if _LINK.fullmatch(sentence, before.end if before else but.end(), token.start)
+    ]
+    kind = _other(state.kind) if every["none"] else state.kind
+    kinds = {token.kind for token in listed}
+    return {prop: _other(kind) if prop in kinds else kind for prop in PROPERTIES} if kinds else {}
 
 
 def _tokens(clause: str) -> list[_Token]:
@@ -212,19 +258,34 @@ def _of_clause(clause: str, tokens: list[_Token], heading: str, topic: str) -> I
         inherited = state
         above = next((other.kind for other in reversed(tokens[:place]) if other.heading), heading)
         state = state or ("moved" if _LABELLED.match(scope) and _values(token.kind, scope, "moved")[1] else above)
+        state = state or _in_short(scope)
         if state in ("changed", "unchanged", "moved"):
             yield token.kind, _change(token.kind, state, scope, clause)
+
+
+def _in_short(scope: str) -> str:
+    """Returns the state that a property's label is followed by: "no", "yes", "both walking"."""
+    if _BOTH.match(scope):
+        return "unchanged"
+    verdict = _VERDICT.match(scope)
+    return "" if not verdict else "unchanged" if verdict["no"] else "changed"
 
 
 def _state(clause: str, tokens: list[_Token], place: int, inherited: str) -> str:
     """Returns the state said of one property of a clause, "" where none is."""
     token = tokens[place]
+    verb = _verb(clause, tokens[:place])
+    so = _SO_ALONE.match(clause, token.end) if verb else None
+    if so:
+        return _other(verb) if so["no"] else verb
     before = tokens[place - 1] if place else None
     after = tokens[place + 1] if place + 1 < len(tokens) and not _opens(clause, tokens, place + 1) else None
     if before and before.kind in ("changed", "unchanged") and _IN.fullmatch(clause, before.end, token.start):
         return before.kind
     if after and after.kind in ("changed", "unchanged", "moved"):
         # "from 2 to 2" is a form of words; a state named later in the clause says what is meant.
+        if after.kind != "moved" and (_NONE.match(clause, after.end) or "✗" in clause[: token.start]):
+            return _other(after.kind)
         rest = [other.kind for other in tokens[place + 1 :] if other.kind != "moved"]
         return rest[0] if after.kind == "moved" and rest and rest[0] in ("changed", "unchanged") else after.kind
     listed = _listed(clause, tokens, place)

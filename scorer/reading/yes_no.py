@@ -11,12 +11,14 @@ _YES_NO = re.compile(
     r"""
       (?P<yes>\b(?:yes|yeah|yep|yup)\b)
     | (?P<no>\b(?:nope|nah)\b
-      | \bno\b(?=\s*(?:[.,;:!)"'\n-]|way\s*(?:[.!]|$)|$)|\s+(?:it|they|there|the|this|that|these|those|he|we|i)\b))
+      | (?<=\byes\ or\ )no\b
+      | \bno\b(?=\s*(?:[.,;:!)"'\n-]|no\b|way\s*(?:[.!]|$)|$)|\s+(?:it|they|there|the|this|that|these|those|he|we|i)\b))
     | (?P<si>\A(?:sí|oui|ja|sim|да|はい|네|예|是的?|对|有|نعم|true|correct
       |certainly|definitely|absolutely|of\ course|indeed|sure|i\ (?:think|believe|guess|suppose)\ so)
       (?!\ not\b)(?=[\s.,;:!]|\Z))
     | (?P<non>\A(?:non|nein|não|нет|いいえ|아니[요오]?|不是?|没有?|沒有?|否|لا|false|incorrect
-      |not\ really)(?=[\s.,;:!]|\Z))
+      |not\ really|not\ at\ all|(?:absolutely|certainly|definitely|of\ course|probably
+      |most\ likely)\ not)(?=[\s.,;:!]|\Z))
     """,
     re.IGNORECASE | re.VERBOSE,
 )

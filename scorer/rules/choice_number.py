@@ -76,7 +76,7 @@ RULE = Rule(
         " right digit. Options: the choices as the model saw them, if they are words; none where they are drawn."
     ),
     read=_read,
-    version=3,
+    version=4,
     params={
         "count": "How many choices there are, where `options` is empty; default 4.",
         "letters": "Whether A, B, C... stand for 1, 2, 3...; default false.",

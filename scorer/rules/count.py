@@ -26,5 +26,5 @@ RULE = Rule(
         " with. Target: the number in digits. Different numbers without a conclusion are unparsed."
     ),
     read=_read,
-    version=3,
+    version=4,
 )

@@ -142,6 +142,6 @@ RULE = Rule(
         " its opposite. Options: the two texts. Target: the right one's text. Both, or neither, is unparsed."
     ),
     read=_read,
-    version=3,
+    version=4,
     params={"labels": "The two labels, where the prompt gave the options labels."},
 )

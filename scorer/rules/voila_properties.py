@@ -138,6 +138,6 @@ RULE = Rule(
         "where the truth 'any' takes exactly that word. Needs the step's truth in the data's words as its one target."
     ),
     read=read,
-    version=2,
+    version=3,
     params={"step": "1, 2 or 3"},
 )
