@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import MAX_MESSAGE_BYTES, InvalidRequest, Unavailable, Unsupported
+from lynceus.rpc import MAX_MESSAGE_BYTES, InternalFailure, InvalidRequest, Unavailable, Unsupported
 from model_server.backend import Backend, Call
 
 
@@ -92,7 +92,11 @@ class Core:
         for index, text in enumerate(request.continuations):
             if not text:
                 raise InvalidRequest("empty_continuation", f"continuation {index} is empty", index=str(index))
-        return await self.backend.likelihood(request, call)
+        response = await self.backend.likelihood(request, call)
+        for index, score in enumerate(response.scores):
+            if math.isnan(score.logprob):
+                raise InternalFailure("not_a_number", f"the log-probability of continuation {index} is NaN")
+        return response
 
     def _check_messages(self, messages: Sequence[model.Message], info: model.GetModelInfoResponse) -> None:
         if not messages:

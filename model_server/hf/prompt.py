@@ -110,11 +110,8 @@ class Prompter:
                     where = f"image {len(keys)}"
                     pictures.append(images.decode(part.image.data, max_pixels=self._max_pixels, where=where))
                     keys.append(hashlib.sha256(part.image.data).hexdigest())
-                elif pictures_in := [token for token in self._placeholders if token in part.text]:
-                    raise InvalidRequest(
-                        "placeholder_in_text",
-                        f"the text holds {pictures_in[0]!r}, by which this model marks an image: send images as parts",
-                    )
+                else:
+                    self._refuse_placeholders(part.text)
         if self._family.needs_image and not pictures:
             raise InvalidRequest("image_needed", "this model answers about an image: the prompt holds none")
         rendered = self.render(messages)
@@ -126,6 +123,14 @@ class Prompter:
         inputs = {k: v for k, v in encoded.items() if isinstance(v, torch.Tensor) and k not in self._unwanted}
         ids = inputs["input_ids"][0].tolist()
         return Prompt(inputs, ids, sum(i in self._image_ids for i in ids), text, tuple(keys))
+
+    def _refuse_placeholders(self, text: str) -> None:
+        for token in self._placeholders:
+            if token in text:
+                raise InvalidRequest(
+                    "placeholder_in_text",
+                    f"the text holds {token!r}, by which this model marks an image: send images as parts",
+                )
 
     def render(self, messages: Sequence[model.Message]) -> str:
         """Applies the chat template, with the generation prefix at the end."""
@@ -187,13 +192,19 @@ class Prompter:
         kept, tail = self._tail(prompt)
         joined = []
         for text in continuations:
+            self._refuse_placeholders(text)
             gap = "" if text[0].isspace() else self._gap
             encoding = self._join.encode(tail + gap + text, add_special_tokens=False)
             # Ends never fall, so the first token that ends beyond the prompt is found by bisection.
             start = bisect_right([end for _, end in encoding.offsets], len(tail))
             if start == len(encoding.ids):
                 raise InvalidRequest("no_token", f"the continuation {text!r} is no token of this model")
-            joined.append(Joined(prompt.ids[:kept] + encoding.ids, kept + start))
+            ids = prompt.ids[:kept] + encoding.ids
+            if kept + start == 0 or ids[0] != prompt.ids[0]:
+                raise InvalidRequest(
+                    "no_prompt_token", f"the prompt and the continuation {text!r} begin with a token that holds both"
+                )
+            joined.append(Joined(ids, kept + start))
         return joined
 
     def _tail(self, prompt: Prompt) -> tuple[int, str]:

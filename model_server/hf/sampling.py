@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from transformers import LogitsProcessor, StoppingCriteria
 
 from lynceus.model.v1 import model_pb2 as model
+from lynceus.rpc import InternalFailure
 from model_server.backend import Call
 
 
@@ -58,11 +60,16 @@ class RowSampler(LogitsProcessor):
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
         """Scores: [rows, vocabulary], float32, before any change."""
         self.used = True
+        largest, greedy = scores.amax(-1).tolist(), scores.argmax(-1).tolist()
         for index, row in enumerate(self._rows):
             if row.over:
                 continue
+            if not math.isfinite(largest[index]):
+                raise InternalFailure(
+                    "not_finite", "the model's numbers overflow, so it says nothing: give --dtype bfloat16 or float32"
+                )
             logits = scores[index]
-            chosen = int(logits.argmax()) if row.generator is None else sample(logits, row.config, row.generator)
+            chosen = greedy[index] if row.generator is None else sample(logits, row.config, row.generator)
             if row.config.top_logprobs:
                 row.logprobs.append(self._logprob(logits, chosen, row.config.top_logprobs))
             if row.generator is not None:

@@ -301,3 +301,25 @@ async def test_bfloat16_is_reported_and_near(served: Any, hf: Any, ask: Any) -> 
         for a, b in zip(one.scores, other.scores, strict=True):
             assert a.logprob == pytest.approx(b.logprob, abs=0.5)
             assert a.logprob != b.logprob
+
+
+async def test_what_is_no_number_is_no_answer(served: Any, hf: Any, ask: Any) -> None:
+    """A model that overflows would say its first token for ever: that is a failure, and of that request alone."""
+    backend = hf("text", batch_wait=0.2)
+    async with served(backend) as server:
+        messages = [ask("How many dogs?"), ask("How many cats?"), ask("How many dogs?")]
+        configs = [{"max_output_tokens": 4}, {"max_output_tokens": 4}, {"max_output_tokens": 4, "temperature": 1.0}]
+        sent = [request(message, **config) for message, config in zip(messages, configs, strict=True)]
+        healthy = await call(server.stub.Generate, sent[1], timeout=60)
+        net, tokenizer = backend._checkpoint.model, backend._checkpoint.tokenizer
+        with torch.no_grad():
+            net.get_input_embeddings().weight[tokenizer.convert_tokens_to_ids("Ġdogs")] = float("nan")
+        asked = [call(server.stub.Generate, each, timeout=60) for each in sent]
+        one, other, drawn = await asyncio.gather(*asked, return_exceptions=True)
+        assert text(other) == text(healthy)
+        for failure in (one, drawn):
+            assert (failure.code.name, failure.reason) == ("INTERNAL", "not_finite")
+        scored = model.LikelihoodRequest(messages=messages[:1], continuations=["A"])
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Likelihood, scored, timeout=60)
+        assert (caught.value.code.name, caught.value.reason) == ("INTERNAL", "not_a_number")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,29 @@ def test_text_that_marks_an_image_is_refused(loaded: Any, ask: Any) -> None:
     with pytest.raises(InvalidRequest) as caught:
         loaded("llava").prompter.prepare([ask("what is <image> here?")])
     assert caught.value.reason == "placeholder_in_text"
+
+
+def test_a_continuation_that_marks_an_image_is_refused(loaded: Any, ask: Any, picture: Any) -> None:
+    prompt = loaded("llava").prompter.prepare([ask(picture(1), "what is here?")])
+    with pytest.raises(InvalidRequest) as caught:
+        loaded("llava").prompter.join(prompt, ["yes", "an <image>"])
+    assert caught.value.reason == "placeholder_in_text"
+
+
+async def test_a_prompt_that_is_one_token_with_its_continuation(
+    served: Any, hf: Any, ask: Any, checkpoint_folder: Any, tmp_path: Path
+) -> None:
+    """Without a template and a first token of its own nothing is left that the continuation could be predicted from."""
+    folder = shutil.copytree(checkpoint_folder("text"), tmp_path / "bare")
+    (folder / "chat_template.jinja").unlink()
+    async with served(hf("text", model=str(folder))) as server:
+        for texts in (["n"], ["B", "nswer"], ["n", "B"]):
+            request = model.LikelihoodRequest(messages=[ask("a")], continuations=texts)
+            with pytest.raises(CallError) as caught:
+                await call(server.stub.Likelihood, request, timeout=60)
+            assert (caught.value.code.name, caught.value.reason) == ("INVALID_ARGUMENT", "no_prompt_token")
+        request = model.LikelihoodRequest(messages=[ask("a")], continuations=[" B", "B"])
+        assert len((await call(server.stub.Likelihood, request, timeout=60)).scores) == 2
 
 
 @settings(max_examples=60)
@@ -309,8 +333,6 @@ def test_the_cache_is_bounded(loaded: Any, ask: Any, picture: Any) -> None:
 
 
 def test_revision_is_the_content(checkpoint_folder: Any, tmp_path: Path) -> None:
-    import shutil
-
     folder = checkpoint_folder("text")
     copied = shutil.copytree(folder, tmp_path / "copy")
     files = sorted(copied.glob("*.safetensors"))
@@ -323,8 +345,6 @@ def test_revision_is_the_content(checkpoint_folder: Any, tmp_path: Path) -> None
 
 
 def test_a_checkpoint_with_missing_weights_is_refused(checkpoint_folder: Any, tmp_path: Path) -> None:
-    import shutil
-
     from safetensors.torch import load_file, save_file
 
     from model_server.backend import LoadError
