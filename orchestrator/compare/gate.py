@@ -18,16 +18,18 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import click
 
+from orchestrator.compare.scores import Step
 from orchestrator.compare.statistics import Paired
 from orchestrator.report.figures import OUTCOMES, Figure, counts, figures
 from orchestrator.report.run import Run
 
 NO_REGRESSION = "no_regression"
+_MOST_NAMED = 5
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
@@ -107,21 +109,24 @@ def _condition(text: str) -> Condition:
     )
 
 
-def judge(conditions: Sequence[Condition], run: Run, pairs: Sequence[Paired] | None) -> list[Finding]:
+def judge(
+    conditions: Sequence[Condition], run: Run, pairs: Sequence[Paired] | None, steps: Collection[Step] = ()
+) -> list[Finding]:
     """Holds a run against conditions.
 
     Args:
         conditions: What `parse` returned.
         run: The run that has to meet them.
         pairs: How it compares with the first run given; None where it is the only one.
+        steps: What the first run has that could be compared.
 
     Raises:
-        click.UsageError: A condition names nothing that the run has.
+        click.UsageError: A condition names nothing that the run has, or is of what it lacks.
     """
     findings: list[Finding] = []
     for condition in conditions:
         if condition.name == NO_REGRESSION:
-            findings += _no_regression(run, pairs)
+            findings += _no_regression(run, pairs, steps)
         elif condition.name in OUTCOMES:
             findings.append(_share(condition, run))
         else:
@@ -129,10 +134,17 @@ def judge(conditions: Sequence[Condition], run: Run, pairs: Sequence[Paired] | N
     return findings
 
 
-def _no_regression(run: Run, pairs: Sequence[Paired] | None) -> list[Finding]:
+def _no_regression(run: Run, pairs: Sequence[Paired] | None, steps: Collection[Step]) -> list[Finding]:
     if not pairs:
         raise click.UsageError(
             f"--gate: {NO_REGRESSION} needs two runs with items in common: the one before, then {run.name}"
+        )
+    compared = {pair.step for pair in pairs}
+    if missing := [str(step) for step in steps if step not in compared]:
+        more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+        raise click.UsageError(
+            f"--gate: {NO_REGRESSION} cannot be told: {run.name} lacks {', '.join(missing[:_MOST_NAMED])}{more}, which "
+            "the first run has; give a first run of the same tasks"
         )
     return [
         Finding(

@@ -116,7 +116,7 @@ def compare(paths: Sequence[Path], conditions: Sequence[gate.Condition] = (), mo
         if not pairings:
             findings += gate.judge(conditions, runs[0], None)
         for pairing in pairings:
-            findings += gate.judge(conditions, pairing.second, pairing.pairs)
+            findings += gate.judge(conditions, pairing.second, pairing.pairs, read[0].steps)
     reform = {run.name: scores_of(run.results) for run in runs}
     placed = standings(reform) if len(runs) > 1 and any(reform.values()) else {}
     return Comparison(runs, pairings, [ranking for ranking in rankings if ranking.items], findings, placed)

@@ -172,3 +172,19 @@ def test_without_reform_there_is_none_of_it(runs: tuple[Path, Path]) -> None:
     assert "ReForm" not in invoke(*runs, "--html", page).output
     assert "ReForm" not in page.read_text(encoding="utf-8")
     assert orjson.loads(invoke(*runs, "--json").output)["reform"] == {}
+
+
+def test_what_a_run_lacks_has_not_kept_from_regressing(tmp_path: Path) -> None:
+    paths = []
+    for name, tasks in (("both", ("marvel", "vstar_bench")), ("one", ("marvel",))):
+        writer = Writer(tmp_path / name, tasks=list(tasks))
+        for task in tasks:
+            for number in range(6):
+                writer.item(f"{task}/{number}", answer="1", score=1.0)
+        paths.append(writer.close())
+    both, one = paths
+    lacking = invoke(both, one, "--gate", "no_regression")
+    assert lacking.exit_code == 2
+    assert "one lacks vstar_bench, which the first run has" in " ".join(lacking.output.split())
+    assert invoke(one, both, "--gate", "no_regression").exit_code == 0
+    assert invoke(both, one, "--gate", "acc>=0.5").exit_code == 0
