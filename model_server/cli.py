@@ -32,14 +32,17 @@ def run(make: Make, config: ServerConfig, metrics_port: int | None) -> None:
     metrics = Metrics()
     try:
         if metrics_port is not None:
-            metrics.listen(config.host, metrics_port)
+            _listen(metrics, config.host, metrics_port)
         asyncio.run(serve(make(metrics), config, metrics=metrics))
     except (LoadError, BindError, SecurityError) as error:
         _fail(str(error))
+
+
+def _listen(metrics: Metrics, host: str, port: int) -> None:
+    try:
+        metrics.listen(host, port)
     except OSError as error:
-        if metrics_port is None or "ddress" not in str(error):
-            raise
-        _fail(f"cannot listen on metrics port {metrics_port}: {error.strerror}")
+        raise BindError(f"cannot listen on metrics port {host}:{port}: {error.strerror}") from error
 
 
 def _fail(message: str) -> None:

@@ -165,7 +165,10 @@ def _cause(error: Exception, settings: Settings) -> str:
 
 def _template(settings: Settings, processor: Any, tokenizer: Any) -> str:
     if settings.chat_template:
-        template = settings.chat_template.read_text(encoding="utf-8")
+        try:
+            template = settings.chat_template.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise LoadError(f"--chat-template {settings.chat_template} cannot be read as text: {error}") from error
         processor.chat_template = template
         return template
     template = getattr(processor, "chat_template", None) or getattr(tokenizer, "chat_template", None) or ""

@@ -19,6 +19,7 @@ from tokenizers import Tokenizer
 from lynceus.model.v1 import model_pb2 as model
 from lynceus.rpc import InternalFailure, InvalidRequest
 from model_server import images
+from model_server.backend import LoadError
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import SEQUENCES, Family
 
@@ -71,6 +72,9 @@ class Prompter:
         checkpoint: The model with its processor.
         family: What is special about its type.
         max_pixels: Larger images are refused.
+
+    Raises:
+        LoadError: If the chat template is none.
     """
 
     def __init__(self, checkpoint: Checkpoint, family: Family, max_pixels: int) -> None:
@@ -175,7 +179,10 @@ class Prompter:
         try:
             prompt = self._templated([asked], prefix=True)
             whole = self._templated([asked, said], prefix=False)
-        except InvalidRequest:
+        except InvalidRequest as error:
+            if isinstance(error.__cause__, jinja2.TemplateSyntaxError):
+                line = error.__cause__.lineno
+                raise LoadError(f"the chat template cannot be used, line {line}: {error.__cause__}") from error
             return ""
         rest = whole.removeprefix(prompt)
         words = rest.lstrip()

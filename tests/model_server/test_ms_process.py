@@ -192,6 +192,21 @@ def test_a_port_that_is_taken() -> None:
         assert port in fails("--backend", "demo", "--metrics-port", port)
 
 
+def test_where_nothing_can_be_bound_or_written(tmp_path: Path) -> None:
+    assert "metrics port 0.0.0.256:9433" in fails("--backend", "demo", "--host", "0.0.0.256", "--metrics-port", "9433")
+    assert "no/port: No such file" in fails("--backend", "demo", "--port-file", str(tmp_path / "no/port"))
+
+
+def test_templates_that_are_none(tmp_path: Path) -> None:
+    template = tmp_path / "template.jinja"
+    for data, words in (
+        (b"\xff\xfe", "cannot be read as text"),
+        (b"{% for m in messages %}\n{{ oops", "template cannot be used, line 2"),
+    ):
+        template.write_bytes(data)
+        assert words in fails("--backend", "transformers", "--model", "demo", "--chat-template", str(template))
+
+
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
     assert "constant:TEXT" in fails("--backend", "demo", "--model", "qwen")
     assert "needs --model" in fails("--backend", "transformers")

@@ -97,7 +97,7 @@ class Server:
         """Binds, starts answering health, and returns the port.
 
         Raises:
-            BindError: If a port is taken or an address is not this host's.
+            BindError: If a port is taken, an address is not this host's or the port file cannot be written.
             SecurityError: If TLS files cannot be read.
         """
         config = self.config
@@ -111,9 +111,13 @@ class Server:
         if self._probe:
             await self._probe.start()
         if config.port_file:
-            partial = config.port_file.with_suffix(".partial")
-            partial.write_text(f"{self.port}\n")
-            partial.replace(config.port_file)
+            try:
+                partial = config.port_file.with_suffix(".partial")
+                partial.write_text(f"{self.port}\n")
+                partial.replace(config.port_file)
+            except OSError as error:
+                await self.stop()
+                raise BindError(f"cannot write the port to {config.port_file}: {error.strerror}") from error
         return self.port
 
     async def set_serving(self, serving: bool = True) -> None:
