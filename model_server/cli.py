@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ from model_server.metrics import Metrics
 from model_server.serve import serve
 
 Make = Callable[[Metrics], Backend]
+_FAREWELL = 2.0
+"""Seconds that what still runs after the drain is given."""
 
 metrics_option = click.option(
     "--metrics-port", type=click.IntRange(0, 65535), help="Port for Prometheus metrics; none without it."
@@ -34,8 +38,16 @@ def run(make: Make, config: ServerConfig, metrics_port: int | None) -> None:
         if metrics_port is not None:
             _listen(metrics, config.host, metrics_port)
         asyncio.run(serve(make(metrics), config, metrics=metrics))
+        _leave_soon()
     except (LoadError, BindError, SecurityError) as error:
         _fail(str(error))
+
+
+def _leave_soon() -> None:
+    """Ends the process although a model's own code goes on for a call that was given up: threads are waited for."""
+    timer = threading.Timer(_FAREWELL, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
 
 
 def _listen(metrics: Metrics, host: str, port: int) -> None:

@@ -37,6 +37,19 @@ class Slow(Model):
 
 main(Slow)
 """
+STUCK = """
+import pathlib, sys, time
+from model_server.kit import Model, main
+
+class Stuck(Model):
+    name = "stuck"
+    def generate(self, request):
+        pathlib.Path(sys.argv[0]).with_suffix(".asked").touch()
+        while True:
+            time.sleep(0.02)
+
+main(Stuck)
+"""
 BUSY = """
 import pathlib, sys
 import re2
@@ -106,6 +119,22 @@ async def test_binds_first_loads_then_drains(tmp_path: Path) -> None:
             started.send_signal(signal.SIGTERM)
             assert (await running).parts[0].text == "done"  # what was in flight is answered
             assert await asyncio.to_thread(started.wait, 20) == 0
+
+
+async def test_a_model_that_never_ends_does_not_keep_the_process(tmp_path: Path) -> None:
+    script = tmp_path / "stuck.py"
+    script.write_text(STUCK)
+    with process(str(script), "--grace", "0.5", port_file=tmp_path / "port") as (started, port):
+        async with dial(f"127.0.0.1:{port}") as channel:
+            stub: Any = model_grpc.ModelServiceStub(channel)
+            await serving(channel)
+            stuck = asyncio.ensure_future(call(stub.Generate, request("x"), timeout=60))
+            while not script.with_suffix(".asked").exists():
+                await asyncio.sleep(0.02)
+            started.send_signal(signal.SIGTERM)
+            with pytest.raises(CallError):
+                await stuck
+            assert await asyncio.to_thread(started.wait, 40) == 0
 
 
 async def test_a_signal_during_loading_ends_at_once(tmp_path: Path) -> None:
