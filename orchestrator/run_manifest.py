@@ -65,7 +65,6 @@ def make(
     code: Mapping[str, str],
 ) -> dict[str, Any]:
     """Returns the manifest of a run that begins now."""
-    agreement = [metric("judge agreement", "judge_agreement")] if len(rules.judges) > 1 else []
     return {
         "identity": dict(identity),
         "identity_sha256": identity_hash(identity),
@@ -78,10 +77,19 @@ def make(
         "rules": {rule.name: rule.sha256 for rule in rules.rules},
         "scorer": rules.scorer_version,
         "judges": list(rules.judges),
-        "metrics": {task: [_spec_json(spec) for spec in [*specs, *agreement]] for task, specs in metrics.items()},
+        "metrics": with_agreement(
+            {task: [_spec_json(spec) for spec in specs] for task, specs in metrics.items()}, rules.judges
+        ),
         "benchmarks": dict(code),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}},
     }
+
+
+def with_agreement(specs: Mapping[str, list[dict[str, Any]]], judges: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """Returns the metrics of every task with how far the judges agree where several are asked, and only there."""
+    agreement = _spec_json(metric("judge agreement", "judge_agreement"))
+    several = [agreement] if len(judges) > 1 else []
+    return {task: [*(spec for spec in own if spec != agreement), *several] for task, own in specs.items()}
 
 
 def _command(words: Sequence[str]) -> str:

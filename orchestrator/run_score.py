@@ -57,6 +57,7 @@ async def rescore(run: Path, client: ScorerClient, rules: scorer.ListRulesRespon
             "rules": {rule.name: rule.sha256 for rule in rules.rules},
             "scorer": rules.scorer_version,
             "judges": list(rules.judges),
+            "metrics": run_manifest.with_agreement(manifest["metrics"], rules.judges),
         }
         run_manifest.write(target / run_manifest.MANIFEST, manifest)
         await run_results.write(target, manifest, client)
