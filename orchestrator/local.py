@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from lynceus.rpc.security import TOKEN_VARIABLE
 from orchestrator.engine.errors import ConfigError, EngineError, IncompleteError
@@ -21,6 +22,8 @@ from orchestrator.engine.resolve import Endpoint
 _PR_SET_PDEATHSIG = 1
 _STARTS_WITHIN = 60.0
 _STOPS_WITHIN = 10.0
+_ENDS_WITHIN = 5.0
+"""Seconds between closing its port and being gone, with a large library to be let go of."""
 
 
 class LocalServer:
@@ -79,6 +82,22 @@ class LocalServer:
             await asyncio.sleep(0.2)
         raise _failure(self._module, self._process.returncode, self._log)
 
+    async def explain(self, error: IncompleteError) -> NoReturn:
+        """Raises why the process does not answer: what it said where it has ended by itself, else where it stands.
+
+        Args:
+            error: What was found of it from outside.
+
+        Raises:
+            EngineError: Always.
+        """
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.watch(), _ENDS_WITHIN)
+        raise IncompleteError(
+            f"the {self._module.replace('_', ' ')} that was started here does not answer yet: {_last(self._log)}; "
+            "give it longer by --patience, or run the same command again"
+        ) from error
+
     async def _stop(self) -> None:
         process = self._process
         if process is not None and process.poll() is None:
@@ -93,14 +112,18 @@ class LocalServer:
 
 
 def _failure(module: str, code: int, log: Path) -> EngineError:
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    last = lines[-1].removeprefix("Error: ") if lines else f"exit code {code}"
+    last = _last(log).removeprefix("Error: ") or f"exit code {code}"
     name = module.replace("_", "-")
     if code <= 0:  # by a signal: another process's doing, the kernel's for want of memory among them
         how = f"by {signal.Signals(-code).name}" if code else "as it was told to"
         return IncompleteError(f"{name} has ended {how}; every answer is safe: run the same command again to resume")
     kind = ConfigError if code == 2 else EngineError
     return kind(f"{name} has ended: {last}")
+
+
+def _last(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else ""
 
 
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None

@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 
 from orchestrator.benchmarks.base import Benchmark
 
@@ -103,4 +104,6 @@ def _unknown(word: str) -> str:
     lowered = {name.lower(): name for name in names}
     close = [lowered[name] for name in difflib.get_close_matches(word.lower(), lowered, n=3, cutoff=0.5)]
     hint = f"did you mean {' or '.join(close)}?" if close else "`orchestrator tasks` lists them"
+    if Path(word).is_file():
+        hint = f"`orchestrator new-task {word}` makes a task file of data; the data of a task is given by --data"
     return f"there is no task {word!r}: {hint}"

@@ -193,7 +193,7 @@ async def connect(where: Where, patience: float, console: Console) -> AsyncItera
         guards: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
         async def models() -> dict[str, Pool]:
-            endpoints, credentials = where.endpoints, where.credentials
+            endpoints, credentials, embedded = where.endpoints, where.credentials, None
             if not endpoints:
                 embedded = LocalServer("model_server", _serve_arguments(where.model))
                 endpoints, credentials = [await stack.enter_async_context(embedded)], PLAIN
@@ -203,7 +203,12 @@ async def connect(where: Where, patience: float, console: Console) -> AsyncItera
             for each in pools.values():
                 stack.push_async_callback(each.close)
             connecting = (each.connect() for each in pools.values())
-            await raced(together(*connecting), *(guard() for guard in guards))
+            try:
+                await raced(together(*connecting), *(guard() for guard in guards))
+            except IncompleteError as error:
+                if embedded is not None and not pools[""].ready:
+                    await embedded.explain(error)
+                raise
             return pools
 
         scorer = connect_scorer(where.scorer, where.credentials, patience, guards, judge=where.judge, notify=notify)

@@ -90,7 +90,8 @@ def _check_fit(shards: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -
     missing = [index for index in range(first["shard"]["of"]) if index not in places]
     if missing:
         names = ", ".join(f"{index}/{first['shard']['of']}" for index in missing)
-        raise ManifestError(f"a gap: shard {names} is missing")
+        what = f"shard {names} is missing" if len(missing) == 1 else f"shards {names} are missing"
+        raise ManifestError(f"a gap: {what}; run eval with --shard {names.partition(',')[0]}, then merge")
 
 
 def _check_alike(shard: Path, manifest: Mapping[str, Any], other: Path, first: Mapping[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import importlib.metadata
 import re
 import shutil
@@ -115,19 +117,28 @@ def _copy_named(table: Path, to: Path) -> None:
 
 def _download(name: str, to: Path) -> str:
     """Copies a data set of the hub at one revision, and returns that revision."""
-    import httpx
     from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError
 
     name, _, revision = name.partition("@")
     try:
         commit = HfApi().dataset_info(name, revision=revision or None).sha or ""
         snapshot_download(name, repo_type="dataset", revision=commit, local_dir=to)
-    except (OSError, ValueError, httpx.HTTPError, HfHubHTTPError) as error:
+    except _hub_failures() as error:
         cause = " ".join(str(error).split()) or type(error).__name__
         raise BundleError(f"data set {name} cannot be fetched from the hub: {cause[:300]}") from error
     shutil.rmtree(to / ".cache", ignore_errors=True)
     return commit
+
+
+def _hub_failures() -> tuple[type[Exception], ...]:
+    """What the hub's client raises: its own errors and those of its HTTP library, another one since version 2."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    found = [OSError, ValueError, HfHubHTTPError]
+    for name in ("httpx", "httpx2"):
+        with contextlib.suppress(ImportError):
+            found.append(importlib.import_module(name).HTTPError)
+    return tuple(found)
 
 
 def _try(task: str, benchmark: Benchmark, copied: Path, source: str | None) -> None:

@@ -11,12 +11,20 @@ from rich.console import Console
 
 from lynceus.rpc import CallError, Credentials, SecurityError
 from lynceus.rpc.options import POSITIVE_SECONDS, client_options
+from orchestrator.cli.groups import examples
+from orchestrator.ranges import numeric
 
 
-@click.command("check")
+@click.command(
+    "check",
+    epilog=examples(
+        "orchestrator check --endpoint 127.0.0.1:50051",
+        "orchestrator check --endpoint 127.0.0.1:50051 --junit check.xml",
+    ),
+)
 @click.option("--endpoint", "-e", help="The model server, H:P.")
 @click.option("--only", multiple=True, metavar="NAME", help="Run this check alone; may be repeated.")
-@click.option("--timeout", type=POSITIVE_SECONDS, default=60.0, show_default=True, help="Of a call.")
+@numeric("--timeout", type=POSITIVE_SECONDS, default=60.0, show_default=True, help="Seconds per call.")
 @click.option("--drain-pid", type=click.IntRange(2), help="Judge the drain too: SIGTERM to this process, at the end.")
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Write JUnit XML here.")
 @click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON on stdout.")

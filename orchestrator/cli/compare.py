@@ -9,6 +9,7 @@ import orjson
 from rich.console import Console
 
 from orchestrator.cli.folders import ReadRun
+from orchestrator.cli.groups import examples
 from orchestrator.cli.unused import refuse
 
 GATE_FAILED = 4
@@ -17,7 +18,13 @@ GATE_FAILED = 4
 _RUN = ReadRun()
 
 
-@click.command()
+@click.command(
+    "compare",
+    epilog=examples(
+        "orchestrator compare runs/first runs/second --html compare.html",
+        "orchestrator compare runs/first runs/second --gate 'acc>=0.6,no_regression,failed<=1%'",
+    ),
+)
 @click.argument("runs", nargs=-1, required=True, type=_RUN)
 @click.option(
     "--gate",
@@ -45,6 +52,9 @@ def command(
     """Compare RUNS, the first being what the others are held against.
 
     Items are paired by key. One run alone can be held against a --gate.
+
+    Exit codes: 0 compared and the gate, if any, passed; 2 the runs do not fit together or the
+    gate names what they do not have; 4 the gate failed.
     """
     from orchestrator.compare import gate, page, result, terminal
 

@@ -13,10 +13,11 @@ from rich.console import Console
 from lynceus.rpc import Credentials
 from lynceus.rpc.options import POSITIVE_SECONDS, FiniteRange, client_options
 from orchestrator.cli.folders import WrittenRun
+from orchestrator.cli.groups import examples
 from orchestrator.cli.judging import judge_arguments, judge_options
 from orchestrator.cli.outcome import guarded
 from orchestrator.cli.unused import refuse, refuse_dialling
-from orchestrator.ranges import CONCURRENCY, LIMIT, PATIENCE, REPEATS, SEED, TIMEOUT
+from orchestrator.ranges import CONCURRENCY, LIMIT, PATIENCE, REPEATS, SEED, TIMEOUT, numeric
 
 MOST_DIGITS = 20
 """Characters of `--shard`: no cluster has more shards, and Python refuses to read very long numbers."""
@@ -24,7 +25,15 @@ MOST_DIGITS = 20
 _RATE = FiniteRange(1e-6, 1e6)
 
 
-@click.command("eval")
+@click.command(
+    "eval",
+    epilog=examples(
+        "orchestrator eval --task marvel --synthetic --limit 20",
+        "orchestrator eval --task marvel --data marvel.parquet --model Qwen/Qwen2.5-VL-7B-Instruct",
+        "orchestrator eval --task vstar_bench --endpoint a:50051,b:50051 --run runs/first",
+        "orchestrator eval --task animals.yaml --method likelihood --dry-run",
+    ),
+)
 @click.option("--task", "-t", "tasks", multiple=True, required=True, help="Task, group or .yaml task file; repeatable.")
 @click.option(
     "--endpoint", "-e", "endpoints", multiple=True, help="Model servers H:P[,H:P]; without it one is started."
@@ -36,22 +45,30 @@ _RATE = FiniteRange(1e-6, 1e6)
 @click.option("--method", type=click.Choice(["generate", "likelihood"]), default="generate", show_default=True)
 @click.option("--data", multiple=True, help="Path or hub id of the data, or TASK=PATH; default each task's hub id.")
 @click.option("--synthetic", is_flag=True, help="Draw rows from the seed instead of reading data: runs offline.")
-@click.option("--limit", type=LIMIT, help="Only the first N rows of each task.")
-@click.option("--repeats", type=REPEATS, default=1, show_default=True, help="Ask each row N times.")
+@numeric("--limit", type=LIMIT, help="Only the first N rows of each task.")
+@numeric("--repeats", type=REPEATS, default=1, show_default=True, help="Ask each row N times.")
 @click.option("--shuffle-options", is_flag=True, help="Permute options, anew for each sample and repeat.")
 @click.option("--blind", is_flag=True, help="Grey images in place of the real ones: what do words alone give?")
 @click.option("--parity", is_flag=True, help="Ask and score as the reference implementation does, bugs included.")
-@click.option("--seed", type=SEED, default=0, show_default=True)
+@numeric(
+    "--seed",
+    type=SEED,
+    default=0,
+    show_default=True,
+    help="Of whatever is drawn: shuffles, synthetic rows.",
+)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the benchmark's own.")
 @click.option("--stage", "stages", multiple=True, metavar="NAME=H:P", help="Another model for one stage of a sample.")
 @click.option("--shard", help="I/N, I from 0: this part of the samples; N alone takes I from $JOB_COMPLETION_INDEX.")
 @click.option("--run", type=WrittenRun(), help="Run folder, a path or URL (s3://…); default runs/NAME.")
-@click.option("--concurrency", type=CONCURRENCY, help="Calls in flight per replica; default what it asks for.")
-@click.option("--timeout", type=TIMEOUT, default=600.0, show_default=True, help="Seconds per call.")
-@click.option("--patience", type=PATIENCE, default=600.0, show_default=True, help="Seconds to retry for.")
-@click.option("--max-tokens-total", type=click.IntRange(1), help="Stop after so many tokens in this run folder.")
-@click.option("--max-requests-per-second", type=_RATE, help="Over all replicas; each shard by itself.")
-@click.option("--deadline", type=POSITIVE_SECONDS, help="Stop, to be resumed, after so many seconds.")
+@numeric("--concurrency", type=CONCURRENCY, help="Calls in flight per replica; default what it asks for.")
+@numeric("--timeout", type=TIMEOUT, default=600.0, show_default=True, help="Seconds per call.")
+@numeric(
+    "--patience", type=PATIENCE, default=600.0, show_default=True, help="Seconds to wait for servers and to retry for."
+)
+@numeric("--max-tokens-total", type=click.IntRange(1), help="Stop after so many tokens in this run folder.")
+@numeric("--max-requests-per-second", type=_RATE, metavar="N", help="Over all replicas; each shard by itself.")
+@numeric("--deadline", type=POSITIVE_SECONDS, help="Stop, to be resumed, after so many seconds.")
 @judge_options
 @click.option("--dry-run", is_flag=True, help="Print what would be sent and what it may cost; send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print results.json on stdout, progress on stderr.")

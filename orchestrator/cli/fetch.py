@@ -6,8 +6,17 @@ from pathlib import Path
 
 import click
 
+from orchestrator.cli.groups import examples
 
-@click.command("fetch")
+
+@click.command(
+    "fetch",
+    epilog=examples(
+        "orchestrator fetch --task vstar_bench --task marvel --to bundle",
+        "orchestrator fetch --task marvel --data marvel=marvel.parquet --to bundle",
+        "orchestrator eval --task marvel --data bundle",
+    ),
+)
 @click.option("--task", "-t", "tasks", multiple=True, required=True, help="Task, group or task file; may be repeated.")
 @click.option("--data", multiple=True, metavar="TASK=PATH", help="Data of a task that is not its own hub id.")
 @click.option("--to", required=True, type=click.Path(path_type=Path), help="The bundle's folder; new or empty.")

@@ -28,7 +28,7 @@ class RunFolder(click.Path):
         try:
             text.encode()
         except UnicodeEncodeError:
-            self.fail(f"{value!r} is not UTF-8: give the folder another name.", param, ctx)
+            self.fail(f"{value!r} is not UTF-8: give the folder another name, or set LC_ALL=C.UTF-8.", param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
 
-COMMANDS = {"voila": "orchestrator.cli.generate_voila", "voila-images": "orchestrator.cli.generate_voila_images"}
-"""What is generated -> module whose `command` it is."""
+from orchestrator.cli.groups import LazyGroup, examples
+
+COMMANDS = {
+    "voila-images": ("orchestrator.cli.generate_voila_images", "All 728 things that a VOILA image shows."),
+    "voila": ("orchestrator.cli.generate_voila", "VOILA questions, none twice, as a table in the released form."),
+}
+"""What is generated -> module whose `command` it is, and what `--help` says of it."""
 
 
-class _Generators(click.Group):
-    """Imports a generator only when it is used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        found: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
-        return found
-
-
-@click.command(cls=_Generators)
+@click.command(
+    cls=LazyGroup,
+    modules=COMMANDS,
+    epilog=examples(
+        "orchestrator generate voila-images --output pictures",
+        "orchestrator generate voila --distraction yes --count 1000 --split testing \\",
+        "    --images pictures --output voila.parquet",
+    ),
+)
 def command() -> None:
     """Generate the questions or the images of a benchmark."""

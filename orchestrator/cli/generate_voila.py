@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from orchestrator.data.rows import DataError
-from orchestrator.ranges import SEED
+from orchestrator.ranges import SEED, numeric
 from orchestrator.voila import generator
 from orchestrator.voila.images import ImageFolder, TestingDraw, TrainingDraw
 from orchestrator.voila.rules import ND_RULES, WD_RULES
@@ -34,7 +34,7 @@ from orchestrator.voila.sampling import SpaceError, shares
     help="training: images used evenly, a fourth image as answer; testing: one image for each thing shown.",
 )
 @click.option("--collage", is_flag=True, help=f"Also draw each question as one picture, in {generator.COLLAGES}/.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="The same seed draws the same questions.")
+@numeric("--seed", type=SEED, default=0, show_default=True, help="The same seed draws the same questions.")
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),

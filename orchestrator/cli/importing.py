@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
 
+from orchestrator.cli.groups import LazyGroup, examples
+
 KINDS = {
-    "lmms-eval": ("lmms_eval", "A samples file of lmms-eval, read as a careful person would and as lmms-eval does."),
-    "reform": ("reform", "Predictions in ReForm-Eval's own output layout."),
-    "reform-instructions": ("reform_instructions", "ReForm-Eval's instruction files."),
+    "lmms-eval": (
+        "orchestrator.importers.lmms_eval",
+        "A samples file of lmms-eval, read as a careful person would and as lmms-eval does.",
+    ),
+    "reform": ("orchestrator.importers.reform", "Predictions in ReForm-Eval's own output layout."),
+    "reform-instructions": ("orchestrator.importers.reform_instructions", "ReForm-Eval's instruction files."),
 }
-"""What is imported -> module of `orchestrator.importers` whose `command` it is, and what `--help` says of it."""
+"""What is imported -> module whose `command` it is, and what `--help` says of it."""
 
 
-class _Importers(click.Group):
-    """Imports an importer only when it is used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(KINDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in KINDS:
-            return None
-        found: click.Command = importlib.import_module(f"orchestrator.importers.{KINDS[cmd_name][0]}").command
-        return found
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Kinds"):
-            formatter.write_dl([(name, text) for name, (_, text) in KINDS.items()])
-
-
-@click.command(cls=_Importers, subcommand_metavar="KIND PATH [OPTIONS]...")
+@click.command(
+    cls=LazyGroup,
+    modules=KINDS,
+    heading="Kinds",
+    subcommand_metavar="KIND PATH [OPTIONS]...",
+    epilog=examples("orchestrator import lmms-eval logs/MODEL/DATE_samples_vstar_bench.jsonl --run runs/theirs"),
+)
 def command() -> None:
     """Take in predictions made elsewhere as a run folder, scored like any other."""

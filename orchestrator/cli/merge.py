@@ -12,20 +12,33 @@ from lynceus.rpc import Credentials
 from lynceus.rpc.options import SECONDS, client_options
 from orchestrator.cli.eval import one_endpoint
 from orchestrator.cli.folders import ReadRun, WrittenRun
+from orchestrator.cli.groups import examples
 from orchestrator.cli.outcome import guarded
 from orchestrator.cli.unused import refuse_dialling
+from orchestrator.ranges import numeric
 
 
-@click.command("merge")
+@click.command(
+    "merge",
+    epilog=examples(
+        "orchestrator eval --task marvel --synthetic --shard 0/2 --run part0",
+        "orchestrator eval --task marvel --synthetic --shard 1/2 --run part1",
+        "orchestrator merge part0 part1 --run whole",
+    ),
+)
 @click.argument("shards", nargs=-1, required=True, type=ReadRun(exists=False))
 @click.option("--run", required=True, type=WrittenRun(), help="Folder to make, a path or URL.")
 @click.option("--scorer", "scorer_at", help="Scorer H:P; without it one is started.")
-@click.option("--patience", type=SECONDS, default=600.0, show_default=True, help="Seconds to retry for.")
+@numeric("--patience", type=SECONDS, default=600.0, show_default=True, help="Seconds to retry for.")
 @client_options
 def command(
     credentials: Credentials, shards: tuple[Path, ...], run: Path | str, scorer_at: str | None, patience: float
 ) -> None:
-    """Put the run folders of all shards together; the results are those of one run."""
+    """Put the run folders of all shards together; the results are those of one run.
+
+    Exit codes are those of `eval`: 2 where a shard is missing, there twice, not complete or
+    another command's, 3 where items failed in one.
+    """
     if not scorer_at:
         refuse_dialling("--scorer")
 

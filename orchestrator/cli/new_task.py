@@ -7,8 +7,16 @@ from pathlib import Path
 
 import click
 
+from orchestrator.cli.groups import examples
 
-@click.command("new-task")
+
+@click.command(
+    "new-task",
+    epilog=examples(
+        "orchestrator new-task animals.csv --output animals.yaml",
+        "orchestrator prompts --task animals.yaml --limit 2",
+    ),
+)
 @click.argument("data")
 @click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Default: DATA's name, .yaml.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")

@@ -12,24 +12,31 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from orchestrator.ranges import LIMIT, REPEATS, SEED
+from orchestrator.cli.groups import examples
+from orchestrator.ranges import LIMIT, REPEATS, SEED, numeric
 
 if TYPE_CHECKING:
     from orchestrator.run_plan import Plan
     from orchestrator.samples import Sample
 
 
-@click.command("prompts")
+@click.command(
+    "prompts",
+    epilog=examples(
+        "orchestrator prompts --task marvel --synthetic --limit 1",
+        "orchestrator prompts --task animals.yaml --limit 2 --images pictures",
+    ),
+)
 @click.option("--task", "-t", "tasks", multiple=True, required=True, help="Task, group or .yaml task file; repeatable.")
 @click.option("--data", multiple=True, help="Path or hub id of the data, or TASK=PATH; default each task's hub id.")
 @click.option("--synthetic", is_flag=True, help="Draw rows from the seed instead of reading data.")
-@click.option("--limit", type=LIMIT, help="Only the first N rows of each task.")
+@numeric("--limit", type=LIMIT, help="Only the first N rows of each task.")
 @click.option("--method", type=click.Choice(["generate", "likelihood"]), default="generate", show_default=True)
-@click.option("--repeats", type=REPEATS, default=1, show_default=True)
+@numeric("--repeats", type=REPEATS, default=1, show_default=True, help="Each row N times, as eval asks it.")
 @click.option("--shuffle-options", is_flag=True, help="Permute options as eval does.")
 @click.option("--blind", is_flag=True, help="Grey images in place of the real ones.")
 @click.option("--parity", is_flag=True, help="Ask as the reference implementation does.")
-@click.option("--seed", type=SEED, default=0, show_default=True)
+@numeric("--seed", type=SEED, default=0, show_default=True, help="As of eval.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the benchmark's own.")
 @click.option("--images", type=click.Path(file_okay=False, path_type=Path), help="Write images here, named by sha256.")
 def command(images: Path | None, **given: Any) -> None:
@@ -57,6 +64,11 @@ def command(images: Path | None, **given: Any) -> None:
         _fail(error, error.exit_code)
     except DataError as error:
         _fail(error, 2)
+    except BrokenPipeError:
+        raise  # `head` has what it wanted: click ends the command without a word.
+    except OSError as error:
+        where = error.filename or "the standard output"
+        raise click.UsageError(f"{where} cannot be written: {error.strerror}") from error
 
 
 def _fail(error: Exception, code: int) -> NoReturn:

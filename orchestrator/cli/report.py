@@ -12,6 +12,7 @@ import click
 import orjson
 
 from orchestrator.cli.folders import ReadRun
+from orchestrator.cli.groups import examples
 from orchestrator.cli.unused import refuse
 
 if TYPE_CHECKING:
@@ -35,7 +36,13 @@ _RUN = ReadRun()
 
 
 @click.command(
-    help="Report RUNS.\n\n\b\nFormats:\n" + "\n".join(f"  {name:10} {what}" for name, what in FORMATS.items())
+    help="Report RUNS.\n\n\b\nFormats:\n" + "\n".join(f"  {name:10} {what}" for name, what in FORMATS.items()),
+    epilog=examples(
+        "orchestrator report runs/first --embed --output first.html",
+        "orchestrator report runs/first runs/blind",
+        "orchestrator report runs/first runs/second --format latex --output table.tex",
+        "orchestrator report runs/first --format csv > items.csv",
+    ),
 )
 @click.argument("runs", nargs=-1, required=True, type=_RUN)
 @click.option(
@@ -55,6 +62,8 @@ def command(
     """Report runs; the help is above."""
     from orchestrator.report.run import open_run
 
+    if as_json and form != "json":
+        refuse(["form"], f"{form} contradicts --json: leave one out")
     form = "json" if as_json else form
     if form not in ("html", "inspect"):
         refuse(["embed"], f"puts images into pages and logs, --format {form} makes neither: leave one out")
@@ -72,7 +81,8 @@ def command(
         # The reader, `head` for example, has what it wanted.
         sys.stderr.close()
     except OSError as error:
-        raise click.UsageError(f"{error.filename or output} cannot be written: {error.strerror}") from error
+        where = error.filename or output or "the standard output"
+        raise click.UsageError(f"{where} cannot be written: {error.strerror}") from error
 
 
 def _html(runs: Sequence[Run], output: Path | None, embed: bool, published: bool) -> None:
@@ -84,9 +94,9 @@ def _html(runs: Sequence[Run], output: Path | None, embed: bool, published: bool
     for run in runs:
         other = twin(run, runs)
         if output:
+            output.write_text(page.render(run, embed=embed, published=published, blind=other), encoding="utf-8")
             if not embed and output.resolve().parent != run.path.resolve():
                 click.echo(f"{output} will not find its images, which are in {run.path}: add --embed", err=True)
-            output.write_text(page.render(run, embed=embed, published=published, blind=other), encoding="utf-8")
             click.echo(output)
         else:
             click.echo(write_report(run.path, embed=embed, published=published, blind=other))

@@ -12,16 +12,24 @@ from lynceus.rpc import Credentials
 from lynceus.rpc.options import SECONDS, client_options
 from orchestrator.cli.eval import one_endpoint
 from orchestrator.cli.folders import WrittenRun
+from orchestrator.cli.groups import examples
 from orchestrator.cli.judging import judge_arguments, judge_options
 from orchestrator.cli.outcome import guarded
 from orchestrator.cli.unused import refuse_dialling
+from orchestrator.ranges import numeric
 
 
-@click.command("score")
+@click.command(
+    "score",
+    epilog=examples(
+        "orchestrator score runs/first",
+        "orchestrator score runs/first --parity",
+    ),
+)
 @click.argument("run", type=WrittenRun())
 @click.option("--scorer", "scorer_at", help="Scorer H:P; without it one is started.")
 @click.option("--parity", is_flag=True, help="Read as the reference does; the figures go to RUN/parity.")
-@click.option("--patience", type=SECONDS, default=600.0, show_default=True, help="Seconds to retry for.")
+@numeric("--patience", type=SECONDS, default=600.0, show_default=True, help="Seconds to retry for.")
 @judge_options
 @client_options
 def command(
@@ -36,6 +44,8 @@ def command(
     """Score a complete run again from its folder alone.
 
     With --parity both readings of the answers stand side by side, and where they differ is said.
+
+    Exit codes are those of `eval`.
     """
     if not scorer_at:
         refuse_dialling("--scorer")

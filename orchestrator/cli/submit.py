@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from orchestrator.cli.eval import command as evaluate
+from orchestrator.cli.groups import examples
 from orchestrator.submit.render import Submission, SubmitError, render
 from orchestrator.submit.watch import watch
 
@@ -47,7 +48,14 @@ def flags_of(given: dict[str, Any]) -> list[str]:
     return words
 
 
-@click.command("submit")
+@click.command(
+    "submit",
+    epilog=examples(
+        "orchestrator submit --overlay cpu-demo --task marvel --synthetic > run.yaml",
+        "kubectl apply -f run.yaml",
+        "orchestrator submit --overlay cpu-demo --task marvel --synthetic --watch",
+    ),
+)
 @click.option("--overlay", default="gpu", show_default=True, metavar="NAME|PATH", help="Folder of deploy/overlays.")
 @click.option("--component", "components", multiple=True, metavar="NAME|PATH", help="Folder of deploy/components.")
 @click.option("--model", help="What the model servers load, for example /models/NAME; default the overlay's.")

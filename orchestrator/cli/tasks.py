@@ -8,8 +8,16 @@ from typing import Any
 
 import click
 
+from orchestrator.cli.groups import examples
 
-@click.command("tasks")
+
+@click.command(
+    "tasks",
+    epilog=examples(
+        "orchestrator tasks",
+        "orchestrator tasks --task marvel --task voila",
+    ),
+)
 @click.option("--task", "-t", "words", multiple=True, help="Only these: tasks, groups or task files (YAML).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object with tasks and groups.")
 def command(words: tuple[str, ...], as_json: bool) -> None:

@@ -7,8 +7,15 @@ from pathlib import Path
 
 import click
 
+from orchestrator.cli.groups import examples
 
-@click.command()
+
+@click.command(
+    "view",
+    epilog=examples(
+        "orchestrator view runs",
+    ),
+)
 @click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--port", default=7480, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -121,3 +125,16 @@ def test_mistakes_leave_no_bundle(task: Path, tmp_path: Path) -> None:
         assert done.exit_code == 2
         assert said in done.stderr
         assert not (tmp_path / "b" / "bundle.json").exists()
+
+
+def test_a_hub_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
+    """In a process of its own: the hub's client reads its address once."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        hub = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        command = [sys.executable, "-m", "orchestrator", "fetch", "--task", "vstar_bench", "--to", str(tmp_path / "b")]
+        environment = {**os.environ, "HF_ENDPOINT": hub, "HF_HUB_OFFLINE": "0"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "Error: data set lmms-lab/vstar-bench cannot be fetched from the hub: " in done.stderr
+    assert "Traceback" not in done.stderr
