@@ -31,6 +31,8 @@ _FINISH = {
 _OLD_LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"
 _EXACT = ("vllm", "sglang")
 """Engines known to obey top_k and per-request seeds."""
+_PLAIN = {"repetition_penalty": 1.0, "min_p": 0.0}
+"""What these engines would take from the checkpoint's own sampling defaults, where a request is silent."""
 _MATCHED = ("stop_reason", "matched_stop")
 """Where vLLM and SGLang name the stop string that matched; a number is a token that ends every output."""
 
@@ -76,7 +78,7 @@ class OpenAIBackend(Backend):
 
     async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
         """Continues one conversation."""
-        config = request.config
+        config = self._effective(request.config)
         if config.top_k and self._endpoint.kind not in _EXACT:
             raise Unsupported("no_top_k", f"the endpoint ({self._endpoint.kind}) knows no top_k: leave it unset")
         fields = self._fields(config)
@@ -133,9 +135,18 @@ class OpenAIBackend(Backend):
             fields["stop"] = list(config.stop)
         if config.top_logprobs:
             fields |= {"logprobs": True, "top_logprobs": config.top_logprobs}
-        if config.top_k:
-            fields["extra_body"] = {"top_k": config.top_k}
+        if self._endpoint.kind in _EXACT:
+            fields["extra_body"] = {"top_k": config.top_k or -1, **_PLAIN}
         return fields
+
+    def _effective(self, config: model.GenerationConfig) -> model.GenerationConfig:
+        """Fills in what is not asked for, where it is known that the endpoint will obey: greedy, nothing cut off."""
+        full = model.GenerationConfig()
+        full.CopyFrom(config)
+        if self._endpoint.kind in _EXACT:
+            full.temperature, full.top_k = config.temperature, config.top_k
+            full.top_p = config.top_p if config.HasField("top_p") else 1.0
+        return full
 
     async def _ask_limited(self, call: Call, fields: dict[str, Any], config: model.GenerationConfig) -> Any:
         """Asks with the name that this endpoint has for the output limit: most know the old, some only the new."""

@@ -349,7 +349,7 @@ def test_the_engine_beside_is_where_our_server_looks(tls: Path) -> None:
     port = found["vllm"]["ports"][0]["containerPort"]
     assert ours[1].params["base_url"] == f"http://127.0.0.1:{port}/v1"
     assert f"--port={port}" in found["vllm"]["args"]
-    assert "--model=$(MODEL)" in found["vllm"]["args"]
+    assert {"--model=$(MODEL)", "--generation-config=vllm"} <= set(found["vllm"]["args"])
     assert "nvidia.com/gpu" not in found["model-server"]["resources"]["limits"]
 
 

@@ -329,3 +329,23 @@ async def test_loading_mistakes(endpoint: Endpoint, tmp_path: Path, monkeypatch:
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(LoadError, match="no key"):
         await asyncio.to_thread(load, base_url=None)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+async def test_a_checkpoints_sampling_defaults_do_not_apply(
+    engine: str, endpoint: Endpoint, served: Any, ask: Any
+) -> None:
+    """Both engines take what a request leaves open from generation_config.json: Qwen's has a repetition penalty."""
+    endpoint.card |= {"owned_by": engine}
+    async with served(backend(endpoint)) as server:
+        greedy = await call(server.stub.Generate, request(ask("x")), timeout=10)
+        drawn = await call(server.stub.Generate, request(ask("x"), temperature=1, top_k=5, top_p=0.5), timeout=10)
+    first, second = endpoint.seen
+    assert (first["temperature"], first["top_p"], first["top_k"]) == (0, 1, -1)
+    assert (second["temperature"], second["top_p"], second["top_k"]) == (1, 0.5, 5)
+    for body in endpoint.seen:
+        assert (body["repetition_penalty"], body["min_p"]) == (1, 0)
+    config = greedy.effective_config
+    assert [config.HasField(name) for name in ("temperature", "top_p", "top_k")] == [True] * 3
+    assert (config.temperature, config.top_p, config.top_k) == (0, 1, 0)
+    assert drawn.effective_config.top_k == 5
