@@ -280,6 +280,18 @@ async def test_a_taken_port_is_a_clear_error(served: Any) -> None:
         with pytest.raises(rpc.BindError, match="cannot listen on"):
             async with served(rpc.ServerConfig(port=server.port)):
                 pass
+    # Linux lets two that allow it listen on one port, and sends each probe to either.
+    config = rpc.ServerConfig(health_port=free_port())
+    async with served(config):
+        with pytest.raises(rpc.BindError, match="cannot listen on"):
+            async with served(config):
+                pass
+
+
+async def test_a_port_file_that_cannot_be_written_is_a_clear_error(served: Any, tmp_path: Any) -> None:
+    with pytest.raises(rpc.BindError, match="no/port: No such file"):
+        async with served(rpc.ServerConfig(port_file=tmp_path / "no/port")):
+            pass
 
 
 async def test_the_port_file_holds_the_port(served: Any, tmp_path: Any) -> None:

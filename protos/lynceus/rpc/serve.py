@@ -89,7 +89,7 @@ class Server:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (service, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
         reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), self._server)
-        self._probe = grpc.aio.server() if config.health_port is not None else None
+        self._probe = grpc.aio.server(options=SERVER_OPTIONS) if config.health_port is not None else None
         if self._probe:
             health_pb2_grpc.add_HealthServicer_to_server(self._health, self._probe)
 
