@@ -9,6 +9,15 @@ import numpy as np
 from lynceus.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.table import Bools, Floats, Ints, numbered
 
+DRAWS = 9_999
+"""Permutations that a p-value is made of; more where these leave it open among many slices."""
+
+KINDS = 128
+"""Different clusters from which on the sum over a slice is normal enough, and permuting them takes long."""
+
+_FEW = 20
+_MOST_CELLS = 1_000_000  # numbers drawn at once
+
 
 def note(figures: Sequence[pb.Figure], members: Sequence[Ints], values: Floats, clusters: Ints | None) -> None:
     """Writes `details.against_rest` into the figures of one slicing.
@@ -30,7 +39,7 @@ def note(figures: Sequence[pb.Figure], members: Sequence[Ints], values: Floats, 
     for number, rows in enumerate(members):
         inside = np.zeros(len(values), bool)
         inside[rows] = True
-        p_value = against_rest(inside, values, numbers)
+        p_value = against_rest(inside, values, numbers, len(members))
         if p_value is not None:
             found[number] = p_value
     if not found:
@@ -49,18 +58,20 @@ def note(figures: Sequence[pb.Figure], members: Sequence[Ints], values: Floats, 
         )
 
 
-def against_rest(inside: Bools, values: Floats, clusters: Ints | None) -> float | None:
+def against_rest(inside: Bools, values: Floats, clusters: Ints | None, comparisons: int = 1) -> float | None:
     """Returns the p-value of the difference between the items inside and the others, two-sided.
 
-    Fisher's exact test for independent scores of 0 and 1. Otherwise the regression of the
-    value on being inside, with the covariance of Liang and Zeger (Biometrika 73, 1986) over
-    clusters and t with one degree of freedom less than there are clusters.
+    Fisher's exact test for independent scores of 0 and 1. Where every cluster is whole on one side, the permutation
+    of clusters: a robust variance of few clusters inside is far too small, and none at all where they are alike.
+    Otherwise the regression of the value on being inside, with the covariance of Liang and Zeger (Biometrika 73,
+    1986) over clusters and t with one degree of freedom less than there are clusters.
 
     Args:
         inside: Which items are in the slice.
         values: One number an item.
         clusters: The number of each item's cluster, from 0 without a gap; None where all are
             independent.
+        comparisons: How many p-values will be adjusted together: none is so coarse that this leaves nothing of it.
 
     Returns:
         None where one side has fewer than two clusters or nothing varies.
@@ -77,12 +88,45 @@ def against_rest(inside: Bools, values: Floats, clusters: Ints | None) -> float 
         return float(stats.fisher_exact(table).pvalue)
     if min(np.count_nonzero(np.bincount(numbers[side])) for side in (inside, others)) < 2:
         return None
+    within = np.bincount(numbers, inside)
+    if ((within == 0) | (within == np.bincount(numbers))).all():
+        return _permuted(np.bincount(numbers, values - values.mean()), within > 0, comparisons)
     means = values[inside].mean(), values[others].mean()
     pull = np.where(inside, (values - means[0]) / inside.sum(), -(values - means[1]) / others.sum())
     error = float(np.sqrt((np.bincount(numbers, pull) ** 2).sum() * count / (count - 1)))
     if error < 1e-12:
         return None
     return float(2 * stats.t.sf(abs(means[0] - means[1]) / error, count - 1))
+
+
+def _permuted(pulls: Floats, inside: Bools, comparisons: int) -> float | None:
+    """Returns how often as many clusters as there are inside pull as far, were they any of all.
+
+    Args:
+        pulls: What each cluster's items differ from the mean of all, summed.
+        inside: Which clusters are in the slice.
+        comparisons: As above.
+    """
+    from scipy import stats
+
+    # Clusters of the same pull are exchangeable: how many of each kind are inside is hypergeometric.
+    kinds, kind, copies = np.unique(np.round(pulls, 12), return_inverse=True, return_counts=True)
+    if len(kinds) < 2:
+        return None
+    seen, number, count = abs(kinds[kind[inside]].sum()), int(inside.sum()), len(pulls)
+    if len(kinds) > KINDS:
+        spread = np.sqrt((kinds**2 @ copies) / (count - 1) * number * (count - number) / count)
+        return float(2 * stats.t.sf(seen / spread, count - 2))
+    random = np.random.default_rng(0)
+    step = _MOST_CELLS // len(kinds)
+    as_large = draws = 0
+    for wanted in (DRAWS, 400 * comparisons):
+        while draws < wanted and (wanted == DRAWS or as_large < _FEW):
+            size = min(step, wanted - draws)
+            drawn = random.multivariate_hypergeometric(copies, number, size=size, method="marginals")
+            as_large += int((np.abs(drawn @ kinds) >= seen - 1e-9).sum())
+            draws += size
+    return (as_large + 1) / (draws + 1)
 
 
 def _rounded(p_value: float) -> float:

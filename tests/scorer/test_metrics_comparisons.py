@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -64,6 +66,41 @@ def test_regression_over_clusters_agrees_with_statsmodels() -> None:
     )
     t = abs(fitted.params[1]) / (fitted.bse[1] * np.sqrt(60 / 59))
     assert against_rest(inside, values, clusters) == pytest.approx(2 * stats.t.sf(t, 59))
+
+
+def test_whole_clusters_are_permuted() -> None:
+    # Six clusters of 1 to 3 items, two of them inside: all 15 pairs by hand.
+    clusters = np.array([0, 0, 1, 2, 2, 2, 3, 4, 4, 5])
+    values = np.array([1, 1, 1, 0, 0, 1, 0, 0, 0, 0], float)
+    pulls = np.bincount(clusters, values - values.mean())
+    far = [abs(pulls[list(pair)].sum()) for pair in itertools.combinations(range(6), 2)]
+    expected = np.mean([one >= far[0] - 1e-9 for one in far])
+    assert against_rest(clusters < 2, values, clusters) == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize(("inside", "share"), [(2, 0.5), (3, 0.1), (10, 0.2)])
+def test_few_clusters_alike_by_chance_are_no_finding(inside: int, share: float) -> None:
+    rng, clusters, found = np.random.default_rng(3), np.repeat(np.arange(40), 3), 0
+    for _ in range(200):
+        values = np.repeat(rng.random(40) < share, 3).astype(float)
+        found += (against_rest(clusters < inside, values, clusters) or 1.0) < 0.05
+    assert found <= 18, "5 % of 200, and luck; a regression with cluster-robust errors found 21 to 99"
+
+
+@pytest.mark.parametrize("comparisons", [1, 1000])
+def test_a_plain_difference_is_seen_among_any_number_of_slices(comparisons: int) -> None:
+    clusters = np.repeat(np.arange(200), 2)
+    inside = clusters < 40
+    p_value = against_rest(inside, np.where(inside, 1.0, 0.0), clusters, comparisons)
+    assert p_value is not None
+    assert p_value * comparisons < 0.01
+
+
+def test_many_kinds_of_clusters_are_normal() -> None:
+    rng = np.random.default_rng(5)
+    values, inside = rng.random(400), np.arange(400) < 90
+    expected = stats.ttest_ind(values[inside], values[~inside]).pvalue
+    assert against_rest(inside, values, None) == pytest.approx(expected, rel=0.05)
 
 
 def test_slices_say_whether_they_differ_when_many_are_looked_at() -> None:
