@@ -97,13 +97,16 @@ def _upright(image: Image.Image) -> Image.Image:
 
 def _rgb(image: Image.Image) -> Image.Image:
     if image.mode in _DEEP:
-        return Image.fromarray((np.asarray(image) / _DEEP[image.mode]).round().astype(np.uint8)).convert("RGB")
-    if image.mode == "I":  # 16-bit PNG and PGM files come as 32-bit integers
+        deep = np.asarray(image)
+        shown = (deep / _DEEP[image.mode]).round().astype(np.uint8)
+        shown[deep == image.info.get("transparency")] = 255
+        return Image.fromarray(shown).convert("RGB")
+    if image.mode == "I":  # PGM files of 16 bits, and TIFF files of whatever range
         grey = np.asarray(image)
-        scale = 257.0 if grey.max(initial=0) > 255 else 1.0
+        scale = 257.0 if image.format == "PPM" or grey.max(initial=0) > 255 else 1.0
         return Image.fromarray((grey / scale).clip(0, 255).round().astype(np.uint8)).convert("RGB")
     if image.mode == "F":
-        grey = np.asarray(image)
+        grey = np.nan_to_num(np.asarray(image))
         scale = 255.0 if grey.max(initial=0.0) <= 1.0 else 1.0
         return Image.fromarray((grey * scale).clip(0, 255).round().astype(np.uint8)).convert("RGB")
     if image.has_transparency_data:

@@ -110,6 +110,27 @@ def test_sixteen_bits_are_scaled_and_not_clipped() -> None:
     assert np.array_equal(decoded[..., 0].ravel(), np.arange(256))
 
 
+@pytest.mark.parametrize("brightest", [255, 256, 65535])
+def test_dark_images_of_sixteen_bits_stay_dark(brightest: int) -> None:
+    pgm = b"P5 2 1 65535\n" + struct.pack(">HH", 0, brightest)
+    assert images.decode(pgm).getpixel((1, 0)) == (round(brightest / 257),) * 3
+    tiff = encode(Image.fromarray(np.array([[0, brightest]], dtype=np.uint16)), "TIFF")
+    assert images.decode(tiff).getpixel((1, 0)) == (round(brightest / 257),) * 3
+
+
+def test_transparency_of_sixteen_bits_lies_over_white() -> None:
+    data = encode(Image.fromarray(np.array([[0, 1, 65535]], dtype=np.uint16)), transparency=0)
+    decoded = images.decode(data)
+    assert [decoded.getpixel((x, 0))[0] for x in range(3)] == [255, 0, 255]
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_no_number_is_black_and_changes_no_other_pixel() -> None:
+    data = encode(Image.fromarray(np.array([[np.nan, 0.5, 1.0]], dtype=np.float32)), "TIFF")
+    decoded = images.decode(data)
+    assert [decoded.getpixel((x, 0))[0] for x in range(3)] == [0, 128, 255]
+
+
 @pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG"])
 def test_first_frame_of_an_animation(form: str) -> None:
     frames = [Image.new("RGB", (8, 8), color) for color in (RED, "green", "blue")]
