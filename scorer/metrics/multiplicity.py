@@ -90,7 +90,8 @@ def against_rest(inside: Bools, values: Floats, clusters: Ints | None, compariso
         return None
     within = np.bincount(numbers, inside)
     if ((within == 0) | (within == np.bincount(numbers))).all():
-        return _permuted(np.bincount(numbers, values - values.mean()), within > 0, comparisons)
+        pulls = np.bincount(numbers, values - values.mean()).astype(np.float64)
+        return _permuted(pulls, within > 0, comparisons)
     means = values[inside].mean(), values[others].mean()
     pull = np.where(inside, (values - means[0]) / inside.sum(), -(values - means[1]) / others.sum())
     error = float(np.sqrt((np.bincount(numbers, pull) ** 2).sum() * count / (count - 1)))
