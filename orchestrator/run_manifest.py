@@ -112,7 +112,7 @@ def read(run: Path) -> dict[str, Any]:
             f"{run} is no run folder: it has no {MANIFEST}; name one that `orchestrator eval` made"
         ) from None
     except (OSError, orjson.JSONDecodeError) as error:
-        raise ManifestError(f"{path} cannot be read: {error}") from error
+        raise ManifestError(f"{path} cannot be read ({error}): restore it, or give --run another folder") from error
     missing = _FIELDS - manifest.keys() if isinstance(manifest, dict) else _FIELDS
     if missing:
         raise ManifestError(f"{path} is not the manifest of a run: it has no {', '.join(sorted(missing))}")

@@ -13,23 +13,19 @@ from orchestrator.submit.render import Submission, SubmitError, render
 from orchestrator.submit.watch import watch
 
 _NOT_HERE = {
-    "endpoints": "the cluster's own",
-    "scorer_at": "the cluster's own",
-    "model": "the model server's",
-    "shard": "--shards",
-    "run": "a name, not a folder",
-    "patience": "long enough for a node to be replaced",
-    "judges": "the scorer's",
-    "judge_cache": "the scorer's",
-    "dry_run": "nothing is sent",
-    "as_json": "the log is for people",
+    "endpoints": "the cluster's own model servers are asked",
+    "scorer_at": "the cluster's own scorer is asked",
+    "model": "--model is the model servers'",
+    "shard": "--shards N runs all of them",
+    "run": "--run is a name, not a folder",
+    "patience": "it is long enough for a node to be replaced",
+    "judges": "it belongs to the scorer's own command, in the overlay or a component of yours",
+    "judge_cache": "it belongs to the scorer's own command, in the overlay or a component of yours",
+    "dry_run": "nothing is sent before `kubectl apply`",
+    "as_json": "the log is for people; the results are in the run folder",
     "quiet": "the log is for people",
-    "tls": "the component mtls",
-    "tls_ca": "the component mtls",
-    "tls_cert": "the component mtls",
-    "tls_key": "the component mtls",
-    "tls_server_name": "the component mtls",
-    "token_file": "the Secret lynceus-token",
+    **dict.fromkeys(("tls", "tls_ca", "tls_cert", "tls_key", "tls_server_name"), "--component mtls does that"),
+    "token_file": "the Secret lynceus-token holds the token",
 }
 """Options of `eval` that a cluster's run does not take, and what stands in their place."""
 
@@ -48,8 +44,24 @@ def flags_of(given: dict[str, Any]) -> list[str]:
     return words
 
 
+class _Submit(click.Command):
+    """Says of an option that only `eval` has what stands in its place."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            for param in evaluate.params:
+                if error.option_name in (*param.opts, *param.secondary_opts) and param.name in _NOT_HERE:
+                    raise click.UsageError(
+                        f"{error.option_name} is an option of `eval` alone: {_NOT_HERE[param.name]}", ctx
+                    ) from error
+            raise
+
+
 @click.command(
     "submit",
+    cls=_Submit,
     epilog=examples(
         "orchestrator submit --overlay cpu-demo --task marvel --synthetic > run.yaml",
         "kubectl apply -f run.yaml",
@@ -70,8 +82,8 @@ def flags_of(given: dict[str, Any]) -> list[str]:
 def command(follow: bool, name: str | None, **given: Any) -> None:
     """Render a run for a Kubernetes cluster: pipe it into `kubectl apply -f -`.
 
-    Takes what `orchestrator eval` takes. The same command with --watch follows the run's log to
-    its end and exits as the run does: 0 complete, 3 otherwise.
+    Takes what `orchestrator eval` takes, but for what the cluster decides. The same command with
+    --watch follows the run's log to its end and exits as the run does: 0 complete, 3 otherwise.
     """
     submission = Submission(
         flags=tuple(flags_of(given)),

@@ -84,7 +84,10 @@ def keys(path: Path) -> Iterator[tuple[str, int]]:
             try:
                 yield _key(line), offset
             except (ValueError, KeyError, TypeError) as error:
-                raise click.UsageError(f"{path} line {number} is damaged: {error}") from error
+                raise click.UsageError(
+                    f"{path} line {number} is damaged ({error}): delete it and run the command again, which asks or "
+                    "scores it anew"
+                ) from error
             offset += len(line)
 
 

@@ -46,7 +46,7 @@ def problems(run: Run) -> list[Problem]:
     try:
         return ordered(_tally(run, path))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise click.UsageError(f"{path} is damaged: {error}") from error
+        raise click.UsageError(f"{path} is damaged ({error}): `orchestrator score` names the line") from error
 
 
 def _tally(run: Run, path: Path) -> dict[tuple[str, str], list[Any]]:

@@ -247,3 +247,18 @@ def test_watch_of_a_run_that_is_not_there(tmp_path: Path) -> None:
     result = submit(*DEMO, "--watch", env=env)
     assert result.exit_code == 2
     assert "job/orchestrator-vstar-bench in lynceus: not found; was the rendered run applied?" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (("--judge", "openai:x"), "--judge is an option of `eval` alone: it belongs to the scorer's own command"),
+        (("-e", "a:1"), "-e is an option of `eval` alone: the cluster's own model servers are asked"),
+        (("--no-tls",), "--no-tls is an option of `eval` alone: --component mtls does that"),
+        (("--shard", "0/2"), "--shard is an option of `eval` alone: --shards N runs all of them"),
+    ],
+)
+def test_what_the_cluster_decides_is_said(words: tuple[str, ...], instead: str) -> None:
+    result = submit(*DEMO, *words)
+    assert result.exit_code == 2
+    assert instead in result.stderr
