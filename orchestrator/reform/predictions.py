@@ -86,6 +86,7 @@ def predictions(
         DataError: A record lacks something, or its prediction is of another type.
     """
     tests: Counter[str] = Counter()
+    owners: dict[str, str] = {}
     for number, record in enumerate(records, 1):
         where = f"prediction {number}"
         wanted = ["sample_id", "prediction", "references" if formulation == GENERATION else "answer"]
@@ -95,7 +96,7 @@ def predictions(
         options = record.get("answer_options") or ()
         if not isinstance(options, list | tuple):
             raise DataError(f"{where}: the options {options!r} are no list")
-        sample_id = re.sub(r"[#:\s]", "_", str(record["sample_id"]))
+        sample_id = _named(record["sample_id"], owners)
         test = tests[sample_id]
         tests[sample_id] += 1
         labels = {"round": str(record["round_id"])} if "round_id" in record else {}
@@ -112,6 +113,21 @@ def predictions(
                 group=sample_id,
             ),
         )
+
+
+def _named(sample_id: Any, owners: dict[str, str]) -> str:
+    """Returns a sample's id without what keys are made with; ids that differ stay different.
+
+    Args:
+        sample_id: The record's.
+        owners: Whose each name is that was given so far, an id as JSON.
+    """
+    known, plain, twin = json.dumps(sample_id), re.sub(r"[#:\s]", "_", str(sample_id)), 0
+    name = plain
+    while owners.setdefault(name, known) != known:
+        twin += 1
+        name = f"{plain}~{twin}"
+    return name
 
 
 def metrics(formulation: str, *, stability: bool, rounds: bool) -> list[scorer.MetricSpec]:

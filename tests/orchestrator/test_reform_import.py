@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from orchestrator.cli import main
 from orchestrator.importers.reform_instructions import read_builder
 from orchestrator.reform.instructions import wording
-from orchestrator.reform.predictions import named_by
+from orchestrator.reform.predictions import named_by, predictions
 from orchestrator.reform.table import DATASETS
 
 SHARED = Path(os.environ.get("LYNCEUS_SHARED_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
@@ -96,6 +96,17 @@ def test_misses_rounds_and_unequal_groups(shared_scorer, tmp_path):
     assert found["Accuracy over rounds"]["value"] == pytest.approx(0.9819805060619657)
     assert found["Accuracy over rounds"]["details"]["slope"] == pytest.approx(0.375)
     assert found["counts"]["unparsed"] == 2
+
+
+def test_samples_whose_ids_look_alike_are_no_tests_of_one():
+    """Else two samples, each always answered alike, would count as one that is unstable."""
+    ids = ["a b", "a_b", "a:b", "a b", 1, "1", "a_b~1"]
+    made = predictions(
+        [{"sample_id": one, "prediction": "(A)", "answer": 0} for one in ids], "SingleChoice", "generation"
+    )
+    found = [(item.key, item.scoring.group) for item in made]
+    assert [group for _, group in found] == ["a_b", "a_b~1", "a_b~2", "a_b", "1", "1~1", "a_b~1~1"]
+    assert [key for key, group in found if key != group] == ["a_b#1"]
 
 
 def test_text_lists(shared_scorer, tmp_path):
