@@ -88,7 +88,12 @@ def main() -> None:
 @click.option(
     "--dtype", default="auto", show_default=True, help="float32, bfloat16, float16, or auto (the checkpoint's)."
 )
-@click.option("--attention", default="sdpa", show_default=True, help="Attention implementation of the library.")
+@click.option(
+    "--attention",
+    default="auto",
+    show_default=True,
+    help="Attention implementation of the library; auto is sdpa where the model has it, else eager.",
+)
 @click.option("--revision", help="Commit, branch or tag of a hub id.")
 @click.option("--chat-template", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Template to use.")
 @click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the checkpoint.")

@@ -100,7 +100,7 @@ def _weights(auto: Any, settings: Settings, device: str, shared: dict[str, Any])
     model, report = auto.from_pretrained(
         settings.model,
         dtype=dtype,
-        attn_implementation=settings.attention,
+        attn_implementation=None if settings.attention == "auto" else settings.attention,
         device_map="auto" if spread else None,
         output_loading_info=True,
         **shared,

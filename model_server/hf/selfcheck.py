@@ -81,6 +81,8 @@ def check(checkpoint: Checkpoint, family: Family, prompter: Prompter, vision: Vi
     if _longrope(checkpoint):
         return Verdict("plain", reason="longrope: a long text changes the positions of all that is run beside it")
     generates = _tried("requests are continued", lambda: _generates(checkpoint, family, sample))
+    if "chunked_attention" in (getattr(checkpoint.model.config.get_text_config(), "layer_types", None) or ()):
+        return Verdict("plain", generates=generates, reason="chunked attention: a short question is one chunk")
     verdict = _packed(checkpoint, family, sample)
     if verdict.method != "packed":
         verdict = _expanded(checkpoint, family, sample, verdict.reason)

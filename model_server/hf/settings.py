@@ -17,7 +17,7 @@ class Settings:
         name: Name to file results under; "" takes the folder's or the hub id's.
         device: "cpu", "cuda", "cuda:N", or "auto": all GPUs by the library's placement, else CPU.
         dtype: "float32", "bfloat16", "float16", or "auto": the checkpoint's on a GPU, float32 on CPU.
-        attention: Attention implementation of the library.
+        attention: Attention implementation of the library; "auto" is sdpa where the model has it, else eager.
         revision: Commit, branch or tag of a hub id.
         chat_template: File with a template to use instead of the checkpoint's.
         trust_remote_code: Run code that comes with the checkpoint.
@@ -33,7 +33,7 @@ class Settings:
     name: str = ""
     device: str = "auto"
     dtype: str = "auto"
-    attention: str = "sdpa"
+    attention: str = "auto"
     revision: str | None = None
     chat_template: Path | None = None
     trust_remote_code: bool = False

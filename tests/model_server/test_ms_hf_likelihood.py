@@ -289,6 +289,28 @@ async def test_where_long_texts_scale_all_positions_nothing_is_shared(served: An
         assert await score("no", crossing) == pytest.approx([*await score("no"), *await score(crossing)], abs=1e-4)
 
 
+async def test_a_chunk_ends_for_every_continuation(served: Any, hf: Any, ask: Any, loaded: Any) -> None:
+    """What the check at load asks is shorter than a chunk: it cannot see that a mask forgets its border."""
+    parts: Loaded = loaded("llama4")
+    async with served(hf("llama4")) as server:
+        for count in (186, 240):
+            prompt = parts.prompter.prepare([message := ask("Which option" + " yes" * count)])
+            texts = [" yes no yes no yes no yes", "no"]
+            wanted = plain(parts.checkpoint, parts.family, prompt, parts.prompter.join(prompt, texts))
+            request = model.LikelihoodRequest(messages=[message], continuations=texts)
+            got = (await call(server.stub.Likelihood, request, timeout=60)).scores
+            assert [s.logprob for s in got] == pytest.approx([s.logprob for s in wanted], abs=1e-3)
+
+
+async def test_attention_that_only_the_eager_way_has(served: Any, hf: Any) -> None:
+    async with served(hf("gemma2")) as server:
+        info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=60)
+    assert (info.properties["attention"], info.properties["likelihood_method"]) == ("eager", "packed")
+    async with served(hf("text")) as server:
+        info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=60)
+    assert info.properties["attention"] == "sdpa"
+
+
 async def test_limits_of_likelihood(served: Any, hf: Any, ask: Any, picture: Any) -> None:
     async with served(hf("llava")) as server:
         for message, continuation in ((ask(picture(1), "yes " * 600), "A"), (ask("x"), "yes " * 600)):

@@ -183,6 +183,31 @@ def longrope(out: Path) -> None:
     save(ids(tok, config), tok, out, tf.AutoModelForCausalLM)
 
 
+def _decoder(out: Path, kind: str, **kwargs: Any) -> None:
+    tok = tokenizer()
+    tok.chat_template = TEMPLATE
+    config = tf.AutoConfig.for_model(**text_config(kind, **kwargs))
+    save(ids(tok, config), tok, out, tf.AutoModelForCausalLM)
+
+
+def llama4(out: Path) -> None:
+    """A text-only causal model one of whose layers sees chunks of 200 tokens."""
+    _decoder(
+        out,
+        "llama4_text",
+        attention_chunk_size=200,
+        no_rope_layers=[1, 0],
+        num_local_experts=2,
+        intermediate_size_mlp=128,
+        interleave_moe_layer_step=1,
+    )
+
+
+def gemma2(out: Path) -> None:
+    """A text-only causal model whose attention the library has in its eager form alone, PaliGemma 2's."""
+    _decoder(out, "gemma2", sliding_window=16, query_pre_attn_scalar=16)
+
+
 def llama(out: Path) -> None:
     """A text-only causal model with LLaMA's kind of tokenizer and Vicuna's template."""
     tok = llama_tokenizer()
@@ -259,6 +284,8 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
     "text": text,
     "llama": llama,
     "longrope": longrope,
+    "llama4": llama4,
+    "gemma2": gemma2,
     "llava": llava,
     "qwen2_vl": lambda out: qwen(out, "qwen2_vl"),
     "qwen2_5_vl": lambda out: qwen(out, "qwen2_5_vl"),
