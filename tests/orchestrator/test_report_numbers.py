@@ -12,7 +12,7 @@ import pytest
 from report_runs import Writer, accuracy, marvel_run
 
 from orchestrator.report import page as page_of
-from orchestrator.report import plots
+from orchestrator.report import plots, published
 from orchestrator.report.blind import twin
 from orchestrator.report.figures import figures
 from orchestrator.report.formats import lmms_eval, tables, trackers
@@ -146,3 +146,11 @@ def test_what_is_chosen_and_what_is_right_have_the_same_names(tmp_path: Path, ta
         "no: chosen 50.0, right 50.0",
         "yes: chosen 50.0, right 50.0",
     }
+
+
+def test_beside_published_figures_a_run_says_what_it_is_over(tmp_path: Path) -> None:
+    figure = {"name": "AVR", "metric": "accuracy", "value": 0.25, "unit": "fraction", "denominator": "12"}
+    overall, *_ = published.tables(["marvel"], list(figures({"marvel": {"figures": [figure]}})))
+    own, *others = overall.rows
+    assert own.cells[0] == "25.00 n=12"
+    assert all("n=" not in row.cells[0] for row in others)
