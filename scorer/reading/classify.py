@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scorer.reading import asides, cues
+from scorer.reading import asides, cues, tails
 from scorer.reading.context import LEADS, TAILS, Context
 from scorer.reading.groups import Group
 from scorer.reading.mentions import LABEL, TEXT, is_number
@@ -25,7 +25,7 @@ _CUES = (
 
 # Of leads and tails in which none of these may be found, the functions below need not ask for each.
 _SINGLES = LEADS.bits(cues.BOXED, cues.ONLY, cues.ALL_BUT)
-_VERDICT = TAILS.bits(cues.NO, cues.YES)
+_VERDICT = TAILS.bits(tails.NO, tails.YES)
 _OTHER_LEAD = LEADS.bits(
     asides.OTHERS,
     asides.PARTLY,
@@ -37,10 +37,10 @@ _OTHER_LEAD = LEADS.bits(
     cues.ORIGIN,
 )
 _OTHER_TAIL = TAILS.bits(asides.WOULD, asides.GROUND, asides.EDGE)
-_DENIES = TAILS.bits(cues.NOT_BELONGING, cues.WRONG, cues.AT_FIRST, cues.ALSO)
+_DENIES = TAILS.bits(tails.NOT_BELONGING, tails.WRONG, tails.AT_FIRST, tails.ALSO)
 _CUED = LEADS.bits(*(pattern for pattern, _ in _CUES))
 _SUPPOSES = LEADS.bits(cues.HYPOTHETICAL, cues.NEGATED)
-_PRAISES = TAILS.bits(cues.SOLE_TAIL, cues.SOLELY, cues.RIGHT, cues.FITS, cues.MEETS)
+_PRAISES = TAILS.bits(tails.SOLE_TAIL, tails.SOLELY, tails.RIGHT, tails.FITS, tails.MEETS)
 _TICKS = ("✓", "✗")
 _RELATIONS = tuple("=<>+≈≥≤≠")
 _LEANS = LEADS.bits(cues.LED, cues.MATCHES, cues.MAYBE)
@@ -63,7 +63,7 @@ def _by_signs(group: Group, here: Context) -> Status | None:
     lead = here.lead
     single = lead.found & _SINGLES
     if single and lead.search(cues.BOXED):
-        return (REJECTED if here.tail.match(cues.WRONG) else FIRM), "boxed"
+        return (REJECTED if here.tail.match(tails.WRONG) else FIRM), "boxed"
     if lead.text.endswith("[x] "):
         return FIRM, "marked"
     if lead.text.endswith("[] "):
@@ -73,11 +73,11 @@ def _by_signs(group: Group, here: Context) -> Status | None:
     if single and lead.search(cues.ONLY):
         return FIRM, "stated"
     if single and lead.search(cues.ALL_BUT):
-        return (FIRM if here.tail.match(cues.WRONG) else REJECTED), "stated"
+        return (FIRM if here.tail.match(tails.WRONG) else REJECTED), "stated"
     if here.line_after.found & _VERDICT:
-        if here.line_after.match(cues.NO):
+        if here.line_after.match(tails.NO):
             return REJECTED, ""
-        if here.line_after.match(cues.YES):
+        if here.line_after.match(tails.YES):
             return FIRM, "marked"
     return _by_line(group, here) if len(group.values) == 1 else None
 
@@ -91,9 +91,9 @@ def _by_line(group: Group, here: Context) -> Status | None:
         return FIRM, "marked"
     heads = group.mentions[0].kind == LABEL or (after.startswith(":") and after.rstrip(" .")[-1:] in _TICKS)
     if heads and cues.BEFORE.fullmatch(before):
-        if cues.CROSSED.search(after):
+        if tails.CROSSED.search(after):
             return REJECTED, ""
-        if cues.MARKED.search(after):
+        if tails.MARKED.search(after):
             return FIRM, "marked"
     return None
 
@@ -128,19 +128,19 @@ def _denied(here: Context) -> Status | None:
     if lead.search(cues.NOT):
         return REJECTED, ""
     denies = tail.found & _DENIES
-    if denies and tail.match(cues.NOT_BELONGING) and not lead.text.strip():
+    if denies and tail.match(tails.NOT_BELONGING) and not lead.text.strip():
         return WEAK, "stated"
-    if denies and tail.match(cues.WRONG):
+    if denies and tail.match(tails.WRONG):
         return REJECTED, ""
     if (lead.match(cues.IF_FIRST) and cues.WERE.match(tail.text)) or (
-        "would be " in here.clause.text and tail.match(cues.IF)
+        tail.match(tails.IF) and ("would be " in here.clause.text or cues.WERE.match(tail.text))
     ):
         return SUPPOSED, ""
     if "so " in lead.text and lead.search(cues.LIKEWISE):
         return (REJECTED if lead.search(cues.NEGATED) else ALSO), "likewise"
-    if denies and tail.match(cues.ALSO):
+    if denies and tail.match(tails.ALSO):
         return ALSO, ""
-    if denies and tail.match(cues.AT_FIRST):
+    if denies and tail.match(tails.AT_FIRST):
         return SUPPOSED, ""
     return (ALSO, "another") if lead.search(cues.ANOTHER_IS) else None
 
@@ -148,7 +148,7 @@ def _denied(here: Context) -> Status | None:
 def _announced(text: str, group: Group, here: Context) -> Status | None:
     """Returns the status of what the words before it announce as the answer: "so it must be", "I would go with"."""
     lead, tail, clause = here.lead, here.tail, here.clause
-    reckoned = tail.match(cues.VARIABLE) or (lead.text[-2:].strip() in _RELATIONS and cues.RELATED.search(lead.text))
+    reckoned = tail.match(tails.VARIABLE) or (lead.text[-2:].strip() in _RELATIONS and cues.RELATED.search(lead.text))
     if reckoned and _bare_letter(group) and not cues.LABELLED.search(lead.text):
         return ASIDE, ""
     cue, reason = _cue(clause)
@@ -165,8 +165,8 @@ def _announced(text: str, group: Group, here: Context) -> Status | None:
     if (
         reason in ("chosen", "corrected", "concluded")
         and group.mentions[-1].kind == LABEL
-        and tail.match(cues.SUBJECT)
-        and not (reason == "concluded" and tail.match(cues.CLOSES))
+        and tail.match(tails.SUBJECT)
+        and not (reason == "concluded" and tail.match(tails.CLOSES))
     ):
         return None
     if clause.search(cues.GOVERNS) and reason != "corrected":
@@ -175,9 +175,9 @@ def _announced(text: str, group: Group, here: Context) -> Status | None:
         return SUPPOSED, ""
     if here.question and _asks(here):
         return SUPPOSED, ""
-    if lead.match(cues.HAD) and "would" in lead.text:
+    if "would" in clause.text and lead.match(cues.HAD):
         return SUPPOSED, ""
-    if tail.match(cues.IF) or tail.match(cues.DISOWNED) or cues.supposes(clause) or lead.search(cues.EXAMPLE):
+    if tail.match(tails.IF) or tail.match(tails.DISOWNED) or cues.supposes(clause) or lead.search(cues.EXAMPLE):
         return SUPPOSED, ""
     if tail.match(asides.IN_PART) and text[slice(*group.span)].lower() in asides.TRUTHS:
         return (ASIDE if asides.YET.search(tail.text) else NAMED), ""
@@ -188,7 +188,7 @@ def _asks(here: Context) -> bool:
     """Whether a sentence that ends in a question mark asks, and does not say its answer with a doubt."""
     last = here.lead.text.rpartition(": ")[2]
     inverted = here.lead.match(cues.INVERTED) or cues.INVERTED.match(last)
-    return bool(inverted or cues.DOUBTED.match(here.line_after.text) or cues.ASKED.match(here.line_after.text))
+    return bool(inverted or tails.DOUBTED.match(here.line_after.text) or tails.ASKED.match(here.line_after.text))
 
 
 def _bare_letter(group: Group) -> bool:
@@ -221,7 +221,7 @@ def _unannounced(group: Group, here: Context) -> Status | None:
     praised = _praised(group, here) if here.tail.found & _PRAISES else None
     if praised or not lead.found & _LEANS:
         return praised
-    if lead.search(cues.LED) and not here.tail.match(cues.SUBJECT):
+    if lead.search(cues.LED) and not here.tail.match(tails.SUBJECT):
         if cues.supposes(clause) or (cues.supposes(lead) and not cues.WHENEVER.search(lead.text)):
             return SUPPOSED, ""
         return LED, "concluded"
@@ -234,15 +234,15 @@ def _unannounced(group: Group, here: Context) -> Status | None:
 def _praised(group: Group, here: Context) -> Status | None:
     """Returns the status of what the words behind it commend: "is the correct answer", "fits the pattern best"."""
     lead, tail = here.lead, here.tail
-    if tail.match(cues.SOLE_TAIL) or (lead.search(cues.SOLE) and tail.match(cues.SOLELY)):
+    if tail.match(tails.SOLE_TAIL) or (lead.search(cues.SOLE) and tail.match(tails.SOLELY)):
         return WEAK, "stated"
     if not group.plain or not lead.text.strip() or lead.match(cues.AMONG):
-        if tail.match(cues.RIGHT) and not tail.match(cues.IF):
-            if tail.match(cues.DISOWNED):
+        if tail.match(tails.RIGHT):
+            if tail.match(tails.IF) or tail.match(tails.DISOWNED):
                 return SUPPOSED, ""
             return (SUPPOSED if lead.search(asides.CONCEDES) and tail.match(asides.SEEMS) else FIRM), "stated"
-        fits = tail.match(cues.FITS)
-        if fits and not cues.HALF.search(fits["rest"]):
+        fits = tail.match(tails.FITS)
+        if fits and not tails.HALF.search(fits["rest"]):
             return WEAK, "stated"
-    meets = tail.match(cues.MEETS) if not group.plain and group.mentions[0].kind == LABEL else None
-    return (WEAK, "stated") if meets and not cues.MISMATCH.search(meets[0]) else None
+    meets = tail.match(tails.MEETS) if not group.plain and group.mentions[0].kind == LABEL else None
+    return (WEAK, "stated") if meets and not tails.MISMATCH.search(meets[0]) else None

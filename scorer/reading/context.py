@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scorer.reading import asides, cues
+from scorer.reading import asides, cues, tails
 from scorer.reading.groups import Group
 from scorer.reading.screen import Screen, Seen
 
@@ -12,7 +12,7 @@ LEAD, TAIL = 160, 200
 """Code points looked at before and after something named, at most."""
 
 LEADS = Screen((*cues.LEADS, *asides.LEADS))
-TAILS = Screen((*cues.TAILS, *asides.TAILS), anchored=True)
+TAILS = Screen((*tails.ALL, *asides.TAILS), anchored=True)
 
 
 _THAT = (" dass ", " daß ", " что ", " że ")

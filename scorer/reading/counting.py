@@ -116,10 +116,10 @@ _NO_SUCH = re.compile(
     r"(?:(?:in|looking at|based on) (?:the|this) (?:\w+ )?(?:image|picture|figure|panel|photo),? )?"
     r"(?:there (?:are|were) (?:no|not any)|there aren'?t any|i (?:see|count|find|can see) no|i (?:do not|don't|can't|cannot) see any|it (?:has|contains) no|the (?:image|picture|figure|panel) (?:has|contains|shows) no)"
     r" (?!(?:\w+ )?(?:options|choices|answers|clues|numbers|details|labels|doubts?|images|others|differences|changes|ways|means|signs|patterns|similarities|instructions|words|reasons|specifics|visible details)\b)"
-    r"(?:[a-z]+ ){0,2}[a-z]{3,}s(?: (?:visible|present|shown|here|(?:in|on|inside|within|at) (?:the|this|any|it)(?: [a-z]+){0,4}))?[.!]?",
+    r"(?:[a-z]+ ){0,2}[a-z]{3,}s(?: (?:visible|present|shown|here|(?:in|on|inside|within|at) (?:the|this|any|it)(?: [a-z]+){0,4}))?(?:[.!](?=\s|$)|(?=\s*$))",
     re.IGNORECASE,
 )
-"""A whole answer that says there is nothing to count."""
+"""An answer that begins by saying that there is nothing to count."""
 
 _AND = re.compile(r"(?:\band|&)\s$", re.IGNORECASE)
 _LESS = re.compile(
@@ -261,8 +261,8 @@ def read_count(seen: Seen) -> Reading:
     found = numbers(text)
     usable = [number for number in found if number.rank > 0]
     if not usable:
-        nothing = None if found else _NO_SUCH.fullmatch(text.strip())
-        if nothing:
+        nothing = None if found else _NO_SUCH.match(text)
+        if nothing and not whole.ABSTAIN.search(text, nothing.end()):
             return Reading("0", "none", (0, len(text)))
         zero = [number for number in found if number.rank == 0]
         return Reading("", "no_number" if not zero else "no_conclusion")

@@ -71,7 +71,7 @@ _SYMBOLS = {
 _HEADS = r"[ \t*]{0,8}(?:[#>]+|[-+•](?=[ \t]))[ \t]*"
 # What begins a heading, a quotation or an item of a list: on the first line, on others.
 _FIRST_HEAD, _HEAD = re.compile(r"\A" + _HEADS), re.compile("\n\n{0,3}" + _HEADS)
-_DEGREE = re.compile(r"[ ]?\^[ ]?\{?[ ]?\\+circ(?![A-Za-z])[ ]?\}?|(?<=\d)[ ]?degrees?(?![A-Za-z])")
+_DEGREE = re.compile(r"[ ]?\^[ ]?\{?[ ]?\\+circ(?![A-Za-z])[ ]?\}?|(?<=\d)\s{0,3}degrees?(?![A-Za-z])")
 _FRACTION = re.compile(r"\\+[dt]?frac\s?\{\s?(\w{1,12})\s?\}\s?\{\s?(\w{1,12})\s?\}")
 # Begins with a set of characters: only where one of them stands is anything tried.
 _JUNK = re.compile(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from scorer.reading import cues
+from scorer.reading import cues, tails
 from scorer.reading.classify import ALSO, ASIDE, FIRM, LED, NAMED, REJECTED, classify
 from scorer.reading.context import LEAD, TAIL, Context, context
 from scorer.reading.groups import Group, groups
@@ -139,15 +139,17 @@ def _nothing_leads(group: Group, here: Context, judged: list[Judged]) -> bool:
 
 
 def _leads(text: str, group: Group, here: Context, following: str) -> bool:
-    if here.line_after.text.startswith(")") and cues.SUBJECT.match(here.line_after.text[1:]):
+    if here.line_after.text.startswith(")") and tails.SUBJECT.match(here.line_after.text[1:]):
         return False  # "Option C (anger) would require a frown"
-    if group.mentions[0].kind == TEXT and len(group.mentions) > 1 and here.line_after.match(cues.SUBJECT):
+    if group.mentions[0].kind == TEXT and len(group.mentions) > 1 and here.line_after.match(tails.SUBJECT):
         return False  # "The woman (B) is to the left"
     if len(group.mentions) > 1 and cues.EQUATES.search(text, group.mentions[0].last, group.mentions[1].first):
         return False  # "Option A is happiness."
     next_item = rf"[.;,] (?:[A-Za-z]{{1,12}} )?[\"'(]?{re.escape(following)}[\"']?[):]"
     if following and re.search(next_item, here.line_after.text):
         return False  # "Option A: 3 dots. Option B: 4 dots."
+    if cues.SCORED.match(here.line_after.text):
+        return False  # "Red: 60%, blue: 40%"
     if cues.FOLLOWED.match(here.line_after.text):
         return not cues.LISTED.match(here.line_after.text)
     # "(B) The glove is woven" answers; "A) shiny. B) soft" lists.

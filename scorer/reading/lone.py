@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scorer.reading import cues, lone_cues, whole
+from scorer.reading import cues, lone_cues, tails, whole
 from scorer.reading.classify import ASIDE, NAMED, REJECTED, SUPPOSED
 from scorer.reading.context import Context
 from scorer.reading.groups import Group
@@ -84,7 +84,7 @@ def fits_need(text: str, judged: list[Judged]) -> Reading | None:
     group, _, _, here = kept[0]
     shown = lone_cues.SHOWS.match(text, group.last)
     before = [part for part in cues.SENTENCE_END.split(text[: group.first].rstrip()) if part.strip()]
-    if not shown or not before or cues.MISMATCH.search(shown["what"]) or here.lead.text.strip():
+    if not shown or not before or tails.MISMATCH.search(shown["what"]) or here.lead.text.strip():
         return None
     told = set(telling(shown["what"].lower()))
     if len(told) < 2 or not lone_cues.NEEDED.search(before[-1]) or not told <= set(telling(before[-1].lower())):
@@ -157,7 +157,7 @@ def identified(text: str, judged: list[Judged]) -> Reading | None:
         return None
     group = kept[0].group
     shown = lone_cues.IDENTIFIED.match(text, group.last)
-    if not shown or cues.MISMATCH.search(shown[0]) or not lone_cues.SUBJECT_ONLY.fullmatch(text[: group.first]):
+    if not shown or tails.MISMATCH.search(shown[0]) or not lone_cues.SUBJECT_ONLY.fullmatch(text[: group.first]):
         return None
     return Reading(group.values[0], "concluded", group.span)
 

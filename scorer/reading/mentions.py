@@ -112,10 +112,6 @@ def _sentence_follows(text: str, place: int, word: str) -> bool:
     return word == "A" and following[:1].isupper() and not following.isupper()
 
 
-def _ends(text: str, place: int) -> bool:
-    return not text[place : place + 2].strip() or text[place] in ".,;:!?)\n"
-
-
 _ARTICLE = re.compile(r"(?:the|an?) ")
 _LABELLED = re.compile(r"\(?([a-z0-9])[).:]\s+(?=\S)|\(([a-z0-9])\)\s*(?=\S)")
 
@@ -135,7 +131,7 @@ def option_text(option: str, label: str) -> str:
 
 
 _IDIOM = re.compile(
-    r"(?:(?<=\ball )|(?<=\bthat's )|(?<=\byou're )|(?<=\bquite ))right\b|\bright (?:next|above|below|behind|beside|beneath|under|after|before|now|away|here|there|"
+    r"(?:(?<=\ball )|(?<=\bthat's )|(?<=\byou're )|(?<=\bquite ))right\b|\bright (?:next|above|below|inside|between|against|over|(?<!the right )(?:on|at)|behind|beside|beneath|under|after|before|now|away|here|there|"
     r"in front|in the (?:middle|center|centre)|near|angles?)\b|\Aright, (?=(?:it|the|this|that|so|there|answer)\b)"
     r"|\b(?:read|see|saw|remember|recall|understand|understood|get|got|counted|hear|heard)\b[^.,;:!?\n]{0,24} right(?=[.,;!]|$)"
 )
@@ -144,8 +140,11 @@ _GONE = re.compile(
     r"|\bthere (?:is|are|was|were) (?:(?!on |to |at )[a-z]+ ){1,4}(?<!the )left(?=[.!,;]|$)"
     r"|(?<!\bthe )\bleft (?:out|over|alone|blank|empty|untouched|unanswered)\b"
 )
-_IDIOMS = (("right", _IDIOM), ("left", _GONE))
-"""Where "right" and "left" are no directions."""
+_SAID = re.compile(
+    r"\b(?:see|mentioned|stated|described|noted|discussed|explained|listed|as (?:seen|shown)|the) (?:above|below)\b(?! part)"
+)
+_IDIOMS = (("right", _IDIOM), ("left", _GONE), ("above", _SAID), ("below", _SAID))
+"""Where these words are no directions."""
 _PREFIX = re.compile(r"\b(?:re|non|un|pre|semi|anti|mis|de|dis|quasi|pseudo|half|ex)-$")
 """Before a word that is not itself meant."""
 

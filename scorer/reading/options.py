@@ -45,6 +45,13 @@ _SIDES = re.compile(
 _SENTENCE = 120
 _STOP = re.compile(r"[.;:!?,\n]|\b(?:and|but|while|so|that)\b")
 _IS = re.compile(r" (?:is|are|was|were|stands?|sits?|lies|appears?|seems|can be) [^']*$")
+_NEW = r"(?:an?|another|some|two|three) ((?:[a-z-]+ ){0,3}?[a-z-]+)"
+_THERE_IS = re.compile(rf"\bthere(?:'s| is| are) {_NEW} (?:on|to|at) (?:the|its|his|her) $")
+_LIES_NEW = re.compile(
+    r"(?:[ -]hand)?(?: side| part| edge)? of (?:the|an?|this|that) (?:[a-z-]+ ){1,5}?"
+    rf"(?:is|are|there is|there are|stands|sits|lies) {_NEW}(?=[.,;:!?\n ]|$)"
+)
+"""Before and behind a side: the new thing that lies there."""
 # Nouns that another before them turns into something else; any other attribute leaves them what they are.
 _OTHER_KIND = {
     "dog": "hot corn prairie",
@@ -180,12 +187,15 @@ def _sides(whole: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:
 
 
 def _of_the_other(text: str, mention: Mention, thing: str, other: str) -> bool:
-    """Whether a side is said of the other: "The woman is on the left" where that of her bag is asked for."""
+    """Whether a side is that of another thing: "The woman is on the left" where that of her bag is asked for."""
     before = text[max(mention.start - _SENTENCE, 0) : mention.start].lower()
     clause = _STOP.split(before)[-1]
     said = _IS.search(clause)
     subject = clause[: said.start()].split() if said else []
-    return subject[-1:] == [other] and thing not in subject
+    if subject[-1:] == [other] and thing not in subject:
+        return True
+    new = _THERE_IS.search(clause) or _LIES_NEW.match(text[mention.end : mention.end + _SENTENCE].lower())
+    return bool(new and thing not in new[1].split())
 
 
 def _names(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

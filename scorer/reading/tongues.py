@@ -28,6 +28,7 @@ SUPPOSES = (
     r"|dachte|glaubte|meinte|pensé|pensaba|creí|creía|(?:ai|avais) (?:pensé|cru)|pensais|croyais|pensavo|pensei|думал[аи]?"
     r"|(?:no|non) (?:\w+ )?(?:creo|pienso|considero|diría|credo|penso|direi)|(?:no estoy|non sono) (?:\w+ )?s[ie]gur[oa] (?:de )?(?:que|che)|no (?:está|es) (?:claro|seguro) que"
     r"|(?:suis|est) pas (?:sûre?|certaine?|sûr et certain) que|não tenho certeza (?:de )?(?:que|se)|dudo que|je doute que|bezweifle"
+    r"|(?:man|jemand|einige|manche|viele) (?:könnte|würden?|mag|kann|mögen)|könnte man|(?:se|uno) podría (?:pensar|creer)|(?:on|certains) pourrai(?:t|ent) (?:penser|croire|dire)|si potrebbe (?:pensare|dire)|pode-se pensar"
     r"|(?:si|se) (?:la|le|el|on|fuera|era|fosse|c'était|ce|a|o|il)"
 )
 """In a clause that supposes."""
@@ -58,7 +59,7 @@ SAY = r"(?:je|yo|eu|io) (?:dirais|opterais pour|diría|diria|direi)|ich (?:würd
 """Before something named: it is what one says."""
 LEFT = r"il (?:ne )?reste(?: que| donc| plus que)?|(?:só |solo )?(?:queda|resta|sobra)(?: solo| só)?(?: la| a| il| el| o)?|(?:es )?bleibt(?: also| nur| noch)*"
 """Before something named: it is what is left."""
-FITS = r"\s+(?:passt|trifft|stimmt) (?:am besten|genau|perfekt)\b|\s+(?:encaja|se ajusta|corresponde) (?:mejor|perfectamente)\b|\s+(?:convient|correspond) le mieux\b"
+FITS = r"\s+(?:passt|trifft|stimmt) (?:am besten|genau|perfekt)\b|\s+(?:encaja|se ajusta|corresponde) (?:mejor|perfectamente)\b|\s+(?:convient|correspond) le mieux\b|\s+(?:richtig|korrekt|die (?:richtige|korrekte) (?:antwort|lösung|option)) (?:ist|sein (?:muss|dürfte|müsste))\b"
 """Behind something named: it is the answer."""
 NUMBER = r"nummer|numéro|número|numero|choix|figur|figura"
 """Between a verb and a label."""

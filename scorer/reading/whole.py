@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from scorer.reading import cues
+from scorer.reading import cues, tails
 from scorer.reading.screen import Screen, Seen
 
 _I = re.IGNORECASE
@@ -44,9 +44,9 @@ NEXT = re.compile(r"\n(?:the )?(?:next )?(?:question|q|human|user|instruction)\s
 """A base model does not stop at its answer, but goes on to ask itself."""
 _LIKEWISE = re.compile(r"\bso (?:is|are|was|were|does|do|did)\b", _I)
 
-seen = Screen((ABSTAIN, NEXT, PLANS, RESOLVES, RESUMED, TAKEN_BACK, cues.ALSO, cues.ANOTHER, _LIKEWISE))
+seen = Screen((ABSTAIN, NEXT, PLANS, RESOLVES, RESUMED, TAKEN_BACK, tails.ALSO, cues.ANOTHER, _LIKEWISE))
 """Tells of a folded text what may be found anywhere in it."""
-_SECOND = seen.bits(cues.ALSO, cues.ANOTHER, _LIKEWISE)
+_SECOND = seen.bits(tails.ALSO, cues.ANOTHER, _LIKEWISE)
 
 
 def takes_back(text: Seen, start: int) -> bool:
