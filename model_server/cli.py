@@ -112,7 +112,11 @@ def main() -> None:
 )
 @click.option("--image-cache-mb", default=512, show_default=True, type=click.IntRange(0), help="Vision features kept.")
 @click.option(
-    "--max-image-pixels", default=100_000_000, show_default=True, type=click.IntRange(1), help="Larger is refused."
+    "--max-image-pixels",
+    default=100_000_000,
+    show_default=True,
+    type=click.IntRange(1, 178_956_970),  # pillow reads no larger ones
+    help="Larger is refused.",
 )
 @click.option("--base-url", help="Endpoint (openai), for example http://host:8000/v1; else $OPENAI_BASE_URL.")
 @click.option(

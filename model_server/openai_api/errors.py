@@ -26,7 +26,8 @@ _CONTEXT = re.compile(
     re.IGNORECASE,
 )
 _POLICY = re.compile(r"content.?(policy|filter|management)|safety|moderation|responsible.?ai", re.IGNORECASE)
-_FLAGGED = re.compile(r"flagged|moderation", re.IGNORECASE)
+_FLAGGED = re.compile(r"\b(input|prompt|content|request)s? (was|were|is|are|has been) flagged", re.IGNORECASE)
+"""Of a prompt; an account may be flagged as well."""
 _KEY = re.compile(
     r"\b(invalid|incorrect|missing|expired) api.?key|api.?key (is )?(invalid|incorrect|missing|expired|not valid)",
     re.IGNORECASE,

@@ -103,6 +103,7 @@ ERRORS = [
     (error, (401, "Incorrect API key provided", "invalid_api_key"), "UNAUTHENTICATED", "endpoint_key", 1),
     (error, (403, "No access to model", None), "UNAUTHENTICATED", "endpoint_key", 1),
     (error, (403, "Moderation is required. Your input was flagged", None), "PERMISSION_DENIED", "content_policy", 1),
+    (error, (403, "Your account was flagged for suspicious traffic", None), "UNAUTHENTICATED", "endpoint_key", 1),
     (error, (402, "Insufficient Balance", "invalid_request_error"), "UNAUTHENTICATED", "quota_exhausted", 1),
     (error, (400, "Hard limit reached", "billing_hard_limit_reached"), "UNAUTHENTICATED", "quota_exhausted", 1),
     (error, (400, "API key not valid. Please pass a valid one.", None), "UNAUTHENTICATED", "endpoint_key", 1),
