@@ -16,8 +16,11 @@ from orchestrator.voila.texts import SPECS, file_prefix
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder to fill.")
 def command(variants: int, size: int, output: Path) -> None:
     """Draw all 728 things that a VOILA image shows, as pictograms."""
-    output.mkdir(parents=True, exist_ok=True)
-    for spec in SPECS:
-        for variant in range(variants):
-            (output / f"{file_prefix(spec)}{variant}.png").write_bytes(draw(spec, variant, size))
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        for spec in SPECS:
+            for variant in range(variants):
+                (output / f"{file_prefix(spec)}{variant}.png").write_bytes(draw(spec, variant, size))
+    except OSError as error:
+        raise click.UsageError(f"{error.filename or output} cannot be written: {error.strerror}") from error
     click.echo(f"{output}: {len(SPECS) * variants:,} images")

@@ -84,7 +84,7 @@ def take(
 
     Raises:
         DataError: The file or the data cannot be used, or do not belong together.
-        RunLogError: The run folder is in use.
+        RunLogError: The run folder is in use, or cannot be made.
     """
     import orjson
 
@@ -95,7 +95,7 @@ def take(
     from orchestrator.data.rows import DataError
     from orchestrator.importers import lmms_eval_samples as samples
     from orchestrator.registry import UnknownTaskError, find
-    from orchestrator.runlog import RESPONSES, Appender, RunLogError
+    from orchestrator.runlog import RESPONSES, Appender, RunLogError, write_error
     from orchestrator.samples import Variant
 
     name = samples.task_of(path, task)
@@ -110,7 +110,10 @@ def take(
         _check_fits(data, known, taken)
     if (run / RESPONSES).exists():
         raise RunLogError(f"{run} holds a run already: give --run another folder")
-    run.mkdir(parents=True, exist_ok=True)
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(run, error) from error
     log = Appender(run / RESPONSES)
     try:
         for one in taken:

@@ -145,10 +145,12 @@ def command(checkout: Path, output: Path) -> None:
             missing.append(dataset.label)
     if not datasets:
         raise click.UsageError(f"{checkout} holds no instructions that can be read")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(
-        json.dumps({"format": FORMAT, "datasets": datasets}, indent=1, ensure_ascii=False) + "\n", "utf-8"
-    )
+    text = json.dumps({"format": FORMAT, "datasets": datasets}, indent=1, ensure_ascii=False) + "\n"
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(text, "utf-8")
+    except OSError as error:
+        raise click.UsageError(f"{output} cannot be written: {error.strerror}") from error
     click.echo(f"{output}: instructions of {len(datasets)} datasets", err=True)
     if missing:
         click.echo(f"not found: {', '.join(missing)}; our own texts are used for these", err=True)

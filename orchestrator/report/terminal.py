@@ -17,7 +17,7 @@ from orchestrator.report.run import open_run
 _MOST_VALUES = 24
 _MOST_TASKS = 3
 _MOST_PROBLEMS = 5
-_LONGEST_MESSAGE = 160
+_LONGEST_MESSAGE = 240
 _STACKED = 60
 """Below this width a task stands above its figure rather than beside it."""
 

@@ -88,3 +88,16 @@ def test_a_full_disk_behind_standard_output_is_one_line(tmp_path: Path, words: t
 def test_two_formats_contradict(tmp_path: Path) -> None:
     run = str(marvel_run(tmp_path / "run", puzzles=20))
     assert "--format csv contradicts --json" in told("report", run, "--json", "--format", "csv")
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    output = tmp_path / "file" / "x"
+    assert f"{output} cannot be written: Not a directory" in told("generate", "voila-images", "--output", str(output))
+    samples = tmp_path / "20260131_120000_samples_vstar_bench.jsonl"
+    samples.write_text(
+        '{"doc_id": 0, "target": "A", "filtered_resps": ["A"], "input": "Colour?\\nA. red\\nB. blue\\n"}\n'
+    )
+    result = CliRunner().invoke(main, ["import", "lmms-eval", str(samples), "--run", str(output)])
+    assert result.exit_code == 3
+    assert f"Error: {output} cannot be written: Not a directory" in result.output
