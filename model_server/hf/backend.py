@@ -8,6 +8,7 @@ import importlib.metadata
 import logging
 import os
 import random
+import signal
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from typing import Any, TypeVar
 import torch
 
 from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import DeadlineExceeded, InvalidRequest, OutOfRange, Unsupported
+from lynceus.rpc import DeadlineExceeded, InternalFailure, InvalidRequest, OutOfRange, Unavailable, Unsupported
 from model_server.adapter import seconds
 from model_server.backend import Backend, Call
 from model_server.batching import Batcher, Job, OutOfMemory
@@ -64,6 +65,7 @@ class HfBackend(Backend):
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self._settings = settings
         self._metrics = metrics
+        self._lost = False
         self._preparers = ThreadPoolExecutor(_PREPARERS, thread_name_prefix="prepare")
         self._batcher: Batcher[Work, Answer] = Batcher(
             self._run,
@@ -242,6 +244,8 @@ class HfBackend(Backend):
         return await asyncio.get_running_loop().run_in_executor(self._preparers, function, *args)
 
     def _run(self, jobs: Sequence[Job[Work, Answer]]) -> None:
+        if self._lost:
+            raise Unavailable("device_lost", "the device has failed, and this server is ending: send it elsewhere")
         try:
             if jobs[0].work.draws:
                 jobs[0].resolve(draw(self._checkpoint, jobs[0].work.prompt, _config(jobs[0])))
@@ -252,6 +256,25 @@ class HfBackend(Backend):
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
             raise OutOfMemory(str(error).split(".")[0]) from error
+        except RuntimeError:
+            if self._device_works():
+                raise
+            self._lose_device(jobs)
+
+    def _device_works(self) -> bool:
+        """Whether the device computes at all: after a failed assertion on it nothing does, until the process ends."""
+        try:
+            return bool(torch.ones(1, device=self._checkpoint.device).sum().item() == 1)
+        except RuntimeError:
+            return False
+
+    def _lose_device(self, jobs: Sequence[Job[Work, Answer]]) -> None:
+        """Drains and ends the process, to be started anew; it would fail all calls, and faster than others answer."""
+        self._lost = True
+        log.critical("the device has failed: this server ends", exc_info=True)
+        for job in jobs:  # any of them may be at fault, and would take down the next server: each is tried once more
+            job.resolve(InternalFailure("device_lost", "the device failed while it ran this request"))
+        os.kill(os.getpid(), signal.SIGTERM)
 
     def _run_generate(self, jobs: Sequence[Job[Work, Answer]]) -> None:
         rows = [Row(_config(job), job.call, _settle(job)) for job in jobs]

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import json
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,33 @@ async def test_out_of_memory_splits_the_batch(served: Any, hf: Any, ask: Any, mo
         assert [text(reply) for reply in replies] == wanted
         assert max(sizes) == 6
         assert metrics.registry.get_sample_value("lynceus_batch_splits_total") >= 2
+
+
+async def test_a_device_that_fails_ends_the_server(
+    served: Any, hf: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an assertion on a GPU all its work fails at once, so that this server would draw calls from all others."""
+    backend = hf("text", max_batch=1)
+    ended: list[int] = []
+    monkeypatch.setattr("model_server.hf.backend.os.kill", lambda process, number: ended.append(number))
+    async with served(backend) as server:
+        sent = request(ask("x"), max_output_tokens=1)
+        monkeypatch.setattr(backend, "_run_generate", broken_device)
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, sent, timeout=60)
+        assert caught.value.reason == "model_failed"
+        assert not ended, "the device works on"
+        monkeypatch.setattr(backend, "_device_works", lambda: False)
+        asked = [call(server.stub.Generate, sent, timeout=60) for _ in range(3)]
+        failures: list[Any] = await asyncio.gather(*asked, return_exceptions=True)
+        codes = sorted(failure.code.name for failure in failures)
+        assert codes == ["INTERNAL", "UNAVAILABLE", "UNAVAILABLE"], "what may be at fault is sent again only once"
+        assert {failure.reason for failure in failures} == {"device_lost"}
+        assert ended == [signal.SIGTERM]
+
+
+def broken_device(*_: Any) -> None:
+    raise RuntimeError("CUDA error: device-side assert triggered")
 
 
 REQUESTS = st.lists(
