@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from orchestrator.cli.unused import refuse_dialling
 if TYPE_CHECKING:
     from orchestrator.benchmarks.base import Benchmark
     from orchestrator.importers.lmms_eval_samples import Taken
-    from orchestrator.samples import Scoring, Variant
+    from orchestrator.samples import Sample, Scoring, Variant
 
 
 @click.command("lmms-eval")
@@ -104,7 +104,7 @@ def take(
     except (UnknownTaskError, KeyError) as error:
         raise DataError(f"{path.name} is of {name}, which is none of our tasks: give --task") from error
     variant = Variant(name, settings=benchmark.settings())
-    known = dict(enumerate(_scorings(benchmark, variant, data))) if data else {}
+    known = dict(enumerate(_samples(benchmark, variant, data))) if data else {}
     taken = list(samples.read(path, name))
     if data:
         _check_fits(data, known, taken)
@@ -144,14 +144,17 @@ def take(
     return len(taken), [one.score for one in taken if one.score is not None]
 
 
-def _scorings(benchmark: Benchmark, variant: Variant, data: str) -> list[Scoring]:
-    """Returns how each row's answer is judged, in the order of the rows, which doc_id counts."""
+def _samples(benchmark: Benchmark, variant: Variant, data: str) -> Iterator[Sample]:
+    """Yields each row's sample, in the order of the rows, which doc_id counts."""
     rows = benchmark.rows(variant.task, data)
-    made = itertools.chain.from_iterable(benchmark.samples(row, variant) for row in rows)
-    return [scoring for sample in made if (scoring := sample.turns[-1].scoring)]
+    return itertools.chain.from_iterable(benchmark.samples(row, variant) for row in rows)
 
 
-def _check_fits(data: str, known: Mapping[int, Scoring], taken: Sequence[Taken]) -> None:
+def _judged(sample: Sample | None) -> Scoring | None:
+    return sample.turns[-1].scoring if sample else None
+
+
+def _check_fits(data: str, known: Mapping[int, Sample], taken: Sequence[Taken]) -> None:
     """Makes sure that the samples are of these rows: others' options would be read into the answers.
 
     Raises:
@@ -160,7 +163,7 @@ def _check_fits(data: str, known: Mapping[int, Scoring], taken: Sequence[Taken])
     from orchestrator.data.rows import DataError
 
     for one in taken:
-        found = known.get(one.number)
+        found = _judged(known.get(one.number))
         if found is None or found.targets != (one.target,):
             there = "there is no such row" if found is None else f"that row's is {' or '.join(found.targets)}"
             raise DataError(
@@ -169,17 +172,19 @@ def _check_fits(data: str, known: Mapping[int, Scoring], taken: Sequence[Taken])
             )
 
 
-def _line(task: str, taken: Taken, known: Scoring | None) -> dict[str, Any]:
+def _line(task: str, taken: Taken, sample: Sample | None) -> dict[str, Any]:
+    known = _judged(sample)
     options = known.options if known else taken.options
     # The reference drops options that hold parentheses; then the letters of the rest are not the data's.
     if taken.target not in "ABCD"[: len(options)]:
         options = ()
     labels: Mapping[str, str] = known.labels if known else taken.labels
     line: dict[str, Any] = {
-        "key": f"{task}/{taken.number}",
+        # As a run of ours names it, so that the two compare; without the data by its row.
+        "key": sample.item_key(sample.turns[-1]) if sample else f"{task}/{taken.number}",
         **({"outcome": "failed"} if taken.failed else {}),
-        "sample": f"{task}/{taken.number}",
-        "turn": "",
+        "sample": sample.key if sample else f"{task}/{taken.number}",
+        "turn": sample.turns[-1].name if sample else "",
         "task": task,
         "method": "generate",
         "request": {"messages": [{"role": "ROLE_USER", "parts": [{"text": taken.prompt}]}]},

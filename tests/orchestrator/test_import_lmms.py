@@ -126,6 +126,7 @@ def test_options_and_categories_from_the_data(tmp_path):
     assert result.exit_code == 0, result.output
     (verdict,) = map(json.loads, (tmp_path / "run/verdicts.jsonl").open())
     assert (verdict["extracted"], verdict["labels"]) == ("A", {"category": "direct_attributes"})
+    assert verdict["key"] == "vstar_bench/77", "the name that a run of ours gives it: they are compared by it"
 
 
 @pytest.mark.parametrize(("number", "target", "words"), [(0, "B", "that row's is A"), (1, "A", "there is no such row")])
