@@ -21,7 +21,7 @@ from orchestrator.cli.groups import examples
 @click.option("--task", "-t", "words", multiple=True, help="Only these: tasks, groups or task files (YAML).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object with tasks and groups.")
 def command(words: tuple[str, ...], as_json: bool) -> None:
-    """List tasks, groups and each benchmark's settings."""
+    """List tasks and groups, and of each benchmark the data that is read without --data, methods and settings."""
     from orchestrator.data.rows import DataError
     from orchestrator.registry import UnknownTaskError, benchmarks, find
 
@@ -44,7 +44,7 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
             for task, description in b.tasks.items()
         ]
         groups = {name: list(members) for b in found for name, members in b.groups.items()}
-        click.echo(json.dumps({"tasks": tasks, "groups": groups}, indent=2))
+        click.echo(json.dumps({"tasks": tasks, "groups": groups}, indent=2, ensure_ascii=False))
         return
     width = max(len(task) for b in found for task in (*b.tasks, *b.groups))
     for b in found:
@@ -53,6 +53,7 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
             click.echo(f"  {task:<{width}}  {description}")
         for name, members in b.groups.items():
             click.echo(f"  {name:<{width}}  all of: {', '.join(members[:4])}{' ...' if len(members) > 4 else ''}")
+        click.echo(f"    data: {b.data.partition(chr(10))[0]}; --method {' or '.join(b.methods)}")
         for setting in _settings(b.settings):
             click.echo(f"    --set {setting['name']}={setting['default']}: {setting['help']}")
 

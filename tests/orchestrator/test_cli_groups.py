@@ -101,3 +101,9 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["import", "lmms-eval", str(samples), "--run", str(output)])
     assert result.exit_code == 3
     assert f"Error: {output} cannot be written: Not a directory" in result.output
+
+
+def test_tasks_say_where_their_data_is_and_how_they_are_asked() -> None:
+    shown = CliRunner().invoke(main, ["tasks", "-t", "vstar_bench", "-t", "voila_nd"]).output
+    assert "    data: lmms-lab/vstar-bench; --method generate or likelihood\n" in shown
+    assert "    data: nlylmz/VOILA; --method generate\n" in shown
