@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -23,6 +25,7 @@ from manifests import (
 from page_commands import commands
 
 import orchestrator.cli
+from scorer.cli import main as scorer_cli
 
 PAGE = (REPOSITORY / "docs/kubernetes.md").read_text()
 COMMANDS = [
@@ -120,3 +123,21 @@ def test_compose_commands_parse() -> None:
             params = found.make_context(words[0], words[1:], parent=context).params
         if name == "orchestrator":
             assert {word.partition(":")[0] for word in (*params["endpoints"], params["scorer_at"])} < set(compose)
+
+
+@needs_kubectl
+def test_the_judge_s_component_gives_the_scorer_a_judge(tmp_path: Path) -> None:
+    section = PAGE.partition("## A judge\n")[2].partition("\n## ")[0]
+    (component,) = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
+    (tmp_path / "kustomization.yaml").write_text(component)
+    flags = ["--overlay", "cpu-demo", "--task", "marvel", "--synthetic", "--component", str(tmp_path)]
+    result = CliRunner().invoke(orchestrator.cli.main, ["submit", *flags])
+    assert result.exit_code == 0, result.stderr
+    deployments = of_kind([found for found in yaml.safe_load_all(result.stdout) if found], "Deployment")
+    (scorer,) = (found for found in deployments if found["metadata"]["name"] == "scorer")
+    (container,) = containers(scorer)
+    serve = scorer_cli.get_command(click.Context(scorer_cli), container["args"][0])
+    assert serve
+    assert serve.make_context("serve", container["args"][1:]).params["judges"] == ("openai:MODEL",)
+    key = {"name": "judge", "key": "key"}
+    assert {"name": "LYNCEUS_JUDGE_KEY", "valueFrom": {"secretKeyRef": key}} in container["env"]
