@@ -221,6 +221,16 @@ def test_a_port_that_is_taken() -> None:
         assert port in fails("--backend", "demo", "--metrics-port", port)
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("host", ["::", "[::]"])
+async def test_addresses_of_ipv6(host: str, tmp_path: Path) -> None:
+    command = ["-m", "model_server", "serve", "--backend", "demo", "--host", host]
+    command += ["--health-port", "0", "--metrics-port", "0"]
+    with process(*command, port_file=tmp_path / "port") as (_, port):
+        async with dial(f"127.0.0.1:{port}") as channel:  # the unspecified address takes calls of both kinds
+            await serving(channel)
+
+
 def test_where_nothing_can_be_bound_or_written(tmp_path: Path) -> None:
     assert "metrics port 0.0.0.256:9433" in fails("--backend", "demo", "--host", "0.0.0.256", "--metrics-port", "9433")
     assert "no/port: No such file" in fails("--backend", "demo", "--port-file", str(tmp_path / "no/port"))

@@ -43,7 +43,9 @@ def server_options(default_port: int) -> Callable[[Command], Command]:
     """Adds the options of a server; the command gets them as one `config: ServerConfig`."""
 
     def decorate(command: Command) -> Command:
-        @click.option("--host", default="127.0.0.1", show_default=True, help="Address to bind; 0.0.0.0 in a container.")
+        @click.option(
+            "--host", default="127.0.0.1", show_default=True, help="Address to bind; 0.0.0.0 or :: in a container."
+        )
         @click.option("--port", type=_PORT, default=default_port, show_default=True, help="Port; 0 takes a free one.")
         @click.option("--port-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the bound port here.")
         @click.option("--health-port", type=_PORT, help="Second port, in the clear, for health probes alone.")
@@ -74,7 +76,7 @@ def server_options(default_port: int) -> Callable[[Command], Command]:
             if tls and not (tls_cert and tls_key):
                 raise click.UsageError("TLS needs both --tls-cert and --tls-key")
             config = ServerConfig(
-                host=host,
+                host=host.removeprefix("[").removesuffix("]"),
                 port=port,
                 tls=tls,
                 token=_token(token_file),

@@ -39,7 +39,7 @@ class ServerConfig:
     """Where and how to listen.
 
     Attributes:
-        host: Address to bind.
+        host: Address to bind; one of IPv6 without brackets.
         port: Port to bind; 0 takes a free one.
         tls: TLS settings; None listens in the clear.
         token: Bearer token that every call but health must carry; None asks for none.
@@ -101,10 +101,10 @@ class Server:
             SecurityError: If TLS files cannot be read.
         """
         config = self.config
-        address = f"{config.host}:{config.port}"
-        self.port = _bind(self._server, address, config.tls)
+        host = f"[{config.host}]" if ":" in config.host else config.host
+        self.port = _bind(self._server, f"{host}:{config.port}", config.tls)
         if self._probe:
-            _bind(self._probe, f"{config.host}:{config.health_port}", None)
+            _bind(self._probe, f"{host}:{config.health_port}", None)
         await self._health.set("", SERVING)
         await self._health.set(self.service, NOT_SERVING)
         await self._server.start()
