@@ -62,19 +62,22 @@ def of_change(sums: Floats, sizes: Floats, changed: float) -> Ends:
     return max(-1.0, float(middle - spread)), min(1.0, float(middle + spread))
 
 
-def of_values(sums: Floats, sizes: Floats, draw: Callable[[], Floats]) -> Ends:
+def of_values(
+    sums: Floats, sizes: Floats, draw: Callable[[], Floats], within: tuple[float, float] = (-np.inf, np.inf)
+) -> Ends:
     """Returns the interval of a mean of partial credit, or of its difference.
 
     Args:
         sums: Sum of each group.
         sizes: How many items each group has.
         draw: Makes the means of resamples of whole groups.
+        within: What the mean can be: Student's t knows of no bounds.
     """
     if len(sums) < 2 or (error := _standard_error(sums, sizes)) < _NO_SPREAD:
         return _UNKNOWN
     if len(sums) < FEW:
         mean, reach = float(sums.sum() / sizes.sum()), float(stats.t.ppf(_TAIL, len(sums) - 1)) * error
-        return mean - reach, mean + reach
+        return max(mean - reach, within[0]), min(mean + reach, within[1])
     low, high = np.quantile(draw(), [1 - _TAIL, _TAIL])
     return float(low), float(high)
 

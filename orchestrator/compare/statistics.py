@@ -82,7 +82,8 @@ def _paired(step: Step, units: Sequence[Units], steps: int) -> Paired | None:
     if binary:
         low, high = intervals.of_change(sums[1] - sums[0], sizes, (gained + lost) / len(one))
     else:
-        low, high = intervals.of_values(sums[1] - sums[0], sizes, lambda: _differences(sums, sizes))
+        within = (-1.0, 1.0) if _share(one) and _share(other) else (-np.inf, np.inf)
+        low, high = intervals.of_values(sums[1] - sums[0], sizes, lambda: _differences(sums, sizes), within)
     # McNemar's test takes items to be independent: where some share a group, whole groups are flipped.
     exact = binary and sizes.max() == 1
     if exact:
@@ -96,6 +97,10 @@ def _paired(step: Step, units: Sequence[Units], steps: int) -> Paired | None:
 
 def _binary(scores: Floats) -> bool:
     return bool(np.isin(scores, (0.0, 1.0)).all())
+
+
+def _share(scores: Floats) -> bool:
+    return bool(((scores >= 0) & (scores <= 1)).all())
 
 
 def mcnemar(gained: int, lost: int) -> float:
@@ -224,7 +229,9 @@ def leaderboard(runs: Sequence[Scores], step: Step) -> tuple[int, list[Place]]:
     sums, sizes = clusters(scores, units[0].clusters)
     means = resample(sums, sizes)
     ends = [
-        intervals.of_share(own, sizes) if _binary(each) else intervals.of_values(own, sizes, drawn.copy)
+        intervals.of_share(own, sizes)
+        if _binary(each)
+        else intervals.of_values(own, sizes, drawn.copy, (0.0, 1.0) if _share(each) else (-np.inf, np.inf))
         for own, each, drawn in zip(sums, scores, means.T, strict=True)
     ]
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]

@@ -25,7 +25,7 @@ def plan(params: Params) -> Plan:
         figure = pb.Figure(denominator=len(values), denominator_answered=len(answered))
         if values:
             figure.value = math.fsum(values) / len(values)
-            interval = intervals.of_mean(np.array(values), np.array(groups), level)
+            interval = intervals.of_mean(np.array(values), np.array(groups), level, intervals.SHARE)
             if interval:
                 figure.interval.CopyFrom(interval)
             figure.details.update({"unanimous": unanimous / len(values), "majority_accuracy": right / len(values)})

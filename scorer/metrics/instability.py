@@ -41,7 +41,7 @@ def plan(params: Params) -> Plan:
         figure = pb.Figure(denominator=len(values))
         if values:
             figure.value = math.fsum(values) / len(values)
-            interval = intervals.of_mean(np.array(values), np.array(groups), level)
+            interval = intervals.of_mean(np.array(values), np.array(groups), level, (0.0, math.inf))
             if interval:
                 figure.interval.CopyFrom(interval)
             figure.details["stable"] = values.count(0.0) / len(values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from lynceus.scorer.v1 import scorer_pb2 as pb
@@ -20,8 +22,15 @@ _MOST_CELLS = 4_000_000  # numbers drawn at once: bounds the memory of a bootstr
 
 _NO_SPREAD = 1e-12  # a standard error that is rounding and nothing else
 
+SHARE = (0.0, 1.0)
+"""What a mean of shares can be."""
 
-def of_mean(values: Floats, clusters: Ints | None, level: float) -> pb.Interval | None:
+UNBOUNDED = (-math.inf, math.inf)
+
+
+def of_mean(
+    values: Floats, clusters: Ints | None, level: float, within: tuple[float, float] = UNBOUNDED
+) -> pb.Interval | None:
     """Returns an interval around the mean of values.
 
     Scores that are all 0 or 1 get Wilson's, at the effective sample size where items come in
@@ -33,6 +42,7 @@ def of_mean(values: Floats, clusters: Ints | None, level: float) -> pb.Interval 
         values: One number an item.
         clusters: The cluster of each item; None where all are independent.
         level: Coverage.
+        within: What the mean can be: Student's t knows of no bounds.
 
     Returns:
         None where there is no spread to learn from: no items, one cluster of several items,
@@ -50,7 +60,7 @@ def of_mean(values: Floats, clusters: Ints | None, level: float) -> pb.Interval 
     over = "clusters" if clustered else "items"
     kinds, copies = np.unique(np.stack([sums, sizes]), axis=1, return_counts=True)
     if len(sums) < FEW or len(copies) > MANY:
-        return _student(sums, sizes, level, over)
+        return _student(sums, sizes, level, over, within)
     low, high = np.quantile(_draws(kinds, copies), [(1 - level) / 2, (1 + level) / 2])
     return _interval(low, high, level, f"bootstrap over {over}, {DRAWS} draws")
 
@@ -108,12 +118,12 @@ def _wilson(sums: Floats, sizes: Floats, level: float) -> pb.Interval:
     return _interval(low, high, level, "wilson over clusters")
 
 
-def _student(sums: Floats, sizes: Floats, level: float, over: str) -> pb.Interval:
+def _student(sums: Floats, sizes: Floats, level: float, over: str, within: tuple[float, float]) -> pb.Interval:
     from scipy import stats
 
     mean = sums.sum() / sizes.sum()
     low, high = stats.t.interval(level, len(sums) - 1, loc=mean, scale=standard_error(sums, sizes))
-    return _interval(low, high, level, f"t over {over}")
+    return _interval(max(low, within[0]), min(high, within[1]), level, f"t over {over}")
 
 
 def _draws(kinds: Floats, copies: Ints) -> Floats:

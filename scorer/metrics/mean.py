@@ -19,6 +19,8 @@ def plan(params: Params) -> Plan:
     part = params.word("part", "")
     cluster = params.flag("cluster", True)
     level = params.level
+    # What is given in percent is a share; another part may be anything.
+    share = not part or params.word("unit", "fraction") == "percent"
 
     def items(table: Table) -> tuple[Floats, Ints | None]:
         return table.values(part), table.group if cluster else None
@@ -26,9 +28,10 @@ def plan(params: Params) -> Plan:
     def compute(table: Table) -> pb.Figure:
         values, clusters = items(table)
         answered = values[table.answered]
+        bounded = share and bool(((values >= 0) & (values <= 1)).all())
         figure = pb.Figure(
             value=math.fsum(values) / len(values),
-            interval=intervals.of_mean(values, clusters, level),
+            interval=intervals.of_mean(values, clusters, level, intervals.SHARE if bounded else intervals.UNBOUNDED),
             denominator=len(values),
             denominator_answered=len(answered),
         )

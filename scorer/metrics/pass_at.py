@@ -24,7 +24,7 @@ def plan(params: Params) -> Plan:
         figure = pb.Figure(denominator=len(values), denominator_answered=len(answered))
         if len(values):
             figure.value = math.fsum(values) / len(values)
-            interval = intervals.of_mean(values, groups, level)
+            interval = intervals.of_mean(values, groups, level, intervals.SHARE)
             if interval:
                 figure.interval.CopyFrom(interval)
         if len(answered):

@@ -78,6 +78,12 @@ def test_partial_credit_of_few_groups_has_students_t() -> None:
     assert intervals.of_values(values, np.ones(5), lambda: pytest.fail("no draw")) == pytest.approx(expected)
 
 
+def test_a_share_of_few_groups_is_none_beyond_all() -> None:
+    low, high = intervals.of_values(np.array([1.0, 1.0, 0.75]), np.ones(3), lambda: pytest.fail("no draw"), (0.0, 1.0))
+    assert low is not None
+    assert (low > 0, high) == (True, 1.0)
+
+
 def run(path: Path, marks: list[float], *, grouped: bool = False) -> Path:
     writer = Writer(path)
     for number, score in enumerate(marks):

@@ -70,7 +70,30 @@ def test_few_or_very_many_items_of_partial_credit_get_students_interval() -> Non
         found = figure([scored(str(n), float(value)) for n, value in enumerate(values)], "mean")
         low, high = stats.t.interval(0.95, number - 1, values.mean(), stats.sem(values))
         assert found.interval.method == "t over items"
-        assert (found.interval.low, found.interval.high) == pytest.approx((low, high))
+        assert (found.interval.low, found.interval.high) == pytest.approx((max(low, 0), min(high, 1)))
+
+
+@pytest.mark.parametrize("metric", ["mean", "consistency", "pass_at", "instability"])
+def test_an_interval_says_nothing_that_cannot_be(metric: str) -> None:
+    """Student's t around few values close to an end goes beyond it: less than no instability, more than all right."""
+    answers = {"a": "AAA", "b": "AAA", "c": "ABB" if metric == "pass_at" else "AAB"}
+    items = [item for sample, said in answers.items() for item in repeats(sample, said, "A")]
+    if metric == "mean":
+        items = [scored(str(n), score) for n, score in enumerate((1.0, 1.0, 0.75))]
+    low, high = (0.0, math.inf) if metric == "instability" else (0.0, 1.0)
+    found = figure(items, metric, **({"k": 2} if metric == "pass_at" else {}))
+    assert found.interval.method.startswith("t over")
+    assert low <= found.interval.low < found.value < found.interval.high <= high
+    assert low == found.interval.low or high == found.interval.high
+
+
+def test_a_part_that_is_no_share_has_no_bounds() -> None:
+    items = [scored(str(n), 1.0) for n in range(3)]
+    for item, margin in zip(items, (0.9, 1.0, 0.2), strict=True):
+        item.verdict.scores["margin"] = margin
+    free, share = (figure(items, "mean", part="margin", unit=unit).interval for unit in ("fraction", "percent"))
+    assert free.high > 1
+    assert share.high == 100
 
 
 def test_clusters_of_partial_credit_agree_with_scipys_bootstrap() -> None:
