@@ -137,7 +137,9 @@ class Progress:
         total, words = self._total()
         bar = ProgressBar(total=total or 1, completed=accounting.settled, width=30, pulse=total is None)
         head = Table.grid(padding=(0, 2))
-        head.add_row(bar, f"{accounting.settled:,}/{words}", f"{self._rate:,.1f}/s", f"{self._eta(total)} left")
+        eta = self._eta(total)
+        left = f"{eta} left" if eta else ""
+        head.add_row(bar, f"{accounting.settled:,}/{words}", f"{self._rate:,.1f}/s", left)
         rows = Table.grid(padding=(0, 2))
         before, tasks = self._tasks(_PANEL_TASKS)
         if before:

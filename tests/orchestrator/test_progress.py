@@ -47,6 +47,12 @@ def test_a_terminal_shows_a_dozen_tasks_and_says_how_many_came_before() -> None:
     assert LONG[49] in text
 
 
+def test_nothing_is_left_as_long_as_nobody_knows_how_much() -> None:
+    accounting = Accounting(expected=10)
+    accounting.plan("marvel")
+    assert not any("left" in line for line in shown(accounting, terminal=True))
+
+
 def test_few_tasks_are_all_named() -> None:
     accounting = Accounting(expected=10)
     accounting.plan("marvel")
