@@ -38,7 +38,8 @@ class Progress:
         self._said = (time.monotonic(), 0.0)
 
     async def __aenter__(self) -> Progress:
-        if self._console.is_terminal and not self._console.quiet:
+        # A dumb terminal cannot go back over its lines: it gets those of a log.
+        if self._console.is_terminal and not self._console.is_dumb_terminal and not self._console.quiet:
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
         self._task = asyncio.create_task(self._run())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 
+import pytest
 from rich.console import Console
 
 from lynceus.outcomes import Outcome
@@ -51,6 +52,16 @@ def test_nothing_is_left_as_long_as_nobody_knows_how_much() -> None:
     accounting = Accounting(expected=10)
     accounting.plan("marvel")
     assert not any("left" in line for line in shown(accounting, terminal=True))
+
+
+def test_a_dumb_terminal_gets_the_lines_of_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    accounting = Accounting(expected=2)
+    accounting.plan("marvel")
+    accounting.settle("marvel", Outcome.SCORED, 1.0)
+    lines = shown(accounting, terminal=True)
+    assert len(lines) == 2, "one under way, one at the end"
+    assert all(line.startswith("1/~2  ") for line in lines)
 
 
 def test_few_tasks_are_all_named() -> None:
