@@ -23,7 +23,7 @@ from orchestrator.benchmarks import marvel_image as image
 from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, metric
 from orchestrator.benchmarks.marvel_labels import fine_category, fine_options
 from orchestrator.data.images import row_image
-from orchestrator.data.opening import FORMS, open_rows
+from orchestrator.data.opening import FORMS, check_unique, open_rows
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
 from orchestrator.samples import Call, Part, Sample, Scoring, Variant, image_part, single, text_part, user
@@ -84,6 +84,10 @@ def open_marvel(task: str, data: str | None) -> RowSource:
 
     Images that a checkout lacks have their samples rejected, with a warning that counts them.
     """
+    return check_unique(_opened(data), lambda row: str(row["id"]))
+
+
+def _opened(data: str | None) -> RowSource:
     if data is None:
         return open_rows(None, TABLE)
     labels = Path(data) / "marvel_label.json" if Path(data).is_dir() else Path(data)

@@ -8,9 +8,11 @@ import json
 import shutil
 from collections import Counter
 
+import pyarrow
 import pytest
 from bench_scoring import prefer, score, shared_data
 from PIL import Image
+from pyarrow import parquet
 
 from orchestrator.benchmarks import marvel, marvel_image
 from orchestrator.benchmarks.marvel import BENCHMARK, COUNTS, Settings
@@ -194,6 +196,13 @@ def test_fine_options_and_categories(real):
         "... 3, or 4). Are the arrows in choice 2 counterclockwise or clockwise?", "clockwise", "counterclockwise"
     )
     assert order == ("counterclockwise", "clockwise")
+
+
+def test_a_puzzle_that_stands_twice_is_named_before_anything_is_asked(tmp_path):
+    table = parquet.read_table(shared_data("marvel", "marvel.parquet")).slice(0, 3)
+    parquet.write_table(pyarrow.concat_tables([table, table.slice(1, 1)]), tmp_path / "marvel.parquet")
+    with pytest.raises(DataError, match=r"marvel\.parquet: id 2 stands twice"):
+        BENCHMARK.rows("marvel", str(tmp_path / "marvel.parquet"))
 
 
 def test_github_checkout(caplog):
