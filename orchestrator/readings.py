@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from string import ascii_uppercase
+from typing import TYPE_CHECKING
+
+from lynceus.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from orchestrator.report.run import Item
+
+_OF_LETTERS = frozenset({"choice", "lmms_vstar", "lmms_visualpuzzles"})
+"""Rules that say an option's letter; others say its text."""
 
 PARITY_FOLDER = "parity"
 """Folder in a run that holds the reference's reading of its answers."""
@@ -65,12 +74,11 @@ def compared(run: Path, most: int) -> Compared:
     shown: list[Difference] = []
     differing = 0
     for one, other_one in zip(careful.at(places[0]), parity.at(places[1]), strict=True):
-        ours, theirs = _extracted(one.verdict), _extracted(other_one.verdict)
-        if ours != theirs:
+        if _read(one) != _read(other_one):
             differing += 1
             if len(shown) < most:
                 target = " ".join(one.verdict.get("targets", ()))
-                shown.append(Difference(one.key, target, ours, theirs, one.text))
+                shown.append(Difference(one.key, target, _extracted(one), _extracted(other_one), one.text))
     return Compared(shown, differing, len(places[0]))
 
 
@@ -87,6 +95,23 @@ def described(run: Path, *, examples: int = 5) -> list[str]:
     return lines
 
 
-def _extracted(line: Mapping[str, Any]) -> str:
-    # The reference returns letters in the case they were written in, which it then ignores.
-    return str(line.get("extracted", "")).upper()
+def _read(item: Item) -> tuple[str, float | None, str]:
+    """Returns what an answer was taken for, the same whichever rule says it: outcome, score, and the option."""
+    return item.outcome, item.score, _option(item)
+
+
+def _option(item: Item) -> str:
+    """Returns the text of the option that was read, or its letter where it has none; "" for an open answer."""
+    rule, word = str(item.verdict.get("rule", "")), _extracted(item)
+    options = [str(option) for option in item.verdict.get("options", ())]
+    if rule not in _OF_LETTERS:
+        return word if options else ""
+    labels = (item.scoring.get("params") or {}).get("labels") or ascii_uppercase
+    known = {str(label).upper(): text.upper() for label, text in zip(labels, options, strict=False)}
+    return known.get(word, word)
+
+
+def _extracted(item: Item) -> str:
+    # The reference returns letters in the case they were written in, which it then ignores; and of an answer that it
+    # cannot read its instability keeps the words.
+    return str(item.verdict.get("extracted", "")).upper() if item.outcome == Outcome.SCORED else ""

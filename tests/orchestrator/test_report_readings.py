@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from orchestrator.report.readings import readings
 from orchestrator.report.run import open_run
 
@@ -14,6 +16,23 @@ def orchestrator(*words: str) -> str:
     done = subprocess.run([sys.executable, "-m", "orchestrator", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.mark.parametrize(("answer", "differing"), [("(B)", 0), ("B", 5), ("The answer is (A): no, (B).", 5)])
+def test_what_is_read_counts_and_not_what_it_is_called(tmp_path: Path, answer: str, differing: int) -> None:
+    """ReForm's rule says an option's text where ours says its letter, and keeps the words that it cannot read."""
+    run = tmp_path / "run"
+    words = ("--task", "reform_scienceqa", "--synthetic", "--limit", "5", "--model", f"demo:constant:{answer}")
+    orchestrator("eval", *words, "--run", str(run), "--quiet")
+    said = orchestrator("score", str(run), "--parity")
+    assert f"{differing} of 5 samples are read differently" in said
+
+
+def test_an_open_answer_is_read_alike_where_it_is_right_in_both(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    words = ("--task", "reform_textvqa", "--synthetic", "--limit", "5", "--model", "demo:constant:nothing, of all")
+    orchestrator("eval", *words, "--run", str(run), "--quiet")
+    assert "0 of 5 samples are read differently" in orchestrator("score", str(run), "--parity")
 
 
 def test_the_report_shows_what_the_reference_reads_otherwise(tmp_path: Path) -> None:
