@@ -17,7 +17,7 @@ OTHERS = re.compile(
 
 BOUND = re.compile(
     r"\b(?:at (?:least|most)|(?:more|less|fewer|greater|smaller|larger|higher|lower) than|no (?:more|fewer|less) than|up to|over|under"
-    r"|exceeds?|almost|nearly|between|from|(?:above|below)(?= \d))\s*(?:\d+(?:\.\d+)? (?:and|to) )?$",
+    r"|exceeds?|almost|nearly|between|from|(?:above|below)(?= \d)|(?:one|a) or|(?:\d|one|two|three|four|five) (?:out )?of(?: the)?|(?:neither|none|any|some|most|either|each) of(?: the)?)\s*(?:\d+(?:\.\d+)? (?:and|to) )?$",
     _I,
 )
 """lead: a number behind it is a bound, not an amount."""

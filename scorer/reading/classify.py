@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from scorer.reading import asides, cues, tails
 from scorer.reading.context import LEADS, TAILS, Context
 from scorer.reading.groups import Group
@@ -38,9 +40,17 @@ _OTHER_LEAD = LEADS.bits(
 )
 _OTHER_TAIL = TAILS.bits(asides.WOULD, asides.GROUND, asides.EDGE)
 _DENIES = TAILS.bits(tails.NOT_BELONGING, tails.WRONG, tails.AT_FIRST, tails.ALSO)
+_ANOTHER = LEADS.bits(cues.ANOTHER_IS)
+_CONDITION = TAILS.bits(tails.IF)
 _CUED = LEADS.bits(*(pattern for pattern, _ in _CUES))
 _SUPPOSES = LEADS.bits(cues.HYPOTHETICAL, cues.NEGATED)
 _PRAISES = TAILS.bits(tails.SOLE_TAIL, tails.SOLELY, tails.RIGHT, tails.FITS, tails.MEETS)
+_LEFT = re.compile(r"\bleft\b", re.IGNORECASE)
+"""The right one, beside a left one, is not the correct one."""
+NEAR = 160
+"""Code points before and behind a name in which a left one is looked for."""
+_VERB = re.compile(r"[)\s]*(?:is|was|can|could|must|would|does)(?:n't|not)?\b", re.IGNORECASE)
+"""Behind a box: its sentence goes on, where often the next one begins without a full stop before it."""
 _TICKS = ("✓", "✗")
 _RELATIONS = tuple("=<>+≈≥≤≠")
 _LEANS = LEADS.bits(cues.LED, cues.MATCHES, cues.MAYBE)
@@ -63,7 +73,7 @@ def _by_signs(group: Group, here: Context) -> Status | None:
     lead = here.lead
     single = lead.found & _SINGLES
     if single and lead.search(cues.BOXED):
-        return (REJECTED if here.tail.match(tails.WRONG) else FIRM), "boxed"
+        return (REJECTED if _VERB.match(here.tail.text) and here.tail.match(tails.WRONG) else FIRM), "boxed"
     if lead.text.endswith("[x] "):
         return FIRM, "marked"
     if lead.text.endswith("[] "):
@@ -133,7 +143,9 @@ def _denied(here: Context) -> Status | None:
     if denies and tail.match(tails.WRONG):
         return REJECTED, ""
     if (lead.match(cues.IF_FIRST) and cues.WERE.match(tail.text)) or (
-        tail.match(tails.IF) and ("would be " in here.clause.text or cues.WERE.match(tail.text))
+        tail.found & _CONDITION
+        and tail.match(tails.IF)
+        and ("would be " in here.clause.text or cues.WERE.match(tail.text))
     ):
         return SUPPOSED, ""
     if "so " in lead.text and lead.search(cues.LIKEWISE):
@@ -142,7 +154,7 @@ def _denied(here: Context) -> Status | None:
         return ALSO, ""
     if denies and tail.match(tails.AT_FIRST):
         return SUPPOSED, ""
-    return (ALSO, "another") if lead.search(cues.ANOTHER_IS) else None
+    return (ALSO, "another") if lead.found & _ANOTHER and lead.search(cues.ANOTHER_IS) else None
 
 
 def _announced(text: str, group: Group, here: Context) -> Status | None:
@@ -151,14 +163,16 @@ def _announced(text: str, group: Group, here: Context) -> Status | None:
     reckoned = tail.match(tails.VARIABLE) or (lead.text[-2:].strip() in _RELATIONS and cues.RELATED.search(lead.text))
     if reckoned and _bare_letter(group) and not cues.LABELLED.search(lead.text):
         return ASIDE, ""
+    said = clause
     cue, reason = _cue(clause)
     if cue is None and clause is not lead:
+        said = lead
         cue, reason = _cue(lead)
         if cue is not None and cues.negates(lead.piece(lead.text[cue:])):
             return REJECTED, ""
     elif cue is not None and reason != "corrected" and cues.negates(clause.piece(clause.text[cue:])):
         return REJECTED, ""
-    if cue is None:
+    if cue is None or (said.text[cue : cue + 6].lower() == "right " and _LEFT.search(_near(text, group))):
         return None
     if group.article and (reason == "concluded" or (group.values == ["I"] and reason != "stated")):
         return NAMED, ""
@@ -189,6 +203,10 @@ def _asks(here: Context) -> bool:
     last = here.lead.text.rpartition(": ")[2]
     inverted = here.lead.match(cues.INVERTED) or cues.INVERTED.match(last)
     return bool(inverted or tails.DOUBTED.match(here.line_after.text) or tails.ASKED.match(here.line_after.text))
+
+
+def _near(text: str, group: Group) -> str:
+    return text[max(group.first - NEAR, 0) : group.last + NEAR]
 
 
 def _bare_letter(group: Group) -> bool:

@@ -56,7 +56,7 @@ def context(text: str, group: Group) -> Context:
 def _clause(lead: Seen) -> int:
     """Returns where the last clause of a lead begins, -1 if it is the only one."""
     comma = lead.text.rfind(",")
-    if lead.text.startswith(_THAT, comma + 1) or lead.text.endswith(_THOUGHT, 0, max(comma, 0)):
+    if comma > 0 and (lead.text.startswith(_THAT, comma + 1) or lead.text.endswith(_THOUGHT, 0, comma)):
         comma = lead.text.rfind(",", 0, comma)
     start = max(comma, lead.text.rfind(";"), lead.text.rfind("→"))
     if lead.may(cues.CONJUNCTION):

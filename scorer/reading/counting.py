@@ -45,7 +45,7 @@ _MARKS = re.compile(
     r"\b(?:marked|labell?ed|numbered|called|indices|index)\b(?:(?!\b(?:so|there)\b)[^.;!?\n]){0,40}$", re.IGNORECASE
 )
 _OPERAND_BEFORE = re.compile(
-    r"(?:\d|\bone|two|three|four|five|six|seven|eight|nine|ten)\s*(?:x|by|times|[*/+-]|plus|minus|\+|and then)\s*$|\b(?:each|every) (?:with|containing|having|of|has|holds?|contains?)\s*$|\b(?:rows?|columns?|groups?|sets?|lines?|pairs?) (?:of|with|containing|each with)\s*$|\b(?:plus|minus|adding|times|multiplied by|more than|less than|fewer than|at least|at most|up to|over|under|from)\s*$|(?:\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten)) (?:out )?of (?:the |these |those |all )?$",
+    r"(?:\d|\bone|two|three|four|five|six|seven|eight|nine|ten)\s*(?:x|by|times|[*/+-]|plus|minus|\+|and then)\s*$|\b(?:each|every) (?:with|containing|having|of|has|holds?|contains?)\s*$|\b(?:rows?|columns?|groups?|sets?|lines?|pairs?) (?:of|with|containing|each with)\s*$|\b(?:plus|minus|adding|times|multiplied by|more than|less than|fewer than|at least|at most|up to|over|under|from)\s*$|(?:\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|neither|none|any|some|most|either|each)) (?:out )?of (?:the |these |those |all )?$",
     re.IGNORECASE,
 )
 _OPERAND_AFTER = re.compile(

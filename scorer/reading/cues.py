@@ -199,7 +199,7 @@ HYPOTHETICAL = re.compile(
     r"(?:one|someone|somebody|you|they|an? (?:\w+ )?(?:person|reader|solver|student)) (?:might|may|could|would|can) (?:\w+ )?(?:answer|go|opt|conclude|decide|settle|vote)|"
     r"some(?:one)? (?:people |might |may |would |could )|(?:people|many)(?: (?:often|usually|sometimes|also|people|of us|mistakenly))? (?:may|might|would|could|will|think|say|choose|pick|select|assume|believe|guess|argue|go|answer|tend)|others(?! than)|other (?:people|models|answers)|models say|tempt(?:ing|ed)|trap|mistake(?:nly)?|at first|initially|originally|first (?:glance|thought|guess|instinct|impression)|"
     r"thought|unless|whether|wonder|let'?s|let (?:me|us)|were|had been|would have(?! to)|as if|assumption|hypothesis|candidates?|previously|earlier (?:i|we)|example|e\.g\.?|"
-    rf"user|prompt|such as|instead of (?:saying|choosing)|format|imagine|maybe not|in case|should (?:i|we)|used to be|pretend(?:s|ing|ed)?|(?:trying|tries|supposed) to (?:be|look|seem|appear)|ob|wenn|falls|hvis|{tongues.SUPPOSES})"
+    rf"user|prompt|such as|instead of (?:saying|choosing)|format|imagine|maybe not|in case|should (?:i|we)|used to be|only (?:after|when|once)|pretend(?:s|ing|ed)?|(?:trying|tries|supposed) to (?:be|look|seem|appear)|ob|wenn|falls|hvis|{tongues.SUPPOSES})"
     rf"(?![{WORD}])|如果|假如|假设|もし|만약|{tongues.SUPPOSES_HAN}",
     _I,
 )

@@ -179,6 +179,16 @@ def _latin(char: str) -> bool:
     return char == "_" or (char.isalnum() and ord(char) < 0x2E80)
 
 
+def _idioms(low: str, names: Sequence[tuple[str, str]]) -> set[int]:
+    """Returns where a word that is a direction's name means another thing."""
+    return {
+        low.find(word, match.start())
+        for word, idiom in _IDIOMS
+        if word in low and any(name == word for name, _ in names)
+        for match in idiom.finditer(low)
+    }
+
+
 def texts(text: str, names: Sequence[tuple[str, str]], loosely: Sequence[loose.Loose] = ()) -> list[Mention]:
     """Returns every mention of a text, the longest where several overlap.
 
@@ -191,12 +201,8 @@ def texts(text: str, names: Sequence[tuple[str, str]], loosely: Sequence[loose.L
     if "-" in raw and any(" " in name for name, _ in names):
         low = raw.replace("-", " ")
     found = list(loose.find(low, loosely))
-    idioms = {
-        low.find(word, match.start())
-        for word, idiom in _IDIOMS
-        if word in low and any(name == word for name, _ in names)
-        for match in idiom.finditer(low)
-    }
+    sided = "right" in low or "left" in low or "above" in low or "below" in low
+    idioms = _idioms(low, names) if sided else ()
     for name, value in names:
         if not name:
             continue

@@ -64,7 +64,7 @@ def read(
     ]
     stated = {value for group, _ in statements for value in group.values}
     answers = _line_answers(text, lines, order, stated)
-    several = len({group.values[0] for group in answers}) > 1
+    several = len(answers) > 1 and answers[0].values != answers[1].values
     if several and cues.BLANK.fullmatch(text, answers[0].last, answers[1].first):
         return Reading("", "conflict")
     statements += [(group, "bare") for group in answers]
