@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import importlib.metadata
 import re
 import shutil
@@ -16,6 +14,7 @@ import orjson
 
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.bundle.reading import BUNDLE, FORMAT, BundleError, listing, sha256
+from orchestrator.data import hub
 from orchestrator.data.opening import open_rows
 from orchestrator.data.rows import DataError
 from orchestrator.data.table import Table
@@ -123,22 +122,11 @@ def _download(name: str, to: Path) -> str:
     try:
         commit = HfApi().dataset_info(name, revision=revision or None).sha or ""
         snapshot_download(name, repo_type="dataset", revision=commit, local_dir=to)
-    except _hub_failures() as error:
+    except hub.failures() as error:
         cause = " ".join(str(error).split()) or type(error).__name__
         raise BundleError(f"data set {name} cannot be fetched from the hub: {cause[:300]}") from error
     shutil.rmtree(to / ".cache", ignore_errors=True)
     return commit
-
-
-def _hub_failures() -> tuple[type[Exception], ...]:
-    """What the hub's client raises: its own errors and those of its HTTP library, another one since version 2."""
-    from huggingface_hub.errors import HfHubHTTPError
-
-    found = [OSError, ValueError, HfHubHTTPError]
-    for name in ("httpx", "httpx2"):
-        with contextlib.suppress(ImportError):
-            found.append(importlib.import_module(name).HTTPError)
-    return tuple(found)
 
 
 def _try(task: str, benchmark: Benchmark, copied: Path, source: str | None) -> None:

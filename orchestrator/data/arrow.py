@@ -22,8 +22,6 @@ def open_hub(name: str, table: Table) -> RowSource:
     """Opens a hub id, "owner/name" or "owner/name@revision"; the revision found is part of origin and digest."""
     hub.reach(f"data set {name}")
     import datasets
-    import httpx
-    from huggingface_hub.errors import HfHubHTTPError
 
     name, _, revision = name.partition("@")
     try:
@@ -36,7 +34,7 @@ def open_hub(name: str, table: Table) -> RowSource:
         builder.download_and_prepare()
         split = _split(table, builder.info.splits or ())
         dataset = builder.as_dataset(split=split)
-    except (OSError, ValueError, httpx.HTTPError, HfHubHTTPError, datasets.exceptions.DatasetsError) as error:
+    except (*hub.failures(), datasets.exceptions.DatasetsError) as error:
         cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise DataError(f"data set {name} cannot be read from the hub ({cause}); {hub.ELSEWHERE}") from error
     commit = builder.hash or "unknown"

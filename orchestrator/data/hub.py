@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+
 from orchestrator.data.rows import DataError
 
 ELSEWHERE = (
@@ -11,6 +14,17 @@ ELSEWHERE = (
 """What to do without the hub, in words."""
 
 _SECONDS = 10.0
+
+
+def failures() -> tuple[type[Exception], ...]:
+    """Returns what the hub's client raises: its own errors and its HTTP library's, another one since version 2."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    found = [OSError, ValueError, HfHubHTTPError]
+    for name in ("httpx", "httpx2"):
+        with contextlib.suppress(ImportError):
+            found.append(importlib.import_module(name).HTTPError)
+    return tuple(found)
 
 
 def reach(what: str) -> None:

@@ -40,7 +40,12 @@ def open_rows(data: str | Path | None, table: Table, *, image_root: Path | None 
     if data is None or not path.exists():
         if not _HUB_ID.fullmatch(str(data or table.hub)) or path.suffix in (".parquet", *textual.SUFFIXES):
             raise DataError(f"no data at {path}; --data takes {FORMS}")
-        return arrow.open_hub(str(data or table.hub), table)
+        try:
+            return arrow.open_hub(str(data or table.hub), table)
+        except DataError as error:
+            if data is None:
+                raise
+            raise DataError(f"no file or folder {path} is here, and {error}") from error
     if path.is_dir():
         if arrow.is_saved(path):
             return arrow.open_saved(path, table)
@@ -81,7 +86,9 @@ def _table_file(folder: Path) -> Path:
 
     files = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES)
     named = [file for file in files if file.stem == "metadata"] or files
+    if not files:
+        raise DataError(f"{folder} holds no data; --data takes {FORMS}")
     if len(named) != 1:
-        found = ", ".join(file.name for file in files) or "none"
+        found = ", ".join(file.name for file in files)
         raise DataError(f"{folder} should hold one table (JSONL, JSON or CSV) and has {found}; name the file itself")
     return named[0]

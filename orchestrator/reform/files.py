@@ -162,9 +162,7 @@ class _Files:
         return found[0] if len(found) == 1 else None
 
     def _fetched(self, name: str) -> Path:
-        import httpx
         from huggingface_hub import hf_hub_download
-        from huggingface_hub.errors import HfHubHTTPError
 
         repository, _, revision = self.origin.partition("@")
         hub.reach(f"{name} of {repository}")
@@ -172,7 +170,7 @@ class _Files:
             return Path(
                 hf_hub_download(repository, f"huggingface_data/{name}", repo_type="dataset", revision=revision or None)
             )
-        except (OSError, ValueError, httpx.HTTPError, HfHubHTTPError) as error:
+        except hub.failures() as error:
             cause = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise DataError(f"{name} of {repository} cannot be read from the hub ({cause}); {hub.ELSEWHERE}") from error
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import http.server
 import json
 import os
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import NoneType
 
@@ -249,6 +251,42 @@ def test_a_hub_that_cannot_be_reached_is_said_at_once(tmp_path):
     for way in ("orchestrator fetch", "--data DIR", "HF_HUB_OFFLINE=1"):
         assert way in message
     assert "Retrying" not in done.stderr
+
+
+class _Hub(http.server.BaseHTTPRequestHandler):
+    """Is there, and breaks off whatever is asked of it."""
+
+    def do_HEAD(self):
+        if self.path == "/":
+            self.send_response(200)
+            self.end_headers()
+
+    def do_GET(self):
+        self.close_connection = True
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_hub_that_breaks_off_is_one_error_and_so_is_a_mistyped_folder(tmp_path):
+    program = (
+        "from orchestrator.data.opening import open_rows\n"
+        "from orchestrator.data.table import Table\n"
+        "open_rows('data/vstar', Table(hub='owner/name', split='test', columns={}))\n"
+    )
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    environment = {**os.environ, "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_HOME": str(tmp_path)}
+    environment.pop("HF_HUB_OFFLINE", None)
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    server.shutdown()
+    message = done.stderr.strip().splitlines()[-1]
+    assert "DataError: no file or folder data/vstar is here, and data set data/vstar cannot be read" in message
+
+
+def test_an_empty_folder_holds_no_data(tmp_path):
+    with pytest.raises(DataError, match=r"holds no data; --data takes a hub id"):
+        open_rows(tmp_path, TABLE)
 
 
 def test_digest_of_several_files_knows_names_and_contents(tmp_path):
