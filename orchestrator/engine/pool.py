@@ -98,14 +98,15 @@ class Pool:
             if spent > limit:
                 raise IncompleteError(self._silence(spent))
             if not told and spent > 1:
-                self._notify(f"waiting for {self._names()}: {self._last_error()}")
+                self._notify(f"waiting for {self._names()}, {limit:.0f} s at most: {self._last_error()}")
                 told = True
             attempt += 1
             await asyncio.sleep(min(backoff(attempt), limit))
         self._usable_at = time.monotonic()
         for replica in self.replicas.values():
             if replica.health is not Health.READY:
-                self._probe(replica)
+                self._notify(f"{replica.address} does not answer yet ({replica.last_error}); going on without it")
+                self._probe(replica, told=True)
         self._spawn(self._watch())
         return self.info
 
@@ -176,12 +177,12 @@ class Pool:
                 if replica.health is Health.UNKNOWN:
                     self._probe(replica)
 
-    def _probe(self, replica: Replica) -> None:
+    def _probe(self, replica: Replica, *, told: bool = False) -> None:
         if replica.address not in self._probing:
             self._probing.add(replica.address)
-            self._spawn(self._revive(replica))
+            self._spawn(self._revive(replica, told))
 
-    async def _revive(self, replica: Replica) -> None:
+    async def _revive(self, replica: Replica, told: bool) -> None:
         attempt = 0
         try:
             while replica.waiting:
@@ -190,13 +191,14 @@ class Pool:
                     break  # gone from the name meanwhile: its channel is closed
                 await self._admit(replica, strict=False)
                 attempt += 1
-                if attempt == 3 and replica.health is not Health.READY:
+                if attempt == 3 and replica.health is not Health.READY and not told:
+                    told = True
                     self._notify(f"{replica.address} does not answer ({replica.last_error}); its work goes elsewhere")
         finally:
             self._probing.discard(replica.address)
         if replica.free:
-            if attempt > 3:
-                self._notify(f"{replica.address} answers again")
+            if told:
+                self._notify(f"{replica.address} answers")
             self.changed()
 
     async def _admit(self, replica: Replica, *, strict: bool) -> None:

@@ -165,6 +165,8 @@ def describe(error: CallError) -> str:
     message = str(error)
     if "handshake failed" in message:
         message = f"TLS handshake failed: {message.rpartition('OPENSSL_internal:')[2].removesuffix(': OK')}"
+    elif "Failed parsing HTTP/2" in message:
+        message = "what answers there does not speak gRPC"
     elif "failed to connect" in message:
         message = message.rpartition(": ")[2]
     return f"{error.code.name}: {message[:300]}"

@@ -1,8 +1,10 @@
-"""A replica that is drained and leaves its name while the pool is asking after it."""
+"""Replicas that do not answer at the start, and one that leaves its name while the pool is asking after it."""
 
 from __future__ import annotations
 
 import asyncio
+import http.server
+import threading
 from collections.abc import AsyncIterator, Sequence
 
 import grpc
@@ -12,6 +14,7 @@ from lynceus.model.v1 import model_pb2 as model
 from lynceus.rpc import PLAIN, CallError
 from orchestrator.engine import Endpoint, Pool
 from orchestrator.engine import pool as pool_module
+from orchestrator.engine.errors import IncompleteError
 from orchestrator.engine.replica import Health, Replica
 
 INFO = model.GetModelInfoResponse(model_name="m", max_concurrency=2)
@@ -93,3 +96,33 @@ async def test_it_leaves_while_it_answers_a_probe(pool: Pool, servers: Servers) 
     pool.check()
     assert leaving.health is Health.GONE, "its late answer does not bring it back"
     assert leaving.free == 0
+
+
+async def test_who_does_not_answer_at_the_start_is_named_once_and_when_he_comes(servers: Servers) -> None:
+    servers.draining = True
+    notes: list[str] = []
+    pool = Pool([Endpoint("models", 1)], PLAIN, resolver=servers.resolve, notify=notes.append)
+    await pool.connect()
+    assert notes == [f"{LEAVES} does not answer yet (UNAVAILABLE: it goes away); going on without it"]
+    async with asyncio.timeout(30):
+        while servers.asked.count(LEAVES) < 5:
+            await asyncio.sleep(0.005)
+        servers.draining = False
+        while len(pool.ready) < 2:
+            await asyncio.sleep(0.005)
+        while pool._probing:
+            await asyncio.sleep(0.005)
+    assert notes[1:] == [f"{LEAVES} answers"]
+    await pool.close()
+
+
+async def test_a_web_server_is_no_model_server_and_the_wait_for_it_has_an_end() -> None:
+    web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+    threading.Thread(target=web.serve_forever, daemon=True).start()
+    notes: list[str] = []
+    pool = Pool([Endpoint("127.0.0.1", web.server_port)], PLAIN, patience=2, notify=notes.append)
+    with pytest.raises(IncompleteError, match=r"UNAVAILABLE: what answers there does not speak gRPC\)"):
+        await pool.connect()
+    await pool.close()
+    web.shutdown()
+    assert notes[0].startswith(f"waiting for 127.0.0.1:{web.server_port}, 2 s at most: ")
