@@ -30,17 +30,18 @@ class Flip:
         return (self.second.score or 0.0) > (self.first.score or 0.0)
 
 
-def flips(first: Scores, second: Scores, most: int) -> tuple[int, int, list[Flip]]:
+def flips(first: Scores, second: Scores, most: int) -> tuple[int, int, int, list[Flip]]:
     """Looks for the items that two runs score differently.
 
     Returns:
-        How many items the second run has better and how many worse, and up to `most` items lost
-        and as many gained, lost first, in the order of their keys.
+        How many items both runs have, how many of them the second run has better and how many worse, and up
+        to `most` items lost and as many gained, lost first, in the order of their keys.
     """
-    gained, lost = _Places(most), _Places(most)
+    items, gained, lost = 0, _Places(most), _Places(most)
     for task, mine in first.items.items():
         if theirs := second.items.get(task):
             rows = pair([mine.keys, theirs.keys])
+            items += len(rows[0])
             one, other = mine.scores[rows[0]], theirs.scores[rows[1]]
             here, there = mine.places[rows[0]], theirs.places[rows[1]]
             gained.add(here[other > one], there[other > one])
@@ -50,7 +51,7 @@ def flips(first: Scores, second: Scores, most: int) -> tuple[int, int, list[Flip
         for change in (lost, gained)
         for before, after in zip(first.run.at(change.first), second.run.at(change.second), strict=True)
     ]
-    return gained.count, lost.count, found
+    return items, gained.count, lost.count, found
 
 
 class _Places:

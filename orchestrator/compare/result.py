@@ -22,7 +22,8 @@ class Pairing:
         second: The other run.
         warnings: Why the two are not comparable; empty where nothing speaks against it.
         pairs: The paired tests, step by step.
-        gained: How many items the other run has better.
+        items: How many items both have.
+        gained: How many of them the other run has better.
         lost: How many it has worse.
         flips: The items lost and gained, as many as were asked for.
     """
@@ -30,6 +31,7 @@ class Pairing:
     second: Run
     warnings: Sequence[str]
     pairs: Sequence[statistics.Paired]
+    items: int
     gained: int
     lost: int
     flips: Sequence[flips.Flip]
@@ -81,7 +83,7 @@ class Comparison:
                         | {"step": str(pair.step), "difference": pair.difference, "regression": pair.regression}
                         for pair in pairing.pairs
                     ],
-                    "flips": {"gained": pairing.gained, "lost": pairing.lost},
+                    "flips": {"items": pairing.items, "gained": pairing.gained, "lost": pairing.lost},
                 }
                 for pairing in self.pairings
             ],
@@ -127,7 +129,7 @@ def _pairing(first: scores.Scores, second: scores.Scores, most_flips: int) -> Pa
     if not pairs:
         raise click.UsageError(
             f"{first.run.name} and {second.run.name} have no scored item in common: "
-            f"{_tasks(first)} and {_tasks(second)}; compare runs of the same tasks"
+            f"{_tasks(first)} and {_tasks(second)}; compare complete runs of the same tasks and rows"
         )
     return Pairing(second.run, scores.warnings(first, second), pairs, *flips.flips(first, second, most_flips))
 

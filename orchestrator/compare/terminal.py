@@ -28,7 +28,7 @@ def show(comparison: Comparison, console: Console, most_flips: int) -> None:
         for warning in pairing.warnings:
             console.print(Text(f"caution: {warning}", "yellow"))
         console.print(_pairs(pairing, console.width >= _WIDE))
-        console.print(f"{pairing.gained:,} items better, {pairing.lost:,} worse")
+        console.print(f"of {pairing.items:,} items {pairing.gained:,} better, {pairing.lost:,} worse")
         _flips(pairing, first.name, console, most_flips)
     if len(comparison.runs) > 2:
         for ranking in comparison.rankings:

@@ -117,7 +117,8 @@ class Judging:
         )
         if not url and not self.key:
             raise click.UsageError(
-                f"--judge {spec} needs an API key: set LYNCEUS_JUDGE_KEY or OPENAI_API_KEY, or give --judge-key-file"
+                f"--judge {spec} needs an API key: set LYNCEUS_JUDGE_KEY or OPENAI_API_KEY, "
+                "or give a scorer of its own --judge-key-file"
             )
         return Batch(config, budget, cache, poll=self.poll) if kind == "batch" else Endpoint(config, budget)
 

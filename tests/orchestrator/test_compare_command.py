@@ -31,6 +31,9 @@ def test_tables(runs: tuple[Path, Path]) -> None:
     assert "<0.001" in result.output
     assert "caution" not in result.output
     assert "worse marvel/" in result.output
+    flips = orjson.loads(invoke(*runs, "--json").output)["comparisons"][0]["flips"]
+    assert flips["items"] == 154
+    assert f"of 154 items {flips['gained']} better, {flips['lost']} worse" in result.output
 
 
 def test_json(runs: tuple[Path, Path]) -> None:
@@ -135,7 +138,7 @@ def test_the_page_has_both_answers_and_no_markup_of_theirs(tmp_path: Path) -> No
 def test_the_page_says_how_many_flips_it_leaves_out(runs: tuple[Path, Path], tmp_path: Path) -> None:
     invoke(*runs, "--html", tmp_path / "c.html", "--html-flips", "2")
     text = (tmp_path / "c.html").read_text(encoding="utf-8")
-    assert "(the first 2)" in text
+    assert re.search(r"Worse: \d+ of 154 items <span class=\"muted\">\(the first 2\)", text)
     assert text.count('class="flip"') <= 4
 
 

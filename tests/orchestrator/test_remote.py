@@ -110,7 +110,7 @@ def test_resumed_on_the_same_machine_and_read_from_there(cluster: Cluster, share
     assert set(objects(url)) == names
     (cluster.folder / "runs").rename(cluster.folder / "elsewhere")
     assert '"scored": 40' in cluster.orchestrator("report", url, "--json")
-    assert "0 items better, 0 worse" in cluster.orchestrator("compare", url, str(local(cluster)))
+    assert "items 0 better, 0 worse" in cluster.orchestrator("compare", url, str(local(cluster)))
     results = objects(url)["results.json"]
     cluster.orchestrator("score", url, "--scorer", shared_scorer.address)
     assert objects(url)["results.json"] == results
@@ -136,7 +136,7 @@ def test_the_commands_of_the_page(cluster: Cluster, base: str) -> None:
     (block,) = re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     for line in block.splitlines():
         output = cluster.orchestrator(*shlex.split(line.replace("s3://bucket", base))[1:])
-    assert "0 items better, 0 worse" in output
+    assert "items 0 better, 0 worse" in output
     assert objects(f"{base}/runs/first")["results.json"] == objects(f"{base}/runs/whole")["results.json"]
 
 
