@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -37,7 +38,14 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["commas"] = lambda number: f"{number:,}"
+    environment.filters["breakable"] = _breakable
     return environment
+
+
+def _breakable(name: str) -> Markup:
+    """Returns a name that a line ends in behind its joints rather than anywhere."""
+    parts = re.split(r"(?<=[_&])", name)
+    return Markup("<wbr>").join(parts)
 
 
 def document(template: str, *, script: str = "", connect: bool = False, **context: Any) -> str:

@@ -353,6 +353,18 @@ def test_figures_of_the_same_name_are_told_apart_by_task(tmp_path: Path) -> None
     assert "<h3>two: accuracy by kind</h3>" in page
 
 
+def test_a_long_name_ends_its_line_behind_a_joint(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    figures = {}
+    for task in ("VisualPuzzles_direct", "one"):
+        writer.item(f"{task}/1", answer="1", score=1.0)
+        mine = [verdict for verdict in writer.verdicts if verdict["task"] == task]
+        figures[task] = sliced("Perc^C&F<1>", mine, ())
+    page = write_report(writer.close(figures)).read_text(encoding="utf-8")
+    assert "Perc^C&amp;<wbr>F&lt;1&gt;" in page
+    assert "VisualPuzzles_<wbr>direct" in page
+
+
 def test_an_option_in_brackets_is_the_option_itself(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run")
     for number in range(4):
