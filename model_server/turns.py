@@ -36,7 +36,7 @@ class Turns:
             Overloaded: If too many wait already.
         """
         waiting, limit = self._waiting, self._max_queue
-        if waiting >= limit:
+        if self.slots.locked() and waiting >= limit:
             raise Overloaded(
                 "queue_full",
                 f"{waiting} requests are waiting, the limit is {limit}: send again later",
