@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from dataclasses import dataclass
@@ -12,13 +11,12 @@ from urllib.parse import urlsplit
 
 import openai
 
-from lynceus.addresses import without_password
+from lynceus.addresses import keep_out_of_logs, without_password
 from lynceus.rpc import DeadlineExceeded, InternalFailure, Unauthenticated
 from model_server.backend import Call, LoadError
 from model_server.openai_api.errors import status_of
 
-for _library in ("httpx", "httpx2"):  # they log the whole address of every request, its password too
-    logging.getLogger(_library).setLevel(logging.WARNING)
+keep_out_of_logs()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from urllib.parse import unquote_plus
 
@@ -26,6 +27,12 @@ def without_password(word: str) -> str:
     elif at:
         rest = f"{_HIDDEN}@{after}"
     return head + mark + _PARAMETER.sub(_shown, rest)
+
+
+def keep_out_of_logs() -> None:
+    """Quiets the HTTP libraries, which log the whole address of every request, its password too."""
+    for library in ("httpx", "httpx2"):
+        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 def _shown(parameter: re.Match[str]) -> str:

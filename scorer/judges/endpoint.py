@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import logging
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from typing import Any
 
 import openai
 
-from lynceus.addresses import without_password
+from lynceus.addresses import keep_out_of_logs, without_password
 from lynceus.media import media_type
 from scorer.judges.base import VENDOR, JudgeError, JudgePrompt, Reply, canonical, without_user
 from scorer.judges.budget import Budget
@@ -26,8 +25,7 @@ MAX_OUTPUT_TOKENS = 1024
 TRIES = 5
 """Tries at a request that the endpoint did not answer; one that it answered is never sent again."""
 
-for _library in ("httpx", "httpx2"):  # they log the whole address of every request, its password too
-    logging.getLogger(_library).setLevel(logging.WARNING)
+keep_out_of_logs()
 
 
 @dataclass(frozen=True, slots=True)
