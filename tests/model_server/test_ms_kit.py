@@ -60,21 +60,26 @@ class Held(Model):
     name = "held"
     max_concurrency = 2
     max_queue = 3
+    at_once = 2
 
     def __init__(self) -> None:
         self.go = threading.Event()
+        self.entered = 0
 
     def generate(self, request: Request) -> str:
+        self.entered += 1
         self.go.wait(30)
         return "done"
 
     def likelihood(self, request: Request, continuations: Sequence[str]) -> list[Score]:
+        self.entered += 1
         self.go.wait(30)
         return [Score(-1.0, [(text, -1.0)]) for text in continuations]
 
 
 class HeldBatch(Held):
     max_batch = 2
+    at_once = 1  # the first batch may be one call
 
     def generate_batch(self, requests: Sequence[Request]) -> Sequence[str]:
         return [self.generate(request) for request in requests]
@@ -95,7 +100,12 @@ async def test_no_more_wait_than_may_and_waiting_is_no_work(
 
     async with served(KitBackend(held, metrics)) as server:
         answer = getattr(server.stub, method)
-        running = [asyncio.ensure_future(call(answer, sent, timeout=30)) for _ in range(5)]
+        running = []
+        for number in range(1, held.at_once + 1):
+            running.append(asyncio.ensure_future(call(answer, sent, timeout=30)))
+            while held.entered < number:
+                await asyncio.sleep(0.01)
+        running += [asyncio.ensure_future(call(answer, sent, timeout=30)) for _ in range(3)]
         while queued() < 3:
             await asyncio.sleep(0.01)
         with pytest.raises(CallError) as caught:
