@@ -140,7 +140,10 @@ async def test_a_model_that_never_ends_does_not_keep_the_process(tmp_path: Path)
 async def test_a_signal_during_loading_ends_at_once(tmp_path: Path) -> None:
     script = tmp_path / "slow.py"
     script.write_text(SLOW)
-    with process(str(script), port_file=tmp_path / "port") as (started, _):
+    with process(str(script), port_file=tmp_path / "port") as (started, port):
+        # Who answers looks out for signals; the port's file is written a moment before.
+        async with dial(f"127.0.0.1:{port}") as channel:
+            assert not await is_serving(channel, NAME)
         started.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(started.wait, 20) == 0
 
