@@ -11,9 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from lynceus.rpc import DeadlineExceeded, InternalFailure, Overloaded, StatusError
+from lynceus.rpc import DeadlineExceeded, InternalFailure, StatusError
 from model_server.backend import Call
 from model_server.metrics import Metrics
+from model_server.turns import queue_full
 
 log = logging.getLogger(__name__)
 Work = TypeVar("Work")
@@ -106,12 +107,7 @@ class Batcher(Generic[Work, Result]):
         """
         waiting = len(self._queue)
         if waiting >= self._max_queue:
-            raise Overloaded(
-                "queue_full",
-                f"{waiting} requests are waiting, the limit is {self._max_queue}: send again later",
-                limit=str(self._max_queue),
-                value=str(waiting),
-            )
+            raise queue_full(waiting, self._max_queue)
         loop = asyncio.get_running_loop()
         if self._task is None:
             self._task = loop.create_task(self._work())

@@ -10,6 +10,16 @@ from lynceus.rpc import Overloaded
 from model_server.metrics import Metrics
 
 
+def queue_full(waiting: int, limit: int) -> Overloaded:
+    """Returns the refusal of one request more than may wait."""
+    return Overloaded(
+        "queue_full",
+        f"{waiting} requests are waiting, the limit is {limit}: send again later",
+        limit=str(limit),
+        value=str(waiting),
+    )
+
+
 class Turns:
     """Lets calls in one after another.
 
@@ -37,12 +47,7 @@ class Turns:
         """
         waiting, limit = self._waiting, self._max_queue
         if self.slots.locked() and waiting >= limit:
-            raise Overloaded(
-                "queue_full",
-                f"{waiting} requests are waiting, the limit is {limit}: send again later",
-                limit=str(limit),
-                value=str(waiting),
-            )
+            raise queue_full(waiting, limit)
         self._waiting += 1
         self._metrics.queued.set(self._waiting)
         try:
