@@ -21,7 +21,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 import torch
 from bench_likelihood import build, picture
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from model_server.backend import Call
 from model_server.hf.backend import HfBackend
 from model_server.hf.settings import Settings

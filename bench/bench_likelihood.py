@@ -33,7 +33,7 @@ import torch
 import transformers as tf
 from PIL import Image
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from model_server.hf import checkpoint as checkpoints
 from model_server.hf.batch import to_device
 from model_server.hf.families import family_of

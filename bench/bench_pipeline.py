@@ -187,8 +187,8 @@ async def floor(job: dict[str, Any]) -> float:
     """
     import grpc
 
-    from lynceus.model.v1 import model_pb2 as model
-    from lynceus.rpc import keep_freed_memory
+    from lyncean.model.v1 import model_pb2 as model
+    from lyncean.rpc import keep_freed_memory
 
     if job["what"] != "bare":
         keep_freed_memory()
@@ -196,7 +196,7 @@ async def floor(job: dict[str, Any]) -> float:
     serialized = model.GenerateRequest.SerializeToString if built else None
     async with grpc.aio.insecure_channel(f"127.0.0.1:{job['port']}") as channel:
         generate = channel.unary_unary(
-            "/lynceus.model.v1.ModelService/Generate", serialized, model.GenerateResponse.FromString
+            "/lyncean.model.v1.ModelService/Generate", serialized, model.GenerateResponse.FromString
         )
 
         async def worker(left: Iterator[Any]) -> None:

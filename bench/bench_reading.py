@@ -22,7 +22,7 @@ from pathlib import Path
 
 import click
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer import reasoning
 from scorer.rules import rules
 from scorer.rules.base import Rule

@@ -24,9 +24,9 @@ from pathlib import Path
 import click
 import psutil
 
-from lynceus.rpc import dial, is_serving
-from lynceus.scorer.v1 import scorer_pb2 as pb
-from lynceus.scorer.v1 import scorer_pb2_grpc
+from lyncean.rpc import dial, is_serving
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2_grpc
 
 ANSWERS = (
     "B",
@@ -103,7 +103,7 @@ async def measure(load: str, make: Callable[[int], pb.ScoreRequest], items: int,
             while not port_file.exists():
                 await asyncio.sleep(0.05)
             async with dial(f"127.0.0.1:{port_file.read_text().strip()}") as channel:
-                while not await is_serving(channel, "lynceus.scorer.v1.ScorerService"):
+                while not await is_serving(channel, "lyncean.scorer.v1.ScorerService"):
                     await asyncio.sleep(0.05)
                 return await _drive(channel, psutil.Process(process.pid), load, make, items, batch)
         finally:

@@ -1,6 +1,6 @@
-"""The null model: answers "B" at once. `ours` through lynceus.rpc, `bare` through grpc.aio and nothing else.
+"""The null model: answers "B" at once. `ours` through lyncean.rpc, `bare` through grpc.aio and nothing else.
 
-`kept` is `bare` with the one thing of lynceus.rpc that makes gRPC itself faster: freed memory is kept.
+`kept` is `bare` with the one thing of lyncean.rpc that makes gRPC itself faster: freed memory is kept.
 
 `http` speaks OpenAI's protocol as far as a client notices: it reads each request whole and looks at none.
 """
@@ -18,9 +18,9 @@ from typing import Any
 
 import grpc
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.model.v1 import model_pb2_grpc
-from lynceus.rpc import MAX_MESSAGE_BYTES, Server, ServerConfig, Unsupported, keep_freed_memory
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc
+from lyncean.rpc import MAX_MESSAGE_BYTES, Server, ServerConfig, Unsupported, keep_freed_memory
 from model_server.batch_call import answer_batch
 
 ANSWER = model.GenerateResponse(
@@ -90,7 +90,7 @@ async def main(kind: str, port_file: Path, null: Null) -> None:
     if kind == "ours":
         server = Server(
             ServerConfig(port_file=port_file),
-            "lynceus.model.v1.ModelService",
+            "lyncean.model.v1.ModelService",
             lambda s: model_pb2_grpc.add_ModelServiceServicer_to_server(null, s),
         )
         await server.start()

@@ -25,9 +25,9 @@ import pipeline_data
 from pipeline_null import Null
 from simulate import System, simulate
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.model.v1 import model_pb2_grpc
-from lynceus.rpc import Server, ServerConfig
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc
+from lyncean.rpc import Server, ServerConfig
 
 SLOTS = 4
 
@@ -60,7 +60,7 @@ async def serve(delays: Sequence[float], ports_file: Path, ready: Path) -> None:
     for delay in delays:
         server = Server(
             ServerConfig(port_file=ready if len(servers) == len(delays) - 1 else None),
-            "lynceus.model.v1.ModelService",
+            "lyncean.model.v1.ModelService",
             partial(model_pb2_grpc.add_ModelServiceServicer_to_server, Slow(delay)),
         )
         servers.append(server)

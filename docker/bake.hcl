@@ -25,13 +25,13 @@ target "base" {
 target "orchestrator" {
   inherits   = ["base"]
   dockerfile = "docker/orchestrator.Dockerfile"
-  tags       = ["${REGISTRY}lynceus-orchestrator:${TAG}"]
+  tags       = ["${REGISTRY}lyncean-orchestrator:${TAG}"]
 }
 
 target "scorer" {
   inherits   = ["base"]
   dockerfile = "docker/scorer.Dockerfile"
-  tags       = ["${REGISTRY}lynceus-scorer:${TAG}"]
+  tags       = ["${REGISTRY}lyncean-scorer:${TAG}"]
 }
 
 target "model-server" {
@@ -40,7 +40,7 @@ target "model-server" {
   args = {
     VARIANT = "cuda"
   }
-  tags = ["${REGISTRY}lynceus-model-server:${TAG}"]
+  tags = ["${REGISTRY}lyncean-model-server:${TAG}"]
 }
 
 target "model-server-cpu" {
@@ -48,7 +48,7 @@ target "model-server-cpu" {
   args = {
     VARIANT = "cpu"
   }
-  tags = ["${REGISTRY}lynceus-model-server-cpu:${TAG}"]
+  tags = ["${REGISTRY}lyncean-model-server-cpu:${TAG}"]
 }
 
 target "model-server-slim" {
@@ -56,5 +56,5 @@ target "model-server-slim" {
   args = {
     VARIANT = "none"
   }
-  tags = ["${REGISTRY}lynceus-model-server-slim:${TAG}"]
+  tags = ["${REGISTRY}lyncean-model-server-slim:${TAG}"]
 }

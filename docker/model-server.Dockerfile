@@ -16,26 +16,26 @@ RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
       none) python3 dependencies.py model-server pyproject.toml openai ;; \
       *) echo "VARIANT is cpu, cuda or none, not '${VARIANT}'" >&2; exit 2 ;; \
     esac > requirements.txt \
-    && python3 -m venv /opt/lynceus \
-    && /opt/lynceus/bin/pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt \
-    && python3 slim.py /opt/lynceus
+    && python3 -m venv /opt/lyncean \
+    && /opt/lyncean/bin/pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt \
+    && python3 slim.py /opt/lyncean
 
 # Code changes often and dependencies seldom: it comes as a layer of its own, which needs no package index again.
 FROM ${BASE_IMAGE} AS code
 WORKDIR /src
 RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca-certificates \
-    python3 -m venv /opt/lynceus && /opt/lynceus/bin/pip install --no-cache-dir hatchling
+    python3 -m venv /opt/lyncean && /opt/lyncean/bin/pip install --no-cache-dir hatchling
 COPY . .
-RUN /opt/lynceus/bin/pip install --no-cache-dir --no-deps --no-index --no-build-isolation --root /code .
+RUN /opt/lyncean/bin/pip install --no-cache-dir --no-deps --no-index --no-build-isolation --root /code .
 
 FROM ${BASE_IMAGE}
-LABEL org.opencontainers.image.title="lynceus-model-server" \
-      org.opencontainers.image.description="lynceus.model.v1.ModelService over a backend" \
+LABEL org.opencontainers.image.title="lyncean-model-server" \
+      org.opencontainers.image.description="lyncean.model.v1.ModelService over a backend" \
       org.opencontainers.image.licenses="Apache-2.0"
-COPY --from=dependencies /opt/lynceus /opt/lynceus
-COPY --from=code /code/opt/lynceus /opt/lynceus
-ENV PATH=/opt/lynceus/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp \
+COPY --from=dependencies /opt/lyncean /opt/lyncean
+COPY --from=code /code/opt/lyncean /opt/lyncean
+ENV PATH=/opt/lyncean/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp \
     NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 USER 65532:65532
 EXPOSE 50051

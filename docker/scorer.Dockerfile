@@ -7,28 +7,28 @@ COPY pyproject.toml constraints.txt docker/dependencies.py docker/slim.py ./
 RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca-certificates \
     python3 dependencies.py scorer pyproject.toml openai > requirements.txt \
-    && python3 -m venv /opt/lynceus \
-    && /opt/lynceus/bin/pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt \
-    && python3 slim.py /opt/lynceus
+    && python3 -m venv /opt/lyncean \
+    && /opt/lyncean/bin/pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt \
+    && python3 slim.py /opt/lyncean
 
 # Code changes often and dependencies seldom: it comes as a layer of its own, which needs no package index again.
 FROM ${BASE_IMAGE} AS code
 WORKDIR /src
 RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca-certificates \
-    python3 -m venv /opt/lynceus && /opt/lynceus/bin/pip install --no-cache-dir hatchling
+    python3 -m venv /opt/lyncean && /opt/lyncean/bin/pip install --no-cache-dir hatchling
 COPY . .
 # The demo model is the model server's.
 RUN rm -r model_server/demo/checkpoint \
-    && /opt/lynceus/bin/pip install --no-cache-dir --no-deps --no-index --no-build-isolation --root /code .
+    && /opt/lyncean/bin/pip install --no-cache-dir --no-deps --no-index --no-build-isolation --root /code .
 
 FROM ${BASE_IMAGE}
-LABEL org.opencontainers.image.title="lynceus-scorer" \
+LABEL org.opencontainers.image.title="lyncean-scorer" \
       org.opencontainers.image.description="Turns answers into verdicts and verdicts into figures" \
       org.opencontainers.image.licenses="Apache-2.0"
-COPY --from=dependencies /opt/lynceus /opt/lynceus
-COPY --from=code /code/opt/lynceus /opt/lynceus
-ENV PATH=/opt/lynceus/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
+COPY --from=dependencies /opt/lyncean /opt/lyncean
+COPY --from=code /code/opt/lyncean /opt/lyncean
+ENV PATH=/opt/lyncean/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
 USER 65532:65532
 EXPOSE 50052
 ENTRYPOINT ["scorer"]

@@ -1,4 +1,4 @@
-"""Removes from an environment what no image needs: `slim.py /opt/lynceus`.
+"""Removes from an environment what no image needs: `slim.py /opt/lyncean`.
 
 What goes is for those who build upon a package or test it, and what Arrow has for other file systems and its own
 protocol. Bytecode stays, since on a read-only root it could not be made again, and so do licenses. tests/deploy imports

@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from google.protobuf import duration_pb2
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import InternalFailure, OutOfRange
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import InternalFailure, OutOfRange
 from model_server.backend import Backend, Call
 from model_server.batching import Batcher, Job
 from model_server.kit import Model, Output, Request, Score
@@ -65,7 +65,7 @@ class KitBackend(Backend):
         return model.GetModelInfoResponse(
             model_name=kit.name or type(kit).__name__,
             model_revision=kit.revision,
-            server_version=f"lynceus {importlib.metadata.version('lynceus')}",
+            server_version=f"lyncean {importlib.metadata.version('lyncean')}",
             capabilities=[capability for capability, claimed in claims.items() if claimed],
             max_concurrency=kit.max_batch * 2 if self._batched else kit.max_concurrency,
             max_context_tokens=kit.max_context_tokens,

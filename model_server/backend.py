@@ -6,8 +6,8 @@ import threading
 import time
 from abc import ABC, abstractmethod
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import Unsupported
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import Unsupported
 
 
 class LoadError(Exception):

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, Protocol
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import InvalidRequest, status_of
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import InvalidRequest, status_of
 
 MOST_CALLS = 1024
 """The contract's bound."""

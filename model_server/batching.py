@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from lynceus.rpc import DeadlineExceeded, InternalFailure, StatusError
+from lyncean.rpc import DeadlineExceeded, InternalFailure, StatusError
 from model_server.backend import Call
 from model_server.metrics import Metrics
 from model_server.turns import queue_full

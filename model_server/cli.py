@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
-from lynceus.rpc import BindError, SecurityError, ServerConfig
-from lynceus.rpc.options import POSITIVE_SECONDS, FiniteRange, server_options
+from lyncean.rpc import BindError, SecurityError, ServerConfig
+from lyncean.rpc.options import POSITIVE_SECONDS, FiniteRange, server_options
 from model_server.backend import Backend, LoadError
 from model_server.demo import CHECKPOINT, NAME
 from model_server.metrics import Metrics
@@ -63,9 +63,9 @@ def _fail(message: str) -> None:
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="lynceus")
+@click.version_option(package_name="lyncean")
 def main() -> None:
-    """Serve a model behind lynceus.model.v1."""
+    """Serve a model behind lyncean.model.v1."""
 
 
 @main.command("serve")
@@ -207,7 +207,7 @@ def serve_command(
             from model_server.hf.backend import HfBackend
         except ModuleNotFoundError as error:
             without = "; --model demo:hash does without" if shipped else ""
-            raise LoadError(f"{error.name} is not installed: pip install 'lynceus[transformers]'{without}") from error
+            raise LoadError(f"{error.name} is not installed: pip install 'lyncean[transformers]'{without}") from error
         return HfBackend(settings, metrics)
 
     run(make, config, metrics_port)
@@ -218,5 +218,5 @@ def _openai(metrics: Metrics, **fields: Any) -> Backend:
         from model_server.openai_api.backend import OpenAIBackend
         from model_server.openai_api.client import Settings
     except ModuleNotFoundError as error:
-        raise LoadError(f"{error.name} is not installed: pip install 'lynceus[openai]'") from error
+        raise LoadError(f"{error.name} is not installed: pip install 'lyncean[openai]'") from error
     return OpenAIBackend(Settings(**fields), metrics)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import MAX_MESSAGE_BYTES, InternalFailure, InvalidRequest, Unavailable, Unsupported
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import MAX_MESSAGE_BYTES, InternalFailure, InvalidRequest, Unavailable, Unsupported
 from model_server.backend import Backend, Call
 
 

@@ -14,9 +14,9 @@ import warnings
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from lynceus import media
-from lynceus.pictures import DAMAGE, open_image, orientation
-from lynceus.rpc import InvalidRequest
+from lyncean import media
+from lyncean.pictures import DAMAGE, open_image, orientation
+from lyncean.rpc import InvalidRequest
 
 MAX_PIXELS = 100_000_000
 """Default limit on an image's pixels: 300 MB once decoded."""

@@ -15,9 +15,9 @@ from functools import cached_property
 import click
 from PIL import Image
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import ServerConfig
-from lynceus.rpc.options import server_options
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import ServerConfig
+from lyncean.rpc.options import server_options
 from model_server import images
 from model_server.backend import Call
 

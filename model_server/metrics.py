@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import StatusError
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import StatusError
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -21,21 +21,21 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        self.in_flight = Gauge("lynceus_in_flight", "Calls being answered.", ["method"], registry=registry)
-        self.queued = Gauge("lynceus_queued", "Calls waiting for the model.", registry=registry)
-        self.calls = Counter("lynceus_calls", "Finished calls.", ["method", "code"], registry=registry)
+        self.in_flight = Gauge("lyncean_in_flight", "Calls being answered.", ["method"], registry=registry)
+        self.queued = Gauge("lyncean_queued", "Calls waiting for the model.", registry=registry)
+        self.calls = Counter("lyncean_calls", "Finished calls.", ["method", "code"], registry=registry)
         self.seconds = Histogram(
-            "lynceus_call_seconds", "Time to answer a call.", ["method"], buckets=_SECONDS, registry=registry
+            "lyncean_call_seconds", "Time to answer a call.", ["method"], buckets=_SECONDS, registry=registry
         )
         self.queue_seconds = Histogram(
-            "lynceus_queue_seconds", "Time a call waited for the model.", buckets=_SECONDS, registry=registry
+            "lyncean_queue_seconds", "Time a call waited for the model.", buckets=_SECONDS, registry=registry
         )
-        self.batch = Histogram("lynceus_batch_size", "Calls run together.", buckets=_SIZES, registry=registry)
-        self.tokens = Counter("lynceus_tokens", "Tokens, by kind.", ["kind"], registry=registry)
+        self.batch = Histogram("lyncean_batch_size", "Calls run together.", buckets=_SIZES, registry=registry)
+        self.tokens = Counter("lyncean_tokens", "Tokens, by kind.", ["kind"], registry=registry)
         self.image_cache = Counter(
-            "lynceus_image_cache", "Look-ups of vision features, by result.", ["result"], registry=registry
+            "lyncean_image_cache", "Look-ups of vision features, by result.", ["result"], registry=registry
         )
-        self.splits = Counter("lynceus_batch_splits", "Batches split for want of memory.", registry=registry)
+        self.splits = Counter("lyncean_batch_splits", "Batches split for want of memory.", registry=registry)
 
     @contextmanager
     def call(self, method: str) -> Iterator[None]:

@@ -8,8 +8,8 @@ import os
 import threading
 from typing import NoReturn
 
-from lynceus.model.v1 import model_pb2_grpc as model_grpc
-from lynceus.rpc import Server, ServerConfig
+from lyncean.model.v1 import model_pb2_grpc as model_grpc
+from lyncean.rpc import Server, ServerConfig
 from model_server.backend import Backend, LoadError
 from model_server.core import Core, Limits
 from model_server.metrics import Metrics

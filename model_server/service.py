@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 import grpc
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.model.v1 import model_pb2_grpc as model_grpc
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from model_server.backend import Call
 from model_server.batch_call import answer_batch
 from model_server.core import Core
 from model_server.metrics import Metrics
 from model_server.tracing import Tracing
 
-NAME = "lynceus.model.v1.ModelService"
+NAME = "lyncean.model.v1.ModelService"
 """The service's full name, under which health reports it."""
 
 Request = TypeVar("Request", model.GenerateRequest, model.LikelihoodRequest)

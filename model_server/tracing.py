@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import StatusError
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import StatusError
 from model_server.backend import LoadError
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -41,12 +41,12 @@ class Tracing:
             resources = importlib.import_module("opentelemetry.sdk.resources")
         except ModuleNotFoundError as error:
             raise LoadError(
-                f"{_ENDPOINTS[0]} is set and {error.name} is not installed: pip install 'lynceus[otel]'"
+                f"{_ENDPOINTS[0]} is set and {error.name} is not installed: pip install 'lyncean[otel]'"
             ) from error
         name = os.environ.get("OTEL_SERVICE_NAME", "model-server")
         provider = sdk.TracerProvider(resource=resources.Resource.create({"service.name": name}))
         provider.add_span_processor(export.BatchSpanProcessor(exporter.OTLPSpanExporter()))
-        return cls(provider.get_tracer("lynceus.model_server"))
+        return cls(provider.get_tracer("lyncean.model_server"))
 
     @contextmanager
     def call(self, method: str, metadata: Iterable[tuple[str, str | bytes]] | None) -> Iterator[dict[str, Any]]:
@@ -63,13 +63,13 @@ class Tracing:
             try:
                 yield found
             except StatusError as error:
-                span.set_attribute("lynceus.reason", error.reason)
+                span.set_attribute("lyncean.reason", error.reason)
                 span.set_attribute("rpc.grpc.status_code", error.code.value[0])
                 raise
             usage: model.Usage | None = found.get("usage")
             if usage is not None:
-                span.set_attribute("lynceus.input_tokens", usage.input_tokens)
-                span.set_attribute("lynceus.image_tokens", usage.image_tokens)
-                span.set_attribute("lynceus.output_tokens", usage.output_tokens)
-                span.set_attribute("lynceus.queue_seconds", usage.queue_time.ToNanoseconds() / 1e9)
-                span.set_attribute("lynceus.model_seconds", usage.model_time.ToNanoseconds() / 1e9)
+                span.set_attribute("lyncean.input_tokens", usage.input_tokens)
+                span.set_attribute("lyncean.image_tokens", usage.image_tokens)
+                span.set_attribute("lyncean.output_tokens", usage.output_tokens)
+                span.set_attribute("lyncean.queue_seconds", usage.queue_time.ToNanoseconds() / 1e9)
+                span.set_attribute("lyncean.model_seconds", usage.model_time.ToNanoseconds() / 1e9)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from lynceus.rpc import Overloaded
+from lyncean.rpc import Overloaded
 from model_server.metrics import Metrics
 
 

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from lynceus.outcomes import Outcome
+from lyncean.outcomes import Outcome
 
 
 @dataclass(slots=True)

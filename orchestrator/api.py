@@ -12,7 +12,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from lynceus.rpc import PLAIN, Credentials
+from lyncean.rpc import PLAIN, Credentials
 from orchestrator import ranges
 from orchestrator.engine import Budget, ConfigError, Endpoint, Options, parse_endpoints
 from orchestrator.report.run import open_run
@@ -292,7 +292,7 @@ def _run(work: Any) -> Path:
             loop.close()
             done.set()
 
-    threading.Thread(target=drive, name="lynceus-evaluate", daemon=True).start()
+    threading.Thread(target=drive, name="lyncean-evaluate", daemon=True).start()
     try:
         done.wait()
     except KeyboardInterrupt:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from lynceus.pictures import open_image, orientation
+from lyncean.pictures import open_image, orientation
 from orchestrator.samples import BadRowError, Call, Part, image_part
 from orchestrator.samples import Image as EncodedImage
 

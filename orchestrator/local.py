@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from lynceus.rpc.security import TOKEN_VARIABLE
+from lyncean.rpc.security import TOKEN_VARIABLE
 from orchestrator.engine.errors import ConfigError, EngineError, IncompleteError
 from orchestrator.engine.resolve import Endpoint
 
@@ -41,7 +41,7 @@ class LocalServer:
         self._module = module
         self._log = Path()
         self._arguments = tuple(arguments)
-        self._folder = tempfile.TemporaryDirectory(prefix="lynceus-")
+        self._folder = tempfile.TemporaryDirectory(prefix="lyncean-")
         self._process: subprocess.Popen[bytes] | None = None
 
     async def __aenter__(self) -> Endpoint:

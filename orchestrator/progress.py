@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from lynceus.outcomes import Outcome
+from lyncean.outcomes import Outcome
 from orchestrator.accounting import Accounting, TaskCount
 
 _LINE_SECONDS = 10.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from lynceus.rpc.options import POSITIVE_SECONDS, SECONDS
+from lyncean.rpc.options import POSITIVE_SECONDS, SECONDS
 
 
 class _Option(click.Option):

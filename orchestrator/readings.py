@@ -9,7 +9,7 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
-from lynceus.outcomes import Outcome
+from lyncean.outcomes import Outcome
 
 if TYPE_CHECKING:
     from orchestrator.report.run import Item

@@ -1,4 +1,4 @@
-"""Finds benchmarks by task name: ours by a table, others' by the entry points `lynceus.benchmarks` or a task file."""
+"""Finds benchmarks by task name: ours by a table, others' by the entry points `lyncean.benchmarks` or a task file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OURS = {
 }
 """What a task's name begins with -> the module whose `BENCHMARK` has it."""
 
-GROUP = "lynceus.benchmarks"
+GROUP = "lyncean.benchmarks"
 """Entry points of this group load to a `Benchmark`; the entry point's name is the tasks' prefix."""
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import grpc
 
-from lynceus.rpc import CallError
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.rpc import CallError
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import metric
 from orchestrator.data.rows import DataError
 from orchestrator.engine import ConfigError, EngineError, ScorerClient

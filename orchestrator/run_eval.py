@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import orjson
 from rich.console import Console
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import PLAIN, Credentials, keep_freed_memory
-from lynceus.scorer.v1 import scorer_pb2
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import PLAIN, Credentials, keep_freed_memory
+from lyncean.scorer.v1 import scorer_pb2
 from orchestrator import run_manifest, run_plan, run_results, run_resume
 from orchestrator.accounting import Accounting
 from orchestrator.engine import Budget, Endpoint, Engine, IncompleteError, Options, Pool, ScorerClient

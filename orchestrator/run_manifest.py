@@ -14,9 +14,9 @@ from typing import Any
 import orjson
 from google.protobuf import json_format
 
-from lynceus.addresses import without_password
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.addresses import without_password
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import metric
 from orchestrator.runlog import write_error
 
@@ -24,7 +24,7 @@ MANIFEST = "manifest.json"
 _FIELDS = {"identity", "identity_sha256", "shard", "command", "created", "replicas", "rules", "metrics"}
 """What every manifest has, whatever made it."""
 
-_PACKAGES = ("lynceus", "grpcio", "protobuf", "orjson", "pillow", "pyarrow", "datasets", "numpy")
+_PACKAGES = ("lyncean", "grpcio", "protobuf", "orjson", "pillow", "pyarrow", "datasets", "numpy")
 
 
 class ManifestError(Exception):

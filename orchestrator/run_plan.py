@@ -12,8 +12,8 @@ from typing import Any, get_type_hints
 import click
 import orjson
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator import bundle
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.data.rows import DataError, MissingColumnError, Row, RowSource

@@ -17,9 +17,9 @@ from google.protobuf import json_format
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import Struct
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.outcomes import Outcome
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.outcomes import Outcome
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.runlog import RESPONSES, RunLogError, damaged, lines
 from orchestrator.samples import Answer, Call, Image, Scoring
 

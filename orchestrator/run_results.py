@@ -13,8 +13,8 @@ import numpy as np
 import orjson
 from google.protobuf import json_format
 
-from lynceus.outcomes import Outcome
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.outcomes import Outcome
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator import run_manifest
 from orchestrator.engine.errors import EngineError
 from orchestrator.engine.scoring import ScorerClient

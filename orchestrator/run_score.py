@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lynceus.outcomes import Outcome
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.outcomes import Outcome
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator import run_manifest, run_results
 from orchestrator.engine import IncompleteError, ScorerClient
 from orchestrator.run_records import answer_of_line, outcome_line, put_answer, score_request, verdict_line

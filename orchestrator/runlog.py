@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from lynceus.outcomes import Outcome
+from lyncean.outcomes import Outcome
 from orchestrator.images import ImageStore
 from orchestrator.keytable import KeyTable
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lynceus.media import media_type
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.media import media_type
+from lyncean.model.v1 import model_pb2 as model
 
 JsonValue = str | int | float | bool | None | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
 
@@ -81,7 +81,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """How one turn's answer is judged: the fields of lynceus.scorer.v1.ScoreRequest.
+    """How one turn's answer is judged: the fields of lyncean.scorer.v1.ScoreRequest.
 
     Attributes:
         rule: Name of the rule.

@@ -8,7 +8,7 @@ from functools import cache
 
 from PIL import Image
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from orchestrator.data.rows import DataError
 from orchestrator.images import blinded
 from orchestrator.samples import Answer, BadRowError, Call, NoAnswerError, Sample, Turn

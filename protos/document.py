@@ -12,7 +12,7 @@ from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
 ROOT = Path(__file__).parent
-CONTRACTS = ("lynceus/model/v1/model.proto", "lynceus/scorer/v1/scorer.proto")
+CONTRACTS = ("lyncean/model/v1/model.proto", "lyncean/scorer/v1/scorer.proto")
 OUT = ROOT.parent / "docs" / "contract"
 
 _Field = descriptor_pb2.FieldDescriptorProto

@@ -11,7 +11,7 @@ import grpc_tools
 from grpc_tools import protoc
 
 ROOT = Path(__file__).parent
-CONTRACTS = ("lynceus/model/v1/model.proto", "lynceus/scorer/v1/scorer.proto")
+CONTRACTS = ("lyncean/model/v1/model.proto", "lyncean/scorer/v1/scorer.proto")
 
 
 def generate(out: Path) -> None:

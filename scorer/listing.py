@@ -10,7 +10,7 @@ import json
 from functools import cache
 from pathlib import Path
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.base import COMMON_PARAMS, Metric
 from scorer.rules.base import AnyRule, JudgedRule
 from scorer.rules.registry import Registry
@@ -21,7 +21,7 @@ BEFORE_EVERY_RULE = ("scorer.scoring", "scorer.reasoning")
 
 def listing(rules: Registry[AnyRule], metrics: Registry[Metric]) -> pb.ListRulesResponse:
     """Returns the answer to ListRules; imports every rule and metric."""
-    response = pb.ListRulesResponse(scorer_version=f"lynceus {importlib.metadata.version('lynceus')}")
+    response = pb.ListRulesResponse(scorer_version=f"lyncean {importlib.metadata.version('lyncean')}")
     for name in rules.names():
         rule = rules.get(name)
         response.rules.add(

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from lynceus.rpc import InternalFailure
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.rpc import InternalFailure
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer import reasoning
 from scorer.judges.base import Judge
 from scorer.judges.reread import reread, rereadable

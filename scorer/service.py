@@ -9,10 +9,10 @@ from typing import Any
 
 import grpc
 
-from lynceus.outcomes import Outcome
-from lynceus.rpc import MAX_MESSAGE_BYTES, InvalidRequest, Server, ServerConfig
-from lynceus.scorer.v1 import scorer_pb2 as pb
-from lynceus.scorer.v1 import scorer_pb2_grpc
+from lyncean.outcomes import Outcome
+from lyncean.rpc import MAX_MESSAGE_BYTES, InvalidRequest, Server, ServerConfig
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2_grpc
 from scorer.listing import listing
 from scorer.metrics import metrics
 from scorer.metrics.base import Metric

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
-from lynceus.rpc import StatusError
+from lyncean.rpc import StatusError
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
@@ -20,15 +20,15 @@ class Telemetry:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        self.streams = Gauge("lynceus_scorer_streams", "Score streams that are open.", registry=registry)
-        self.ended = Counter("lynceus_scorer_streams_ended", "Finished streams.", ["code"], registry=registry)
-        self.judged = Gauge("lynceus_scorer_judged_in_flight", "Items that wait for a judge.", registry=registry)
+        self.streams = Gauge("lyncean_scorer_streams", "Score streams that are open.", registry=registry)
+        self.ended = Counter("lyncean_scorer_streams_ended", "Finished streams.", ["code"], registry=registry)
+        self.judged = Gauge("lyncean_scorer_judged_in_flight", "Items that wait for a judge.", registry=registry)
         self._items = Counter(
-            "lynceus_scorer_items", "Items, by rule and outcome; no rule: only counted.", ["rule", "outcome"],
+            "lyncean_scorer_items", "Items, by rule and outcome; no rule: only counted.", ["rule", "outcome"],
             registry=registry,
         )  # fmt: skip
         self.seconds = Histogram(
-            "lynceus_scorer_message_seconds", "Time spent on the plain rules of a message.", buckets=_SECONDS,
+            "lyncean_scorer_message_seconds", "Time spent on the plain rules of a message.", buckets=_SECONDS,
             registry=registry,
         )  # fmt: skip
 

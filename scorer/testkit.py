@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lynceus.outcomes import Outcome
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.outcomes import Outcome
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.rules.base import AnyRule, Rule
 from scorer.rules.registry import Registry
 from scorer.scoring import Scorer

@@ -1,4 +1,4 @@
-// A model server for Lynceus from the .proto alone. The "model" is at the top: it names a letter that depends on the
+// A model server for Lyncean from the .proto alone. The "model" is at the top: it names a letter that depends on the
 // prompt; put yours in its place. Build: cmake -S . -B build && cmake --build build; run: build/server 50051
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
@@ -8,9 +8,9 @@
 #include <csignal>
 #include <iostream>
 
-#include "lynceus/model/v1/model.grpc.pb.h"
+#include "lyncean/model/v1/model.grpc.pb.h"
 
-namespace pb = lynceus::model::v1;
+namespace pb = lyncean::model::v1;
 using grpc::ServerContext, grpc::Status, grpc::StatusCode, std::string;
 constexpr int kLimit = 64 << 20, kContext = 16384;
 
@@ -29,7 +29,7 @@ string Field(int number, const string& data) {
 }
 void Demand(bool met, const string& reason, const string& message, StatusCode code = StatusCode::INVALID_ARGUMENT) {
   if (met) return;
-  const string info = Field(1, reason) + Field(2, "lynceus");
+  const string info = Field(1, reason) + Field(2, "lyncean");
   const string any = Field(1, "type.googleapis.com/google.rpc.ErrorInfo") + Field(2, info);
   throw Status(code, message, string{8, char(code)} + Field(2, message) + Field(3, any));
 }

@@ -1,4 +1,4 @@
-// A model server for Lynceus from the .proto alone. The "model" is forty lines at the top: it reads the options in the
+// A model server for Lyncean from the .proto alone. The "model" is forty lines at the top: it reads the options in the
 // prompt and names one; put yours in its place. Run: npm install && node server.js --port 50051
 import { createHash } from "node:crypto";
 import { fileURLToPath } from "node:url";
@@ -9,7 +9,7 @@ import { ReflectionService } from "@grpc/reflection";
 import { HealthImplementation } from "grpc-health-check";
 
 const [LIMIT, CONTEXT, PIXELS, IMAGE_TOKENS] = [64 * 1024 * 1024, 4096, 100e6, 64];
-const SERVICE = "lynceus.model.v1.ModelService";
+const SERVICE = "lyncean.model.v1.ModelService";
 
 // ---- the model: words are tokens, and what it says depends on the prompt alone ----
 const words = (text) => text.match(/\s*\S+/g) ?? [];
@@ -125,7 +125,7 @@ function answer(handler) {
       const { code = grpc.status.INTERNAL, reason = "internal_error" } = error;
       const details = error instanceof Refusal ? error.message : `${error.name} in the server; its log has the trace`;
       if (!(error instanceof Refusal)) console.error(error);
-      const errorInfo = Buffer.concat([field(1, Buffer.from(reason)), field(2, Buffer.from("lynceus"))]);
+      const errorInfo = Buffer.concat([field(1, Buffer.from(reason)), field(2, Buffer.from("lyncean"))]);
       const any = Buffer.concat([field(1, Buffer.from("type.googleapis.com/google.rpc.ErrorInfo")), field(2, errorInfo)]);
       const metadata = new grpc.Metadata();
       metadata.set("grpc-status-details-bin", Buffer.concat([Buffer.from([8, code]), field(2, Buffer.from(details)), field(3, any)]));
@@ -135,8 +135,8 @@ function answer(handler) {
 }
 
 const { port } = parseArgs({ options: { port: { type: "string", default: "50051" } } }).values;
-const protos = process.env.LYNCEUS_PROTOS ?? fileURLToPath(new URL("../../protos", import.meta.url));
-const definition = loader.loadSync("lynceus/model/v1/model.proto", { includeDirs: [protos], enums: String, oneofs: true, arrays: true, longs: Number });
+const protos = process.env.LYNCEAN_PROTOS ?? fileURLToPath(new URL("../../protos", import.meta.url));
+const definition = loader.loadSync("lyncean/model/v1/model.proto", { includeDirs: [protos], enums: String, oneofs: true, arrays: true, longs: Number });
 const server = new grpc.Server({ "grpc.max_receive_message_length": LIMIT, "grpc.max_send_message_length": LIMIT });
 server.addService(definition[SERVICE], { GetModelInfo: answer(info), Generate: answer(generate), Likelihood: answer(likelihood) });
 const health = new HealthImplementation({ "": "SERVING", [SERVICE]: "SERVING" });

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from model_server.backend import LoadError
 from model_server.kit import Model, Request, Score
 

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import DeadlineExceeded, InternalFailure, InvalidRequest, OutOfRange, Unavailable, Unsupported
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import DeadlineExceeded, InternalFailure, InvalidRequest, OutOfRange, Unavailable, Unsupported
 from model_server.adapter import seconds
 from model_server.backend import Backend, Call
 from model_server.batching import Batcher, Job, OutOfMemory
@@ -117,7 +117,7 @@ class HfBackend(Backend):
         return model.GetModelInfoResponse(
             model_name=self._settings.name or (path.resolve().name if path.is_dir() else self._settings.model),
             model_revision=loaded.revision,
-            server_version=f"lynceus {importlib.metadata.version('lynceus')}",
+            server_version=f"lyncean {importlib.metadata.version('lyncean')}",
             capabilities=[capability for capability, claimed in claims.items() if claimed],
             max_concurrency=2 * self._settings.max_batch,
             max_context_tokens=loaded.context,

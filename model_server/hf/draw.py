@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from PIL import Image
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from model_server.hf.batch import to_device
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.prompt import Prompt

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
-from lynceus.rpc import InternalFailure
+from lyncean.rpc import InternalFailure
 from model_server.hf.batch import collate, to_device
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import Family

@@ -16,8 +16,8 @@ import jinja2
 import torch
 from tokenizers import Tokenizer
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import InternalFailure, InvalidRequest
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import InternalFailure, InvalidRequest
 from model_server import images
 from model_server.backend import LoadError
 from model_server.hf.checkpoint import Checkpoint

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from transformers import LogitsProcessor, StoppingCriteria
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import InternalFailure
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import InternalFailure
 from model_server.backend import Call
 
 
@@ -170,11 +170,11 @@ def token_bytes(tokenizer: Any, number: int) -> bytes:
 
 
 def _byte_level(tokenizer: Any) -> bool:
-    known: bool | None = getattr(tokenizer, "_lynceus_byte_level", None)
+    known: bool | None = getattr(tokenizer, "_lyncean_byte_level", None)
     if known is None:
         core = getattr(tokenizer, "backend_tokenizer", None)
         known = core is not None and "ByteLevel" in repr(core.decoder)
-        tokenizer._lynceus_byte_level = known
+        tokenizer._lyncean_byte_level = known
     return known
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import torch
 from PIL import Image
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import StatusError
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import StatusError
 from model_server.backend import Call
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import Family

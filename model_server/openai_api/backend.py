@@ -11,8 +11,8 @@ from typing import Any
 
 import openai
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import InternalFailure, InvalidRequest, Unsupported
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
 from model_server import images
 from model_server.adapter import seconds
 from model_server.backend import Backend, Call
@@ -69,7 +69,7 @@ class OpenAIBackend(Backend):
         }
         return model.GetModelInfoResponse(
             model_name=self._settings.name or self._settings.model,
-            server_version=f"lynceus {importlib.metadata.version('lynceus')}",
+            server_version=f"lyncean {importlib.metadata.version('lyncean')}",
             capabilities=[capability for capability, claimed in claims.items() if claimed],
             max_concurrency=self._settings.max_concurrency,
             max_context_tokens=self._endpoint.context,

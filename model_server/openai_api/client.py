@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import openai
 
-from lynceus.addresses import keep_out_of_logs, without_password
-from lynceus.rpc import DeadlineExceeded, InternalFailure, Unauthenticated
+from lyncean.addresses import keep_out_of_logs, without_password
+from lyncean.rpc import DeadlineExceeded, InternalFailure, Unauthenticated
 from model_server.backend import Call, LoadError
 from model_server.openai_api.errors import status_of
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import openai
 
-from lynceus.rpc import (
+from lyncean.rpc import (
     DeadlineExceeded,
     Denied,
     InternalFailure,

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import InternalFailure, InvalidRequest
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import InternalFailure, InvalidRequest
 
 Send = Callable[[dict[str, Any], str | None], Awaitable[Any]]
 Token = tuple[int, str, float, int]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import click
 from google.protobuf import json_format
 
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import Row, RowSource
 from orchestrator.samples import Sample, Variant
 
@@ -68,7 +68,7 @@ def metric(
     by: Sequence[Sequence[str]] = (),
     params: Mapping[str, object] | None = None,
 ) -> scorer.MetricSpec:
-    """Returns a metric's specification; see lynceus.scorer.v1.MetricSpec."""
+    """Returns a metric's specification; see lyncean.scorer.v1.MetricSpec."""
     spec = scorer.MetricSpec(name=name, metric=kind)
     for label, values in (where or {}).items():
         spec.where[label].values.extend(values)

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks import marvel_image as image
 from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, metric
 from orchestrator.benchmarks.marvel_labels import fine_category, fine_options

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 import click
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks import marvel, marvel_texts
 from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, metric
 from orchestrator.data.rows import DataError, Row

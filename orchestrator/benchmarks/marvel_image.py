@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from PIL import Image, ImageDraw, ImageFont, UnidentifiedImageError
 
-from lynceus.pictures import open_image
+from lyncean.pictures import open_image
 from orchestrator.samples import BadRowError
 
 PANEL = 180

@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import Benchmark, metric
 from orchestrator.data.images import row_image
 from orchestrator.data.rows import DataError, Row

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks import visualpuzzles_prompts as prompts
 from orchestrator.benchmarks.base import Benchmark, check_parity, metric
 from orchestrator.benchmarks.visualpuzzles_prompts import CATEGORIES

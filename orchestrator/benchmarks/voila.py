@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, metric
 from orchestrator.data.images import row_image
 from orchestrator.data.rows import Row

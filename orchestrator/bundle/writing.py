@@ -38,7 +38,7 @@ def write(tasks: Mapping[str, Benchmark], data: Mapping[str, str], to: Path) -> 
         raise BundleError(f"{to} is there already and not an empty folder: give --to a new one")
     listed: dict[str, Any] = {
         "format": FORMAT,
-        "made_by": f"lynceus {importlib.metadata.version('lynceus')}",
+        "made_by": f"lyncean {importlib.metadata.version('lyncean')}",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "tasks": {},
         "data": {},

@@ -39,7 +39,7 @@ COMMANDS = {
         "orchestrator eval --help",
     ),
 )
-@click.version_option(package_name="lynceus")
+@click.version_option(package_name="lyncean")
 def main() -> None:
     """Evaluate multimodal models behind a gRPC endpoint, with numbers that hold."""
     _speak_unicode()

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from lynceus.rpc import CallError, Credentials, SecurityError
-from lynceus.rpc.options import POSITIVE_SECONDS, client_options
+from lyncean.rpc import CallError, Credentials, SecurityError
+from lyncean.rpc.options import POSITIVE_SECONDS, client_options
 from orchestrator.cli.groups import examples
 from orchestrator.ranges import numeric
 
@@ -40,7 +40,7 @@ def command(
     as_json: bool,
     listed: bool,
 ) -> None:
-    """Judge a model server, in any language, against lynceus.model.v1.
+    """Judge a model server, in any language, against lyncean.model.v1.
 
     Exit codes: 0 every check passed or is moot, 2 the server cannot be reached or the command
     is wrong, 4 a check failed.

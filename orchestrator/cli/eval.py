@@ -10,8 +10,8 @@ from typing import Any
 import click
 from rich.console import Console
 
-from lynceus.rpc import Credentials
-from lynceus.rpc.options import POSITIVE_SECONDS, FiniteRange, client_options
+from lyncean.rpc import Credentials
+from lyncean.rpc.options import POSITIVE_SECONDS, FiniteRange, client_options
 from orchestrator.cli.folders import WrittenRun
 from orchestrator.cli.groups import examples
 from orchestrator.cli.judging import judge_arguments, judge_options

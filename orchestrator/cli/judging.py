@@ -23,7 +23,7 @@ def judge_options(command: Command) -> Command:
         multiple=True,
         metavar="SPEC",
         help="Judge of the scorer that is started: openai:MODEL[@URL], batch:MODEL[@URL], grpc:H:P or, over TLS,"
-        " grpcs:H:P; the key in $LYNCEUS_JUDGE_KEY. More of them make a panel.",
+        " grpcs:H:P; the key in $LYNCEAN_JUDGE_KEY. More of them make a panel.",
     )(command)
 
 

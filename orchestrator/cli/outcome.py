@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from lynceus.rpc import SecurityError
+from lyncean.rpc import SecurityError
 
 
 def guarded(work: Callable[[], Coroutine[Any, Any, Path | None]]) -> tuple[Path | None, int]:

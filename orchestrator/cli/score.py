@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from lynceus.rpc import Credentials
-from lynceus.rpc.options import SECONDS, client_options
+from lyncean.rpc import Credentials
+from lyncean.rpc.options import SECONDS, client_options
 from orchestrator.cli.eval import one_endpoint
 from orchestrator.cli.folders import WrittenRun
 from orchestrator.cli.groups import examples

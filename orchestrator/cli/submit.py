@@ -25,7 +25,7 @@ _NOT_HERE = {
     "as_json": "the log is for people; the results are in the run folder",
     "quiet": "the log is for people",
     **dict.fromkeys(("tls", "tls_ca", "tls_cert", "tls_key", "tls_server_name"), "--component mtls does that"),
-    "token_file": "the Secret lynceus-token holds the token",
+    "token_file": "the Secret lyncean-token holds the token",
 }
 """Options of `eval` that a cluster's run does not take, and what stands in their place."""
 
@@ -75,7 +75,7 @@ class _Submit(click.Command):
 @click.option("--replicas", type=click.IntRange(1), help="Model servers; default the overlay's.")
 @click.option("--shards", type=click.IntRange(2), help="Run in so many pods at once, and merge.")
 @click.option("--run", "name", help="Name of the run, its folder under /runs and its Job; default from the first task.")
-@click.option("--namespace", default="lynceus", show_default=True)
+@click.option("--namespace", default="lyncean", show_default=True)
 @click.option("--registry", help="What comes before the images' names, for example registry.example/team.")
 @click.option("--tag", help="Tag of the images; default the overlay's.")
 @click.option("--watch", "follow", is_flag=True, help="Render nothing: follow the log of the run that was applied.")

@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from lynceus.keys import split_repeat
+from lyncean.keys import split_repeat
 from orchestrator.report.run import Item
 
 Floats = NDArray[np.float64]
@@ -73,7 +73,7 @@ class Items:
         return len(self.keys)
 
     def units(self, spec: Mapping[str, Any]) -> Units:
-        """Returns what a figure (lynceus.scorer.v1.MetricSpec) is the mean of."""
+        """Returns what a figure (lyncean.scorer.v1.MetricSpec) is the mean of."""
         where = {label: found.get("values", ()) for label, found in (spec.get("where") or {}).items()}
         fits = [all(not values or kind.get(label) in values for label, values in where.items()) for kind in self.kinds]
         rows = np.flatnonzero(np.array(fits, dtype=bool)[self.labels])

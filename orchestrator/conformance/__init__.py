@@ -1,4 +1,4 @@
-"""Judges a model server against `lynceus.model.v1`, from outside and in any language."""
+"""Judges a model server against `lyncean.model.v1`, from outside and in any language."""
 
 from orchestrator.conformance.check import CHECKS, Broken, Check, Moot, Result, Status
 from orchestrator.conformance.runner import judge

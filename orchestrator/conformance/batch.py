@@ -10,8 +10,8 @@ from typing import Literal, cast
 import grpc
 from google.protobuf.message import Message
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import CallError
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError
 from orchestrator.conformance.server import PATIENT, Server
 from orchestrator.engine.batch import Ending, Response, answers_of
 from orchestrator.engine.wire import Request

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import grpc
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import PLAIN, CallError, Credentials, dial, is_serving
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import PLAIN, CallError, Credentials, dial, is_serving
 from orchestrator.conformance.batch import call_of, made
 from orchestrator.conformance.check import Broken, check
 from orchestrator.conformance.server import SERVICE, Server, applies, generation, user, wants

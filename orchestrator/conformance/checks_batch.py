@@ -8,8 +8,8 @@ from contextlib import aclosing
 
 import grpc
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import CallError
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError
 from orchestrator.conformance.batch import by_itself, call_of, indices, made, once, settled
 from orchestrator.conformance.check import Broken, Moot, check
 from orchestrator.conformance.checks_likelihood import CANDIDATES, same_score

@@ -6,8 +6,8 @@ import asyncio
 
 import grpc
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import CallError
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError
 from orchestrator.conformance.check import check
 from orchestrator.conformance.server import Server, applies, generation, text_of, wants
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import grpc
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from orchestrator.conformance.check import Broken, Moot, check
 from orchestrator.conformance.pictures import broken, huge, picture
 from orchestrator.conformance.server import Server, applies, text_of, user, wants

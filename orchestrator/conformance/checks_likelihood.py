@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Sequence
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from orchestrator.conformance.check import Broken, Moot, check
 from orchestrator.conformance.server import Server, applies, text_of, wants
 

@@ -11,8 +11,8 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import MAX_MESSAGE_BYTES, CallError
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import MAX_MESSAGE_BYTES, CallError
 from orchestrator.conformance.check import Broken, check
 from orchestrator.conformance.server import PATIENT, Server, applies, generation, text_of, user, wants
 

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from orchestrator.conformance.check import check
 from orchestrator.conformance.pictures import picture
 from orchestrator.conformance.server import Server, applies, generation, user, wants

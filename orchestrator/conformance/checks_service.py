@@ -10,8 +10,8 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc.errors import ERROR_DOMAIN
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc.errors import ERROR_DOMAIN
 from orchestrator.conformance.check import Broken, check
 from orchestrator.conformance.server import SERVICE, Server, wants
 
@@ -67,7 +67,7 @@ async def info_fields_are_well_formed(server: Server) -> None:
 
 @check(
     'Health is served beside this service by grpc.health.v1.Health under two names: "" is SERVING while the process '
-    'runs, "lynceus.model.v1.ModelService" is SERVING while requests are answered',
+    'runs, "lyncean.model.v1.ModelService" is SERVING while requests are answered',
     "Register your gRPC library's health service and set both names to SERVING.",
 )
 async def health_has_both_names(server: Server) -> None:
@@ -88,7 +88,7 @@ async def health_has_both_names(server: Server) -> None:
 
 @check(
     "Reflection is served, so that grpcurl needs no files.",
-    "Register your gRPC library's reflection service with lynceus.model.v1.ModelService.",
+    "Register your gRPC library's reflection service with lyncean.model.v1.ModelService.",
 )
 async def reflection_names_the_service(server: Server) -> None:
     """Reflection lists the service, in whichever version of it the server speaks."""
@@ -113,7 +113,7 @@ async def reflection_names_the_service(server: Server) -> None:
 
 
 @check(
-    'Each carries google.rpc.ErrorInfo (domain "lynceus") with a stable reason.',
+    'Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.',
     "Attach google.rpc.Status with an ErrorInfo detail as the trailing metadata grpc-status-details-bin.",
 )
 async def errors_carry_error_info(server: Server) -> str:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from rich.console import Console
 from rich.markup import escape
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from orchestrator.conformance.check import Result, Status
 
 _LOOK = {Status.PASSED: "green", Status.FAILED: "bold red", Status.SKIPPED: "dim"}

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable, Collection
 
 from google.protobuf.message import DecodeError
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import PLAIN, CallError, Credentials, dial
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import PLAIN, CallError, Credentials, dial
 
 # Importing the modules fills CHECKS; this is the order in which they are run.
 from orchestrator.conformance import (  # noqa: F401  isort: skip

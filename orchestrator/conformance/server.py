@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from lynceus.media import media_type
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.model.v1 import model_pb2_grpc as model_grpc
-from lynceus.rpc import CallError, Credentials, call
+from lyncean.media import media_type
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc as model_grpc
+from lyncean.rpc import CallError, Credentials, call
 from orchestrator.conformance.check import Broken, Moot
 
-SERVICE = "lynceus.model.v1.ModelService"
+SERVICE = "lyncean.model.v1.ModelService"
 PATIENT = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
 """What a client waits and asks again for."""
 _T = TypeVar("_T")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from lynceus.caches import cache_folder
+from lyncean.caches import cache_folder
 
 WORTH_BYTES = 16 << 20
 """Smaller files are hashed each time: in a hundredth of a second."""
@@ -23,8 +23,8 @@ def remembered(path: Path, digest: Callable[[Path], str]) -> str:
     """Returns a file's digest, from an earlier command where the file has not been touched since.
 
     What stands for the file is its device, inode, size, time of modification and time of change; the last one
-    changes with every write, and no program can set it back. Digests lie in `$XDG_CACHE_HOME/lynceus/digests`
-    (`~/.cache/lynceus/digests`), which may be deleted at any time; where nothing can be written, nothing is kept.
+    changes with every write, and no program can set it back. Digests lie in `$XDG_CACHE_HOME/lyncean/digests`
+    (`~/.cache/lyncean/digests`), which may be deleted at any time; where nothing can be written, nothing is kept.
 
     Args:
         path: The file.

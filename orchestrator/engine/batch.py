@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import grpc
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import CallError
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError
 from orchestrator.engine.wire import Request
 
 MOST_CALLS = 16

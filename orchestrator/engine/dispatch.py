@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 
-from lynceus.rpc import CallError
+from lyncean.rpc import CallError
 from orchestrator.engine.batch import Ending, Response
 from orchestrator.engine.budget import Budget
 from orchestrator.engine.errors import ConfigError

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from lynceus.outcomes import Outcome
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.outcomes import Outcome
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import DataError
 from orchestrator.engine.errors import EngineError
 from orchestrator.engine.wire import Request, request_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import grpc
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import CallError, Credentials
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError, Credentials
 from orchestrator.engine.errors import ConfigError, IncompleteError
 from orchestrator.engine.replica import Health, Replica, backoff, dialled, pause
 from orchestrator.engine.resolve import Endpoint, Resolver, resolve
@@ -212,7 +212,7 @@ class Pool:
                 replica.health = Health.REFUSED
                 if strict:
                     raise ConfigError(
-                        f"{replica.address} does not speak lynceus.model.v1.ModelService ({error}): "
+                        f"{replica.address} does not speak lyncean.model.v1.ModelService ({error}): "
                         "is that the model server?"
                     ) from None
             return

@@ -10,10 +10,10 @@ from enum import Enum
 
 import grpc
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.model.v1 import model_pb2_grpc
-from lynceus.rpc import CallError, Credentials, call, call_stream, dial, prepared, prepared_stream
-from lynceus.rpc.dial import Method
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc
+from lyncean.rpc import CallError, Credentials, call, call_stream, dial, prepared, prepared_stream
+from lyncean.rpc.dial import Method
 from orchestrator.engine.batch import MOST_CALLS, Answer, Response, answers_of, bundles
 from orchestrator.engine.wire import Request, batch_of
 

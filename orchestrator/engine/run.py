@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.outcomes import Outcome
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.outcomes import Outcome
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.accounting import Accounting
 from orchestrator.engine.budget import Budget
 from orchestrator.engine.dispatch import Dispatcher, Job, Result

@@ -10,9 +10,9 @@ from typing import Any
 
 import grpc
 
-from lynceus.rpc import CallError, Credentials, call, check_size, dial
-from lynceus.scorer.v1 import scorer_pb2 as scorer
-from lynceus.scorer.v1 import scorer_pb2_grpc
+from lyncean.rpc import CallError, Credentials, call, check_size, dial
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from lyncean.scorer.v1 import scorer_pb2_grpc
 from orchestrator.engine.errors import ConfigError, EngineError, IncompleteError
 from orchestrator.engine.pool import REACH_SECONDS, Notify
 from orchestrator.engine.replica import backoff, describe, dialled
@@ -301,7 +301,7 @@ class ScorerClient:
         if error.consequence.retries is None:
             return self._silence(error)
         if error.code is grpc.StatusCode.UNIMPLEMENTED and error.reason == "unimplemented":
-            return ConfigError(f"{self.endpoint} does not speak lynceus.scorer.v1.ScorerService: is that the scorer?")
+            return ConfigError(f"{self.endpoint} does not speak lyncean.scorer.v1.ScorerService: is that the scorer?")
         return EngineError(f"the scorer at {self.endpoint} cannot score this: {error}")
 
     def _silence(self, error: CallError) -> IncompleteError:

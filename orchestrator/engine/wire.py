@@ -11,7 +11,7 @@ from typing import Literal
 
 from google.protobuf.descriptor import Descriptor
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from orchestrator.samples import Call, Message, Part
 
 _LENGTH_DELIMITED = 2

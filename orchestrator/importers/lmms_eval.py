@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from lynceus.rpc import PLAIN, Credentials
-from lynceus.rpc.options import client_options
+from lyncean.rpc import PLAIN, Credentials
+from lyncean.rpc.options import client_options
 from orchestrator.cli.folders import RunFolder
 from orchestrator.cli.outcome import guarded
 from orchestrator.cli.unused import refuse_dialling
@@ -88,8 +88,8 @@ def take(
     """
     import orjson
 
-    from lynceus.model.v1 import model_pb2 as model
-    from lynceus.scorer.v1 import scorer_pb2 as scorer
+    from lyncean.model.v1 import model_pb2 as model
+    from lyncean.scorer.v1 import scorer_pb2 as scorer
     from orchestrator import run_manifest
     from orchestrator.data.digest import digest_files
     from orchestrator.data.rows import DataError

@@ -13,9 +13,9 @@ import click
 import orjson
 from rich.console import Console
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import Credentials
-from lynceus.rpc.options import SECONDS, client_options
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import Credentials
+from lyncean.rpc.options import SECONDS, client_options
 from orchestrator.cli.eval import one_endpoint
 from orchestrator.cli.folders import RunFolder
 from orchestrator.cli.outcome import guarded

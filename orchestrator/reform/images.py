@@ -10,7 +10,7 @@ from typing import Any
 
 from PIL import Image, ImageDraw, UnidentifiedImageError
 
-from lynceus.pictures import open_image
+from lyncean.pictures import open_image
 from orchestrator.data.rows import DataError
 from orchestrator.reform.table import Boxes
 from orchestrator.samples import BadRowError

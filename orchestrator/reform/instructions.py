@@ -16,7 +16,7 @@ from typing import Any
 from orchestrator.data.rows import DataError
 from orchestrator.reform.table import DATASETS, Dataset
 
-FORMAT = "lynceus reform instructions 1"
+FORMAT = "lyncean reform instructions 1"
 METHODS = ("generation", "likelihood")
 
 Texts = tuple[str, ...]

@@ -16,7 +16,7 @@ from typing import Any
 
 from PIL import Image
 
-from lynceus.pictures import open_image
+from lyncean.pictures import open_image
 from orchestrator.data.images import row_image
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.reform import dialogs, files

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import metric
 from orchestrator.data.rows import DataError
 from orchestrator.reform.table import DATASETS, GENERATION, KIE, OCR, SINGLE_CHOICE

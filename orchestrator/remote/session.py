@@ -22,7 +22,7 @@ from orchestrator.remote.store import RemoteError, Store
 from orchestrator.run_manifest import MANIFEST, ManifestError
 from orchestrator.runlog import RunLogError
 
-SECONDS = "LYNCEUS_UPLOAD_SECONDS"
+SECONDS = "LYNCEAN_UPLOAD_SECONDS"
 """Environment variable: seconds between two uploads of a run that goes on."""
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")

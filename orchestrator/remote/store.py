@@ -13,7 +13,7 @@ import fsspec
 from orchestrator.engine.errors import ConfigError
 from orchestrator.runlog import RunWriteError
 
-_PACKAGES = {"s3": "pip install 'lynceus[s3]'", "gs": "pip install gcsfs", "gcs": "pip install gcsfs"}
+_PACKAGES = {"s3": "pip install 'lyncean[s3]'", "gs": "pip install gcsfs", "gcs": "pip install gcsfs"}
 
 
 class RemoteError(RunWriteError):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lynceus.outcomes import Outcome
+from lyncean.outcomes import Outcome
 from orchestrator.report.index import sortable
 
 OUTCOMES = tuple(str(outcome) for outcome in Outcome)

@@ -152,7 +152,7 @@ class Run:
         return identity
 
     def specs(self, task: str) -> Sequence[Mapping[str, Any]]:
-        """Returns the metrics asked for of a task (lynceus.scorer.v1.MetricSpec), where the manifest has them."""
+        """Returns the metrics asked for of a task (lyncean.scorer.v1.MetricSpec), where the manifest has them."""
         found: Sequence[Mapping[str, Any]] = (self.manifest.get("metrics") or {}).get(task, ())
         return found
 

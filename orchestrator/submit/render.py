@@ -16,11 +16,11 @@ from typing import Any
 import yaml
 
 IMAGES = (
-    "lynceus-orchestrator",
-    "lynceus-scorer",
-    "lynceus-model-server",
-    "lynceus-model-server-slim",
-    "lynceus-model-server-cpu",
+    "lyncean-orchestrator",
+    "lyncean-scorer",
+    "lyncean-model-server",
+    "lyncean-model-server-slim",
+    "lyncean-model-server-cpu",
 )
 JOB = "orchestrator"
 LOADING = "load-weights"
@@ -52,7 +52,7 @@ class Submission:
     name: str
     overlay: str = "gpu"
     components: tuple[str, ...] = ()
-    namespace: str = "lynceus"
+    namespace: str = "lyncean"
     model: str | None = None
     weights: str | None = None
     replicas: int | None = None
@@ -81,7 +81,7 @@ def deploy_folder() -> Path:
     for folder in (packaged, Path(__file__).parents[2] / "deploy"):
         if (folder / "base" / "kustomization.yaml").exists():
             return folder
-    raise SubmitError(f"no manifests at {packaged}: install lynceus again")
+    raise SubmitError(f"no manifests at {packaged}: install lyncean again")
 
 
 def choices(kind: str) -> list[str]:
@@ -105,12 +105,12 @@ def render(submission: Submission) -> str:
     components = [_folder(deploy / "components", name) for name in names]
     if submission.replicas and any(folder.name == "keda" for folder in components):
         raise SubmitError("--replicas with --component keda: KEDA decides the number, up to its maxReplicaCount")
-    with tempfile.TemporaryDirectory(prefix="lynceus-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="lyncean-") as temporary:
         here = Path(temporary).resolve()
         # In layers, since components come before the patches beside them and after the generators: the run's flags
         # replace the overlay's first, then components such as mtls add theirs, then the numbers they brought are set.
         _write(here / "run", _run(submission), overlay)
-        _write(here / "with", {"namespace": "lynceus"}, here / "run", components)
+        _write(here / "with", {"namespace": "lyncean"}, here / "run", components)
         found = _all(submission)
         if submission.model is not None or submission.weights is not None:
             found["configMapGenerator"] += _model(submission, _kubectl("kustomize", str(here / "with")))
@@ -123,8 +123,8 @@ def _run(submission: Submission) -> dict[str, Any]:
     arguments += ["--endpoint=model:50051", "--scorer=scorer:50052", "--patience=3600"]
     path = "/spec/template/spec/containers/0/args"
     return {
-        "namespace": "lynceus",
-        "configMapGenerator": [_merged("lynceus-run", {"RUN": f"/runs/{submission.name}"})],
+        "namespace": "lyncean",
+        "configMapGenerator": [_merged("lyncean-run", {"RUN": f"/runs/{submission.name}"})],
         "patches": [_patch("Job", JOB, {"op": "replace", "path": path, "value": arguments})],
     }
 
@@ -145,7 +145,7 @@ def _all(submission: Submission) -> dict[str, Any]:
         add = [{"op": "add", "path": f"{path}/1", "value": folder} for folder in reversed(folders)]
         patches.append(_patch("Job", "merge", *drop, *add))
         patches.append(_rename("merge", submission.last_job))
-        found["configMapGenerator"].append(_merged("lynceus-run", {"SHARDS": str(submission.shards)}))
+        found["configMapGenerator"].append(_merged("lyncean-run", {"SHARDS": str(submission.shards)}))
     if submission.registry or submission.tag:
         prefix = f"{submission.registry.rstrip('/')}/" if submission.registry else ""
         tag = {"newTag": submission.tag} if submission.tag else {}
@@ -159,9 +159,9 @@ _PARTS = ("completions", "parallelism")
 def _model(submission: Submission, before: str) -> list[dict[str, Any]]:
     """Sets MODEL and what is downloaded into it; one of them alone only where the overlay does not pair them."""
     model, weights = submission.model, submission.weights
-    own = _values(before, "lynceus-weights")
-    folder, repository = _values(before, "lynceus-model").get("MODEL"), own.get("REPOSITORY")
-    merged = [] if model is None else [_merged("lynceus-model", {"MODEL": model})]
+    own = _values(before, "lyncean-weights")
+    folder, repository = _values(before, "lyncean-model").get("MODEL"), own.get("REPOSITORY")
+    merged = [] if model is None else [_merged("lyncean-model", {"MODEL": model})]
     if weights is None:
         if repository and model != folder:
             raise SubmitError(
@@ -176,7 +176,7 @@ def _model(submission: Submission, before: str) -> list[dict[str, Any]]:
         raise SubmitError(f"--weights {weights!r}: REPO@REVISION, for example team/model@COMMIT")
     if repository and model is None and weights != f"{repository}@{own.get('REVISION')}":
         raise SubmitError(f"--weights {weights}: {folder} is the overlay's folder for {repository}: give --model too")
-    return [*merged, _merged("lynceus-weights", {"REPOSITORY": parts[1], "REVISION": parts[2]})]
+    return [*merged, _merged("lyncean-weights", {"REPOSITORY": parts[1], "REVISION": parts[2]})]
 
 
 def _values(manifests: str, name: str) -> dict[str, str]:
@@ -189,7 +189,7 @@ def _values(manifests: str, name: str) -> dict[str, str]:
 
 def _merged(name: str, values: dict[str, str]) -> dict[str, Any]:
     literals = [f"{key}={value}" for key, value in values.items()]
-    return {"name": name, "namespace": "lynceus", "behavior": "merge", "literals": literals}
+    return {"name": name, "namespace": "lyncean", "behavior": "merge", "literals": literals}
 
 
 def _patch(kind: str, name: str, *operations: dict[str, Any]) -> dict[str, Any]:

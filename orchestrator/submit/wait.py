@@ -12,14 +12,14 @@ from pathlib import Path
 
 import click
 
-from lynceus.rpc import Credentials, SecurityError, dial, is_serving
-from lynceus.rpc.options import client_options
+from lyncean.rpc import Credentials, SecurityError, dial, is_serving
+from lyncean.rpc.options import client_options
 from orchestrator.cli.folders import RunFolder
 from orchestrator.engine import ConfigError, Endpoint, parse_endpoints
 from orchestrator.engine.resolve import resolve
 
-MODEL_SERVICE = "lynceus.model.v1.ModelService"
-SCORER_SERVICE = "lynceus.scorer.v1.ScorerService"
+MODEL_SERVICE = "lyncean.model.v1.ModelService"
+SCORER_SERVICE = "lyncean.scorer.v1.ScorerService"
 _EVERY = 2.0
 _TELL_EVERY = 60.0
 

@@ -71,7 +71,7 @@ def _reached(submission: Submission, what: str, state: str, seconds: float = 0) 
 def _told(submission: Submission, job: str, state: str) -> int:
     if state == "Complete":
         folder = f"/runs/{submission.name}{'/merged' if submission.shards else ''}"
-        print(f"{job} is complete: the report is {folder}/report.html on the claim lynceus-runs")
+        print(f"{job} is complete: the report is {folder}/report.html on the claim lyncean-runs")
         return 0
     print(f"{job} has failed: kubectl describe --namespace={submission.namespace} job/{job}", file=sys.stderr)
     return 3

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import Benchmark, check_parity, metric
 from orchestrator.data.images import row_image
 from orchestrator.data.opening import check_unique, open_rows

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 import click
 import orjson
 
-from lynceus.media import media_type
+from lyncean.media import media_type
 from orchestrator.report.page import document, policy, render
 from orchestrator.report.run import Run
 from orchestrator.view.progress import Folder, Followed
@@ -61,7 +61,7 @@ class Site:
 class Handler(BaseHTTPRequestHandler):
     """Answers GET and HEAD."""
 
-    server_version = "lynceus-view"
+    server_version = "lyncean-view"
     protocol_version = "HTTP/1.1"
 
     def __init__(self, *args: object, site: Site) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from PIL import Image
 
-from lynceus.pictures import open_image
+from lyncean.pictures import open_image
 
 GAP = 50
 """White columns between two images, in pixels."""

@@ -31,6 +31,6 @@ class LazyGroup(click.Group):
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="lynceus")
+@click.version_option(package_name="lyncean")
 def main() -> None:
     """Turn answers into verdicts, and verdicts into figures that can be trusted."""

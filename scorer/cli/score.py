@@ -12,9 +12,9 @@ import orjson
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.message import Message
 
-from lynceus.outcomes import Outcome
-from lynceus.rpc import InternalFailure
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.outcomes import Outcome
+from lyncean.rpc import InternalFailure
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.cli.options import UsageExit, in_flight, rule_options
 from scorer.cli.telling import telling
 from scorer.judges.options import Judging, Opened, judge_options, opened

@@ -7,8 +7,8 @@ import logging
 
 import click
 
-from lynceus.rpc import BindError, SecurityError, ServerConfig
-from lynceus.rpc.options import server_options
+from lyncean.rpc import BindError, SecurityError, ServerConfig
+from lyncean.rpc.options import server_options
 from scorer.cli.options import UsageExit, in_flight, rule_options
 from scorer.judges.options import Judging, judge_options, opened
 from scorer.rules.base import AnyRule
@@ -24,7 +24,7 @@ from scorer.telemetry import Telemetry
 @judge_options
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Port for Prometheus metrics; none without it.")
 def command(config: ServerConfig, registry: Registry[AnyRule], judging: Judging, metrics_port: int | None) -> None:
-    """Serve lynceus.scorer.v1.ScorerService until SIGTERM, then drain."""
+    """Serve lyncean.scorer.v1.ScorerService until SIGTERM, then drain."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     telemetry = Telemetry()
     if metrics_port is not None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-from lynceus.addresses import without_password
-from lynceus.outcomes import Outcome
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.addresses import without_password
+from lyncean.outcomes import Outcome
+from lyncean.scorer.v1 import scorer_pb2 as pb
 
 NO_REPLY = frozenset(
     {

@@ -123,7 +123,7 @@ class Batch:
             for sha256, prompt in prompts.items()
         )
         document = ("\n".join(lines) + "\n").encode()
-        upload = ("lynceus.jsonl", document)
+        upload = ("lyncean.jsonl", document)
         file = await self._tried(lambda: self._client.files.create(file=upload, purpose="batch"), _PASSING)
         batch = await self._tried(
             lambda: self._client.batches.create(

@@ -65,7 +65,7 @@ class Cache:
         try:
             import psycopg
         except ImportError:
-            raise CacheError("a PostgreSQL cache needs the extra `postgres`: pip install 'lynceus[postgres]'") from None
+            raise CacheError("a PostgreSQL cache needs the extra `postgres`: pip install 'lyncean[postgres]'") from None
         self._lost = (psycopg.OperationalError,)
         try:
             return psycopg.connect(self._place, autocommit=True)

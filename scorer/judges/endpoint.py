@@ -14,8 +14,8 @@ from typing import Any
 
 import openai
 
-from lynceus.addresses import keep_out_of_logs, without_password
-from lynceus.media import media_type
+from lyncean.addresses import keep_out_of_logs, without_password
+from lyncean.media import media_type
 from scorer.judges.base import VENDOR, JudgeError, JudgePrompt, Reply, canonical, without_user
 from scorer.judges.budget import Budget
 from scorer.judges.throttle import Throttle

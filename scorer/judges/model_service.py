@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import grpc
 
-from lynceus.model.v1 import model_pb2, model_pb2_grpc
-from lynceus.rpc import CallError, Credentials, call, dial
+from lyncean.model.v1 import model_pb2, model_pb2_grpc
+from lyncean.rpc import CallError, Credentials, call, dial
 from scorer.judges.base import JudgeError, JudgePrompt, Reply, canonical
 from scorer.judges.budget import Budget
 from scorer.judges.throttle import Throttle

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from lynceus.addresses import without_password
-from lynceus.caches import cache_folder
-from lynceus.rpc import Credentials
-from lynceus.rpc.options import POSITIVE_SECONDS, SECONDS, FiniteRange
-from lynceus.rpc.security import SecurityError, Tls, read_token
+from lyncean.addresses import without_password
+from lyncean.caches import cache_folder
+from lyncean.rpc import Credentials
+from lyncean.rpc.options import POSITIVE_SECONDS, SECONDS, FiniteRange
+from lyncean.rpc.security import SecurityError, Tls, read_token
 from scorer.judges.asking import Cached
 from scorer.judges.base import VENDOR, Judge, Single
 from scorer.judges.budget import Budget
@@ -24,7 +24,7 @@ from scorer.judges.cache import Cache, CacheError
 from scorer.judges.panel import Panel
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-KEY_VARIABLES = ("LYNCEUS_JUDGE_KEY", "OPENAI_API_KEY")
+KEY_VARIABLES = ("LYNCEAN_JUDGE_KEY", "OPENAI_API_KEY")
 URL_VARIABLE = "OPENAI_BASE_URL"
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -105,7 +105,7 @@ class Judging:
             from scorer.judges.batch import Batch
             from scorer.judges.endpoint import Endpoint, EndpointConfig
         except ImportError:
-            raise click.UsageError(f"--judge {spec} needs: pip install 'lynceus[openai]'") from None
+            raise click.UsageError(f"--judge {spec} needs: pip install 'lyncean[openai]'") from None
         model, _, url = rest.partition("@")
         config = EndpointConfig(
             model=model,
@@ -117,7 +117,7 @@ class Judging:
         )
         if not url and not self.key:
             raise click.UsageError(
-                f"--judge {spec} needs an API key: set LYNCEUS_JUDGE_KEY or OPENAI_API_KEY, "
+                f"--judge {spec} needs an API key: set LYNCEAN_JUDGE_KEY or OPENAI_API_KEY, "
                 "or give a scorer of its own --judge-key-file"
             )
         return Batch(config, budget, cache, poll=self.poll) if kind == "batch" else Endpoint(config, budget)
@@ -166,7 +166,7 @@ def judge_options(command: Command) -> Command:
         help="openai:MODEL[@URL], batch:MODEL[@URL] (Batch API), grpc:HOST:PORT (any ModelService) or"
         " grpcs:HOST:PORT (over TLS); several make a panel whose majority decides.",
     )  # fmt: skip
-    @click.option("--judge-key-file", type=_FILE, help="API key (else $LYNCEUS_JUDGE_KEY, $OPENAI_API_KEY).")
+    @click.option("--judge-key-file", type=_FILE, help="API key (else $LYNCEAN_JUDGE_KEY, $OPENAI_API_KEY).")
     @click.option("--judge-token-file", type=_FILE, help="Bearer token for a grpc: or grpcs: judge.")
     @click.option("--judge-tls-ca", type=_FILE, help="Authorities a grpcs: judge is checked by; default the system's.")
     @click.option("--judge-tls-cert", type=_FILE, help="Client certificate (PEM) for a grpcs: judge (mTLS).")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from string import ascii_uppercase
 
-from lynceus.outcomes import Outcome
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.outcomes import Outcome
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.judges.base import Judge, JudgeError, JudgePrompt, record, unjudged
 from scorer.judges.prompts import choice_reread
 from scorer.rules.base import Rule

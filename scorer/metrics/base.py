@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from google.protobuf import struct_pb2
 from google.protobuf.json_format import MessageToDict
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.table import Floats, Ints, Table
 from scorer.rules.base import RequestError
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.table import Table
 
@@ -147,7 +147,7 @@ def plan(params: Params) -> Plan:
         # A figure that says so, and no error: by now every answer is paid for, and can be scored again.
         if importlib.util.find_spec("pycocoevalcap") is None:
             raise NotComputed(
-                "not computed: needs pycocoevalcap where the scorer runs, pip install 'lynceus[captions]'"
+                "not computed: needs pycocoevalcap where the scorer runs, pip install 'lyncean[captions]'"
             )
         return MEASURES[measure](tokenized(captions) if tokenize == "ptb" else captions)
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics import answers, intervals
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.table import Table

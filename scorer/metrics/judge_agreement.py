@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import krippendorff
 import numpy as np
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.table import Table
 

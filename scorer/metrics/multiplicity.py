@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.table import Bools, Floats, Ints, numbered
 
 DRAWS = 9_999

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics import intervals
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.table import Table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lynceus.outcomes import ANSWERED, Outcome
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.outcomes import ANSWERED, Outcome
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics import intervals
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.mean import CLUSTER

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lynceus.keys import split_repeat
-from lynceus.outcomes import Outcome
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.keys import split_repeat
+from lyncean.outcomes import Outcome
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.judges.panel import decision
 from scorer.metrics import multiplicity
 from scorer.metrics.base import COMMON_PARAMS, Metric, Params, Plan

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lynceus.outcomes import ANSWERED, Outcome
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.outcomes import ANSWERED, Outcome
+from lyncean.scorer.v1 import scorer_pb2 as pb
 
 OUTCOMES = tuple(Outcome)
 CODES = {str(outcome): code for code, outcome in enumerate(OUTCOMES)}

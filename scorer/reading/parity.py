@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 
 STRIP_REASONING = "Whether <think> and <analysis> are removed first, as its command line does; default true."
 

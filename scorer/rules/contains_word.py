@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.refusals import declines
 from scorer.rules.base import RequestError, Rule, refused, scored
 

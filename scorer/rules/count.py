@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.reading import request as asked
 from scorer.reading.answer import read_answer
 from scorer.reading.counting import read_count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.judges.base import Judge, JudgeError, JudgePrompt, record, unjudged
 from scorer.judges.prompts import open_answer
 from scorer.refusals import only_declines

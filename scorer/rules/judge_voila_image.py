@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.judges.base import Judge, JudgeError, record, unjudged
 from scorer.judges.prompts.voila import image_prompt, verdict
 from scorer.reading.voila import ANY, PROPERTIES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.rules.base import RequestError, Rule, scored, unparsed
 
 _REDUCTIONS: dict[str, Callable[[float, int, str], float]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.reading.parity import STRIP_REASONING, response_of
 from scorer.rules.base import RequestError, Rule, scored, unparsed
 

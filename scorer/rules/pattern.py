@@ -10,7 +10,7 @@ from typing import Any
 import re2
 import yaml
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.refusals import declines
 from scorer.rules.base import RequestError, Rule, refused, scored, unparsed
 from scorer.rules.registry import NAME, PluginError

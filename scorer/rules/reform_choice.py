@@ -6,7 +6,7 @@ import math
 import re
 import string
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.rules.base import RequestError, Rule, scored, unparsed
 
 # ASCII only and exactly one character: "(10)", "( A )", "(0)" and full-width brackets are not marks.

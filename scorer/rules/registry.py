@@ -94,7 +94,7 @@ class Registry(Generic[T]):
     @cached_property
     def _plugins(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for entry in entry_points(group=f"lynceus.{self.noun}s"):
+        for entry in entry_points(group=f"lyncean.{self.noun}s"):
             if entry.name in found or entry.name in self._modules or entry.name in self._loaded:
                 raise PluginError(
                     f"{self.noun} {entry.name!r} of plugin {entry.value} is defined twice: give yours another name"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.reading.fold import Folded
 from scorer.reading.voila import NUMBERS, PROPERTIES, Values, canonical
 from scorer.reading.voila_answers import conclusion, images_of

@@ -18,8 +18,8 @@ SERVICES = {"orchestrator": "orchestrator", "scorer": "scorer", "model-server": 
 
 def missing() -> str:
     """Why images cannot be built here; empty if they can."""
-    if os.environ.get("LYNCEUS_BUILD_IMAGES") == "0":
-        return "LYNCEUS_BUILD_IMAGES=0"
+    if os.environ.get("LYNCEAN_BUILD_IMAGES") == "0":
+        return "LYNCEAN_BUILD_IMAGES=0"
     if shutil.which("buildah") is None:
         return "no buildah: install it (and debootstrap, to be offline)"
     return "" if os.geteuid() == 0 else "not root: buildah's chroot isolation needs it"
@@ -30,7 +30,7 @@ def build(*images: str) -> None:
     environment = {**os.environ, "TAG": TAG, "DOCKER_HOST": "unix:///nowhere"}
     words = [str(REPOSITORY / "docker/build"), *images]
     # One build at a time: the second finds the layers of the first.
-    with (Path(tempfile.gettempdir()) / "lynceus-images.lock").open("w") as lock:
+    with (Path(tempfile.gettempdir()) / "lyncean-images.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = subprocess.run(words, env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -38,7 +38,7 @@ def build(*images: str) -> None:
 
 def name_of(image: str) -> str:
     """An image's full name."""
-    return f"localhost/lynceus-{image}:{TAG}"
+    return f"localhost/lyncean-{image}:{TAG}"
 
 
 def buildah(*words: str) -> str:

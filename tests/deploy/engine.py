@@ -33,7 +33,7 @@ def missing() -> str:
 @contextlib.contextmanager
 def engine() -> Iterator[dict[str, str]]:
     """Starts an engine; yields the environment for its clients. All that it held goes with it."""
-    folder = Path(tempfile.mkdtemp(prefix="lynceus-"))
+    folder = Path(tempfile.mkdtemp(prefix="lyncean-"))
     address = f"unix://{folder}/socket"
     words = [f"--host={address}", f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"]
     script = 'ip link set lo up && exec dockerd "$@"'
@@ -57,7 +57,7 @@ def engine() -> Iterator[dict[str, str]]:
 
 def load(image: str, environment: dict[str, str], name: str) -> None:
     """Takes an image of buildah's into the engine."""
-    with tempfile.TemporaryDirectory(prefix="lynceus-") as folder:
+    with tempfile.TemporaryDirectory(prefix="lyncean-") as folder:
         archive = f"{folder}/image.tar"
         builder.buildah("push", "--quiet", image, f"docker-archive:{archive}:{name}")
         subprocess.run(["docker", "load", "--quiet", "--input", archive], env=environment, check=True)

@@ -130,9 +130,9 @@ def words(container: Manifest, variables: Mapping[str, str]) -> tuple[list[str],
 
 def entrypoint(image: str) -> list[str]:
     """The ENTRYPOINT of the Dockerfile that an image of ours is built from; [] for others' images."""
-    name = image.rpartition(":")[0].removeprefix("lynceus-").removesuffix("-slim").removesuffix("-cpu")
+    name = image.rpartition(":")[0].removeprefix("lyncean-").removesuffix("-slim").removesuffix("-cpu")
     path = REPOSITORY / "docker" / f"{name}.Dockerfile"
-    if not image.startswith("lynceus-") or not path.exists():
+    if not image.startswith("lyncean-") or not path.exists():
         return []
     (line,) = re.findall(r"^ENTRYPOINT (\[.*\])$", path.read_text(), re.MULTILINE)
     parsed: list[str] = yaml.safe_load(line)
@@ -141,7 +141,7 @@ def entrypoint(image: str) -> list[str]:
 
 def image_variables(image: str) -> dict[str, str]:
     """The ENV of the final stage of the Dockerfile of an image of ours, without PATH."""
-    name = image.rpartition(":")[0].removeprefix("lynceus-").removesuffix("-slim").removesuffix("-cpu")
+    name = image.rpartition(":")[0].removeprefix("lyncean-").removesuffix("-slim").removesuffix("-cpu")
     stage = (REPOSITORY / "docker" / f"{name}.Dockerfile").read_text().rpartition("\nFROM ")[2].replace("\\\n", " ")
     found = dict(re.findall(r"(\w+)=(\S+)", " ".join(re.findall(r"^ENV (.*)$", stage, re.MULTILINE))))
     found.pop("PATH")

@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 
-from lynceus.rpc import dial, is_serving
+from lyncean.rpc import dial, is_serving
 
 
 async def main() -> None:

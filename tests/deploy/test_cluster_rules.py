@@ -34,7 +34,7 @@ def test_scaling_asks_for_metrics_that_the_server_has() -> None:
     (scaled,) = of_kind(rendered("component/keda"), "ScaledObject")
     query = scaled["spec"]["triggers"][1]["metadata"]["query"]
     exposed = generate_latest(Metrics().registry).decode()
-    asked = re.findall(r"lynceus_\w+", query)
+    asked = re.findall(r"lyncean_\w+", query)
     assert asked
     assert all(f"# TYPE {metric} gauge" in exposed for metric in asked)
     assert set(re.findall(r'namespace="(\w+)"', query)) == {scaled["metadata"]["namespace"]}

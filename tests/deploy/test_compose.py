@@ -34,7 +34,7 @@ def test_compose_reads_its_file() -> None:
     found = printed([*COMPOSE, "config", "--format=json"], TAG="v9", BASE_IMAGE="base")
     services = found["services"]
     assert {name: service["image"] for name, service in services.items()} == {
-        service: f"lynceus-{image}:v9" for service, image in SERVICES.items()
+        service: f"lyncean-{image}:v9" for service, image in SERVICES.items()
     }
     for service in services.values():
         assert service["read_only"] is True
@@ -54,7 +54,7 @@ def test_bake_builds_what_docker_build_does() -> None:
     script = (REPOSITORY / "docker/build").read_text()
     for name, target in targets.items():
         assert f" {name}" in script
-        assert target["tags"] == [f"registry.example/team/lynceus-{name}:v9"]
+        assert target["tags"] == [f"registry.example/team/lyncean-{name}:v9"]
         assert (REPOSITORY / target["dockerfile"]).exists()
     variants = {name: target["args"].get("VARIANT") for name, target in targets.items()}
     models = {"model-server": "cuda", "model-server-cpu": "cpu", "model-server-slim": "none"}
@@ -77,7 +77,7 @@ def test_the_whole_system_on_one_host(tmp_path: Path) -> None:
             return done.stdout
 
         for image in SERVICES.values():
-            engine.load(builder.name_of(image), environment, f"lynceus-{image}:{TAG}")
+            engine.load(builder.name_of(image), environment, f"lyncean-{image}:{TAG}")
         try:
             up = ["up", "--no-build", "--exit-code-from", "orchestrator"]
             assert "report: /runs/demo/report.html" in compose(*up)

@@ -51,7 +51,7 @@ IMAGES = [*SERVICES.values(), TORCH]
 @pytest.fixture(scope="module")
 def containers() -> Iterator[dict[str, str]]:
     """Image -> a container of it; the one with torch only where it is asked for, since it takes minutes."""
-    images = IMAGES if os.environ.get("LYNCEUS_BUILD_IMAGES") == "all" else IMAGES[:-1]
+    images = IMAGES if os.environ.get("LYNCEAN_BUILD_IMAGES") == "all" else IMAGES[:-1]
     build(*images)
     made = {image: buildah("from", name_of(image)) for image in images}
     yield made
@@ -62,7 +62,7 @@ def containers() -> Iterator[dict[str, str]]:
 @pytest.fixture
 def container(containers: dict[str, str], image: str) -> str:
     if image not in containers:
-        pytest.skip("LYNCEUS_BUILD_IMAGES=all builds the image with torch as well")
+        pytest.skip("LYNCEAN_BUILD_IMAGES=all builds the image with torch as well")
     return containers[image]
 
 
@@ -75,7 +75,7 @@ def test_an_image_says_what_it_is(container: str, image: str) -> None:
     found = json.loads(buildah("inspect", "--type", "image", name_of(image)))["OCIv1"]["config"]
     assert found["Entrypoint"] == [service]
     assert found["User"] == "65532:65532"
-    assert found["Labels"]["org.opencontainers.image.title"] == f"lynceus-{service}"
+    assert found["Labels"]["org.opencontainers.image.title"] == f"lyncean-{service}"
     assert found["Labels"]["org.opencontainers.image.revision"]
     assert service in run(container, service, "--help")
     assert run(container, "id", "-u").strip() == "65532"
@@ -83,17 +83,17 @@ def test_an_image_says_what_it_is(container: str, image: str) -> None:
 
 @each
 def test_an_image_has_what_its_service_imports_and_no_more(container: str, image: str) -> None:
-    packages = [image.removesuffix("-slim").removesuffix("-cpu").replace("-", "_"), "lynceus"]
+    packages = [image.removesuffix("-slim").removesuffix("-cpu").replace("-", "_"), "lyncean"]
     code = MODULES.format(packages=packages, without=WITHOUT[image])
     assert run(container, "python", "-c", code).splitlines()[-1] == str(image == TORCH), "torch"
     # Nor anything of the machine it was built on: its package index, its certificates, the sources.
-    left = "ls /etc/pip.conf /src /run/secrets/* /root/.config /opt/lynceus/bin/pip 2>/dev/null || true"
+    left = "ls /etc/pip.conf /src /run/secrets/* /root/.config /opt/lyncean/bin/pip 2>/dev/null || true"
     assert run(container, "sh", "-c", left) == ""
 
 
 @each
 def test_weights_come_with_the_model_server_alone(container: str, image: str) -> None:
-    held = run(container, "find", "/opt/lynceus", "-name", "*.safetensors").split()
+    held = run(container, "find", "/opt/lyncean", "-name", "*.safetensors").split()
     assert [Path(path).parts[-3:] for path in held] == (
         [("demo", "checkpoint", "model.safetensors")] if image.startswith("model-server") else []
     )
@@ -114,7 +114,7 @@ def test_code_is_a_layer_of_its_own(containers: dict[str, str]) -> None:
     # Else every change of a line would push all dependencies again.
     found = json.loads(buildah("inspect", "--type", "image", name_of("scorer")))["OCIv1"]["history"]
     copied = [
-        step["created_by"] for step in found if "/opt/lynceus" in step["created_by"] and "COPY" in step["created_by"]
+        step["created_by"] for step in found if "/opt/lyncean" in step["created_by"] and "COPY" in step["created_by"]
     ]
     assert len(copied) == 2
 

@@ -69,7 +69,7 @@ def test_kubectl_lines_name_what_is_rendered() -> None:
             applied += kustomize(REPOSITORY / words[3])
         elif words[1] == "apply":
             assert any(line.startswith("orchestrator submit ") and line.endswith(f"> {words[3]}") for line in COMMANDS)
-    assert [found["metadata"]["name"] for found in of_kind(applied, "Namespace")] == ["lynceus"]
+    assert [found["metadata"]["name"] for found in of_kind(applied, "Namespace")] == ["lyncean"]
     jobs = {f"job/{found['metadata']['name']}": found for found in of_kind(applied, "Job")}
     asked = [words for words in lines if words[1] in ("wait", "logs")]
     assert len(asked) == 2
@@ -80,7 +80,7 @@ def test_kubectl_lines_name_what_is_rendered() -> None:
     (copied,) = (words for words in lines if words[1] == "cp")
     pod, _, path = copied[4].partition(":")
     (runs,) = (
-        found for found in of_kind(applied, "PersistentVolumeClaim") if found["metadata"]["name"] == "lynceus-runs"
+        found for found in of_kind(applied, "PersistentVolumeClaim") if found["metadata"]["name"] == "lyncean-runs"
     )
     assert (pod, path, runs["metadata"]["namespace"]) == ("POD", "/runs/first", copied[3])
 
@@ -140,4 +140,4 @@ def test_the_judge_s_component_gives_the_scorer_a_judge(tmp_path: Path) -> None:
     assert serve
     assert serve.make_context("serve", container["args"][1:]).params["judges"] == ("openai:MODEL",)
     key = {"name": "judge", "key": "key"}
-    assert {"name": "LYNCEUS_JUDGE_KEY", "valueFrom": {"secretKeyRef": key}} in container["env"]
+    assert {"name": "LYNCEAN_JUDGE_KEY", "valueFrom": {"secretKeyRef": key}} in container["env"]

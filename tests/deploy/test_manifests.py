@@ -30,8 +30,8 @@ import model_server.cli
 import orchestrator.cli
 import orchestrator.submit.wait
 import scorer.cli
-from lynceus.model.v1 import model_pb2
-from lynceus.scorer.v1 import scorer_pb2
+from lyncean.model.v1 import model_pb2
+from lyncean.scorer.v1 import scorer_pb2
 
 pytestmark = needs_kubectl
 VERSIONS = ("1.31", "1.34", "1.37")

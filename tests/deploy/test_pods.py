@@ -64,7 +64,7 @@ async def test_the_demo_runs_to_a_report_with_a_local_runs_results(tmp_path: Pat
     async with Cluster(tmp_path) as cluster:
         cluster.apply(rendered("overlay/cpu-demo"))
         assert await cluster.job("orchestrator") == "Complete", logs(cluster)
-        run = cluster.claim("lynceus-runs") / "demo"
+        run = cluster.claim("lyncean-runs") / "demo"
         assert results(run) == local
         assert (run / "report.html").stat().st_uid == 65532
         assert json.loads((run / "manifest.json").read_text())["replicas"] != []
@@ -79,7 +79,7 @@ async def test_shards_are_run_and_merged(tmp_path: Path, local: dict[str, Any]) 
         cluster.apply(rendered("overlay/sharded"))
         assert await cluster.job("orchestrator") == "Complete", logs(cluster)
         assert await cluster.job("merge") == "Complete", logs(cluster)
-        runs = cluster.claim("lynceus-runs") / "demo"
+        runs = cluster.claim("lyncean-runs") / "demo"
         assert results(runs / "merged") == local
         planned = [
             sum(task["counts"]["planned"] for task in results(runs / f"shard-{n}")["tasks"].values()) for n in range(4)
@@ -92,7 +92,7 @@ async def test_drains_change_no_figure(tmp_path: Path, local: dict[str, Any]) ->
     manifests = with_arguments(rendered("overlay/cpu-demo"), "--max-requests-per-second=4")
     async with Cluster(tmp_path) as cluster:
         cluster.apply(manifests)
-        run = cluster.claim("lynceus-runs") / "demo"
+        run = cluster.claim("lyncean-runs") / "demo"
         await answered(cluster, run, 4)
         before = {pod.address for pod in cluster.of("model-server")}
         first, second = cluster.of("model-server")
@@ -131,5 +131,5 @@ async def test_the_demo_runs_over_mutual_tls(tmp_path: Path, local: dict[str, An
             cluster.secret(name, files)
         cluster.apply(manifests)
         assert await cluster.job("orchestrator") == "Complete", logs(cluster)
-        assert results(cluster.claim("lynceus-runs") / "demo") == local
+        assert results(cluster.claim("lyncean-runs") / "demo") == local
         assert not [pod.name for pod in cluster.pods if pod.restarts]

@@ -65,7 +65,7 @@ def test_replicas_model_names_and_places() -> None:
         assert "--model=/models/qwen" in words(container, environment(container, manifests))[1]
     assert {found["metadata"]["namespace"] for found in manifests} == {"team"}
     images = {c["image"] for d in deployments.values() for c in d["spec"]["template"]["spec"]["containers"]}
-    assert images == {"registry.example/x/lynceus-model-server-slim:v9", "registry.example/x/lynceus-scorer:v9"}
+    assert images == {"registry.example/x/lyncean-model-server-slim:v9", "registry.example/x/lyncean-scorer:v9"}
     assert pod["initContainers"][1]["image"].startswith("vllm/vllm-openai:")
 
 
@@ -90,9 +90,9 @@ def test_weights_are_those_of_the_model_that_is_named() -> None:
 def paired(tmp_path: Path) -> str:
     """An overlay of somebody's own, with a model and its weights."""
     gpu = os.path.relpath(DEPLOY / "overlays/gpu", tmp_path.resolve())
-    values = {"lynceus-model": ["MODEL=/models/qwen"], "lynceus-weights": ["REPOSITORY=Qwen/qwen", "REVISION=7a"]}
+    values = {"lyncean-model": ["MODEL=/models/qwen"], "lyncean-weights": ["REPOSITORY=Qwen/qwen", "REVISION=7a"]}
     generators = [{"name": name, "behavior": "merge", "literals": pairs} for name, pairs in values.items()]
-    content = {"namespace": "lynceus", "resources": [gpu], "configMapGenerator": generators}
+    content = {"namespace": "lyncean", "resources": [gpu], "configMapGenerator": generators}
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(content))
     return str(tmp_path)
 
@@ -216,8 +216,8 @@ def test_watch_ends_where_it_would_wait_in_vain(
     esac"""
     result = submit(*DEMO, *flags, "--watch", env=fake_kubectl(tmp_path, script))
     assert result.exit_code == 3
-    assert result.stderr == f"{failed} has failed: kubectl describe --namespace=lynceus job/{failed}\n"
-    assert (tmp_path / "calls").read_text().count(f"logs --namespace=lynceus job/{followed} ") == 1
+    assert result.stderr == f"{failed} has failed: kubectl describe --namespace=lyncean job/{failed}\n"
+    assert (tmp_path / "calls").read_text().count(f"logs --namespace=lyncean job/{followed} ") == 1
 
 
 def test_watch_goes_on_where_weights_came_another_way(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_watch_of_a_run_that_is_not_there(tmp_path: Path) -> None:
     env = fake_kubectl(tmp_path, 'echo "not found" >&2; exit 1')
     result = submit(*DEMO, "--watch", env=env)
     assert result.exit_code == 2
-    assert "job/orchestrator-vstar-bench in lynceus: not found; was the rendered run applied?" in result.stderr
+    assert "job/orchestrator-vstar-bench in lyncean: not found; was the rendered run applied?" in result.stderr
 
 
 @pytest.mark.parametrize(

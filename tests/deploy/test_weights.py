@@ -112,7 +112,7 @@ def test_replicas_wait_for_the_whole_folder(tmp_path: Path) -> None:
 
 
 def test_replicas_do_not_start_with_other_weights(tmp_path: Path) -> None:
-    note = tmp_path / "model/.lynceus-weights"
+    note = tmp_path / "model/.lyncean-weights"
     note.parent.mkdir()
     note.write_text("team/model@old\n")
     with waiting(note.parent, REPOSITORY="team/model", REVISION="abc") as process:

@@ -84,7 +84,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.timeout(400)
 async def test_node_passes_every_check(node: Path) -> None:
-    with listening("node", "server.js", "--port", "0", cwd=node, LYNCEUS_PROTOS=str(ROOT / "protos")) as (port, pid):
+    with listening("node", "server.js", "--port", "0", cwd=node, LYNCEAN_PROTOS=str(ROOT / "protos")) as (port, pid):
         assert (await judged(port, pid)).keys() == MOOT
 
 

@@ -15,9 +15,9 @@ import grpc
 import pytest
 from PIL import Image
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.model.v1 import model_pb2_grpc as model_grpc
-from lynceus.rpc import Server, ServerConfig, dial
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc as model_grpc
+from lyncean.rpc import Server, ServerConfig, dial
 from model_server.backend import Backend
 from model_server.core import Core, Limits
 from model_server.metrics import Metrics

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from model_server.metrics import Metrics
 from model_server.openai_api.backend import OpenAIBackend
 from model_server.openai_api.client import Settings

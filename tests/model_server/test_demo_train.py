@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from page_commands import blocks
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import call
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import call
 from model_server.demo.reading import NONE
 from model_server.demo.train import Work
 from orchestrator.synthetic.lessons import EASY, MIXED, SIDE, lessons

@@ -8,9 +8,9 @@ from typing import Any
 import grpc
 import pytest
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.model.v1 import model_pb2_grpc as model_grpc
-from lynceus.rpc import CallError, Credentials, InvalidRequest, Server, ServerConfig, call, call_stream, dial
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc as model_grpc
+from lyncean.rpc import CallError, Credentials, InvalidRequest, Server, ServerConfig, call, call_stream, dial
 from model_server.backend import Backend, Call
 from model_server.batch_call import MOST_CALLS
 from model_server.core import Core
@@ -135,7 +135,7 @@ async def test_calls_are_counted_one_by_one(served: Any) -> None:
         await results(server.stub, batch(say("one"), say("two"), say("refuse")))
 
         def count(code: str) -> float | None:
-            return metrics.registry.get_sample_value("lynceus_calls_total", {"method": "Generate", "code": code})
+            return metrics.registry.get_sample_value("lyncean_calls_total", {"method": "Generate", "code": code})
 
         assert (count("OK"), count("INVALID_ARGUMENT")) == (2, 1)
 

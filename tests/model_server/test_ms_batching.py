@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import grpc
 import pytest
 
-from lynceus.rpc import InvalidRequest, Overloaded, StatusError
+from lyncean.rpc import InvalidRequest, Overloaded, StatusError
 from model_server.backend import Call
 from model_server.batching import Batcher, Job, OutOfMemory
 from model_server.metrics import Metrics
@@ -146,7 +146,7 @@ async def test_out_of_memory_splits_and_goes_on() -> None:
     made = batcher(run, metrics)
     assert await asyncio.gather(*[made.submit(name, (), 1, Call()) for name in "abcd"]) == ["<a>", "<b>", "<c>", "<d>"]
     assert [len(batch) for batch in run.batches] == [4, 2, 1, 1, 2, 1, 1]
-    assert metrics.registry.get_sample_value("lynceus_batch_splits_total") == 3
+    assert metrics.registry.get_sample_value("lyncean_batch_splits_total") == 3
     await made.close()
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import grpc
 import pytest
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import StatusError
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import StatusError
 from model_server.backend import Backend, Call
 from model_server.core import Core, Limits
 

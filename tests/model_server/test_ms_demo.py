@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import call
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import call
 from model_server.adapter import KitBackend
 from model_server.backend import LoadError
 from model_server.demo.unseeing import Unseeing

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import CallError, call
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError, call
 
 KINDS = ["text", "llava", "llava_next", "llava_onevision", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl"]
 KINDS += ["idefics3", "smolvlm", "gemma3", "paligemma", "blip2", "instructblip", "janus", "mllama", "kosmos2"]

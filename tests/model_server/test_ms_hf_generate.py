@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import CallError, call
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError, call
 
 torch = pytest.importorskip("torch")
 from model_server.hf.sampling import sample, token_bytes  # noqa: E402
@@ -215,7 +215,7 @@ async def test_out_of_memory_splits_the_batch(served: Any, hf: Any, ask: Any, mo
         replies = await asyncio.gather(*[call(server.stub.Generate, each, timeout=60) for each in sent])
         assert [text(reply) for reply in replies] == wanted
         assert max(sizes) == 6
-        assert metrics.registry.get_sample_value("lynceus_batch_splits_total") >= 2
+        assert metrics.registry.get_sample_value("lyncean_batch_splits_total") >= 2
 
 
 async def test_a_device_that_fails_ends_the_server(

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import CallError, InvalidRequest, call
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError, InvalidRequest, call
 
 torch = pytest.importorskip("torch")
 from model_server.hf import checkpoint as checkpoints  # noqa: E402
@@ -326,7 +326,7 @@ async def test_vision_features_are_kept_and_counted(served: Any, hf: Any, ask: A
     metrics = Metrics()
 
     def count(result: str) -> float:
-        return metrics.registry.get_sample_value("lynceus_image_cache_total", {"result": result}) or 0.0
+        return metrics.registry.get_sample_value("lyncean_image_cache_total", {"result": result}) or 0.0
 
     async with served(hf("qwen3_vl", metrics=metrics)) as server:
         misses, hits = count("miss"), count("hit")

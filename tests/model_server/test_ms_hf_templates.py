@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import InvalidRequest, call
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import InvalidRequest, call
 from orchestrator.reform.layouts import LAYOUTS, render
 from orchestrator.reform.questions import Question, candidates
 from orchestrator.reform.settings import Switches

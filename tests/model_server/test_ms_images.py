@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from lynceus.rpc import InvalidRequest
+from lyncean.rpc import InvalidRequest
 from model_server import images
 
 RED = (200, 40, 30)

@@ -10,8 +10,8 @@ from typing import Any
 import grpc
 import pytest
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import CallError, call, is_serving
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError, call, is_serving
 from model_server.adapter import KitBackend
 from model_server.kit import Model, Output, Request, Score
 from model_server.metrics import Metrics
@@ -96,7 +96,7 @@ async def test_no_more_wait_than_may_and_waiting_is_no_work(
         sent = model.LikelihoodRequest(messages=messages, continuations=["A"])
 
     def queued() -> float:
-        return metrics.registry.get_sample_value("lynceus_queued") or 0.0
+        return metrics.registry.get_sample_value("lyncean_queued") or 0.0
 
     async with served(KitBackend(held, metrics)) as server:
         answer = getattr(server.stub, method)
@@ -228,7 +228,7 @@ async def test_an_exception_of_the_authors_is_internal(served: Any, ask: Any) ->
         assert caught.value.code == grpc.StatusCode.INTERNAL
         assert "oops" not in str(caught.value)
     labels = {"method": "Generate", "code": "INTERNAL"}
-    assert metrics.registry.get_sample_value("lynceus_calls_total", labels) == 1
+    assert metrics.registry.get_sample_value("lyncean_calls_total", labels) == 1
 
 
 async def test_cancelling_reaches_the_author(served: Any, ask: Any) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import CallError, call
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError, call
 from model_server.backend import LoadError
 
 pytest.importorskip("openai")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import CallError, call
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError, call
 
 pytest.importorskip("openai")
 from openai_endpoint import Endpoint, backend, completion, error

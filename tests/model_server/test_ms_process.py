@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.model.v1 import model_pb2_grpc as model_grpc
-from lynceus.rpc import CallError, call, dial, is_serving
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc as model_grpc
+from lyncean.rpc import CallError, call, dial, is_serving
 from model_server.service import NAME
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -176,7 +176,7 @@ async def test_the_demo_and_its_metrics(tmp_path: Path) -> None:
             page = await asyncio.to_thread(
                 lambda: urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics").read().decode()
             )
-            assert 'lynceus_calls_total{code="OK",method="Generate"} 1.0' in page
+            assert 'lyncean_calls_total{code="OK",method="Generate"} 1.0' in page
 
 
 async def test_the_example_server(tmp_path: Path) -> None:
@@ -261,5 +261,5 @@ def test_the_demo_model_without_torch_says_what_does_without() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert done.stderr.strip().splitlines()[-1] == (
-        "Error: torch is not installed: pip install 'lynceus[transformers]'; --model demo:hash does without"
+        "Error: torch is not installed: pip install 'lyncean[transformers]'; --model demo:hash does without"
     )

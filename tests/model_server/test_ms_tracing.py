@@ -14,9 +14,9 @@ from typing import Any
 import grpc
 import pytest
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.model.v1 import model_pb2_grpc as model_grpc
-from lynceus.rpc import CallError, call, dial
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc as model_grpc
+from lyncean.rpc import CallError, call, dial
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc.trace_exporter")
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
@@ -75,8 +75,8 @@ async def test_spans_reach_the_collector(tmp_path: Path) -> None:
         facts = [{a.key: a.value for a in span.attributes} for span in collector.spans]
         assert {span.name for span in collector.spans} == {"Generate"}
         assert {span.trace_id.hex() for span in collector.spans} == {"0af7651916cd43dd8448eb211c80319c"}
-        assert any("lynceus.output_tokens" in fact for fact in facts)
-        assert any(fact["lynceus.reason"].string_value == "empty_prompt" for fact in facts if "lynceus.reason" in fact)
+        assert any("lyncean.output_tokens" in fact for fact in facts)
+        assert any(fact["lyncean.reason"].string_value == "empty_prompt" for fact in facts if "lyncean.reason" in fact)
     finally:
         started.kill()
         started.wait()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from lynceus.rpc import Overloaded
+from lyncean.rpc import Overloaded
 from model_server.metrics import Metrics
 from model_server.turns import Turns
 

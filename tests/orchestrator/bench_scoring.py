@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.run_records import put_answer, score_request, scoring_json
 from orchestrator.samples import Answer, Sample, Turn, Variant
@@ -22,10 +22,10 @@ from scorer.scoring import Scorer
 
 def shared_data(*parts: str) -> Path:
     """Returns a path of the shared benchmark data; the test is skipped where it is not."""
-    root = Path(os.environ.get("LYNCEUS_SHARED_DATA") or Path(__file__).parents[3] / "shared" / "data")
+    root = Path(os.environ.get("LYNCEAN_SHARED_DATA") or Path(__file__).parents[3] / "shared" / "data")
     path = root.joinpath(*parts)
     if not path.exists():
-        pytest.skip(f"{path} is not there (set LYNCEUS_SHARED_DATA)")
+        pytest.skip(f"{path} is not there (set LYNCEAN_SHARED_DATA)")
     return path
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import grpc
 from conformance_mutants import Mutant, Whole, leaking, mutant
 
-from lynceus import rpc
-from lynceus.model.v1 import model_pb2 as model
+from lyncean import rpc
+from lyncean.model.v1 import model_pb2 as model
 from model_server.demo.unseeing import Unseeing
 from model_server.kit import Request
 

@@ -17,9 +17,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
-from lynceus import rpc
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.model.v1 import model_pb2_grpc as model_grpc
+from lyncean import rpc
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from model_server.adapter import KitBackend
 from model_server.core import Core
 from model_server.demo.unseeing import Unseeing

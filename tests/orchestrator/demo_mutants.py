@@ -10,7 +10,7 @@ from typing import Any
 
 from PIL import ImageOps
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from model_server import cli, images
 from model_server.hf.prompt import Joined, Prompt, Prompter
 

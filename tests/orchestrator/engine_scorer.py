@@ -10,11 +10,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from lynceus.rpc import Server, ServerConfig, Unavailable
-from lynceus.scorer.v1 import scorer_pb2 as scorer
-from lynceus.scorer.v1 import scorer_pb2_grpc
+from lyncean.rpc import Server, ServerConfig, Unavailable
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from lyncean.scorer.v1 import scorer_pb2_grpc
 
-SERVICE = "lynceus.scorer.v1.ScorerService"
+SERVICE = "lyncean.scorer.v1.ScorerService"
 
 
 class Loading(scorer_pb2_grpc.ScorerServiceServicer):

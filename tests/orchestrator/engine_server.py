@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.model.v1 import model_pb2_grpc
-from lynceus.rpc import (
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc
+from lyncean.rpc import (
     InternalFailure,
     InvalidRequest,
     OutOfRange,
@@ -29,7 +29,7 @@ from lynceus.rpc import (
 )
 from model_server.batch_call import answer_batch
 
-SERVICE = "lynceus.model.v1.ModelService"
+SERVICE = "lyncean.model.v1.ModelService"
 
 
 class Model(model_pb2_grpc.ModelServiceServicer):

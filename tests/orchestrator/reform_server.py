@@ -11,12 +11,12 @@ from typing import Any
 
 from PIL import Image, ImageColor
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.model.v1 import model_pb2_grpc
-from lynceus.rpc import Server, ServerConfig
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc
+from lyncean.rpc import Server, ServerConfig
 from orchestrator.synthetic.reform import COLOURS
 
-SERVICE = "lynceus.model.v1.ModelService"
+SERVICE = "lyncean.model.v1.ModelService"
 OPTION = re.compile(r"\((\w)\) (.*?)(?=; \(\w\) |\.?$)", re.DOTALL)
 
 

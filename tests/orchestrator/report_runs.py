@@ -112,13 +112,13 @@ class Writer:
         manifest = {
             "identity": self.identity, "identity_sha256": digest,
             "command": ["orchestrator", "eval", "--task", *self.identity["tasks"], "--data", "marvel.parquet"],
-            "versions": {"lynceus": "0.1.0", "python": "3.11.9"},
-            "model": {"model_name": self.model, "model_revision": "4b825dc6", "server_version": "lynceus 0.1.0",
+            "versions": {"lyncean": "0.1.0", "python": "3.11.9"},
+            "model": {"model_name": self.model, "model_revision": "4b825dc6", "server_version": "lyncean 0.1.0",
                       "capabilities": ["CAPABILITY_LIKELIHOOD", "CAPABILITY_IMAGE_INPUT", "CAPABILITY_GENERATE"],
                       "max_concurrency": 8, "max_context_tokens": 4096, "compute_dtype": "bfloat16",
                       "chat_template_sha256": "c0ffee" * 10, "properties": {"device": "cuda:0"}},
             "replicas": ["10.0.0.7:50051", "10.0.0.8:50051"], "rules": self.identity["rules"],
-            "scorer": {"scorer_version": "lynceus 0.1.0"}, "created": "2026-01-31T08:59:58Z",
+            "scorer": {"scorer_version": "lyncean 0.1.0"}, "created": "2026-01-31T08:59:58Z",
         }  # fmt: skip
         (self.path / "manifest.json").write_bytes(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
         if complete:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from engine_cluster import free_port, wait_for
 
-BUCKET = "lynceus-tests"
+BUCKET = "lyncean-tests"
 SECRET = "planted-secret-8b1f"
 
 

@@ -12,7 +12,7 @@ import click
 import pytest
 from bench_scoring import score, shared_data
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks import marvel, marvel_described, marvel_few_shot
 from orchestrator.benchmarks.marvel_families import Pool, families
 from orchestrator.data.rows import DataError, Row

@@ -8,7 +8,7 @@ import json
 import pytest
 from bench_scoring import prefer, score
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.visualpuzzles import BENCHMARK, CATEGORIES, Settings, category_of
 from orchestrator.data.rows import DataError, Row
 from orchestrator.samples import Answer, NoAnswerError, Variant

@@ -283,7 +283,7 @@ def test_no_secret_in_a_run_folder(cluster: Cluster, shared_scorer: Server, monk
     secret = "planted-token-4711"
     token = cluster.folder / "token"
     token.write_text(secret)
-    monkeypatch.setenv("LYNCEUS_TOKEN", secret)
+    monkeypatch.setenv("LYNCEAN_TOKEN", secret)
     cluster.eval("run", [cluster.model()], shared_scorer, "--limit", "4", "--token-file", str(token))
     for path in (cluster.folder / "run").rglob("*"):
         assert not path.is_file() or secret.encode() not in path.read_bytes(), path

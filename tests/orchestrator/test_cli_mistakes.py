@@ -107,9 +107,9 @@ def test_data_without_a_row_is_no_complete_run(tmp_path: Path) -> None:
 def test_the_wrong_service_at_an_address(cluster: Cluster, shared_scorer: Server) -> None:
     model = cluster.model()
     output = cluster.eval("a", [model], model, "--limit", "1", code=2)
-    assert f"Error: {model.address} does not speak lynceus.scorer.v1.ScorerService" in output
+    assert f"Error: {model.address} does not speak lyncean.scorer.v1.ScorerService" in output
     output = cluster.eval("b", [shared_scorer], shared_scorer, "--limit", "1", code=2)
-    assert f"Error: {shared_scorer.address} does not speak lynceus.model.v1.ModelService" in output
+    assert f"Error: {shared_scorer.address} does not speak lyncean.model.v1.ModelService" in output
 
 
 def test_tls_where_there_is_none(cluster: Cluster, shared_scorer: Server) -> None:

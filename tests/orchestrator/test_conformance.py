@@ -20,9 +20,9 @@ from conformance_batch_mutants import HONEST
 from conformance_batch_mutants import MUTANTS as BATCH_MUTANTS
 from conformance_mutants import MUTANTS, Mutant, Whole, describing, either, options, served
 
-from lynceus import rpc
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.model.v1 import model_pb2_grpc as model_grpc
+from lyncean import rpc
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from model_server.service import NAME
 from orchestrator.cli.check import command
 from orchestrator.conformance import CHECKS, Status, judge, runner
@@ -70,7 +70,7 @@ def test_every_check_has_a_server_that_fails_it() -> None:
 
 
 def test_every_check_quotes_the_contract() -> None:
-    proto = (ROOT / "protos/lynceus/model/v1/model.proto").read_text()
+    proto = (ROOT / "protos/lyncean/model/v1/model.proto").read_text()
     page = (ROOT / "docs/contract.md").read_text()
     words = " ".join(re.sub(r"^\s*(//)?", "", line) for line in proto.splitlines()) + page
     contract = re.sub(r"\s+", " ", words)

@@ -66,13 +66,13 @@ def servers(demo: Server, shared_scorer: Server) -> dict[str, Server]:
 def test_every_line_is_answered(servers: dict[str, Server]) -> None:
     said = {line.rpartition(" ")[2]: grpcurl(line, servers) for line in WRITTEN}
     assert len(WRITTEN) == 8
-    assert "lynceus.model.v1.ModelService" in said["list"]
-    assert {"Generate", "Likelihood", "Batch", "GetModelInfo"} <= set(said["lynceus.model.v1.ModelService"])
+    assert "lyncean.model.v1.ModelService" in said["list"]
+    assert {"Generate", "Likelihood", "Batch", "GetModelInfo"} <= set(said["lyncean.model.v1.ModelService"])
     assert said["grpc.health.v1.Health/Check"] == {"status": "SERVING"}
-    assert said["lynceus.model.v1.ModelService/GetModelInfo"]["modelName"] == "demo-no-weights"
-    assert said["lynceus.model.v1.ModelService/Generate"]["parts"][0]["text"]
-    assert len(said["lynceus.model.v1.ModelService/Likelihood"]["scores"]) == 2
-    assert "choice" in [rule["name"] for rule in said["lynceus.scorer.v1.ScorerService/ListRules"]["rules"]]
+    assert said["lyncean.model.v1.ModelService/GetModelInfo"]["modelName"] == "demo-no-weights"
+    assert said["lyncean.model.v1.ModelService/Generate"]["parts"][0]["text"]
+    assert len(said["lyncean.model.v1.ModelService/Likelihood"]["scores"]) == 2
+    assert "choice" in [rule["name"] for rule in said["lyncean.scorer.v1.ScorerService/ListRules"]["rules"]]
 
 
 def test_a_server_is_checked(servers: dict[str, Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

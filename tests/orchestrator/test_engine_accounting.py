@@ -21,10 +21,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.outcomes import Outcome
-from lynceus.rpc import CallError
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.outcomes import Outcome
+from lyncean.rpc import CallError
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.accounting import Accounting
 from orchestrator.engine import Budget, Engine, IncompleteError, Options
 from orchestrator.engine import dispatch as dispatch_module

@@ -10,8 +10,8 @@ from engine_cluster import Cluster, Server, wait_for
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import CallError
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError
 from orchestrator.engine.batch import MOST_BYTES, answers_of, bundles
 from orchestrator.engine.wire import Request
 

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 import grpc
 import pytest
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import PLAIN, CallError
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import PLAIN, CallError
 from orchestrator.engine import Endpoint, Pool
 from orchestrator.engine import pool as pool_module
 from orchestrator.engine.errors import IncompleteError

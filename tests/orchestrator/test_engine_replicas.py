@@ -13,7 +13,7 @@ import toybench
 from engine_cluster import Cluster, Server
 from engine_proxy import Proxy
 
-from lynceus.rpc import PLAIN
+from lyncean.rpc import PLAIN
 from orchestrator.accounting import Accounting
 from orchestrator.engine import ConfigError, Endpoint, Engine, Options, Pool, ScorerClient, parse_endpoints
 from orchestrator.engine import pool as pool_module

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from engine_cluster import HERE, Cluster, Server
 
-from lynceus.rpc import PLAIN
+from lyncean.rpc import PLAIN
 from orchestrator.engine import Endpoint, IncompleteError, ScorerClient
 from orchestrator.engine import scoring as scoring_module
 

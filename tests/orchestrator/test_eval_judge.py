@@ -17,7 +17,7 @@ SECRETS = ("k3y-of-the-judge", "passw0rd")
 def evaluate(tmp_path: Path, model: str, *more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "orchestrator", "eval", "--task", "marvel", "--set", "questions=avr"]
     command += ["--synthetic", "--limit", "6", "--model", model, "--run", str(tmp_path / "run"), *more]
-    environment = {**os.environ, "LYNCEUS_JUDGE_KEY": SECRETS[0]}
+    environment = {**os.environ, "LYNCEAN_JUDGE_KEY": SECRETS[0]}
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 

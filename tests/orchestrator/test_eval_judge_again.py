@@ -22,7 +22,7 @@ def test_a_resumed_run_asks_nothing_and_scoring_again_asks_for_what_is_unjudged(
     def orchestrator(*words: str) -> dict[str, int]:
         judge = ["--judge", f"openai:x@{url}", "--judge-cache", str(tmp_path / "cache.sqlite")]
         command = [sys.executable, "-m", "orchestrator", *words, *judge]
-        environment = {**os.environ, "LYNCEUS_JUDGE_KEY": "k3y"}
+        environment = {**os.environ, "LYNCEAN_JUDGE_KEY": "k3y"}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == 0, done.stderr
         said.append(done.stdout)
@@ -56,7 +56,7 @@ def test_scored_again_by_a_panel_a_run_says_what_one_that_began_with_it_says(tmp
         run = Path(words[1] if words[0] == "score" else words[-1])
         named = [word for judge in judges for word in ("--judge", judge)]
         command = [sys.executable, "-m", "orchestrator", *words, *named, "--judge-cache", str(tmp_path / "c.sqlite")]
-        environment = {**os.environ, "LYNCEUS_JUDGE_KEY": "k3y"}
+        environment = {**os.environ, "LYNCEAN_JUDGE_KEY": "k3y"}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == 0, done.stderr
         found = json.loads((run / "results.json").read_text())["tasks"]["vstar_bench"]

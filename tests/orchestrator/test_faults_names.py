@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from engine_cluster import Cluster, Server, free_port, wait_for
 
-NAME = "models.lynceus.test"
+NAME = "models.lyncean.test"
 
 
 class Hosts:

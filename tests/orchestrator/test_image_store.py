@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from report_runs import puzzle
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from orchestrator.images import ImageStore
 from orchestrator.run_records import answer_of_line
 from orchestrator.runlog import RunLogError

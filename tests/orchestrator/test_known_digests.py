@@ -27,7 +27,7 @@ class Counted:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "lynceus" / "digests"
+    return tmp_path / "cache" / "lyncean" / "digests"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 from engine_cluster import Cluster, Server
 
-from lynceus.outcomes import Outcome
+from lyncean.outcomes import Outcome
 from orchestrator import run_plan
 from orchestrator.accounting import Accounting
 from orchestrator.keytable import shard_of

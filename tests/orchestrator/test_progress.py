@@ -8,7 +8,7 @@ import io
 import pytest
 from rich.console import Console
 
-from lynceus.outcomes import Outcome
+from lyncean.outcomes import Outcome
 from orchestrator.accounting import Accounting
 from orchestrator.progress import Progress
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.reform import samples
 from orchestrator.data.rows import Row
 from orchestrator.reform import dialogs

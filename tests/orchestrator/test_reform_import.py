@@ -16,7 +16,7 @@ from orchestrator.reform.instructions import wording
 from orchestrator.reform.predictions import named_by, predictions
 from orchestrator.reform.table import DATASETS
 
-SHARED = Path(os.environ.get("LYNCEUS_SHARED_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
+SHARED = Path(os.environ.get("LYNCEAN_SHARED_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
 SHIPPED = SHARED / "reform" / "shipped_predictions"
 shipped = pytest.mark.skipif(not SHIPPED.exists(), reason="the shipped ReForm-Eval predictions are not here")
 

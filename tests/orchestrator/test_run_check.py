@@ -11,8 +11,8 @@ import pytest
 import toybench
 from engine_cluster import Cluster, Server
 
-from lynceus.rpc import PLAIN
-from lynceus.scorer.v1.scorer_pb2 import MetricSpec, ScoreRequest, Summary
+from lyncean.rpc import PLAIN
+from lyncean.scorer.v1.scorer_pb2 import MetricSpec, ScoreRequest, Summary
 from orchestrator import run_plan
 from orchestrator.data.rows import DataError, Row
 from orchestrator.engine import Endpoint, EngineError, ScorerClient

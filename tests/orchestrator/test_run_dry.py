@@ -7,7 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from orchestrator.cli import main
 from orchestrator.data.rows import DataError
 from orchestrator.samples import BadRowError, Call, NoAnswerError, Sample, Turn, text_part, user

@@ -20,7 +20,7 @@ from orchestrator.benchmarks.base import Benchmark, metric
 from orchestrator.data.opening import open_rows
 from orchestrator.data.table import Table
 from orchestrator.samples import Call, Sample, Scoring, Turn, assistant, text_part, user
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 
 TABLE = Table(hub="x/y", split="test", columns={"id": int, "answer": str}, images=())
 CONFIG = model.GenerationConfig(max_output_tokens=8)
@@ -65,7 +65,7 @@ class Plugin:
         shutil.copytree(HERE / "toy" / "toybench-0.dist-info", self.folder / "plugged-0.dist-info")
         for name, text in (
             ("METADATA", "Metadata-Version: 2.1\nName: plugged\nVersion: 0\n"),
-            ("entry_points.txt", "[lynceus.benchmarks]\nplugged = plugged:BENCHMARK\n"),
+            ("entry_points.txt", "[lyncean.benchmarks]\nplugged = plugged:BENCHMARK\n"),
         ):
             (self.folder / "plugged-0.dist-info" / name).write_text(text)
         self.write()
@@ -136,7 +136,7 @@ def test_another_judge_judges_everything_and_the_first_one_is_not_paid_again(tmp
         command = [sys.executable, "-m", "orchestrator", "eval", "--task", "vstar_bench", "--synthetic", "--limit", "6"]
         command += ["--model", "demo:constant:whichever fits", "--run", run, "--judge", f"openai:{judge}@{url}"]
         command += ["--judge-cache", "cache.sqlite"]
-        environment = {**os.environ, "LYNCEUS_JUDGE_KEY": "k3y"}
+        environment = {**os.environ, "LYNCEAN_JUDGE_KEY": "k3y"}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         last = run_results.last_lines(tmp_path / run / "verdicts.jsonl")["vstar_bench"]

@@ -12,9 +12,9 @@ from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.outcomes import Outcome
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.outcomes import Outcome
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator import run_records
 from orchestrator.engine.wire import request_of
 from orchestrator.keytable import KeyTable, shard_of

@@ -16,7 +16,7 @@ from engine_cluster import Cluster, Server
 from PIL import Image
 from voila_server import said
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks import voila
 from orchestrator.benchmarks.voila import BENCHMARK, Settings
 from orchestrator.data.rows import Row

@@ -13,7 +13,7 @@ import os
 import re
 from functools import cached_property
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 from model_server.kit import Model, Output, Request, main
 from orchestrator.synthetic.voila import draw
 from orchestrator.voila.rules import ACTIONS, ALL, ANY, NUMBERS, SUBJECTS, Question, Spec, recognise

@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from lynceus import rpc
-from lynceus.model.v1 import model_pb2, model_pb2_grpc
+from lyncean import rpc
+from lyncean.model.v1 import model_pb2, model_pb2_grpc
 
-SERVICE = "lynceus.model.v1.ModelService"
+SERVICE = "lyncean.model.v1.ModelService"
 
 
 class Obedient(model_pb2_grpc.ModelServiceServicer):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lynceus.addresses import without_password
+from lyncean.addresses import without_password
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from lynceus.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2 as model
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "contract"

@@ -36,7 +36,7 @@ def test_buf_lint_finds_nothing() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("package", ["orchestrator", "scorer", "model_server", "protos/lynceus"])
+@pytest.mark.parametrize("package", ["orchestrator", "scorer", "model_server", "protos/lyncean"])
 def test_services_import_nothing_of_each_other(package: str) -> None:
     others = {"orchestrator", "scorer", "model_server"} - {package}
     for path in (ROOT / package).rglob("*.py"):
@@ -87,7 +87,7 @@ def test_changes_to_the_contract_are_additive_or_found(tmp_path: Path, old: str,
         pytest.skip("buf is not installed")
     changed = tmp_path / "protos"
     shutil.copytree(PROTOS, changed, ignore=shutil.ignore_patterns("*.py", "*.pyi", "__pycache__"))
-    contract = changed / "lynceus" / "scorer" / "v1" / "scorer.proto"
+    contract = changed / "lyncean" / "scorer" / "v1" / "scorer.proto"
     text = contract.read_text()
     assert old in text
     contract.write_text(text.replace(old, new))

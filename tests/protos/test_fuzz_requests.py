@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.rpc import InvalidRequest, StatusError
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import InvalidRequest, StatusError
 from model_server import images
 from model_server.adapter import KitBackend
 from model_server.backend import Call

@@ -12,7 +12,7 @@ import pytest
 # Buffers of an image's size, taken and let go; prints how many pages were faulted in for them.
 CHURN = """
 import resource, sys
-from lynceus.rpc import keep_freed_memory
+from lyncean.rpc import keep_freed_memory
 if sys.argv[1] == "keep":
     keep_freed_memory()
 def faults():

@@ -18,12 +18,12 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from loopback import SERVICE, Authority, Obedient, generate, say
 
-from lynceus import rpc
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.model.v1 import model_pb2_grpc
-from lynceus.outcomes import Outcome
-from lynceus.rpc.options import client_options, server_options
-from lynceus.rpc.serve import StatusInterceptor
+from lyncean import rpc
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc
+from lyncean.outcomes import Outcome
+from lyncean.rpc.options import client_options, server_options
+from lyncean.rpc.serve import StatusInterceptor
 
 
 def address(server: rpc.Server) -> str:
@@ -309,8 +309,8 @@ def free_port() -> int:
 _PROGRAM = """
 import asyncio
 from loopback import Obedient, SERVICE
-from lynceus import rpc
-from lynceus.model.v1 import model_pb2_grpc
+from lyncean import rpc
+from lyncean.model.v1 import model_pb2_grpc
 from pathlib import Path
 import sys
 
@@ -374,7 +374,7 @@ def test_options_never_show_a_token_and_refuse_half_a_pair(tmp_path: Any) -> Non
 
 
 def test_token_from_the_environment() -> None:
-    done = CliRunner().invoke(client_command, [], env={"LYNCEUS_TOKEN": "bad\x01token"})
+    done = CliRunner().invoke(client_command, [], env={"LYNCEAN_TOKEN": "bad\x01token"})
     assert done.exit_code == 2
     assert "header" in done.output
 

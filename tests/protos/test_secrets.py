@@ -58,7 +58,7 @@ def test_no_secret_leaves_its_place(tmp_path: Path, authority: Authority) -> Non
     tls = ["--tls-cert", str(certificate), "--tls-key", str(key)]
     trusting = ["--tls-ca", str(authority.path)]
     # Servers take them from the environment, the orchestrator from a file and from the environment.
-    env = environment(LYNCEUS_TOKEN=TOKEN, LYNCEUS_JUDGE_KEY=JUDGE_KEY, OPENAI_API_KEY=ENDPOINT_KEY)
+    env = environment(LYNCEAN_TOKEN=TOKEN, LYNCEAN_JUDGE_KEY=JUDGE_KEY, OPENAI_API_KEY=ENDPOINT_KEY)
     token, judge = ["--token-file", str(secrets / "token")], ["--judge-key-file", str(secrets / "judge")]
     work = tmp_path / "work"
     work.mkdir()

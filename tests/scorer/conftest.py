@@ -8,9 +8,9 @@ import pytest
 from loopback import authority
 from scorer_asking import Ask
 
-from lynceus.rpc import ServerConfig, dial
-from lynceus.scorer.v1 import scorer_pb2 as pb
-from lynceus.scorer.v1 import scorer_pb2_grpc
+from lyncean.rpc import ServerConfig, dial
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2_grpc
 from scorer import service
 from scorer.rules import rules
 from scorer.scoring import Scorer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics import metrics
 from scorer.metrics.summarizer import Summarizer
 

@@ -15,8 +15,8 @@ from google.protobuf.message import DecodeError
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lynceus.rpc import InvalidRequest
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.rpc import InvalidRequest
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.cli import main
 from scorer.metrics import metrics
 from scorer.metrics.summarizer import Summarizer

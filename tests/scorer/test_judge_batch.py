@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from judge_server import JudgeServer, Vendor
 
-from lynceus.outcomes import Outcome
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.outcomes import Outcome
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.judges.budget import Budget
 from scorer.judges.options import Judging
 from scorer.rules import rules

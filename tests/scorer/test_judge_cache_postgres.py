@@ -28,15 +28,15 @@ class Postgres:
         # The server refuses to run as root.
         self.prefix = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
         # Not below pytest's own folder, which only its user may enter.
-        self.data = Path(tempfile.mkdtemp(prefix="lynceus-postgres-"))
+        self.data = Path(tempfile.mkdtemp(prefix="lyncean-postgres-"))
         if self.prefix:
             shutil.chown(self.data, "postgres", "postgres")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        command = [*self.prefix, folder / "initdb", "-D", self.data, "-U", "lynceus", "-A", "trust"]
+        command = [*self.prefix, folder / "initdb", "-D", self.data, "-U", "lyncean", "-A", "trust"]
         subprocess.run(command, check=True, capture_output=True)
-        self.address = f"postgresql://lynceus@127.0.0.1:{self.port}/postgres"
+        self.address = f"postgresql://lyncean@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
         options = ["-D", self.data, "-p", str(self.port), "-k", "", "-c", "listen_addresses=127.0.0.1"]

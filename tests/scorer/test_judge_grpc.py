@@ -1,4 +1,4 @@
-"""A judge behind lynceus.model.v1: a real server."""
+"""A judge behind lyncean.model.v1: a real server."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner
 from loopback import Authority
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.model.v1 import model_pb2_grpc
-from lynceus.outcomes import Outcome
-from lynceus.rpc import Server, ServerConfig, Tls, Unavailable
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc
+from lyncean.outcomes import Outcome
+from lyncean.rpc import Server, ServerConfig, Tls, Unavailable
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.cli import main
 from scorer.judges import model_service
 from scorer.judges.budget import Budget
@@ -57,7 +57,7 @@ async def serving(config: ServerConfig) -> AsyncIterator[tuple[Model, int]]:
     servicer = Model()
     server = Server(
         config,
-        "lynceus.model.v1.ModelService",
+        "lyncean.model.v1.ModelService",
         lambda to: model_pb2_grpc.add_ModelServiceServicer_to_server(servicer, to),
     )
     port = await server.start()

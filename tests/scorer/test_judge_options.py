@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from judge_server import JudgeServer, Vendor
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.judges.base import VENDOR
 from scorer.judges.options import Judging, Opened
 from scorer.rules import rules

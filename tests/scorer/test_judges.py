@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from judge_server import JudgeServer, Vendor
 
-from lynceus.outcomes import Outcome
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.outcomes import Outcome
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.judges.base import JudgeError, JudgePrompt, Reply
 from scorer.judges.budget import Budget
 from scorer.judges.cache import Cache, CacheError
@@ -315,7 +315,7 @@ def test_the_command_line(url: str, tmp_path: Path) -> None:
     assert "judge" in none.stderr
     assert "Traceback" not in none.stderr
     given = [*command, "--judge", f"openai:j@{url}", "--judge-cache", str(tmp_path / "c.sqlite")]
-    done = subprocess.run(given, capture_output=True, text=True, check=True, env={"LYNCEUS_JUDGE_KEY": "k3y"})
+    done = subprocess.run(given, capture_output=True, text=True, check=True, env={"LYNCEAN_JUDGE_KEY": "k3y"})
     assert json.loads(done.stdout)["score"] == 1.0
     wrong = subprocess.run([*command, "--judge", "gpt"], capture_output=True, text=True, check=False)
     assert wrong.returncode == 2

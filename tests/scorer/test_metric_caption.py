@@ -12,7 +12,7 @@ from scorer.metrics.table import CODES, Table
 
 pytest.importorskip("pycocoevalcap", reason="the extra captions is not installed")
 needs_java = pytest.mark.skipif(not shutil.which("java"), reason="no java")
-SHARED = Path(os.environ.get("LYNCEUS_SHARED_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
+SHARED = Path(os.environ.get("LYNCEAN_SHARED_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
 SHIPPED = SHARED / "reform" / "shipped_predictions" / "MSCOCO_Generation_generation_lynx_LYNX.json"
 
 CORPUS = [
@@ -70,7 +70,7 @@ def test_without_the_library_a_figure_says_so(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     made = figure(scored(CORPUS))
     assert not made.HasField("value")
-    assert "lynceus[captions]" in made.details["not_computed"]
+    assert "lyncean[captions]" in made.details["not_computed"]
 
 
 @needs_java

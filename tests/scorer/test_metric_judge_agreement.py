@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics import metrics
 from scorer.metrics.summarizer import Summarizer
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from scorer_asking import figure, passed, spec, summarize
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.rules.base import RequestError
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scorer_asking import passed, spec, summarize
 
-from lynceus.outcomes import Outcome
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.outcomes import Outcome
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics import metrics
 from scorer.metrics.summarizer import Summarizer
 from scorer.metrics.table import numbered

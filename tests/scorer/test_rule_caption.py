@@ -1,6 +1,6 @@
 import pytest
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.rules.base import RequestError
 from scorer.rules.caption import RULE, rouge_l
 

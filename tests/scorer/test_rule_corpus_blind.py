@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from test_rule_corpus import OUTCOMES, request_of
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer import reasoning
 from scorer.rules import rules
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.judges.base import JudgeError, JudgePrompt, Reply
 from scorer.judges.prompts.voila import image_prompt, prompt, verdict
 from scorer.rules import judge_voila, judge_voila_image

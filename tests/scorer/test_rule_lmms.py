@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.rules import rules
 from scorer.rules.base import RequestError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_rule_corpus import request_of
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.reading import answer, statements
 from scorer.rules import rules
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.rules import rules
 from scorer.rules.base import RequestError
 

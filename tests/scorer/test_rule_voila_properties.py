@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.reading.voila import canonical, described, value_of
 from scorer.reading.voila_changes import changes
 from scorer.rules.base import RequestError

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lynceus.rpc import dial, is_serving
+from lyncean.rpc import dial, is_serving
 
 
 def scorer(*arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -119,12 +119,12 @@ def test_rules_lists_every_rule_with_its_hash() -> None:
 async def test_serve_drains_at_sigterm(tmp_path: Path) -> None:
     port_file = tmp_path / "port"
     command = [sys.executable, "-m", "scorer", "serve", "--port", "0", "--port-file", str(port_file)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "LYNCEUS_TOKEN": "t"})
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "LYNCEAN_TOKEN": "t"})
     assert process.stderr is not None
     assert "listens on" in process.stderr.readline()
     async with dial(f"127.0.0.1:{port_file.read_text().strip()}") as channel:
         assert await is_serving(channel)
-        assert await is_serving(channel, "lynceus.scorer.v1.ScorerService")
+        assert await is_serving(channel, "lyncean.scorer.v1.ScorerService")
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
     process.stderr.close()

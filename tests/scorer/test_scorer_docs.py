@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from judge_server import JudgeServer, Vendor
 from page_commands import commands
 
-from lynceus.rpc import dial, is_serving
+from lyncean.rpc import dial, is_serving
 from scorer.cli import main
 from scorer.judges.calibration import SETS, cases
 
@@ -58,7 +58,7 @@ def test_the_python_examples_work_and_pass_their_tests(tmp_path: Path) -> None:
     info = tmp_path / "mine-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
-    entries = "[lynceus.rules]\nyes_no = my_rules:RULE\n[lynceus.metrics]\nshare_above = my_metrics:METRIC\n"
+    entries = "[lyncean.rules]\nyes_no = my_rules:RULE\n[lyncean.metrics]\nshare_above = my_metrics:METRIC\n"
     (info / "entry_points.txt").write_text(entries)
     (tmp_path / "specs.json").write_text('[{"name": "share", "metric": "share_above"}]')
     (tmp_path / "items.jsonl").write_text('{"key": "k", "rule": "yes_no", "text": "Yes.", "targets": ["yes"]}\n')
@@ -95,13 +95,13 @@ def test_figures_without_a_service(tmp_path: Path) -> None:
 async def serving(address: str) -> None:
     """Waits until a scorer's health says so: signals drain it from then on."""
     async with dial(address) as channel:
-        while not await is_serving(channel, "lynceus.scorer.v1.ScorerService"):
+        while not await is_serving(channel, "lyncean.scorer.v1.ScorerService"):
             await asyncio.sleep(0.02)
 
 
 def test_judges_are_served(tmp_path: Path) -> None:
     lines = [line for line in commands(DOCS / "judges.md") if line.startswith("scorer serve ")]
-    environment = {**os.environ, "LYNCEUS_JUDGE_KEY": "k3y", "HOME": str(tmp_path)}
+    environment = {**os.environ, "LYNCEAN_JUDGE_KEY": "k3y", "HOME": str(tmp_path)}
     assert len(lines) == 6
     (tmp_path / "token").write_text("t0ken")
     for number, line in enumerate(lines):
@@ -123,7 +123,7 @@ def test_judges_are_served(tmp_path: Path) -> None:
 
 def test_a_judge_is_calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LYNCEUS_JUDGE_KEY", "k3y")
+    monkeypatch.setenv("LYNCEAN_JUDGE_KEY", "k3y")
     case = {"question": "What color?", "targets": ["red"], "answer": "red", "expected": {"correct": True}}
     (tmp_path / "mine.jsonl").write_text(json.dumps(case) + "\n")
     shipped, own = [line for line in commands(DOCS / "judges.md") if line.startswith("scorer calibrate ")]

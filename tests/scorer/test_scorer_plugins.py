@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.listing import digest
 from scorer.metrics import metrics
 from scorer.rules import rules
@@ -132,7 +132,7 @@ def test_a_name_that_is_taken(tmp_path: Path) -> None:
 
 
 PLUGIN = """
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.base import Metric, Plan
 from scorer.rules.base import Rule, scored
 
@@ -163,7 +163,7 @@ def scorer(environment: dict[str, str], *arguments: str, given: str = "") -> sub
 
 
 def test_an_entry_point_is_listed_and_used(tmp_path: Path) -> None:
-    entries = "[lynceus.rules]\nexact = my_plugin:RULE\n[lynceus.metrics]\nlongest = my_plugin:METRIC\n"
+    entries = "[lyncean.rules]\nexact = my_plugin:RULE\n[lyncean.metrics]\nlongest = my_plugin:METRIC\n"
     environment = install(tmp_path, PLUGIN, entries)
     listed = json.loads(scorer(environment, "rules", "--json").stdout)
     assert "exact" in {rule["name"] for rule in listed["rules"]}
@@ -180,12 +180,12 @@ def test_an_entry_point_is_listed_and_used(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entries", "words"),
     [
-        ("[lynceus.rules]\nchoice = my_plugin:RULE\n", "'choice'"),
-        ("[lynceus.rules]\nexact = my_plugin:RULES\n", "RULES"),
-        ("[lynceus.rules]\nexact = not_there:RULE\n", "not_there"),
-        ("[lynceus.rules]\nother = my_plugin:RULE\n", "'exact'"),
-        ("[lynceus.rules]\nexact = my_plugin:read\n", "not a Rule"),
-        ("[lynceus.metrics]\nlongest = my_plugin:RULE\n", "not a Metric"),
+        ("[lyncean.rules]\nchoice = my_plugin:RULE\n", "'choice'"),
+        ("[lyncean.rules]\nexact = my_plugin:RULES\n", "RULES"),
+        ("[lyncean.rules]\nexact = not_there:RULE\n", "not_there"),
+        ("[lyncean.rules]\nother = my_plugin:RULE\n", "'exact'"),
+        ("[lyncean.rules]\nexact = my_plugin:read\n", "not a Rule"),
+        ("[lyncean.metrics]\nlongest = my_plugin:RULE\n", "not a Metric"),
     ],
 )
 def test_a_broken_entry_point_is_named_at_start(tmp_path: Path, entries: str, words: str) -> None:
@@ -238,7 +238,7 @@ def test_the_hash_of_a_rule_covers_the_modules_that_it_imports(tmp_path: Path) -
         "def read(request):\n    return scored(helper.WORD, 1.0)\n"
         "RULE = Rule(name='helped', description='x', read=read)\n"
     )
-    environment = install(tmp_path, "", "[lynceus.rules]\nhelped = my_package.rule:RULE\n")
+    environment = install(tmp_path, "", "[lyncean.rules]\nhelped = my_package.rule:RULE\n")
 
     def hashed() -> str:
         listed = json.loads(scorer(environment, "rules", "--json").stdout)

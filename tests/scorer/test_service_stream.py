@@ -9,9 +9,9 @@ import grpc
 import pytest
 from scorer_asking import Ask, likelihood, passed
 
-from lynceus.rpc import CallError, ServerConfig
-from lynceus.scorer.v1 import scorer_pb2 as pb
-from lynceus.scorer.v1 import scorer_pb2_grpc
+from lyncean.rpc import CallError, ServerConfig
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2_grpc
 from scorer import service
 from scorer.rules import rules
 from scorer.scoring import Scorer
@@ -127,7 +127,7 @@ async def test_list_rules(stub: scorer_pb2_grpc.ScorerServiceAsyncStub) -> None:
     assert len(rule.sha256) == 64
     assert "reduction" in rule.params
     assert "accuracy" in {metric.name for metric in known.metrics}
-    assert known.scorer_version.startswith("lynceus ")
+    assert known.scorer_version.startswith("lyncean ")
 
 
 async def test_what_metrics_need_is_loaded_once_behind_the_first_listing_and_holds_up_nothing(

@@ -12,9 +12,9 @@ import grpc
 import pytest
 from scorer_asking import likelihood, passed
 
-from lynceus.rpc import ServerConfig, dial
-from lynceus.scorer.v1 import scorer_pb2 as pb
-from lynceus.scorer.v1 import scorer_pb2_grpc
+from lyncean.rpc import ServerConfig, dial
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2_grpc
 from scorer.rules import rules
 from scorer.scoring import Scorer
 from scorer.service import server
@@ -31,7 +31,7 @@ async def test_items_and_streams_are_counted_and_scraped() -> None:
         items = [likelihood("a", 0, 0), likelihood("b", 1, 0), passed("c", "failed")]
         await call.write(pb.ScorerServiceScoreRequest(items=items))
         await call.read()
-        assert telemetry.registry.get_sample_value("lynceus_scorer_streams") == 1
+        assert telemetry.registry.get_sample_value("lyncean_scorer_streams") == 1
         await call.done_writing()
         assert await call.read() is grpc.aio.EOF
         bad = stub.Score()
@@ -47,12 +47,12 @@ async def test_items_and_streams_are_counted_and_scraped() -> None:
     url = f"http://127.0.0.1:{http}/metrics"
     page = await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=10).read().decode())
     for line in (
-        'lynceus_scorer_items_total{outcome="scored",rule="likelihood"} 3.0',
-        'lynceus_scorer_items_total{outcome="failed",rule=""} 1.0',
-        'lynceus_scorer_streams_ended_total{code="OK"} 1.0',
-        'lynceus_scorer_streams_ended_total{code="INVALID_ARGUMENT"} 1.0',
-        'lynceus_scorer_streams_ended_total{code="CANCELLED"} 1.0',
-        "lynceus_scorer_streams 0.0",
+        'lyncean_scorer_items_total{outcome="scored",rule="likelihood"} 3.0',
+        'lyncean_scorer_items_total{outcome="failed",rule=""} 1.0',
+        'lyncean_scorer_streams_ended_total{code="OK"} 1.0',
+        'lyncean_scorer_streams_ended_total{code="INVALID_ARGUMENT"} 1.0',
+        'lyncean_scorer_streams_ended_total{code="CANCELLED"} 1.0',
+        "lyncean_scorer_streams 0.0",
     ):
         assert line in page.splitlines(), page
 

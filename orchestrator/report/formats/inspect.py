@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from lynceus.keys import split_repeat
+from lyncean.keys import split_repeat
 from orchestrator.report.figures import Figure, figures
 from orchestrator.report.run import STEP, Item, Run
 
@@ -40,7 +40,7 @@ try:
     )
     from inspect_ai.scorer import Score
 except ImportError as error:
-    raise click.UsageError("--format inspect needs Inspect: pip install 'lynceus[inspect]'") from error
+    raise click.UsageError("--format inspect needs Inspect: pip install 'lyncean[inspect]'") from error
 
 _STOPS: Mapping[str, Any] = {
     "FINISH_REASON_END_OF_SEQUENCE": "stop",
@@ -88,7 +88,7 @@ def _log(run: Run, task: str, embed: bool) -> EvalLog:
             task=task,
             task_id=f"{run.name}/{task}",
             run_id=run.name,
-            model=f"lynceus/{run.model_name}",
+            model=f"lyncean/{run.model_name}",
             dataset=EvalDataset(
                 name=str(source.get("origin", "")) if isinstance(source, Mapping) else str(source), samples=len(samples)
             ),
@@ -134,7 +134,7 @@ def _sample(run: Run, item: Item, embed: bool) -> EvalSample:
     messages = [_message(run, message, embed) for message in (response.get("request") or {}).get("messages", ())]
     error = response.get("error")
     usage = answer.get("usage") or {}
-    model = f"lynceus/{run.model_name}"
+    model = f"lyncean/{run.model_name}"
     used = ModelUsage(
         input_tokens=int(usage.get("input_tokens", 0)),
         output_tokens=int(usage.get("output_tokens", 0)),

@@ -56,13 +56,13 @@ def _results(run: Run, date: str) -> dict[str, Any]:
     return {
         "results": {task: {"alias": task, **_metrics(task, found)} for task in run.tasks},
         "configs": {task: {"task": task, "metadata": dict(run.identity)} for task in run.tasks},
-        "versions": {task: str((run.manifest.get("versions") or {}).get("lynceus", "")) for task in run.tasks},
+        "versions": {task: str((run.manifest.get("versions") or {}).get("lyncean", "")) for task in run.tasks},
         "n-shot": dict.fromkeys(run.tasks, 0),
         "higher_is_better": {task: _directions(task, found) for task in run.tasks},
         "n-samples": {task: _size(run.tasks[task]) for task in run.tasks},
-        "config": {"model": "lynceus", "model_args": f"model={run.model_name}", "limit": run.identity.get("limit")},
+        "config": {"model": "lyncean", "model_args": f"model={run.model_name}", "limit": run.identity.get("limit")},
         "date": date,
-        "model_source": "lynceus",
+        "model_source": "lyncean",
         "model_name": run.model_name,
         "model_name_sanitized": _UNSAFE.sub("__", run.model_name),
     }

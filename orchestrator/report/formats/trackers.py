@@ -27,11 +27,11 @@ def to_wandb(run: Run) -> str:
     try:
         import wandb
     except ImportError as error:
-        raise click.UsageError("--format wandb needs Weights & Biases: pip install 'lynceus[wandb]'") from error
+        raise click.UsageError("--format wandb needs Weights & Biases: pip install 'lyncean[wandb]'") from error
     with wandb.init(name=run.name, job_type="eval", config={"identity": dict(run.identity)}) as tracked:
         tracked.summary.update(metrics(run))
         if (page := run.path / "report.html").is_file():
-            artifact = wandb.Artifact(_name(run.name), type="lynceus-report")
+            artifact = wandb.Artifact(_name(run.name), type="lyncean-report")
             artifact.add_file(str(page))
             tracked.log_artifact(artifact)
         return str(tracked.url or tracked.dir)
@@ -46,7 +46,7 @@ def to_mlflow(run: Run) -> str:
     try:
         import mlflow
     except ImportError as error:
-        raise click.UsageError("--format mlflow needs MLflow: pip install 'lynceus[mlflow]'") from error
+        raise click.UsageError("--format mlflow needs MLflow: pip install 'lyncean[mlflow]'") from error
     with mlflow.start_run(run_name=run.name) as tracked:
         mlflow.log_params({name: str(value)[:500] for name, value in _flat(run.identity).items()})
         mlflow.log_metrics({_name(name): value for name, value in metrics(run).items()})

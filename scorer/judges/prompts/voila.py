@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lynceus.scorer.v1 import scorer_pb2 as pb
+from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.judges.base import JudgePrompt, canonical
 from scorer.judges.prompts.fence import fenced
 from scorer.reading.voila import ANY, PROPERTIES, Values

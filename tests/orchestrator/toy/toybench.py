@@ -9,8 +9,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from lynceus.model.v1 import model_pb2 as model
-from lynceus.scorer.v1 import scorer_pb2 as scorer
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import Benchmark, metric
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.samples import (

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
-from lynceus.rpc.dial import Credentials
-from lynceus.rpc.security import SecurityError, Tls, read_token
-from lynceus.rpc.serve import ServerConfig
+from lyncean.rpc.dial import Credentials
+from lyncean.rpc.security import SecurityError, Tls, read_token
+from lyncean.rpc.serve import ServerConfig
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _PORT = click.IntRange(0, 65535)
@@ -52,7 +52,7 @@ def server_options(default_port: int) -> Callable[[Command], Command]:
         @click.option("--tls-cert", type=_FILE, help="Server certificate (PEM); turns TLS on.")
         @click.option("--tls-key", type=_FILE, help="Its private key (PEM).")
         @click.option("--tls-client-ca", type=_FILE, help="Ask clients for a certificate of this authority (mTLS).")
-        @click.option("--token-file", type=_FILE, help="Ask for this bearer token (else $LYNCEUS_TOKEN).")
+        @click.option("--token-file", type=_FILE, help="Ask for this bearer token (else $LYNCEAN_TOKEN).")
         @click.option(
             "--grace", type=SECONDS, default=30.0, show_default=True, help="Seconds for calls in flight at SIGTERM."
         )
@@ -100,7 +100,7 @@ def client_options(command: Command) -> Command:
     @click.option("--tls-cert", type=_FILE, help="Client certificate (PEM) for mTLS.")
     @click.option("--tls-key", type=_FILE, help="Its private key (PEM).")
     @click.option("--tls-server-name", help="Name that the server's certificate carries, if not the host.")
-    @click.option("--token-file", type=_FILE, help="Bearer token to send (else $LYNCEUS_TOKEN).")
+    @click.option("--token-file", type=_FILE, help="Bearer token to send (else $LYNCEAN_TOKEN).")
     @functools.wraps(command)
     def wrapped(
         *args: Any,

@@ -1,6 +1,6 @@
-"""Serving and dialling: the only way in which Lynceus's services meet."""
+"""Serving and dialling: the only way in which Lyncean's services meet."""
 
-from lynceus.rpc.dial import (
+from lyncean.rpc.dial import (
     PLAIN,
     Credentials,
     call,
@@ -11,7 +11,7 @@ from lynceus.rpc.dial import (
     prepared,
     prepared_stream,
 )
-from lynceus.rpc.errors import (
+from lyncean.rpc.errors import (
     CONSEQUENCES,
     CallError,
     Consequence,
@@ -26,10 +26,10 @@ from lynceus.rpc.errors import (
     Unavailable,
     Unsupported,
 )
-from lynceus.rpc.heap import keep_freed_memory
-from lynceus.rpc.limits import MAX_MESSAGE_BYTES
-from lynceus.rpc.security import SecurityError, Tls
-from lynceus.rpc.serve import BindError, Server, ServerConfig, status_of
+from lyncean.rpc.heap import keep_freed_memory
+from lyncean.rpc.limits import MAX_MESSAGE_BYTES
+from lyncean.rpc.security import SecurityError, Tls
+from lyncean.rpc.serve import BindError, Server, ServerConfig, status_of
 
 __all__ = [
     "CONSEQUENCES",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import grpc
 
-TOKEN_VARIABLE = "LYNCEUS_TOKEN"  # noqa: S105
+TOKEN_VARIABLE = "LYNCEAN_TOKEN"  # noqa: S105
 """Environment variable that holds the bearer token where no file is named."""
 
 
@@ -80,7 +80,7 @@ class Tls:
 
 
 def read_token(file: Path | None) -> str | None:
-    """Returns the bearer token from a file, else from LYNCEUS_TOKEN, else None.
+    """Returns the bearer token from a file, else from LYNCEAN_TOKEN, else None.
 
     Raises:
         SecurityError: If the file cannot be read or either source is empty.

@@ -1,4 +1,4 @@
-"""The contracts between Lynceus's services and the one way to serve and dial them."""
+"""The contracts between Lyncean's services and the one way to serve and dial them."""
 
 import os
 

@@ -17,10 +17,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
-from lynceus.rpc.errors import InternalFailure, StatusError, Unauthenticated, trailing_metadata
-from lynceus.rpc.heap import keep_freed_memory
-from lynceus.rpc.limits import SERVER_OPTIONS
-from lynceus.rpc.security import Tls
+from lyncean.rpc.errors import InternalFailure, StatusError, Unauthenticated, trailing_metadata
+from lyncean.rpc.heap import keep_freed_memory
+from lyncean.rpc.limits import SERVER_OPTIONS
+from lyncean.rpc.security import Tls
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Server:
 
     Args:
         config: Where and how to listen.
-        service: Full name of the one service, for example "lynceus.model.v1.ModelService".
+        service: Full name of the one service, for example "lyncean.model.v1.ModelService".
         add: Registers the servicer, for example a generated `add_..._to_server`, bound.
     """
 
@@ -229,7 +229,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
 async def _deny(_: Any, context: Any) -> None:
     await _abort(
         context,
-        Unauthenticated("bad_token", "the bearer token is missing or wrong: set --token-file or LYNCEUS_TOKEN"),
+        Unauthenticated("bad_token", "the bearer token is missing or wrong: set --token-file or LYNCEAN_TOKEN"),
     )
 
 

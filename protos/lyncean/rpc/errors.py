@@ -1,6 +1,6 @@
 """What a failure means: exceptions to status codes, status codes to consequences.
 
-A servicer raises a `StatusError`; the interceptor in `lynceus.rpc.serve` is the one place
+A servicer raises a `StatusError`; the interceptor in `lyncean.rpc.serve` is the one place
 that turns it into a status with google.rpc.ErrorInfo. A caller gets a `CallError`; the table
 `CONSEQUENCES` is the one place that says what follows from it.
 """
@@ -19,9 +19,9 @@ from google.protobuf import any_pb2
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
-from lynceus.outcomes import Outcome
+from lyncean.outcomes import Outcome
 
-ERROR_DOMAIN = "lynceus"
+ERROR_DOMAIN = "lyncean"
 _DETAILS_KEY = "grpc-status-details-bin"
 _MESSAGE_BYTES = 1500
 _FACT_BYTES = 60

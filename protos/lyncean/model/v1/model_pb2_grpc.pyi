@@ -5,7 +5,7 @@ The contract between an evaluation and a model."""
 
 from collections import abc as _abc
 from grpc import aio as _aio
-from lynceus.model.v1 import model_pb2 as _model_pb2
+from lyncean.model.v1 import model_pb2 as _model_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -47,11 +47,11 @@ class ModelServiceStub:
       DEADLINE_EXCEEDED   the call took too long; sent again once
       INTERNAL            a failure of the server itself; sent again once
 
-    Each carries google.rpc.ErrorInfo (domain "lynceus") with a stable reason.
+    Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
     passed, is given up, and its place goes to the next. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
-    "lynceus.model.v1.ModelService" is SERVING while requests are answered, so it
+    "lyncean.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.
     """
 
@@ -104,11 +104,11 @@ class ModelServiceAsyncStub(ModelServiceStub):
       DEADLINE_EXCEEDED   the call took too long; sent again once
       INTERNAL            a failure of the server itself; sent again once
 
-    Each carries google.rpc.ErrorInfo (domain "lynceus") with a stable reason.
+    Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
     passed, is given up, and its place goes to the next. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
-    "lynceus.model.v1.ModelService" is SERVING while requests are answered, so it
+    "lyncean.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.
     """
 
@@ -157,11 +157,11 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
       DEADLINE_EXCEEDED   the call took too long; sent again once
       INTERNAL            a failure of the server itself; sent again once
 
-    Each carries google.rpc.ErrorInfo (domain "lynceus") with a stable reason.
+    Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
     passed, is given up, and its place goes to the next. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
-    "lynceus.model.v1.ModelService" is SERVING while requests are answered, so it
+    "lyncean.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.
     """
 

@@ -3,7 +3,7 @@
 import grpc
 import warnings
 
-from lynceus.model.v1 import model_pb2 as lynceus_dot_model_dot_v1_dot_model__pb2
+from lyncean.model.v1 import model_pb2 as lyncean_dot_model_dot_v1_dot_model__pb2
 
 GRPC_GENERATED_VERSION = '1.72.1'
 GRPC_VERSION = grpc.__version__
@@ -18,7 +18,7 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + f' but the generated code in lynceus/model/v1/model_pb2_grpc.py depends on'
+        + f' but the generated code in lyncean/model/v1/model_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
@@ -46,11 +46,11 @@ class ModelServiceStub(object):
     DEADLINE_EXCEEDED   the call took too long; sent again once
     INTERNAL            a failure of the server itself; sent again once
 
-    Each carries google.rpc.ErrorInfo (domain "lynceus") with a stable reason.
+    Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
     passed, is given up, and its place goes to the next. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
-    "lynceus.model.v1.ModelService" is SERVING while requests are answered, so it
+    "lyncean.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.
     """
 
@@ -61,24 +61,24 @@ class ModelServiceStub(object):
             channel: A grpc.Channel.
         """
         self.GetModelInfo = channel.unary_unary(
-                '/lynceus.model.v1.ModelService/GetModelInfo',
-                request_serializer=lynceus_dot_model_dot_v1_dot_model__pb2.GetModelInfoRequest.SerializeToString,
-                response_deserializer=lynceus_dot_model_dot_v1_dot_model__pb2.GetModelInfoResponse.FromString,
+                '/lyncean.model.v1.ModelService/GetModelInfo',
+                request_serializer=lyncean_dot_model_dot_v1_dot_model__pb2.GetModelInfoRequest.SerializeToString,
+                response_deserializer=lyncean_dot_model_dot_v1_dot_model__pb2.GetModelInfoResponse.FromString,
                 _registered_method=True)
         self.Generate = channel.unary_unary(
-                '/lynceus.model.v1.ModelService/Generate',
-                request_serializer=lynceus_dot_model_dot_v1_dot_model__pb2.GenerateRequest.SerializeToString,
-                response_deserializer=lynceus_dot_model_dot_v1_dot_model__pb2.GenerateResponse.FromString,
+                '/lyncean.model.v1.ModelService/Generate',
+                request_serializer=lyncean_dot_model_dot_v1_dot_model__pb2.GenerateRequest.SerializeToString,
+                response_deserializer=lyncean_dot_model_dot_v1_dot_model__pb2.GenerateResponse.FromString,
                 _registered_method=True)
         self.Likelihood = channel.unary_unary(
-                '/lynceus.model.v1.ModelService/Likelihood',
-                request_serializer=lynceus_dot_model_dot_v1_dot_model__pb2.LikelihoodRequest.SerializeToString,
-                response_deserializer=lynceus_dot_model_dot_v1_dot_model__pb2.LikelihoodResponse.FromString,
+                '/lyncean.model.v1.ModelService/Likelihood',
+                request_serializer=lyncean_dot_model_dot_v1_dot_model__pb2.LikelihoodRequest.SerializeToString,
+                response_deserializer=lyncean_dot_model_dot_v1_dot_model__pb2.LikelihoodResponse.FromString,
                 _registered_method=True)
         self.Batch = channel.unary_stream(
-                '/lynceus.model.v1.ModelService/Batch',
-                request_serializer=lynceus_dot_model_dot_v1_dot_model__pb2.BatchRequest.SerializeToString,
-                response_deserializer=lynceus_dot_model_dot_v1_dot_model__pb2.BatchResponse.FromString,
+                '/lyncean.model.v1.ModelService/Batch',
+                request_serializer=lyncean_dot_model_dot_v1_dot_model__pb2.BatchRequest.SerializeToString,
+                response_deserializer=lyncean_dot_model_dot_v1_dot_model__pb2.BatchResponse.FromString,
                 _registered_method=True)
 
 
@@ -103,11 +103,11 @@ class ModelServiceServicer(object):
     DEADLINE_EXCEEDED   the call took too long; sent again once
     INTERNAL            a failure of the server itself; sent again once
 
-    Each carries google.rpc.ErrorInfo (domain "lynceus") with a stable reason.
+    Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
     passed, is given up, and its place goes to the next. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
-    "lynceus.model.v1.ModelService" is SERVING while requests are answered, so it
+    "lyncean.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.
     """
 
@@ -155,29 +155,29 @@ def add_ModelServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'GetModelInfo': grpc.unary_unary_rpc_method_handler(
                     servicer.GetModelInfo,
-                    request_deserializer=lynceus_dot_model_dot_v1_dot_model__pb2.GetModelInfoRequest.FromString,
-                    response_serializer=lynceus_dot_model_dot_v1_dot_model__pb2.GetModelInfoResponse.SerializeToString,
+                    request_deserializer=lyncean_dot_model_dot_v1_dot_model__pb2.GetModelInfoRequest.FromString,
+                    response_serializer=lyncean_dot_model_dot_v1_dot_model__pb2.GetModelInfoResponse.SerializeToString,
             ),
             'Generate': grpc.unary_unary_rpc_method_handler(
                     servicer.Generate,
-                    request_deserializer=lynceus_dot_model_dot_v1_dot_model__pb2.GenerateRequest.FromString,
-                    response_serializer=lynceus_dot_model_dot_v1_dot_model__pb2.GenerateResponse.SerializeToString,
+                    request_deserializer=lyncean_dot_model_dot_v1_dot_model__pb2.GenerateRequest.FromString,
+                    response_serializer=lyncean_dot_model_dot_v1_dot_model__pb2.GenerateResponse.SerializeToString,
             ),
             'Likelihood': grpc.unary_unary_rpc_method_handler(
                     servicer.Likelihood,
-                    request_deserializer=lynceus_dot_model_dot_v1_dot_model__pb2.LikelihoodRequest.FromString,
-                    response_serializer=lynceus_dot_model_dot_v1_dot_model__pb2.LikelihoodResponse.SerializeToString,
+                    request_deserializer=lyncean_dot_model_dot_v1_dot_model__pb2.LikelihoodRequest.FromString,
+                    response_serializer=lyncean_dot_model_dot_v1_dot_model__pb2.LikelihoodResponse.SerializeToString,
             ),
             'Batch': grpc.unary_stream_rpc_method_handler(
                     servicer.Batch,
-                    request_deserializer=lynceus_dot_model_dot_v1_dot_model__pb2.BatchRequest.FromString,
-                    response_serializer=lynceus_dot_model_dot_v1_dot_model__pb2.BatchResponse.SerializeToString,
+                    request_deserializer=lyncean_dot_model_dot_v1_dot_model__pb2.BatchRequest.FromString,
+                    response_serializer=lyncean_dot_model_dot_v1_dot_model__pb2.BatchResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'lynceus.model.v1.ModelService', rpc_method_handlers)
+            'lyncean.model.v1.ModelService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('lynceus.model.v1.ModelService', rpc_method_handlers)
+    server.add_registered_method_handlers('lyncean.model.v1.ModelService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
@@ -202,11 +202,11 @@ class ModelService(object):
     DEADLINE_EXCEEDED   the call took too long; sent again once
     INTERNAL            a failure of the server itself; sent again once
 
-    Each carries google.rpc.ErrorInfo (domain "lynceus") with a stable reason.
+    Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
     passed, is given up, and its place goes to the next. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
-    "lynceus.model.v1.ModelService" is SERVING while requests are answered, so it
+    "lyncean.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.
     """
 
@@ -224,9 +224,9 @@ class ModelService(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/lynceus.model.v1.ModelService/GetModelInfo',
-            lynceus_dot_model_dot_v1_dot_model__pb2.GetModelInfoRequest.SerializeToString,
-            lynceus_dot_model_dot_v1_dot_model__pb2.GetModelInfoResponse.FromString,
+            '/lyncean.model.v1.ModelService/GetModelInfo',
+            lyncean_dot_model_dot_v1_dot_model__pb2.GetModelInfoRequest.SerializeToString,
+            lyncean_dot_model_dot_v1_dot_model__pb2.GetModelInfoResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -251,9 +251,9 @@ class ModelService(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/lynceus.model.v1.ModelService/Generate',
-            lynceus_dot_model_dot_v1_dot_model__pb2.GenerateRequest.SerializeToString,
-            lynceus_dot_model_dot_v1_dot_model__pb2.GenerateResponse.FromString,
+            '/lyncean.model.v1.ModelService/Generate',
+            lyncean_dot_model_dot_v1_dot_model__pb2.GenerateRequest.SerializeToString,
+            lyncean_dot_model_dot_v1_dot_model__pb2.GenerateResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -278,9 +278,9 @@ class ModelService(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/lynceus.model.v1.ModelService/Likelihood',
-            lynceus_dot_model_dot_v1_dot_model__pb2.LikelihoodRequest.SerializeToString,
-            lynceus_dot_model_dot_v1_dot_model__pb2.LikelihoodResponse.FromString,
+            '/lyncean.model.v1.ModelService/Likelihood',
+            lyncean_dot_model_dot_v1_dot_model__pb2.LikelihoodRequest.SerializeToString,
+            lyncean_dot_model_dot_v1_dot_model__pb2.LikelihoodResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -305,9 +305,9 @@ class ModelService(object):
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/lynceus.model.v1.ModelService/Batch',
-            lynceus_dot_model_dot_v1_dot_model__pb2.BatchRequest.SerializeToString,
-            lynceus_dot_model_dot_v1_dot_model__pb2.BatchResponse.FromString,
+            '/lyncean.model.v1.ModelService/Batch',
+            lyncean_dot_model_dot_v1_dot_model__pb2.BatchRequest.SerializeToString,
+            lyncean_dot_model_dot_v1_dot_model__pb2.BatchResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -3,7 +3,7 @@
 import grpc
 import warnings
 
-from lynceus.scorer.v1 import scorer_pb2 as lynceus_dot_scorer_dot_v1_dot_scorer__pb2
+from lyncean.scorer.v1 import scorer_pb2 as lyncean_dot_scorer_dot_v1_dot_scorer__pb2
 
 GRPC_GENERATED_VERSION = '1.72.1'
 GRPC_VERSION = grpc.__version__
@@ -18,7 +18,7 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + f' but the generated code in lynceus/scorer/v1/scorer_pb2_grpc.py depends on'
+        + f' but the generated code in lyncean/scorer/v1/scorer_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
@@ -31,11 +31,11 @@ class ScorerServiceStub(object):
     a judged rule, on the judge, whose answers may be cached), so whatever was not
     answered can be sent again, here or to another replica.
 
-    Failures are gRPC status codes as in lynceus.model.v1. A request that names an
+    Failures are gRPC status codes as in lyncean.model.v1. A request that names an
     unknown rule or metric, or misses what its rule needs, ends the stream with
     INVALID_ARGUMENT and google.rpc.ErrorInfo naming key and cause: that is a defect
     of the benchmark, and a guess would be worse. Health is served beside this
-    service under "" and "lynceus.scorer.v1.ScorerService".
+    service under "" and "lyncean.scorer.v1.ScorerService".
     """
 
     def __init__(self, channel):
@@ -45,14 +45,14 @@ class ScorerServiceStub(object):
             channel: A grpc.Channel.
         """
         self.ListRules = channel.unary_unary(
-                '/lynceus.scorer.v1.ScorerService/ListRules',
-                request_serializer=lynceus_dot_scorer_dot_v1_dot_scorer__pb2.ListRulesRequest.SerializeToString,
-                response_deserializer=lynceus_dot_scorer_dot_v1_dot_scorer__pb2.ListRulesResponse.FromString,
+                '/lyncean.scorer.v1.ScorerService/ListRules',
+                request_serializer=lyncean_dot_scorer_dot_v1_dot_scorer__pb2.ListRulesRequest.SerializeToString,
+                response_deserializer=lyncean_dot_scorer_dot_v1_dot_scorer__pb2.ListRulesResponse.FromString,
                 _registered_method=True)
         self.Score = channel.stream_stream(
-                '/lynceus.scorer.v1.ScorerService/Score',
-                request_serializer=lynceus_dot_scorer_dot_v1_dot_scorer__pb2.ScorerServiceScoreRequest.SerializeToString,
-                response_deserializer=lynceus_dot_scorer_dot_v1_dot_scorer__pb2.ScorerServiceScoreResponse.FromString,
+                '/lyncean.scorer.v1.ScorerService/Score',
+                request_serializer=lyncean_dot_scorer_dot_v1_dot_scorer__pb2.ScorerServiceScoreRequest.SerializeToString,
+                response_deserializer=lyncean_dot_scorer_dot_v1_dot_scorer__pb2.ScorerServiceScoreResponse.FromString,
                 _registered_method=True)
 
 
@@ -62,11 +62,11 @@ class ScorerServiceServicer(object):
     a judged rule, on the judge, whose answers may be cached), so whatever was not
     answered can be sent again, here or to another replica.
 
-    Failures are gRPC status codes as in lynceus.model.v1. A request that names an
+    Failures are gRPC status codes as in lyncean.model.v1. A request that names an
     unknown rule or metric, or misses what its rule needs, ends the stream with
     INVALID_ARGUMENT and google.rpc.ErrorInfo naming key and cause: that is a defect
     of the benchmark, and a guess would be worse. Health is served beside this
-    service under "" and "lynceus.scorer.v1.ScorerService".
+    service under "" and "lyncean.scorer.v1.ScorerService".
     """
 
     def ListRules(self, request, context):
@@ -92,19 +92,19 @@ def add_ScorerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'ListRules': grpc.unary_unary_rpc_method_handler(
                     servicer.ListRules,
-                    request_deserializer=lynceus_dot_scorer_dot_v1_dot_scorer__pb2.ListRulesRequest.FromString,
-                    response_serializer=lynceus_dot_scorer_dot_v1_dot_scorer__pb2.ListRulesResponse.SerializeToString,
+                    request_deserializer=lyncean_dot_scorer_dot_v1_dot_scorer__pb2.ListRulesRequest.FromString,
+                    response_serializer=lyncean_dot_scorer_dot_v1_dot_scorer__pb2.ListRulesResponse.SerializeToString,
             ),
             'Score': grpc.stream_stream_rpc_method_handler(
                     servicer.Score,
-                    request_deserializer=lynceus_dot_scorer_dot_v1_dot_scorer__pb2.ScorerServiceScoreRequest.FromString,
-                    response_serializer=lynceus_dot_scorer_dot_v1_dot_scorer__pb2.ScorerServiceScoreResponse.SerializeToString,
+                    request_deserializer=lyncean_dot_scorer_dot_v1_dot_scorer__pb2.ScorerServiceScoreRequest.FromString,
+                    response_serializer=lyncean_dot_scorer_dot_v1_dot_scorer__pb2.ScorerServiceScoreResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'lynceus.scorer.v1.ScorerService', rpc_method_handlers)
+            'lyncean.scorer.v1.ScorerService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('lynceus.scorer.v1.ScorerService', rpc_method_handlers)
+    server.add_registered_method_handlers('lyncean.scorer.v1.ScorerService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
@@ -114,11 +114,11 @@ class ScorerService(object):
     a judged rule, on the judge, whose answers may be cached), so whatever was not
     answered can be sent again, here or to another replica.
 
-    Failures are gRPC status codes as in lynceus.model.v1. A request that names an
+    Failures are gRPC status codes as in lyncean.model.v1. A request that names an
     unknown rule or metric, or misses what its rule needs, ends the stream with
     INVALID_ARGUMENT and google.rpc.ErrorInfo naming key and cause: that is a defect
     of the benchmark, and a guess would be worse. Health is served beside this
-    service under "" and "lynceus.scorer.v1.ScorerService".
+    service under "" and "lyncean.scorer.v1.ScorerService".
     """
 
     @staticmethod
@@ -135,9 +135,9 @@ class ScorerService(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/lynceus.scorer.v1.ScorerService/ListRules',
-            lynceus_dot_scorer_dot_v1_dot_scorer__pb2.ListRulesRequest.SerializeToString,
-            lynceus_dot_scorer_dot_v1_dot_scorer__pb2.ListRulesResponse.FromString,
+            '/lyncean.scorer.v1.ScorerService/ListRules',
+            lyncean_dot_scorer_dot_v1_dot_scorer__pb2.ListRulesRequest.SerializeToString,
+            lyncean_dot_scorer_dot_v1_dot_scorer__pb2.ListRulesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -162,9 +162,9 @@ class ScorerService(object):
         return grpc.experimental.stream_stream(
             request_iterator,
             target,
-            '/lynceus.scorer.v1.ScorerService/Score',
-            lynceus_dot_scorer_dot_v1_dot_scorer__pb2.ScorerServiceScoreRequest.SerializeToString,
-            lynceus_dot_scorer_dot_v1_dot_scorer__pb2.ScorerServiceScoreResponse.FromString,
+            '/lyncean.scorer.v1.ScorerService/Score',
+            lyncean_dot_scorer_dot_v1_dot_scorer__pb2.ScorerServiceScoreRequest.SerializeToString,
+            lyncean_dot_scorer_dot_v1_dot_scorer__pb2.ScorerServiceScoreResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -8,7 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf.internal import containers as _containers
-from lynceus.model.v1 import model_pb2 as _model_pb2
+from lyncean.model.v1 import model_pb2 as _model_pb2
 import builtins as _builtins
 import sys
 import typing as _typing

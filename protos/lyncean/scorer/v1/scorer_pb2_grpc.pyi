@@ -5,7 +5,7 @@ The contract between an evaluation and its scorer."""
 
 from collections import abc as _abc
 from grpc import aio as _aio
-from lynceus.scorer.v1 import scorer_pb2 as _scorer_pb2
+from lyncean.scorer.v1 import scorer_pb2 as _scorer_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -32,11 +32,11 @@ class ScorerServiceStub:
     a judged rule, on the judge, whose answers may be cached), so whatever was not
     answered can be sent again, here or to another replica.
 
-    Failures are gRPC status codes as in lynceus.model.v1. A request that names an
+    Failures are gRPC status codes as in lyncean.model.v1. A request that names an
     unknown rule or metric, or misses what its rule needs, ends the stream with
     INVALID_ARGUMENT and google.rpc.ErrorInfo naming key and cause: that is a defect
     of the benchmark, and a guess would be worse. Health is served beside this
-    service under "" and "lynceus.scorer.v1.ScorerService".
+    service under "" and "lyncean.scorer.v1.ScorerService".
     """
 
     @_typing.overload
@@ -60,11 +60,11 @@ class ScorerServiceAsyncStub(ScorerServiceStub):
     a judged rule, on the judge, whose answers may be cached), so whatever was not
     answered can be sent again, here or to another replica.
 
-    Failures are gRPC status codes as in lynceus.model.v1. A request that names an
+    Failures are gRPC status codes as in lyncean.model.v1. A request that names an
     unknown rule or metric, or misses what its rule needs, ends the stream with
     INVALID_ARGUMENT and google.rpc.ErrorInfo naming key and cause: that is a defect
     of the benchmark, and a guess would be worse. Health is served beside this
-    service under "" and "lynceus.scorer.v1.ScorerService".
+    service under "" and "lyncean.scorer.v1.ScorerService".
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -84,11 +84,11 @@ class ScorerServiceServicer(metaclass=_abc_1.ABCMeta):
     a judged rule, on the judge, whose answers may be cached), so whatever was not
     answered can be sent again, here or to another replica.
 
-    Failures are gRPC status codes as in lynceus.model.v1. A request that names an
+    Failures are gRPC status codes as in lyncean.model.v1. A request that names an
     unknown rule or metric, or misses what its rule needs, ends the stream with
     INVALID_ARGUMENT and google.rpc.ErrorInfo naming key and cause: that is a defect
     of the benchmark, and a guess would be worse. Health is served beside this
-    service under "" and "lynceus.scorer.v1.ScorerService".
+    service under "" and "lyncean.scorer.v1.ScorerService".
     """
 
     @_abc_1.abstractmethod

@@ -10,9 +10,9 @@ import grpc
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from lynceus.rpc.errors import CallError
-from lynceus.rpc.limits import CHANNEL_OPTIONS, MAX_MESSAGE_BYTES
-from lynceus.rpc.security import Tls
+from lyncean.rpc.errors import CallError
+from lyncean.rpc.limits import CHANNEL_OPTIONS, MAX_MESSAGE_BYTES
+from lyncean.rpc.security import Tls
 
 Response = TypeVar("Response", covariant=True)
 Metadata = tuple[tuple[str, str], ...]
@@ -77,7 +77,7 @@ def prepared(channel: grpc.aio.Channel, path: str, response: Callable[[bytes], R
 
     Args:
         channel: A channel from `dial`.
-        path: The method, for example "/lynceus.model.v1.ModelService/Generate".
+        path: The method, for example "/lyncean.model.v1.ModelService/Generate".
         response: Reads the response, for example `GenerateResponse.FromString`.
     """
     method: Method[Response] = channel.unary_unary(path, response_deserializer=response)

@@ -217,7 +217,7 @@ class GetModelInfoResponse(_message.Message):
     when the server cannot know (a vendor's endpoint).
     """
     server_version: _builtins.str
-    """Name and version of the serving software, for example "lynceus 0.1.0"."""
+    """Name and version of the serving software, for example "lyncean 0.1.0"."""
     max_concurrency: _builtins.int
     """Requests worth having in flight at this replica; the client sends no more.
     Zero means that the server does not say, and the client sends one at a time.
