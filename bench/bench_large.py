@@ -129,7 +129,7 @@ def score(folder: Path, flags: Any) -> dict[str, Any]:
 
 def merge(folder: Path, flags: Any) -> dict[str, Any]:
     """Splits the run into two shards, which no run has made, and merges them."""
-    from orchestrator.keytable import shard_of
+    from orchestrator.run_folder.key_table import shard_of
 
     run, shards = folder / "run", [folder / f"shard{index}" for index in range(2)]
     manifest = json.loads((run / "manifest.json").read_text())

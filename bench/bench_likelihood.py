@@ -28,9 +28,9 @@ sys.path[:0] = [
     str(Path(__file__).resolve().parents[1] / "tests/model_server"),
 ]
 
-import tiny
 import torch
 import transformers as tf
+from helpers import tiny
 from PIL import Image
 
 from lyncean.model.v1 import model_pb2 as model

@@ -141,11 +141,13 @@ def evaluate(job: dict[str, Any]) -> dict[str, float]:
     """The product's own way from data to report; what it took to the figures, and with the report."""
     from rich.console import Console
 
-    from orchestrator import report, run_eval, run_plan
-    from orchestrator.benchmarks import vstar
+    from orchestrator import report
+    from orchestrator.benchmarks.vstar import benchmark as vstar
     from orchestrator.data import arrow, parquet
     from orchestrator.engine import Budget, Endpoint, Options
     from orchestrator.report import terminal
+    from orchestrator.run import evaluate as run_eval
+    from orchestrator.run import plan as run_plan
 
     for module in (report, vstar, arrow, parquet, terminal):
         assert module, "imported before the clock starts"
@@ -215,11 +217,11 @@ async def floor(job: dict[str, Any]) -> float:
 
 def requests(job: dict[str, Any], folder: str = "") -> Iterator[bytes]:
     """The serialized requests, one after the other, their images stored as a run stores them if a folder is given."""
-    from orchestrator.benchmarks.vstar import TABLE
+    from orchestrator.benchmarks.vstar.benchmark import TABLE
     from orchestrator.data.images import row_image
     from orchestrator.data.opening import open_rows
     from orchestrator.engine.wire import request_of
-    from orchestrator.images import ImageStore
+    from orchestrator.run_folder.image_store import ImageStore
     from orchestrator.samples import Call, image_part, text_part, user
 
     images = ImageStore(Path(folder)) if folder else None

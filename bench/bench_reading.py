@@ -23,9 +23,9 @@ from pathlib import Path
 import click
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer import reasoning
+from scorer.reading import reasoning
+from scorer.rule import Rule
 from scorer.rules import rules
-from scorer.rules.base import Rule
 
 MATERIALS = ["cotton", "leather", "wool", "rubber"]
 _STEPS = (

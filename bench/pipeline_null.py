@@ -21,7 +21,7 @@ import grpc
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc
 from lyncean.rpc import MAX_MESSAGE_BYTES, Server, ServerConfig, Unsupported, keep_freed_memory
-from model_server.batch_call import answer_batch
+from model_server.batch_rpc import answer_batch
 
 ANSWER = model.GenerateResponse(
     parts=[model.Part(text="B")],

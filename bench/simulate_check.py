@@ -77,8 +77,9 @@ def evaluate(job: dict[str, Any]) -> dict[str, Any]:
     import orjson
     from rich.console import Console
 
-    from orchestrator import run_eval, run_plan
     from orchestrator.engine import Budget, Endpoint, Options
+    from orchestrator.run import evaluate as run_eval
+    from orchestrator.run import plan as run_plan
 
     plan = run_plan.make(["vstar_bench"], data=[job["data"]], limit=job["rows"])
     where = run_eval.Where(

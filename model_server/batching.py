@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from lyncean.rpc import DeadlineExceeded, InternalFailure, StatusError
 from model_server.backend import Call
 from model_server.metrics import Metrics
-from model_server.turns import queue_full
+from model_server.slots import queue_full
 
 log = logging.getLogger(__name__)
 Work = TypeVar("Work")

@@ -164,8 +164,8 @@ def serve_command(
 
     def make(metrics: Metrics) -> Backend:
         if backend == "demo":
-            from model_server.adapter import KitBackend
-            from model_server.demo.unseeing import Unseeing
+            from model_server.demo.hash_model import Unseeing
+            from model_server.kit.backend import KitBackend
 
             unseeing = Unseeing(model_id)
             unseeing.name = name or unseeing.name

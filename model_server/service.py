@@ -11,7 +11,7 @@ import grpc
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from model_server.backend import Call
-from model_server.batch_call import answer_batch
+from model_server.batch_rpc import answer_batch
 from model_server.core import Core
 from model_server.metrics import Metrics
 from model_server.tracing import Tracing

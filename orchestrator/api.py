@@ -13,9 +13,9 @@ import click
 from rich.console import Console
 
 from lyncean.rpc import PLAIN, Credentials
-from orchestrator import ranges
 from orchestrator.engine import Budget, ConfigError, Endpoint, Options, parse_endpoints
-from orchestrator.report.run import open_run
+from orchestrator.run import ranges
+from orchestrator.run_folder.reader import open_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,9 @@ def evaluate(
         RunLogError: The run folder cannot be used.
         ManifestError: The run folder is another run's.
     """
-    from orchestrator import remote, run_eval, run_plan
+    from orchestrator.run import evaluate as run_eval
+    from orchestrator.run import plan as run_plan
+    from orchestrator.run_folder import remote
 
     _check("limit", limit, ranges.LIMIT)
     _check("repeats", repeats, ranges.REPEATS)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.base import COMMON_PARAMS, Metric
-from scorer.rules.base import AnyRule, JudgedRule
-from scorer.rules.registry import Registry
+from scorer.registry import Registry
+from scorer.rule import AnyRule, JudgedRule
 
-BEFORE_EVERY_RULE = ("scorer.scoring", "scorer.reasoning")
+BEFORE_EVERY_RULE = ("scorer.scoring", "scorer.reading.reasoning")
 """Modules that every verdict passes through; what they import for judges alone is not followed."""
 
 

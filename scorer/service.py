@@ -17,8 +17,8 @@ from scorer.listing import listing
 from scorer.metrics import metrics
 from scorer.metrics.base import Metric
 from scorer.metrics.summarizer import Summarizer
-from scorer.rules.base import RequestError
-from scorer.rules.registry import Registry
+from scorer.registry import Registry
+from scorer.rule import RequestError
 from scorer.scoring import Asking, Scorer
 from scorer.telemetry import Telemetry
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.rules.base import AnyRule, Rule
-from scorer.rules.registry import Registry
+from scorer.registry import Registry
+from scorer.rule import AnyRule, Rule
 from scorer.scoring import Scorer
 
 LONG = 1_000_000

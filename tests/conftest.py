@@ -1,9 +1,49 @@
-"""What holds for all tests."""
+"""What holds for all tests, and servers that many of them speak to."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from helpers.engine_cluster import Cluster, Server
 from hypothesis import settings
 
 # How long an example takes on a busy machine says nothing of the code: no test asserts on time.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def shared_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made = Cluster(tmp_path_factory.mktemp("scorer"))
+    yield made.scorer()
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The demo backend without weights."""
+    command = [sys.executable, "-m", "model_server", "serve", "--backend", "demo"]
+    server = Server(tmp_path_factory.mktemp("demo"), command).start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="session")
+def expected(shared_scorer: Server, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The results of an undisturbed run of 120 rows."""
+    undisturbed = Cluster(tmp_path_factory.mktemp("undisturbed"))
+    try:
+        undisturbed.eval("run", [undisturbed.model("--concurrency", "8")], shared_scorer, "--limit", "120")
+    finally:
+        undisturbed.close()
+    return undisturbed.results("run")

@@ -20,7 +20,6 @@ import torch
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import DeadlineExceeded, InternalFailure, InvalidRequest, OutOfRange, Unavailable, Unsupported
-from model_server.adapter import seconds
 from model_server.backend import Backend, Call
 from model_server.batching import Batcher, Job, OutOfMemory
 from model_server.hf import checkpoint as checkpoints
@@ -34,6 +33,7 @@ from model_server.hf.scoring import Scored, plain
 from model_server.hf.settings import Settings
 from model_server.hf.shared import Question, expanded, packed
 from model_server.hf.vision import VisionCache
+from model_server.kit.backend import seconds
 from model_server.metrics import Metrics
 
 log = logging.getLogger(__name__)

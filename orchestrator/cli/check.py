@@ -12,7 +12,7 @@ from rich.console import Console
 from lyncean.rpc import CallError, Credentials, SecurityError
 from lyncean.rpc.options import POSITIVE_SECONDS, client_options
 from orchestrator.cli.groups import examples
-from orchestrator.ranges import numeric
+from orchestrator.run.ranges import numeric
 
 
 @click.command(

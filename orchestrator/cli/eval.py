@@ -17,7 +17,7 @@ from orchestrator.cli.groups import examples
 from orchestrator.cli.judging import judge_arguments, judge_options
 from orchestrator.cli.outcome import guarded
 from orchestrator.cli.unused import refuse, refuse_dialling
-from orchestrator.ranges import CONCURRENCY, LIMIT, PATIENCE, REPEATS, SEED, TIMEOUT, numeric
+from orchestrator.run.ranges import CONCURRENCY, LIMIT, PATIENCE, REPEATS, SEED, TIMEOUT, numeric
 
 MOST_DIGITS = 20
 """Characters of `--shard`: no cluster has more shards, and Python refuses to read very long numbers."""
@@ -96,8 +96,10 @@ def _run(credentials: Credentials, given: dict[str, Any]) -> int:
 
 
 async def _evaluate(credentials: Credentials, given: dict[str, Any], console: Console) -> Path | None:
-    from orchestrator import remote, run_dry, run_eval, run_plan
     from orchestrator.engine import Budget, Options
+    from orchestrator.run import dry_run, evaluate
+    from orchestrator.run import plan as run_plan
+    from orchestrator.run_folder import remote
 
     plan = run_plan.make(
         given["tasks"],
@@ -122,19 +124,19 @@ async def _evaluate(credentials: Credentials, given: dict[str, Any], console: Co
     )
     where = _where(credentials, given)
     if given["dry_run"]:
-        run_dry.describe(plan, options.shard, console)
+        dry_run.describe(plan, options.shard, console)
         return None
     with remote.writing(given["run"]) as place:
-        run = await run_eval.evaluate(
+        run = await evaluate.evaluate(
             plan, where, options, budget, run=place.path, console=console, beside=place.guards
         )
-        run_eval.finish(run, console)
+        evaluate.finish(run, console)
     return run
 
 
 def _where(credentials: Credentials, given: dict[str, Any]) -> Any:
     from orchestrator.engine import ConfigError, Endpoint, parse_endpoints
-    from orchestrator.run_eval import Where
+    from orchestrator.run.evaluate import Where
 
     stages: dict[str, list[Endpoint]] = {}
     for word in given["stages"]:

@@ -25,9 +25,9 @@ def command(tasks: tuple[str, ...], data: tuple[str, ...], to: Path) -> None:
 
     A run from the bundle reads nothing else, and refuses a file that is not what was fetched.
     """
-    from orchestrator import bundle
+    from orchestrator.benchmarks import bundle
+    from orchestrator.benchmarks.registry import UnknownTaskError, find
     from orchestrator.data.rows import DataError
-    from orchestrator.registry import UnknownTaskError, find
 
     try:
         found = find(tasks)

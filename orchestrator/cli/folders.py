@@ -50,8 +50,8 @@ class ReadRun(RunFolder):
         """Returns a path."""
         if "://" not in str(value):
             return super().convert(value, param, ctx)
-        from orchestrator import remote
         from orchestrator.engine import EngineError
+        from orchestrator.run_folder import remote
 
         try:
             return remote.fetched(str(value))

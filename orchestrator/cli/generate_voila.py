@@ -10,12 +10,12 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from orchestrator.benchmarks.voila import generator
+from orchestrator.benchmarks.voila.images import ImageFolder, TestingDraw, TrainingDraw
+from orchestrator.benchmarks.voila.rules import ND_RULES, WD_RULES
+from orchestrator.benchmarks.voila.sampling import SpaceError, shares
 from orchestrator.data.rows import DataError
-from orchestrator.ranges import SEED, numeric
-from orchestrator.voila import generator
-from orchestrator.voila.images import ImageFolder, TestingDraw, TrainingDraw
-from orchestrator.voila.rules import ND_RULES, WD_RULES
-from orchestrator.voila.sampling import SpaceError, shares
+from orchestrator.run.ranges import SEED, numeric
 
 
 @click.command(name="voila")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from orchestrator.synthetic.voila import draw
-from orchestrator.voila.texts import SPECS, file_prefix
+from orchestrator.benchmarks.voila.synthetic import draw
+from orchestrator.benchmarks.voila.texts import SPECS, file_prefix
 
 
 @click.command(name="voila-images")

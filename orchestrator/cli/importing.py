@@ -8,11 +8,11 @@ from orchestrator.cli.groups import LazyGroup, examples
 
 KINDS = {
     "lmms-eval": (
-        "orchestrator.importers.lmms_eval",
+        "orchestrator.interop.lmms_eval_import",
         "A samples file of lmms-eval, read as a careful person would and as lmms-eval does.",
     ),
-    "reform": ("orchestrator.importers.reform", "Predictions in ReForm-Eval's own output layout."),
-    "reform-instructions": ("orchestrator.importers.reform_instructions", "ReForm-Eval's instruction files."),
+    "reform": ("orchestrator.interop.reform_import", "Predictions in ReForm-Eval's own output layout."),
+    "reform-instructions": ("orchestrator.benchmarks.reform.import_instructions", "ReForm-Eval's instruction files."),
 }
 """What is imported -> module whose `command` it is, and what `--help` says of it."""
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from orchestrator.engine.errors import ConfigError
+from orchestrator.errors import ConfigError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

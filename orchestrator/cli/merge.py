@@ -15,7 +15,7 @@ from orchestrator.cli.folders import ReadRun, WrittenRun
 from orchestrator.cli.groups import examples
 from orchestrator.cli.outcome import guarded
 from orchestrator.cli.unused import refuse_dialling
-from orchestrator.ranges import numeric
+from orchestrator.run.ranges import numeric
 
 
 @click.command(
@@ -43,17 +43,19 @@ def command(
         refuse_dialling("--scorer")
 
     async def work() -> Path:
-        from orchestrator import remote, run_eval, run_merge, run_results
         from orchestrator.engine import IncompleteError
+        from orchestrator.run import evaluate, merge
+        from orchestrator.run import results as run_results
+        from orchestrator.run_folder import remote
 
         endpoint = one_endpoint(scorer_at)
         with remote.writing(run) as place:
             assert place.path
-            async with run_eval.connect_scorer(endpoint, credentials, patience) as (client, _):
-                manifest = run_merge.merge(shards, place.path)
+            async with evaluate.connect_scorer(endpoint, credentials, patience) as (client, _):
+                manifest = merge.merge(shards, place.path)
                 results = await run_results.write(place.path, manifest, client)
             made = place.path
-            run_eval.finish(made, Console(markup=False))
+            evaluate.finish(made, Console(markup=False))
         failed = run_results.failed(results)
         if failed:
             raise IncompleteError(

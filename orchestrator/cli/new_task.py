@@ -27,10 +27,10 @@ def command(data: str, output: Path | None, force: bool) -> None:
     """
     import yaml
 
+    from orchestrator.benchmarks.registry import TASK_FILES
+    from orchestrator.benchmarks.taskfile import load
+    from orchestrator.benchmarks.taskfile.guessing import guess
     from orchestrator.data.rows import DataError
-    from orchestrator.registry import TASK_FILES
-    from orchestrator.taskfile import load
-    from orchestrator.taskfile.guessing import guess
 
     output = output or Path(f"{Path(data).stem.split('@')[0]}.yaml")
     if not output.name.endswith(TASK_FILES):

@@ -19,8 +19,8 @@ def guarded(work: Callable[[], Coroutine[Any, Any, Path | None]]) -> tuple[Path 
     """
     from orchestrator.data.rows import DataError
     from orchestrator.engine import EngineError
-    from orchestrator.run_manifest import ManifestError
-    from orchestrator.runlog import RunBusyError, RunLogError, RunWriteError
+    from orchestrator.run_folder.log import RunBusyError, RunLogError, RunWriteError
+    from orchestrator.run_folder.manifest import ManifestError
 
     try:
         return asyncio.run(work()), 0

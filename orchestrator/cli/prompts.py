@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from orchestrator.cli.groups import examples
-from orchestrator.ranges import LIMIT, REPEATS, SEED, numeric
+from orchestrator.run.ranges import LIMIT, REPEATS, SEED, numeric
 
 if TYPE_CHECKING:
-    from orchestrator.run_plan import Plan
+    from orchestrator.run.plan import Plan
     from orchestrator.samples import Sample
 
 
@@ -48,10 +48,10 @@ def command(images: Path | None, **given: Any) -> None:
     """
     import orjson
 
-    from orchestrator import run_plan
     from orchestrator.data.rows import DataError
-    from orchestrator.engine.errors import EngineError
-    from orchestrator.images import ImageStore
+    from orchestrator.errors import EngineError
+    from orchestrator.run import plan as run_plan
+    from orchestrator.run_folder.image_store import ImageStore
 
     store = ImageStore(images).put if images else _sha256
     try:
@@ -90,9 +90,9 @@ def _lines(plan: Plan, store: Callable[[bytes], str]) -> Iterator[dict[str, Any]
 
 
 def _sample(task: str, sample: Sample, blind: bool, store: Callable[[bytes], str]) -> Iterator[dict[str, Any]]:
-    from orchestrator.run_records import request_json, scoring_json
+    from orchestrator.run.placeholders import walk
+    from orchestrator.run_folder.records import request_json, scoring_json
     from orchestrator.samples import Call
-    from orchestrator.stand_ins import walk
 
     for turn, call in walk(sample, blind=blind):
         scoring = scoring_json(turn.scoring) or {}

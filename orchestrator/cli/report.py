@@ -16,7 +16,7 @@ from orchestrator.cli.groups import examples
 from orchestrator.cli.unused import refuse
 
 if TYPE_CHECKING:
-    from orchestrator.report.run import Run
+    from orchestrator.run_folder.reader import Run
 
 FORMATS = {
     "html": "a page for people, report.html in each run (the default)",
@@ -60,7 +60,7 @@ def command(
     runs: tuple[Path, ...], form: str, output: Path | None, embed: bool, compare_published: bool, as_json: bool
 ) -> None:
     """Report runs; the help is above."""
-    from orchestrator.report.run import open_run
+    from orchestrator.run_folder.reader import open_run
 
     if as_json and form != "json":
         refuse(["form"], f"{form} contradicts --json: leave one out")
@@ -116,7 +116,7 @@ def _other(form: str, runs: Sequence[Run], output: Path | None, embed: bool) -> 
         for run in runs:
             print_results(run.path, Console(markup=False))
     elif form in ("md", "latex"):
-        from orchestrator.report.formats import tables
+        from orchestrator.interop import tables
 
         with _text(output) as file:
             file.write(tables.markdown(runs) if form == "md" else tables.latex(runs))
@@ -127,12 +127,12 @@ def _other(form: str, runs: Sequence[Run], output: Path | None, embed: bool) -> 
         with _text(output) as file:
             file.write(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode() + "\n")
     elif form == "csv":
-        from orchestrator.report.formats import items
+        from orchestrator.interop import csv_parquet
 
         with _text(output) as file:
-            items.write_csv(runs, file)
+            csv_parquet.write_csv(runs, file)
     elif form in ("wandb", "mlflow"):
-        from orchestrator.report.formats import trackers
+        from orchestrator.interop import trackers
 
         for run in runs:
             click.echo(trackers.to_wandb(run) if form == "wandb" else trackers.to_mlflow(run))
@@ -142,21 +142,21 @@ def _other(form: str, runs: Sequence[Run], output: Path | None, embed: bool) -> 
 
 def _files(form: str, runs: Sequence[Run], output: Path, embed: bool) -> None:
     if form == "parquet":
-        from orchestrator.report.formats import items
+        from orchestrator.interop import csv_parquet
 
-        items.write_parquet(runs, output)
+        csv_parquet.write_parquet(runs, output)
         click.echo(output)
     elif form == "inspect":
-        from orchestrator.report.formats import inspect
+        from orchestrator.interop import inspect
 
         for run in runs:
             for path in inspect.write(run, output, embed=embed):
                 click.echo(path)
     else:
-        from orchestrator.report.formats import lmms_eval
+        from orchestrator.interop import lmms_eval_export
 
         for run in runs:
-            for path in lmms_eval.write(run, output):
+            for path in lmms_eval_export.write(run, output):
                 click.echo(path)
 
 

@@ -16,7 +16,7 @@ from orchestrator.cli.groups import examples
 from orchestrator.cli.judging import judge_arguments, judge_options
 from orchestrator.cli.outcome import guarded
 from orchestrator.cli.unused import refuse_dialling
-from orchestrator.ranges import numeric
+from orchestrator.run.ranges import numeric
 
 
 @click.command(
@@ -51,18 +51,19 @@ def command(
         refuse_dialling("--scorer")
 
     async def work() -> Path:
-        from orchestrator import remote, run_eval, run_score
-        from orchestrator.readings import described
         from orchestrator.report import write_report
-        from orchestrator.runlog import VERDICTS
+        from orchestrator.report.readings_item import described
+        from orchestrator.run import evaluate, rescore
+        from orchestrator.run_folder import remote
+        from orchestrator.run_folder.log import VERDICTS
 
         endpoint = one_endpoint(scorer_at)
         judge = judge_arguments(judges, judge_cache, scorer_at)
         with remote.writing(run) as place:
             assert place.path
-            async with run_eval.connect_scorer(endpoint, credentials, patience, judge=judge) as (client, rules):
-                scored = await run_score.rescore(place.path, client, rules, parity=parity)
-            run_eval.finish(scored, Console(markup=False))
+            async with evaluate.connect_scorer(endpoint, credentials, patience, judge=judge) as (client, rules):
+                scored = await rescore.rescore(place.path, client, rules, parity=parity)
+            evaluate.finish(scored, Console(markup=False))
             if parity and (place.path / VERDICTS).stat().st_size:
                 click.echo("\n".join(described(place.path)))
                 # The run's own page now has a reference's reading to show beside its figures.

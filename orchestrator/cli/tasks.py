@@ -22,8 +22,8 @@ from orchestrator.cli.groups import examples
 @click.option("--json", "as_json", is_flag=True, help="One JSON object with tasks and groups.")
 def command(words: tuple[str, ...], as_json: bool) -> None:
     """List tasks and groups, and of each benchmark the data that is read without --data, methods and settings."""
+    from orchestrator.benchmarks.registry import UnknownTaskError, benchmarks, find
     from orchestrator.data.rows import DataError
-    from orchestrator.registry import UnknownTaskError, benchmarks, find
 
     try:
         # One entry a benchmark, in the order of the words.

@@ -24,7 +24,7 @@ def command(folder: Path, port: int, open_it: bool) -> None:
 
     The page is served to this machine only (127.0.0.1), and nothing is ever written.
     """
-    from orchestrator.view.server import HOST, serve
+    from orchestrator.report.live.server import HOST, serve
 
     try:
         server = serve(folder, port)

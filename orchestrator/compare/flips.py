@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from orchestrator.compare.items import pair
 from orchestrator.compare.scores import Scores
-from orchestrator.report.run import Item
+from orchestrator.run_folder.reader import Item
 
 
 @dataclass(frozen=True, slots=True)

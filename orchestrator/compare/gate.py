@@ -25,8 +25,8 @@ import click
 
 from orchestrator.compare.scores import Step
 from orchestrator.compare.statistics import Paired
-from orchestrator.report.figures import OUTCOMES, Figure, counts, figures
-from orchestrator.report.run import Run
+from orchestrator.run_folder.metrics import OUTCOMES, Figure, counts, figures
+from orchestrator.run_folder.reader import Run
 
 NO_REGRESSION = "no_regression"
 _MOST_NAMED = 5

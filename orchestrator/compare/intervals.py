@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from orchestrator.accounting import wilson
+from orchestrator.engine.accounting import wilson
 
 LEVEL = 0.95
 FEW = 30

@@ -13,7 +13,7 @@ import orjson
 from numpy.typing import NDArray
 
 from lyncean.keys import split_repeat
-from orchestrator.report.run import Item
+from orchestrator.run_folder.reader import Item
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -13,7 +13,7 @@ from orchestrator.compare.result import Comparison
 from orchestrator.compare.standings import standing_rows
 from orchestrator.compare.terminal import p_value
 from orchestrator.report.page import document
-from orchestrator.report.run import Item, Run
+from orchestrator.run_folder.reader import Item, Run
 
 
 def render(comparison: Comparison, beside: Path, most_flips: int) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
+from orchestrator.benchmarks.reform.ranks import Standing, scores_of, standings
 from orchestrator.compare import flips, gate, scores, statistics
-from orchestrator.reform.ranks import Standing, scores_of, standings
-from orchestrator.report.run import Run, open_run
+from orchestrator.run_folder.reader import Run, open_run
 
 
 @dataclass(frozen=True, slots=True)

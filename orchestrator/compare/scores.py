@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from orchestrator.compare.items import GROUP_ALL, Gathering, Items, Units, pair
-from orchestrator.report.run import STEP, Run
+from orchestrator.run_folder.reader import STEP, Run
 
 
 @dataclass(frozen=True, slots=True)

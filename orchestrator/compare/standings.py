@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.reform.ranks import Standing
-from orchestrator.reform.table import DIMENSIONS
+from orchestrator.benchmarks.reform.datasets import DIMENSIONS
+from orchestrator.benchmarks.reform.ranks import Standing
 
 
 @dataclass(frozen=True, slots=True)

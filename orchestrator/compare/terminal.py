@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.benchmarks.reform.ranks import Standing
 from orchestrator.compare.flips import words
 from orchestrator.compare.result import Comparison, Pairing, Ranking
 from orchestrator.compare.standings import standing_rows
 from orchestrator.compare.statistics import Paired
-from orchestrator.reform.ranks import Standing
-from orchestrator.report.run import Item
+from orchestrator.run_folder.reader import Item
 
 _WIDE = 90
 

@@ -15,11 +15,11 @@ import grpc
 from lyncean.rpc import CallError
 from orchestrator.engine.batch import Ending, Response
 from orchestrator.engine.budget import Budget
-from orchestrator.engine.errors import ConfigError
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.replica import Replica, backoff
 from orchestrator.engine.room import Room
 from orchestrator.engine.wire import Request
+from orchestrator.errors import ConfigError
 
 _REPLICA_AT_FAULT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 

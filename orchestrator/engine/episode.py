@@ -10,11 +10,11 @@ import orjson
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import DataError
-from orchestrator.engine.errors import EngineError
 from orchestrator.engine.wire import Request, request_of
-from orchestrator.images import blinded
-from orchestrator.run_records import answer_of_line, request_json, score_request, scoring_json
-from orchestrator.runlog import RunLog, RunLogError
+from orchestrator.errors import EngineError
+from orchestrator.run_folder.image_store import blinded
+from orchestrator.run_folder.log import RunLog, RunLogError
+from orchestrator.run_folder.records import answer_of_line, request_json, score_request, scoring_json
 from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample, Turn
 
 

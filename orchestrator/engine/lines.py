@@ -10,7 +10,7 @@ import orjson
 
 from orchestrator.engine.dispatch import Result
 from orchestrator.engine.episode import Built, Ended
-from orchestrator.run_records import StoreImage, response_json
+from orchestrator.run_folder.records import StoreImage, response_json
 
 
 def asked_line(built: Built, result: Result, ended: Ended | None, code: str, store: StoreImage) -> bytes:

@@ -11,9 +11,9 @@ import grpc
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Credentials
-from orchestrator.engine.errors import ConfigError, IncompleteError
 from orchestrator.engine.replica import Health, Replica, backoff, dialled, pause
 from orchestrator.engine.resolve import Endpoint, Resolver, resolve
+from orchestrator.errors import ConfigError, IncompleteError
 
 RESOLVE_SECONDS = 5.0
 REACH_SECONDS = 15.0

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from orchestrator.engine.errors import ConfigError
+from orchestrator.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,18 +12,19 @@ from typing import Any
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.accounting import Accounting
+from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.budget import Budget
 from orchestrator.engine.dispatch import Dispatcher, Job, Result
 from orchestrator.engine.episode import Built, Ended, Episode, build, unasked_line
-from orchestrator.engine.errors import EngineError, IncompleteError
 from orchestrator.engine.lines import asked_line
 from orchestrator.engine.options import Options
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.engine.worker import Worker
-from orchestrator.keytable import shard_of
-from orchestrator.run_records import (
+from orchestrator.errors import EngineError, IncompleteError
+from orchestrator.run_folder.key_table import shard_of
+from orchestrator.run_folder.log import RunLog, RunLogError, State, write_error
+from orchestrator.run_folder.records import (
     answer_of,
     answer_of_line,
     outcome_line,
@@ -31,7 +32,6 @@ from orchestrator.run_records import (
     score_request,
     verdict_line,
 )
-from orchestrator.runlog import RunLog, RunLogError, State, write_error
 from orchestrator.samples import Sample, Turn
 
 _BATCH = 16

@@ -13,10 +13,10 @@ import grpc
 from lyncean.rpc import CallError, Credentials, call, check_size, dial
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.scorer.v1 import scorer_pb2_grpc
-from orchestrator.engine.errors import ConfigError, EngineError, IncompleteError
 from orchestrator.engine.pool import REACH_SECONDS, Notify
 from orchestrator.engine.replica import backoff, describe, dialled
 from orchestrator.engine.resolve import Endpoint
+from orchestrator.errors import ConfigError, EngineError, IncompleteError
 
 _BATCH_ITEMS = 256
 _FULL_BATCH = 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from orchestrator.report.page import render
-from orchestrator.report.run import Run, open_run
+from orchestrator.run_folder.reader import Run, open_run
 
 __all__ = ["write_report"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from orchestrator.report.run import Run
+from orchestrator.run_folder.reader import Run
 
 _MAY_DIFFER = {"blind", "limit"}
 

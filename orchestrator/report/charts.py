@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from orchestrator.report.drawing import ACCENT, Axis, Row, axis, box, cells, dot, line, rows, said, text
-from orchestrator.report.figures import Figure
+from orchestrator.run_folder.metrics import Figure
 
 _WIDTH = 300
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from orchestrator.report import plots
 from orchestrator.report.charts import Chart
-from orchestrator.report.figures import Figure
-from orchestrator.report.run import Item
+from orchestrator.run_folder.metrics import Figure
+from orchestrator.run_folder.reader import Item
 
 _MOST_BIAS_CHARTS = 6
 

@@ -14,12 +14,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from orchestrator.report.charts import Chart, by_label, by_task, crossed, grid
-from orchestrator.report.figures import OUTCOMES, Figure, accounting, counts, figures, overall, slices
 from orchestrator.report.problems import ordered
 from orchestrator.report.published import tables
 from orchestrator.report.readings import readings
-from orchestrator.report.run import Run
 from orchestrator.report.samples import Packed, pack
+from orchestrator.run_folder.metrics import OUTCOMES, Figure, accounting, counts, figures, overall, slices
+from orchestrator.run_folder.reader import Run
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _SHOWN_ELSEWHERE = ("model", "model_name", "model_revision", "rules")

@@ -27,7 +27,7 @@ from orchestrator.report.drawing import (
     said,
     text,
 )
-from orchestrator.report.figures import Figure
+from orchestrator.run_folder.metrics import Figure
 
 Pairs = NDArray[np.float64]
 """Two numbers a row."""

@@ -11,8 +11,8 @@ from typing import Any
 import click
 import orjson
 
-from orchestrator.report.figures import OUTCOMES, counts
-from orchestrator.report.run import Run
+from orchestrator.run_folder.metrics import OUTCOMES, counts
+from orchestrator.run_folder.reader import Run
 
 _SCORED = re.compile(rb'\{"key":"(?:[^"\\]|\\.)*","outcome":"scored"')
 """How nearly all lines begin: they need not be read further."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from orchestrator.report.figures import Figure
+from orchestrator.run_folder.metrics import Figure
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orchestrator.readings import PARITY_FOLDER, Compared, compared
-from orchestrator.report.figures import Figure, figures, overall
-from orchestrator.report.run import Run, open_run
+from orchestrator.report.readings_item import PARITY_FOLDER, Compared, compared
+from orchestrator.run_folder.metrics import Figure, figures, overall
+from orchestrator.run_folder.reader import Run, open_run
 
 _MOST_SHOWN = 50
 

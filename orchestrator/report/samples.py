@@ -17,9 +17,9 @@ from typing import Any
 import orjson
 
 from orchestrator.report.diagnostics import Diagnostics
-from orchestrator.report.figures import OUTCOMES
-from orchestrator.report.run import STEP, Item, Run
 from orchestrator.report.selection import Selection
+from orchestrator.run_folder.metrics import OUTCOMES
+from orchestrator.run_folder.reader import STEP, Item, Run
 
 CHUNK = 100
 """Items unpacked together: about the time of one frame."""

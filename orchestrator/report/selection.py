@@ -7,7 +7,7 @@ from array import array
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.report.run import STEP, Item
+from orchestrator.run_folder.reader import STEP, Item
 
 Kind = tuple[str, str, str, str]
 """Task, outcome, reason, and right, wrong or partial."""

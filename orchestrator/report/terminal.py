@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.report.figures import Figure, accounting, counts, figures, overall, slices
 from orchestrator.report.problems import Problem, problems
-from orchestrator.report.run import open_run
+from orchestrator.run_folder.metrics import Figure, accounting, counts, figures, overall, slices
+from orchestrator.run_folder.reader import open_run
 
 _MOST_VALUES = 24
 _MOST_TASKS = 3

@@ -11,9 +11,9 @@ import click
 
 from scorer.judges.options import Judging
 from scorer.metrics import metrics
+from scorer.registry import PluginError
 from scorer.rules import rules
 from scorer.rules.pattern import load
-from scorer.rules.registry import PluginError
 from scorer.scoring import JUDGED_AT_ONCE
 
 Command = TypeVar("Command", bound=Callable[..., Any])

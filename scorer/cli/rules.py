@@ -12,8 +12,8 @@ from google.protobuf.json_format import MessageToDict
 from scorer.cli.options import UsageExit, rule_options
 from scorer.listing import listing
 from scorer.metrics import metrics
-from scorer.rules.base import AnyRule
-from scorer.rules.registry import PluginError, Registry
+from scorer.registry import PluginError, Registry
+from scorer.rule import AnyRule
 
 
 @click.command("rules")

@@ -20,8 +20,8 @@ from scorer.cli.telling import telling
 from scorer.judges.options import Judging, Opened, judge_options, opened
 from scorer.metrics import metrics as all_metrics
 from scorer.metrics.summarizer import Summarizer
-from scorer.rules.base import AnyRule, RequestError
-from scorer.rules.registry import PluginError, Registry
+from scorer.registry import PluginError, Registry
+from scorer.rule import AnyRule, RequestError
 from scorer.scoring import Scorer
 
 

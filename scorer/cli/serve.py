@@ -11,8 +11,8 @@ from lyncean.rpc import BindError, SecurityError, ServerConfig
 from lyncean.rpc.options import server_options
 from scorer.cli.options import UsageExit, in_flight, rule_options
 from scorer.judges.options import Judging, judge_options, opened
-from scorer.rules.base import AnyRule
-from scorer.rules.registry import Registry
+from scorer.registry import Registry
+from scorer.rule import AnyRule
 from scorer.scoring import Scorer
 from scorer.service import SERVICE, server
 from scorer.telemetry import Telemetry

@@ -14,8 +14,9 @@ import numpy as np
 from statsmodels.stats.inter_rater import cohens_kappa, to_table
 
 from scorer.judges.base import Judge, JudgeError, JudgePrompt
-from scorer.judges.prompts import choice_reread, open_answer, voila
+from scorer.judges.prompts import choice_reread, open_answer
 from scorer.metrics.intervals import of_mean
+from scorer.rules.voila import prompts as voila
 
 Case = Mapping[str, Any]
 

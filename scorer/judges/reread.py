@@ -13,7 +13,7 @@ from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.judges.base import Judge, JudgeError, JudgePrompt, record, unjudged
 from scorer.judges.prompts import choice_reread
-from scorer.rules.base import Rule
+from scorer.rule import Rule
 
 RULES = frozenset({"choice", "choice_number", "two_way"})
 """Rules whose answer is one of a closed set."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scorer.metrics.base import Metric
-from scorer.rules.registry import Registry
+from scorer.registry import Registry
 
 MODULES = {
     "accuracy": "scorer.metrics.accuracy",

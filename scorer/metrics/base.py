@@ -10,7 +10,7 @@ from google.protobuf.json_format import MessageToDict
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.table import Floats, Ints, Table
-from scorer.rules.base import RequestError
+from scorer.rule import RequestError
 
 COMMON_PARAMS = {
     "level": "coverage of the interval, default 0.95",

@@ -9,7 +9,7 @@ import numpy as np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.table import Table
-from scorer.rules.base import RequestError
+from scorer.rule import RequestError
 
 
 def plan(params: Params) -> Plan:

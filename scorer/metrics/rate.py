@@ -10,7 +10,7 @@ from scorer.metrics import intervals
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.mean import CLUSTER
 from scorer.metrics.table import CODES, Floats, Ints, Table
-from scorer.rules.base import RequestError
+from scorer.rule import RequestError
 
 
 def plan(params: Params) -> Plan:

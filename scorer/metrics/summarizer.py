@@ -20,8 +20,8 @@ from scorer.metrics import multiplicity
 from scorer.metrics.base import COMMON_PARAMS, Metric, Params, Plan
 from scorer.metrics.power import DIFFERENCE
 from scorer.metrics.table import CODES, Ints, Table, numbered
-from scorer.rules.base import RequestError
-from scorer.rules.registry import Registry
+from scorer.registry import Registry
+from scorer.rule import RequestError
 
 _SCORED = CODES[Outcome.SCORED]
 

@@ -6,19 +6,19 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scorer import refusals
-from scorer.reading import mentions, whole
+from scorer.reading import mentions, refusals
 from scorer.reading.counting import read_count
-from scorer.reading.fold import Folded
-from scorer.reading.forms import Forms, forms_of
-from scorer.reading.judging import Judged
-from scorer.reading.lone import agreed, eliminated, fits_need, identified, lone_label, lone_text, opposite
-from scorer.reading.loose import short_for
+from scorer.reading.label_forms import Forms, forms_of
+from scorer.reading.lexicon import document
 from scorer.reading.mentions import LABEL, Mention
+from scorer.reading.normalize import Folded
 from scorer.reading.numbers import value_of
 from scorer.reading.options import Options, options_of
-from scorer.reading.screen import Seen
-from scorer.reading.statements import Reading, read, read_end
+from scorer.reading.partial_match import short_for
+from scorer.reading.prefilter import Seen
+from scorer.reading.resolve import Reading, read, read_end
+from scorer.reading.single_mention import agreed, eliminated, fits_need, identified, lone_label, lone_text, opposite
+from scorer.reading.stances import Judged
 
 HEAD, TAIL = 4096, 16384
 """Code points read of the beginning and the end of a text that is longer than both."""
@@ -87,7 +87,7 @@ def read_answer(text: str, reader: Callable[[Seen], Reading]) -> Answer:
 
 def _read(text: str, offset: int, reader: Callable[[Seen], Reading]) -> Answer:
     folded = Folded(text)
-    seen = whole.seen(folded.text)
+    seen = document.seen(folded.text)
     reading = _before_next(seen, reader) or reader(seen)
     if reading.value and (reading.reason not in _OVERRULED or not refusals.overrules(folded.text, reading.span[0])):
         start, end = folded.span(*reading.span)
@@ -97,7 +97,7 @@ def _read(text: str, offset: int, reader: Callable[[Seen], Reading]) -> Answer:
 
 def _before_next(seen: Seen, reader: Callable[[Seen], Reading]) -> Reading | None:
     """Reads what stands before a question that the model goes on to ask itself, if that states an answer."""
-    asked = seen.search(whole.NEXT)
+    asked = seen.search(document.NEXT)
     before = seen.text[: asked.start()] if asked else ""
     reading = reader(seen.piece(before)) if before.strip() else None
     return reading if reading and reading.value and reading.reason not in _OVERRULED else None
@@ -133,7 +133,7 @@ def read_choice(
         if shy and len(said) < 12 and not said.isdigit() and str(value_of(said)) in labels:
             return Reading(str(value_of(said)), "bare", (folded.find(said), folded.find(said) + len(said)))
         cut = len(folded) - END
-        if cut > END and not whole.also_possible(seen):
+        if cut > END and not document.also_possible(seen):
             cut = folded.find(" ", cut) + 1
             end = folded[cut:]
             stated = read_end(seen.piece(end), named_in(end)[0], labels, FAR)

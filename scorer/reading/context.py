@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scorer.reading import asides, cues, tails
-from scorer.reading.groups import Group
-from scorer.reading.screen import Screen, Seen
+from scorer.reading.lexicon import after as tails
+from scorer.reading.lexicon import asides
+from scorer.reading.lexicon import before as cues
+from scorer.reading.mention_groups import Group
+from scorer.reading.prefilter import Screen, Seen
 
 LEAD, TAIL = 160, 200
 """Code points looked at before and after something named, at most."""

@@ -7,10 +7,11 @@ import re
 from bisect import bisect
 from dataclasses import dataclass
 
-from scorer.reading import cues, whole
+from scorer.reading.lexicon import before as cues
+from scorer.reading.lexicon import document
 from scorer.reading.numbers import FOREIGN, HAN, WORD_PATTERN, WORDS, value_of
-from scorer.reading.screen import WORD, Screen, Seen
-from scorer.reading.statements import Reading
+from scorer.reading.prefilter import WORD, Screen, Seen
+from scorer.reading.resolve import Reading
 
 _W = WORD
 _WORDS = rf"{WORD_PATTERN}|half a dozen|(?:a|one) dozen|a pair|(?:a|one|just a|only a) single|(?:one|a) hundred|{'|'.join(FOREIGN)}|none|no(?= (?:panels?|grids?|pieces?|choices?|shapes?|images?|boxes|squares?|cells?|such)\b)"
@@ -262,14 +263,14 @@ def read_count(seen: Seen) -> Reading:
     usable = [number for number in found if number.rank > 0]
     if not usable:
         nothing = None if found else _NO_SUCH.match(text)
-        if nothing and not whole.ABSTAIN.search(text, nothing.end()):
+        if nothing and not document.ABSTAIN.search(text, nothing.end()):
             return Reading("0", "none", (0, len(text)))
         zero = [number for number in found if number.rank == 0]
         return Reading("", "no_number" if not zero else "no_conclusion")
     rank = max(number.rank for number in usable)
     at_rank = [number for number in usable if number.rank == rank]
     last = _lessened(text, usable, at_rank[-1])
-    if whole.takes_back(seen, last.end):
+    if document.takes_back(seen, last.end):
         return Reading("", "retracted")
     alternatives = {number.value for number in at_rank if number.sentence == last.sentence}
     tail = text[last.end : last.end + 60]
@@ -316,10 +317,10 @@ def _mentioned(text: str, usable: list[_Number]) -> Reading:
     if len(lines) > 1 and not lines[1].strip(" .()\"'").replace(text[last.start : last.end], "", 1).strip():
         return Reading(str(last.value), "bare", (last.start, last.end))
     if len({number.value for number in usable}) == 1:
-        if whole.ABSTAIN.search(text):
+        if document.ABSTAIN.search(text):
             return Reading("", "abstained")
         return Reading(str(last.value), "only_number", (last.start, last.end))
-    resumed = list(whole.RESUMED.finditer(text, first.end, last.start))
+    resumed = list(document.RESUMED.finditer(text, first.end, last.start))
     after = [number for number in usable if resumed and number.start > resumed[-1].end()]
     if after and len({number.value for number in after}) == 1:
         return Reading(str(last.value), "corrected", (last.start, last.end))

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from scorer.reading import loose
-from scorer.reading.fold import fold
-from scorer.reading.forms import Forms
+from scorer.reading import partial_match
+from scorer.reading.label_forms import Forms
+from scorer.reading.normalize import fold
 from scorer.reading.numbers import WORD_PATTERN, WORDS
 
 LABEL, TEXT = "label", "text"
@@ -189,7 +189,7 @@ def _idioms(low: str, names: Sequence[tuple[str, str]]) -> set[int]:
     }
 
 
-def texts(text: str, names: Sequence[tuple[str, str]], loosely: Sequence[loose.Loose] = ()) -> list[Mention]:
+def texts(text: str, names: Sequence[tuple[str, str]], loosely: Sequence[partial_match.Loose] = ()) -> list[Mention]:
     """Returns every mention of a text, the longest where several overlap.
 
     Args:
@@ -200,7 +200,7 @@ def texts(text: str, names: Sequence[tuple[str, str]], loosely: Sequence[loose.L
     raw = low = text.lower()
     if "-" in raw and any(" " in name for name, _ in names):
         low = raw.replace("-", " ")
-    found = list(loose.find(low, loosely))
+    found = list(partial_match.find(low, loosely))
     sided = "right" in low or "left" in low or "above" in low or "below" in low
     idioms = _idioms(low, names) if sided else ()
     for name, value in names:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from scorer.reading import loose
+from scorer.reading import partial_match
 from scorer.reading.mentions import Mention, option_text, texts
 from scorer.reading.numbers import WORDS
 from scorer.reading.yes_no import yes_no
@@ -107,7 +107,7 @@ class Options:
 
     whole: tuple[tuple[str, str], ...]
     names: tuple[tuple[str, str], ...]
-    loose: tuple[loose.Loose, ...]
+    loose: tuple[partial_match.Loose, ...]
     things: frozenset[str]
     numbers: dict[str, int]
     yes_no: tuple[str, str] | None
@@ -162,7 +162,7 @@ def options_of(labels: tuple[str, ...], options: tuple[str, ...]) -> Options:
     return Options(
         whole,
         _names(whole),
-        loose.loose_names(whole),
+        partial_match.loose_names(whole),
         frozenset(
             label
             for label, option in zip(labels, options, strict=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from scorer.reading.fold import fold
+from scorer.reading.normalize import fold
 from scorer.reading.numbers import WORDS, value_of
 
 # Groups of words that mean the same where a question offers only two options. The misspellings

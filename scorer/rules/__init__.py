@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scorer.rules.base import AnyRule, JudgedRule, Rule
-from scorer.rules.registry import Registry
+from scorer.registry import Registry
+from scorer.rule import AnyRule, JudgedRule, Rule
 
 MODULES = {
     "choice": "scorer.rules.choice",
@@ -16,9 +16,9 @@ MODULES = {
     "contains_word": "scorer.rules.contains_word",
     "key_information": "scorer.rules.key_information",
     "caption": "scorer.rules.caption",
-    "voila_properties": "scorer.rules.voila_properties",
-    "judge_voila": "scorer.rules.judge_voila",
-    "judge_voila_image": "scorer.rules.judge_voila_image",
+    "voila_properties": "scorer.rules.voila.properties",
+    "judge_voila": "scorer.rules.voila.judged",
+    "judge_voila_image": "scorer.rules.voila.judged_image",
     "lmms_vstar": "scorer.rules.lmms_vstar",
     "lmms_visualpuzzles": "scorer.rules.lmms_visualpuzzles",
     "reform_choice": "scorer.rules.reform_choice",

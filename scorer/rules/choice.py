@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.reading import request as asked
 from scorer.reading.answer import read_choice
-from scorer.rules.base import RequestError, Rule
+from scorer.rule import RequestError, Rule
+from scorer.rules import request as asked
 
 
 @lru_cache(maxsize=1024)

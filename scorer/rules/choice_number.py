@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.reading import request as asked
 from scorer.reading.answer import read_choice
-from scorer.reading.forms import Forms
+from scorer.reading.label_forms import Forms
 from scorer.reading.numbers import HAN_DIGITS, ORDINALS, WORDS
-from scorer.rules.base import RequestError, Rule
+from scorer.rule import RequestError, Rule
+from scorer.rules import request as asked
 
 LIMIT = 9
 _NOUNS = (

@@ -8,8 +8,8 @@ import unicodedata
 from collections.abc import Callable
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.refusals import declines
-from scorer.rules.base import RequestError, Rule, refused, scored
+from scorer.reading.refusals import declines
+from scorer.rule import RequestError, Rule, refused, scored
 
 _PIECE = re.compile(r"[^\W_]+")
 _INNER_APOSTROPHE = re.compile(r"(?<=[^\W_])'(?=[^\W_])")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.reading import request as asked
 from scorer.reading.answer import read_answer
 from scorer.reading.counting import read_count
-from scorer.rules.base import RequestError, Rule
+from scorer.rule import RequestError, Rule
+from scorer.rules import request as asked
 
 
 def _read(request: pb.ScoreRequest) -> pb.Verdict:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from scorer.rules.base import Rule
+from scorer.rule import Rule
 from scorer.rules.contains_word import canonical, search
 
 _WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.rules.base import RequestError, Rule, scored, unparsed
+from scorer.rule import RequestError, Rule, scored, unparsed
 
 _REDUCTIONS: dict[str, Callable[[float, int, str], float]] = {
     "sum": lambda logprob, tokens, text: logprob,

@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.reading.parity import STRIP_REASONING, response_of
-from scorer.rules.base import RequestError, Rule, scored, unparsed
+from scorer.rule import RequestError, Rule, scored, unparsed
+from scorer.rules.parity import STRIP_REASONING, response_of
 
 LABELS = "ABCD"
 

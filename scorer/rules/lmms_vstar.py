@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.reading.parity import STRIP_REASONING, response_of
-from scorer.rules.base import RequestError, Rule, scored, unparsed
+from scorer.rule import RequestError, Rule, scored, unparsed
+from scorer.rules.parity import STRIP_REASONING, response_of
 
 # The response is stripped and upper-cased before any of them is tried, and in each the leftmost
 # hit counts. The reference compiles them case-insensitively, which after upper-casing matters

@@ -11,9 +11,9 @@ import re2
 import yaml
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.refusals import declines
-from scorer.rules.base import RequestError, Rule, refused, scored, unparsed
-from scorer.rules.registry import NAME, PluginError
+from scorer.reading.refusals import declines
+from scorer.registry import NAME, PluginError
+from scorer.rule import RequestError, Rule, refused, scored, unparsed
 
 _KEYS: Mapping[str, type | tuple[type, ...]] = {
     "name": str,

@@ -6,20 +6,20 @@ import re
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.reading import mentions
-from scorer.reading import request as asked
 from scorer.reading.answer import read_answer
-from scorer.reading.classify import NAMED, REJECTED, SUPPOSED, WEAK
-from scorer.reading.cues import SENTENCE_END
-from scorer.reading.forms import forms_of
-from scorer.reading.judging import Judged
+from scorer.reading.label_forms import forms_of
+from scorer.reading.lexicon.before import SENTENCE_END
+from scorer.reading.lexicon.document import ABSTAIN
 from scorer.reading.mentions import Mention
 from scorer.reading.numbers import value_of
-from scorer.reading.screen import Seen
-from scorer.reading.statements import Reading, read
+from scorer.reading.prefilter import Seen
+from scorer.reading.resolve import Reading, read
+from scorer.reading.stance import NAMED, REJECTED, SUPPOSED, WEAK
+from scorer.reading.stances import Judged
 from scorer.reading.variants import names_of
-from scorer.reading.whole import ABSTAIN
 from scorer.reading.yes_no import yes_no
-from scorer.rules.base import RequestError, Rule
+from scorer.rule import RequestError, Rule
+from scorer.rules import request as asked
 
 _OPPOSITES = (
     {"inside", "outside"},

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_commands import PAGES, ROOT, commands, made
+from helpers.page_commands import PAGES, ROOT, commands, made
 
 SMALL = {
     "bench_pipeline.py": "--rows 24 --runs 1 --kinds tiny --folder made/by/it",

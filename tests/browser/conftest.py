@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "orchestrator"))
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_runs import Writer, marvel_run, puzzle, sliced
+from helpers.report_runs import Writer, marvel_run, puzzle, sliced
 
 from orchestrator.report import write_report
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from report_runs import Writer, marvel_run
+from helpers.report_runs import Writer, marvel_run
 
 from orchestrator.cli.compare import command
-from orchestrator.view.server import HOST, serve
+from orchestrator.report.live.server import HOST, serve
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from manifests import ALL, Manifest, containers, needs_kubectl, of_kind, rendered, workloads
+from helpers.manifests import ALL, Manifest, containers, needs_kubectl, of_kind, rendered, workloads
 
 from model_server.metrics import Metrics
 

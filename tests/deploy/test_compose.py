@@ -9,11 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import builder
-import engine
 import pytest
-from builder import SERVICES, TAG
-from manifests import REPOSITORY
+from helpers import builder, engine
+from helpers.builder import SERVICES, TAG
+from helpers.manifests import REPOSITORY
 
 COMPOSE = ["docker", "compose", "--file", "docker/compose.yaml"]
 BAKE = ["docker", "buildx", "bake", "--file", "docker/bake.hcl"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from manifests import ALL, Manifest, needs_kubectl, rendered
+from helpers.manifests import ALL, Manifest, needs_kubectl, rendered
 
 pydantic = pytest.importorskip("pydantic")
 pytestmark = needs_kubectl

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builder import SERVICES, build, buildah, command, missing, name_of, own, run
-from manifests import REPOSITORY
+from helpers.builder import SERVICES, build, buildah, command, missing, name_of, own, run
+from helpers.manifests import REPOSITORY
 
 pytestmark = [
     pytest.mark.slow,
@@ -38,9 +38,9 @@ assert importlib.util.find_spec("pip") is None
 print(importlib.util.find_spec("torch") is not None)
 """
 # What an image does without: modules for an extra that it has not, and the demo model's training, done in a checkout.
-TRAINING = ("model_server.demo.anatomy", "model_server.demo.reading", "model_server.demo.train")
+TRAINING = ("demo_model.architecture", "demo_model.dataset", "demo_model.train")
 WITHOUT = {
-    "orchestrator": ("orchestrator.report.formats.inspect",),
+    "orchestrator": ("orchestrator.interop.inspect",),
     "scorer": ("scorer.testkit",),
     "model-server-slim": ("model_server.hf", *TRAINING),
     TORCH: TRAINING,
@@ -172,7 +172,7 @@ def test_three_containers_evaluate_the_demo(containers: dict[str, str], tmp_path
 def test_three_containers_evaluate_a_checkpoint_as_this_machine_does(
     containers: dict[str, str], container: str, image: str, tmp_path: Path
 ) -> None:
-    from tiny import build as make_checkpoint  # loads torch
+    from helpers.tiny import build as make_checkpoint  # loads torch
 
     shared = tmp_path / "shared"
     shared.mkdir()

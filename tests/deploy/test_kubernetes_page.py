@@ -10,7 +10,7 @@ import click
 import pytest
 import yaml
 from click.testing import CliRunner
-from manifests import (
+from helpers.manifests import (
     COMPONENTS,
     OVERLAYS,
     REPOSITORY,
@@ -22,7 +22,7 @@ from manifests import (
     rendered,
     workloads,
 )
-from page_commands import commands
+from helpers.page_commands import commands
 
 import orchestrator.cli
 from scorer.cli import main as scorer_cli

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import kubernetes_validate
 import pytest
-from manifests import (
+from helpers.manifests import (
     ALL,
     COMPONENTS,
     DEPLOY,
@@ -28,7 +28,7 @@ from manifests import (
 
 import model_server.cli
 import orchestrator.cli
-import orchestrator.submit.wait
+import orchestrator.cli.wait
 import scorer.cli
 from lyncean.model.v1 import model_pb2
 from lyncean.scorer.v1 import scorer_pb2
@@ -39,7 +39,7 @@ COMMANDS: dict[str, click.Command] = {
     "orchestrator": orchestrator.cli.main,
     "scorer": scorer.cli.main,
     "model-server": model_server.cli.main,
-    "python -m orchestrator.submit.wait": orchestrator.submit.wait.main,
+    "python -m orchestrator.cli.wait": orchestrator.cli.wait.main,
 }
 SERVICES = {
     "model-server": model_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,

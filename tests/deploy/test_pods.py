@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from certificates import issue
-from manifests import Manifest, of_kind, rendered, with_components
-from pod_runner import Cluster, missing
+from helpers.certificates import issue
+from helpers.manifests import Manifest, of_kind, rendered, with_components
+from helpers.pod_runner import Cluster, missing
 
 pytestmark = [
     pytest.mark.timeout(300),

@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from manifests import COMPONENTS, DEPLOY, OVERLAYS, Manifest, environment, needs_kubectl, of_kind, words
+from helpers.manifests import COMPONENTS, DEPLOY, OVERLAYS, Manifest, environment, needs_kubectl, of_kind, words
 
 import orchestrator.cli
 from orchestrator.cli.eval import command as evaluate

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from manifests import Manifest, needs_kubectl, rendered, workloads
+from helpers.manifests import Manifest, needs_kubectl, rendered, workloads
 
 pytestmark = needs_kubectl
 HF = """#!/bin/sh

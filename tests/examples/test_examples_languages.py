@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from page_commands import commands
+from helpers.page_commands import commands
 
 from orchestrator.conformance import CHECKS, Status, judge
 

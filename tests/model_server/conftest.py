@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -22,8 +21,6 @@ from model_server.backend import Backend
 from model_server.core import Core, Limits
 from model_server.metrics import Metrics
 from model_server.service import NAME, ModelServicer
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @dataclass
@@ -69,7 +66,7 @@ def served() -> Callable[..., AbstractAsyncContextManager[Served]]:
 @pytest.fixture
 async def endpoint(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
     """An OpenAI-compatible server, see `openai_endpoint`."""
-    from openai_endpoint import endpoint_server
+    from helpers.openai_endpoint import endpoint_server
 
     monkeypatch.setenv("OPENAI_API_KEY", "sesame")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
@@ -83,7 +80,7 @@ def checkpoint_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
     root = tmp_path_factory.mktemp("tiny")
 
     def get(kind: str) -> Path:
-        import tiny
+        from helpers import tiny
 
         return tiny.build(kind, root / kind)
 

@@ -1,5 +1,5 @@
 """Fixtures of tests/protos."""
 
-from loopback import authority, served
+from helpers.loopback import authority, served
 
 __all__ = ["authority", "served"]

@@ -15,10 +15,10 @@ from PIL import Image
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest, StatusError
 from model_server import images
-from model_server.adapter import KitBackend
 from model_server.backend import Call
 from model_server.core import Core, Limits
-from model_server.demo.unseeing import Unseeing
+from model_server.demo.hash_model import Unseeing
+from model_server.kit.backend import KitBackend
 from model_server.metrics import Metrics
 
 FEW = settings(max_examples=100)

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from loopback import SERVICE, Authority, Obedient, generate, say
+from helpers.loopback import SERVICE, Authority, Obedient, generate, say
 
 from lyncean import rpc
 from lyncean.model.v1 import model_pb2 as model
@@ -308,7 +308,7 @@ def free_port() -> int:
 
 _PROGRAM = """
 import asyncio
-from loopback import Obedient, SERVICE
+from helpers.loopback import Obedient, SERVICE
 from lyncean import rpc
 from lyncean.model.v1 import model_pb2_grpc
 from pathlib import Path

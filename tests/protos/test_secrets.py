@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from loopback import Authority
+from helpers.loopback import Authority
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "planted-token-8d1f"

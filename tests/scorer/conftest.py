@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 import pytest
-from loopback import authority
-from scorer_asking import Ask
+from helpers.loopback import authority
+from helpers.scorer_asking import Ask
 
 from lyncean.rpc import ServerConfig, dial
 from lyncean.scorer.v1 import scorer_pb2 as pb

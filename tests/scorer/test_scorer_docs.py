@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from judge_server import JudgeServer, Vendor
-from page_commands import commands
+from helpers.judge_server import JudgeServer, Vendor
+from helpers.page_commands import commands
 
 from lyncean.rpc import dial, is_serving
 from scorer.cli import main

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.listing import digest
 from scorer.metrics import metrics
+from scorer.registry import PluginError
+from scorer.rule import RequestError, Rule, scored, unparsed
 from scorer.rules import rules
-from scorer.rules.base import RequestError, Rule, scored, unparsed
 from scorer.rules.pattern import load
-from scorer.rules.registry import PluginError
 from scorer.testkit import check_cases, check_invariants, verdict
 
 LETTER = r"""
@@ -234,7 +234,7 @@ def test_the_hash_of_a_rule_covers_the_modules_that_it_imports(tmp_path: Path) -
     (package / "unrelated.py").write_text("")
     (package / "helper.py").write_text("WORD = 'x'\n")
     (package / "rule.py").write_text(
-        "from my_package import helper\nfrom scorer.rules.base import Rule, scored\n"
+        "from my_package import helper\nfrom scorer.rule import Rule, scored\n"
         "def read(request):\n    return scored(helper.WORD, 1.0)\n"
         "RULE = Rule(name='helped', description='x', read=read)\n"
     )

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.rule import RequestError, Rule
 from scorer.rules import MODULES, rules
-from scorer.rules.base import RequestError, Rule
 from scorer.scoring import Scorer
 
 REGISTRY = rules()

@@ -14,13 +14,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from scorer_asking import likelihood, passed, spec
+from helpers.scorer_asking import likelihood, passed, spec
 
 from lyncean.rpc import CallError, Credentials, Server, ServerConfig, Tls, dial
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.scorer.v1 import scorer_pb2_grpc
+from scorer.rule import JudgedRule, RequestError, Rule, scored, unparsed
 from scorer.rules import rules
-from scorer.rules.base import JudgedRule, RequestError, Rule, scored, unparsed
 from scorer.scoring import JUDGED_AT_ONCE as MOST_JUDGED
 from scorer.scoring import Scorer
 from scorer.service import server

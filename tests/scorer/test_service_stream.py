@@ -7,7 +7,7 @@ import threading
 
 import grpc
 import pytest
-from scorer_asking import Ask, likelihood, passed
+from helpers.scorer_asking import Ask, likelihood, passed
 
 from lyncean.rpc import CallError, ServerConfig
 from lyncean.scorer.v1 import scorer_pb2 as pb

@@ -10,7 +10,7 @@ import urllib.request
 
 import grpc
 import pytest
-from scorer_asking import likelihood, passed
+from helpers.scorer_asking import likelihood, passed
 
 from lyncean.rpc import ServerConfig, dial
 from lyncean.scorer.v1 import scorer_pb2 as pb

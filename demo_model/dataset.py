@@ -1,0 +1,230 @@
+"""Lessons as numbers: what comes on standard input, read and put together in batches."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import torch
+
+from demo_model.architecture import ASSISTANT, END, GRID, IMAGE, IMAGE_END, IMAGE_START, IMAGE_TOKENS, SIDE, USER
+
+IGNORED = -100
+NONE = -1
+BOUNDS = (12, 24, 44, 72, 110)
+"""Questions are padded to the longest between two of these lengths."""
+
+
+def stream() -> Iterator[dict[str, Any]]:
+    """Returns the lessons on standard input."""
+    with pa.ipc.open_stream(sys.stdin.buffer) as source:
+        for batch in source:
+            yield from batch.to_pylist()
+
+
+class Block(NamedTuple):
+    """A question with its answer.
+
+    Attributes:
+        ids: Its tokens.
+        known: How many are the question's.
+        asked: How many stand before its question mark.
+        spelled: For each token the number of the name that ends with it, or `NONE`.
+        option: The first token and the one behind the last of the option that is the answer; the same where none is.
+        shown: Number of the name of the drawn option that is the answer, or `NONE`.
+    """
+
+    ids: list[int]
+    known: int
+    asked: int
+    spelled: list[int]
+    option: tuple[int, int]
+    shown: int
+
+
+@dataclass(frozen=True)
+class Read:
+    """A lesson as numbers.
+
+    Attributes:
+        kind: What drew it.
+        images: How many it has.
+        pixels: [images, SIDE, SIDE, 3], uint8; without images where it is only told of.
+        prefix: Tokens of the images.
+        blocks: Each question with its answer.
+        marks: Image, cell and names' numbers.
+    """
+
+    kind: str
+    images: int
+    pixels: torch.Tensor
+    prefix: list[int]
+    blocks: list[Block]
+    marks: list[tuple[int, int, list[int]]]
+
+
+class Reader:
+    """Turns lessons into numbers.
+
+    Args:
+        tokenizer: The tokenizer.
+        names: What marks may say; other words are passed over.
+    """
+
+    def __init__(self, tokenizer: Any, names: Sequence[str]) -> None:
+        self._tokenizer = tokenizer
+        self._names = {name: number for number, name in enumerate(names)}
+        self._cache: dict[str, list[int]] = {}
+        (self._mark,) = self.ids("?")
+        self._endings: dict[int, list[tuple[list[int], int]]] = defaultdict(list)
+        for number, name in enumerate(names):
+            for ids in (self.ids(name), self.ids(f" {name}")):
+                self._endings[ids[-1]].append((ids, number))
+
+    def ids(self, text: str) -> list[int]:
+        """Returns a text's tokens."""
+        if text not in self._cache:
+            if len(self._cache) > 100_000:
+                self._cache.clear()
+            self._cache[text] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return self._cache[text]
+
+    def __call__(self, row: dict[str, Any]) -> Read:
+        """Returns a lesson as numbers."""
+        drawn = bytearray(b"".join(row["images"]))
+        flat = torch.frombuffer(drawn, dtype=torch.uint8) if drawn else torch.empty(0, dtype=torch.uint8)
+        blocks = []
+        for asked in row["questions"]:
+            question = self.ids(asked["question"]) + self.ids(f"{END}{ASSISTANT}")
+            ids = question + self.ids(asked["answer"]) + self.ids(END)
+            option = self._option(asked["question"], asked["answer"])
+            shown = NONE if option[0] < option[1] else self._shown(asked["question"], asked["answer"])
+            asking = question.index(self._mark) if self._mark in question else 0
+            blocks.append(Block(ids, len(question), asking, self._spelled(ids), option, shown))
+        marks = []
+        for mark in row["marks"]:
+            cell = min(GRID - 1, int(mark["y"] * GRID)) * GRID + min(GRID - 1, int(mark["x"] * GRID))
+            known = [self._names[word] for word in mark["words"] if word in self._names]
+            marks.append((mark["image"], cell, known))
+        count = len(row["images"])
+        prefix = self.ids(USER + (IMAGE_START + IMAGE * IMAGE_TOKENS + IMAGE_END) * count)
+        return Read(row["kind"], count, flat.view(-1, SIDE, SIDE, 3), prefix, blocks, marks)
+
+    def _option(self, question: str, answer: str) -> tuple[int, int]:
+        """Returns the tokens of the line that gives the option of which the answer is the letter."""
+        line = re.search(rf"^\(?{re.escape(answer)}[.)] .*$", question, re.MULTILINE) if len(answer) == 1 else None
+        if line is None:
+            return 0, 0
+        offsets = self._tokenizer(question, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+        inside = [place for place, (start, end) in enumerate(offsets) if start >= line.start() and end <= line.end()]
+        return inside[0], inside[-1] + 1
+
+    def _shown(self, question: str, answer: str) -> int:
+        """Returns the name of the place in the image that the answer tells by its letter or number."""
+        if "Which choice" in question:
+            return self._names.get(f"choice {answer}", NONE)
+        return self._names.get(answer, NONE) if answer in "ABCD" else NONE
+
+    def _spelled(self, ids: list[int]) -> list[int]:
+        """Returns, for each token, the longest name that ends with it."""
+        spelled = [NONE] * len(ids)
+        for place, token in enumerate(ids):
+            ending = [one for one in self._endings.get(token, ()) if ids[place + 1 - len(one[0]) : place + 1] == one[0]]
+            if ending:
+                spelled[place] = max(ending, key=lambda one: len(one[0]))[1]
+        return spelled
+
+
+@dataclass(frozen=True)
+class Group:
+    """Questions of like length.
+
+    Attributes:
+        lessons: Whose images each question is about: [questions].
+        ids: Question and answer, padded on the right: [questions, tokens].
+        labels: The token that follows where it is an answer's: [questions, tokens].
+        spelled: The name that ends with a token, or `NONE`: [questions, tokens].
+        last: The question's last token: [questions].
+        asked: How many tokens stand before the question mark: [questions].
+        option: Whether a token is of the option that is the answer: [questions, tokens].
+        shown: The name of the drawn option that is the answer, or `NONE`: [questions].
+    """
+
+    lessons: torch.Tensor
+    ids: torch.Tensor
+    labels: torch.Tensor
+    spelled: torch.Tensor
+    last: torch.Tensor
+    asked: torch.Tensor
+    option: torch.Tensor
+    shown: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Lessons run together, all with as many images.
+
+    Attributes:
+        pixels: [images, 3, SIDE, SIDE]; without images where they are only told of.
+        named: Which names are true of which cell: [images, cells, names].
+        prefix: Tokens of a lesson's images, the same for all: [tokens].
+        count: Lessons.
+        groups: Their questions.
+    """
+
+    pixels: torch.Tensor
+    named: torch.Tensor
+    prefix: torch.Tensor
+    count: int
+    groups: list[Group]
+
+
+def collate(lessons: Sequence[Read], names: int) -> Batch:
+    """Puts lessons together, questions of like length side by side."""
+    asked = [(row, block) for row, lesson in enumerate(lessons) for block in lesson.blocks]
+    asked.sort(key=lambda one: len(one[1].ids))
+    cuts = [bisect_left(asked, bound, key=lambda one: len(one[1].ids)) for bound in (*BOUNDS, math.inf)]
+    groups = [_group(asked[start:end]) for start, end in pairwise([0, *cuts]) if start < end]
+    each = lessons[0].images
+    named = torch.zeros((len(lessons) * each, IMAGE_TOKENS, names))
+    for row, lesson in enumerate(lessons):
+        for image, cell, known in lesson.marks:
+            named[row * each + image, cell, known] = 1
+    pixels = torch.cat([lesson.pixels for lesson in lessons]).permute(0, 3, 1, 2).float() / 127.5 - 1
+    return Batch(pixels, named, torch.tensor(lessons[0].prefix), len(lessons), groups)
+
+
+def _group(asked: Sequence[tuple[int, Block]]) -> Group:
+    shape = (len(asked), max(len(block.ids) for _, block in asked))
+    ids, labels, spelled = torch.zeros(shape, dtype=torch.long), torch.full(shape, IGNORED), torch.full(shape, NONE)
+    option = torch.zeros(shape, dtype=torch.bool)
+    for place, (_, block) in enumerate(asked):
+        length = len(block.ids)
+        ids[place, :length] = torch.tensor(block.ids)
+        labels[place, block.known - 1 : length - 1] = torch.tensor(block.ids[block.known :])
+        spelled[place, :length] = torch.tensor(block.spelled)
+        option[place, slice(*block.option)] = True
+    rows, last, until, shown = map(
+        torch.tensor,
+        zip(*((row, block.known - 1, block.asked, block.shown) for row, block in asked), strict=True),
+    )
+    return Group(rows, ids, labels, spelled, last, until, option, shown)
+
+
+def batches(source: Iterator[Read], size: int, names: int) -> Iterator[Batch]:
+    """Returns batches of lessons in the order in which they come, those with several images by themselves."""
+    pools: dict[int, list[Read]] = defaultdict(list)
+    for lesson in source:
+        pool = pools[lesson.images]
+        pool.append(lesson)
+        if len(pool) * lesson.images >= size:
+            yield collate(pool, names)
+            pool.clear()

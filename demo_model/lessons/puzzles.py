@@ -1,0 +1,96 @@
+"""Lessons on MARVEL's puzzles: which choice completes the context, and what is in the panels."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+from PIL import Image
+
+from demo_model.lessons import Lesson, Mark, squeezed
+from orchestrator.benchmarks.marvel import synthetic
+from orchestrator.benchmarks.marvel.benchmark import COARSE_INSTRUCTION, FINE_INSTRUCTION, Settings, avr_instruction
+from orchestrator.benchmarks.marvel.image import choice_boxes, context_boxes
+from orchestrator.benchmarks.marvel.labels import fine_options
+
+_CELLS = [(pattern, configuration) for pattern, rule in synthetic.RULES.items() for configuration in rule[1]]
+_UNNUMBERED = 0.15
+
+
+def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
+    """Draws a puzzle and asks MARVEL's questions, and simpler ones on single panels."""
+    drawn = synthetic.puzzle(rng, *rng.choice(_CELLS))
+    numbered = easy or rng.random() >= _UNNUMBERED
+    image = partial(_picture, drawn, numbered)
+    if easy:
+        asked = [_panel(rng, drawn), _panel(rng, drawn), _missing(drawn), _avr(drawn)]
+        asked += [_shows(rng, drawn) for _ in range(2)] + [_fine(rng, drawn) for _ in range(3)]
+        return Lesson("marvel", (image,), tuple(asked), tuple(_marks(drawn)))
+    if not numbered:
+        asked = [(f"{text}\n{COARSE_INSTRUCTION}", str(count)) for text, count in synthetic.counting(drawn)]
+        return Lesson("marvel", (image,), (*asked, _row(drawn, "context")), tuple(_marks(drawn)))
+    asked = [_avr(drawn), _missing(drawn), _shows(rng, drawn), *(_fine(rng, drawn) for _ in range(3))]
+    asked += [_panel(rng, drawn), _row(drawn, rng.choice(("context", "choices")))]
+    return Lesson("marvel", (image,), tuple(asked), tuple(_marks(drawn)))
+
+
+def _marks(drawn: synthetic.Drawn) -> list[Mark]:
+    boxes = (
+        *context_boxes(drawn.configuration, drawn.count)[: len(drawn.context)],
+        *choice_boxes(drawn.width, drawn.configuration),
+    )
+    panels = (*drawn.context, *drawn.choices)
+    names = [f"context panel {place + 1}" for place in range(len(drawn.context))]
+    names += [f"choice {place + 1}" for place in range(len(drawn.choices))]
+    return [
+        Mark(0, (box[0] + box[2]) / 2 / drawn.width, (box[1] + box[3]) / 2 / drawn.height, (name, *_words(panel)))
+        for box, name, panel in zip(boxes, names, panels, strict=True)
+    ]
+
+
+def _words(panel: synthetic.Panel) -> tuple[str, ...]:
+    words = [panel.shape, "filled" if panel.filled else "empty"] if panel.shape else []
+    if panel.corner >= 0:
+        words.append(f"corner {panel.corner}")
+    if panel.ring:
+        words.append(f"ring {panel.ring}")
+    if panel.faces:
+        words += [f"face {place} of {len(panel.faces)}: {dots}" for place, dots in enumerate(panel.faces)]
+    else:
+        words.append(f"{panel.dots} dots")
+    return tuple(words)
+
+
+def _avr(drawn: synthetic.Drawn) -> tuple[str, str]:
+    return f"{synthetic.LEAD} {synthetic.COMPLETES}\n{avr_instruction(Settings())}", str(drawn.answer)
+
+
+def _missing(drawn: synthetic.Drawn) -> tuple[str, str]:
+    return "What is in the missing panel?", f"{synthetic.described(drawn.choices[drawn.answer - 1])}."
+
+
+def _shows(rng: random.Random, drawn: synthetic.Drawn) -> tuple[str, str]:
+    place = rng.randrange(len(drawn.choices))
+    return f"Which choice shows {synthetic.described(drawn.choices[place])}?", str(place + 1)
+
+
+def _fine(rng: random.Random, drawn: synthetic.Drawn) -> tuple[str, str]:
+    question, right, wrong = synthetic.fine(rng, drawn.choices)
+    first, second = fine_options(question, right, wrong)
+    return f"{synthetic.LEAD} {question}\n{FINE_INSTRUCTION.format(first=first, second=second)}", right
+
+
+def _panel(rng: random.Random, drawn: synthetic.Drawn) -> tuple[str, str]:
+    part, panels = rng.choice((("context panel", drawn.context), ("choice", drawn.choices)))
+    place = rng.randrange(len(panels))
+    return f"What is in {part} {place + 1}?", f"{synthetic.described(panels[place])}."
+
+
+def _row(drawn: synthetic.Drawn, part: str) -> tuple[str, str]:
+    panels = drawn.context if part == "context" else drawn.choices
+    told = "; ".join(f"{place}: {synthetic.described(panel)}" for place, panel in enumerate(panels, 1))
+    return f"Describe the {part}.", f"{told}."
+
+
+def _picture(drawn: synthetic.Drawn, numbered: bool) -> Image.Image:
+    return squeezed(synthetic.picture(drawn, numbered=numbered))

@@ -1,0 +1,106 @@
+"""The demo backend: no weights, no learning, always the same answer to the same request.
+
+It exists so that everything around a model can be tried without one, and its name says what
+it is. It looks for options in the prompt and takes one by a hash of the request; its accuracy
+is that of chance.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Sequence
+
+from lyncean.model.v1 import model_pb2 as model
+from model_server.backend import LoadError
+from model_server.kit.model import Model, Request, Score
+
+_LETTERED = re.compile(r"(?:^|[\s(])([A-H])[.):]\s", re.MULTILINE)
+_NUMBERED = re.compile(r"(?:^|[\s(])([1-9])[.):]\s", re.MULTILINE)
+_NUMBERS = re.compile(r"\b([1-9])\s*(?:,|or|and)\s*(?=[1-9]\b)")
+_LETTER_LINE = re.compile(r"Answer:\s*\$?(?:LETTER|OPTION)", re.IGNORECASE)
+_POLAR = re.compile(r"(?:^|[.\n]\s*)(?:is|are|was|were|do|does|did|can|could|has|have|will)\b[^?]*\?", re.IGNORECASE)
+_GREEDY = 0.9
+
+
+class Unseeing(Model):
+    """Picks among the options that the prompt shows, by a hash.
+
+    Args:
+        model_id: "", "demo" or "hash" for the hash, "constant:TEXT" to answer TEXT always.
+    """
+
+    max_concurrency = 32
+    max_context_tokens = 32_768
+    image_tokens = 64
+
+    def __init__(self, model_id: str = "") -> None:
+        kind, _, text = model_id.partition(":")
+        self._constant = text if kind == "constant" else None
+        self._model_id = model_id
+        self.name = "demo-no-weights" if self._constant is None else f"demo-constant-{text}"
+        self.revision = "1"
+
+    def load(self) -> None:
+        """There is nothing to load; a name that means nothing here is refused."""
+        if self._constant is None and self._model_id not in ("", "demo", "hash"):
+            raise LoadError(f"the demo backend knows no model {self._model_id!r}: give hash or constant:TEXT")
+
+    def properties(self) -> dict[str, str]:
+        """Says once more that there is no model."""
+        return {"device": "none", "note": "no weights: answers come from a hash of the request"}
+
+    def generate(self, request: Request) -> str:
+        """Answers with an option that stands in the prompt."""
+        return self._answer(request, request.config)
+
+    def likelihood(self, request: Request, continuations: Sequence[str]) -> list[Score]:
+        """Gives the words of its own greedy answer 0.9 each, and any other word less, by a hash."""
+        greedy = self.tokenize(self._answer(request, request.config))
+        prompt = _digest(request)
+        return [self._score(prompt, self.tokenize(text), greedy) for text in continuations]
+
+    def _answer(self, request: Request, config: model.GenerationConfig) -> str:
+        if self._constant is not None:
+            return self._constant
+        seed = config.seed if config.temperature > 0 else None
+        draw = int.from_bytes(hashlib.sha256(_digest(request) + repr(seed).encode()).digest()[:8], "big")
+        text = request.text
+        for pattern in (_LETTERED, _NUMBERED, _NUMBERS):
+            found = sorted(set(pattern.findall(text)))
+            if pattern is _NUMBERS and found:
+                found.append(str(int(found[-1]) + 1))
+            if len(found) > 1:
+                choice = found[draw % len(found)]
+                return f"Answer: {choice}" if _LETTER_LINE.search(text) else choice
+        if re.search(r"\bhow many\b", text, re.IGNORECASE):
+            return str(draw % 10)
+        if _POLAR.search(text):
+            return ("yes", "no")[draw % 2]
+        if re.search(r"\banswer\b|\bchoose\b|\boptions?\b", text, re.IGNORECASE):
+            return str(1 + draw % 4)
+        return f"This is the demo backend without weights; it saw {len(request.image_bytes)} image(s)."
+
+    @staticmethod
+    def _score(prompt: bytes, tokens: Sequence[str], greedy: Sequence[str]) -> Score:
+        scored: list[tuple[str, float]] = []
+        on_path = True
+        for place, token in enumerate(tokens):
+            on_path = on_path and place < len(greedy) and greedy[place] == token
+            said = "".join(tokens[: place + 1]).encode()
+            share = int.from_bytes(hashlib.sha256(prompt + said).digest()[:8], "big") / 2**64
+            scored.append((token, math.log(_GREEDY if on_path else (1 - _GREEDY) * (share + 1e-9) / 2)))
+        return Score(sum(logprob for _, logprob in scored), scored, on_path)
+
+
+def _digest(request: Request) -> bytes:
+    digest = hashlib.sha256()
+    for message in request.messages:
+        digest.update(b"%d" % message.role)
+        for part in message.parts:
+            if part.WhichOneof("kind") == "text":
+                digest.update(b"t" + part.text.encode())
+            else:
+                digest.update(b"i" + hashlib.sha256(part.image.data).digest())
+    return digest.digest()

@@ -1,0 +1,1 @@
+"""The kit for a model server in Python."""

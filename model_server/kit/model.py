@@ -1,0 +1,166 @@
+"""The kit for a model server of one's own: subclass `Model`, implement `generate`, call `main`.
+
+The kit gives the rest: the gRPC service with its limits, status codes, health, reflection,
+TLS, token, drain and metrics; safe image decoding; stop strings and the output limit;
+concurrency in threads, or batches where `generate_batch` is implemented.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import click
+from PIL import Image
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import ServerConfig
+from lyncean.rpc.options import server_options
+from model_server import images
+from model_server.backend import Call
+
+_WORD = re.compile(r"\s*\S+|\s+$")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One conversation, as a model's author wants to see it.
+
+    Attributes:
+        messages: The conversation, as it came.
+        config: How to decode; `max_output_tokens` and `temperature` are always set, and so is
+            `seed` where temperature is not 0.
+        modality: What to make.
+        call: Ask `call.over` in long loops: whether anybody still waits.
+    """
+
+    messages: Sequence[model.Message]
+    config: model.GenerationConfig
+    modality: model.Modality.ValueType
+    call: Call
+
+    @cached_property
+    def text(self) -> str:
+        """All text parts of all messages, joined by line ends."""
+        return "\n".join(p.text for m in self.messages for p in m.parts if p.WhichOneof("kind") == "text")
+
+    @cached_property
+    def images(self) -> list[Image.Image]:
+        """All images, in order, as 8-bit RGB."""
+        return [images.decode(data) for data in self.image_bytes]
+
+    @cached_property
+    def image_bytes(self) -> list[bytes]:
+        """All images, in order, as the files' own bytes."""
+        return [p.image.data for m in self.messages for p in m.parts if p.WhichOneof("kind") == "image"]
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a model said.
+
+    Attributes:
+        text: The text.
+        finish_reason: Why it ended; the kit overrules it where it cuts the text.
+        image_files: Encoded images, for MODALITY_IMAGE.
+    """
+
+    text: str = ""
+    finish_reason: model.FinishReason.ValueType = model.FINISH_REASON_END_OF_SEQUENCE
+    image_files: Sequence[bytes] = ()
+
+
+@dataclass(frozen=True)
+class Score:
+    """A continuation's likelihood.
+
+    Attributes:
+        logprob: Sum over its tokens, natural logarithm.
+        tokens: Each token's text and log-probability, in order; at least one.
+        is_greedy: Whether greedy decoding would have said exactly this.
+    """
+
+    logprob: float
+    tokens: Sequence[tuple[str, float]]
+    is_greedy: bool = False
+
+
+class Model:
+    """Base class of a model of one's own. `name` and one of the `generate`s are a must.
+
+    Attributes:
+        name: Name under which results are filed.
+        revision: Identity of the weights; "" where it is not known.
+        image_input: Whether images are understood.
+        multi_image: Whether several images are.
+        image_output: Whether images can be made.
+        max_concurrency: Calls of `generate` at a time, each in a thread.
+        max_batch: Most requests of one call of `generate_batch`.
+        batch_wait: Seconds that a request waits for company at most.
+        max_queue: Requests waiting; one more is refused.
+        max_context_tokens: Tokens of prompt and output together; 0 is no limit.
+        default_max_tokens: What an unset `max_output_tokens` means.
+        image_tokens: Tokens that an image counts for.
+    """
+
+    name = ""
+    revision = ""
+    image_input = True
+    multi_image = True
+    image_output = False
+    max_concurrency = 8
+    max_batch = 8
+    batch_wait = 0.005
+    max_queue = 256
+    max_context_tokens = 0
+    default_max_tokens = 1024
+    image_tokens = 0
+
+    def load(self) -> None:
+        """Loads the weights; may take minutes, and may raise `model_server.backend.LoadError`."""
+
+    def generate(self, request: Request) -> str | Output:
+        """Answers one request. Runs in a thread; up to `max_concurrency` run at a time."""
+        raise NotImplementedError
+
+    def generate_batch(self, requests: Sequence[Request]) -> Sequence[str | Output]:
+        """Answers requests that arrived together, in their order; implement it instead of `generate`."""
+        raise NotImplementedError
+
+    def likelihood(self, request: Request, continuations: Sequence[str]) -> Sequence[Score]:
+        """Scores continuations, in their order; implementing it claims CAPABILITY_LIKELIHOOD."""
+        raise NotImplementedError
+
+    def tokenize(self, text: str) -> list[str]:
+        """Splits text into tokens that join to it again; words, unless the author knows better."""
+        return _WORD.findall(text)
+
+    def properties(self) -> dict[str, str]:
+        """Further facts for GetModelInfo; keys in lower snake case."""
+        return {}
+
+
+def command(make: Callable[[], Model]) -> click.Command:
+    """Returns the command line of a server for `make()`, with the options that every server has.
+
+    Args:
+        make: The model's class, or any function that builds it without loading it.
+    """
+    from model_server.cli import metrics_option, run
+    from model_server.kit.backend import KitBackend
+
+    @click.command(context_settings={"help_option_names": ["-h", "--help"]})
+    @server_options(50051)
+    @metrics_option
+    def serve_model(config: ServerConfig, metrics_port: int | None) -> None:
+        """Serves the model over gRPC."""
+        run(lambda metrics: KitBackend(make(), metrics), config, metrics_port)
+
+    return serve_model
+
+
+def main(make: Callable[[], Model]) -> None:
+    """Runs that command line."""
+    command(make)()

@@ -1,0 +1,139 @@
+"""Copies the data of tasks into a bundle, from disk or from the hub."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import shutil
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from orchestrator.benchmarks.base import Benchmark
+from orchestrator.benchmarks.bundle.reading import BUNDLE, FORMAT, BundleError, listing, sha256
+from orchestrator.data import hub
+from orchestrator.data.opening import open_rows
+from orchestrator.data.rows import DataError
+from orchestrator.data.table import Table
+from orchestrator.data.textual import SUFFIXES
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
+
+
+def write(tasks: Mapping[str, Benchmark], data: Mapping[str, str], to: Path) -> dict[str, Any]:
+    """Makes a bundle of tasks and returns what its bundle.json says.
+
+    Args:
+        tasks: The tasks, each with its benchmark.
+        data: Where the data of a task is, where it is not the benchmark's own.
+        to: The bundle's folder: new, or empty.
+
+    Raises:
+        DataError: Data cannot be had, or the bundle cannot be written.
+    """
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+        raise BundleError(f"{to} is there already and not an empty folder: give --to a new one")
+    listed: dict[str, Any] = {
+        "format": FORMAT,
+        "made_by": f"lyncean {importlib.metadata.version('lyncean')}",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "tasks": {},
+        "data": {},
+    }
+    slots: dict[str, str] = {}
+    try:
+        for task, benchmark in tasks.items():
+            where = data.get(task) or _default(task, benchmark)
+            if where not in slots:
+                slots[where] = _slot(where, listed["data"])
+                listed["data"][slots[where]] = _copy(where, to / slots[where])
+            listed["tasks"][task] = slots[where]
+        for task, benchmark in tasks.items():
+            held = listed["data"][listed["tasks"][task]]
+            _try(task, benchmark, to / listed["tasks"][task] / held["entry"], data.get(task))
+        (to / BUNDLE).write_bytes(orjson.dumps(listed, option=orjson.OPT_INDENT_2))
+    except OSError as error:
+        raise BundleError(f"{error.filename or to} cannot be copied: {error.strerror or error}") from error
+    return listed
+
+
+def _default(task: str, benchmark: Benchmark) -> str:
+    """The hub id that a benchmark names, or the table that a task file does."""
+    from orchestrator.benchmarks.taskfile.benchmark import FileTask
+
+    owner = getattr(benchmark.rows, "__self__", None)
+    if isinstance(owner, FileTask):
+        return owner.where()
+    found = _HUB_ID.match(benchmark.data.splitlines()[0])
+    if not found:
+        raise BundleError(f"{task} names no data of its own: give --data {task}=PATH")
+    return found[0]
+
+
+def _slot(where: str, taken: Mapping[str, Any]) -> str:
+    name = re.sub(r"[^\w.-]+", "_", where.rstrip("/").rpartition("/")[2] if Path(where).exists() else where)
+    name = name.strip(".") or "data"
+    return name if name not in taken and name != BUNDLE else f"{name}_{len(taken)}"
+
+
+def _copy(where: str, to: Path) -> dict[str, Any]:
+    """Copies one data set; returns its entry of bundle.json."""
+    path = Path(where).expanduser()
+    entry, revision, origin = ".", "", where
+    if path.is_dir():
+        shutil.copytree(path, to)
+        origin = path.name
+    elif path.is_file():
+        to.mkdir(parents=True)
+        shutil.copy2(path, to / path.name)
+        if path.suffix in SUFFIXES:
+            _copy_named(path, to)
+        entry = origin = path.name
+    elif _HUB_ID.fullmatch(where):
+        revision = _download(where, to)
+    else:
+        raise BundleError(f"no data at {where}: give --data TASK=PATH")
+    return {"origin": origin, "revision": revision, "entry": entry, "files": {n: sha256(p) for n, p in listing(to)}}
+
+
+def _copy_named(table: Path, to: Path) -> None:
+    """Copies the files beside a table that its cells name: its images."""
+    root = table.parent.resolve()
+    for row in open_rows(table, Table(hub="", split="", columns={}, images=())):
+        for value in row.fields.values():
+            if not isinstance(value, str) or not value or len(value) > 1024 or "\0" in value or "\n" in value:
+                continue
+            file = (root / value).resolve()
+            if file.is_relative_to(root) and file.is_file():
+                copied = to / file.relative_to(root)
+                copied.parent.mkdir(parents=True, exist_ok=True)
+                if not copied.exists():
+                    shutil.copy2(file, copied)
+
+
+def _download(name: str, to: Path) -> str:
+    """Copies a data set of the hub at one revision, and returns that revision."""
+    from huggingface_hub import HfApi, snapshot_download
+
+    name, _, revision = name.partition("@")
+    try:
+        commit = HfApi().dataset_info(name, revision=revision or None).sha or ""
+        snapshot_download(name, repo_type="dataset", revision=commit, local_dir=to)
+    except hub.failures() as error:
+        cause = " ".join(str(error).split()) or type(error).__name__
+        raise BundleError(f"data set {name} cannot be fetched from the hub: {cause[:300]}") from error
+    shutil.rmtree(to / ".cache", ignore_errors=True)
+    return commit
+
+
+def _try(task: str, benchmark: Benchmark, copied: Path, source: str | None) -> None:
+    """Opens the copy as a run would, and holds it against what was copied."""
+    try:
+        found = benchmark.rows(task, str(copied))
+        if source is not None and Path(source).exists() and benchmark.rows(task, source).digest != found.digest:
+            raise BundleError(f"{task}: {source} reads files that it does not name: give its folder as --data instead")
+    except DataError as error:
+        raise BundleError(f"{task}: its data was copied and cannot be used from there: {error}") from error

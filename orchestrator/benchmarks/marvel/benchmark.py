@@ -1,0 +1,316 @@
+"""MARVEL: 770 abstract visual puzzles, each asked five ways (arXiv 2404.13591).
+
+The AVR question asks for the missing panel, a fine-grained one for a detail of one choice, and
+three coarse ones for the number of panels in the context, in the choices and in the whole. A
+model understands a puzzle only where all of them are right, so figures over groups stand beside
+accuracies. The data's question texts are sent; the paper's answer instructions are not
+published, so the ones below are ours.
+
+Quantities and Mathematical are the data's names; the paper's tables have the two swapped.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, metric
+from orchestrator.benchmarks.marvel import image
+from orchestrator.benchmarks.marvel.labels import fine_category, fine_options
+from orchestrator.data.images import row_image
+from orchestrator.data.opening import FORMS, check_unique, open_rows
+from orchestrator.data.rows import DataError, Row, RowSource
+from orchestrator.data.table import Table
+from orchestrator.samples import Call, Part, Sample, Scoring, Variant, image_part, single, text_part, user
+
+AVR_INSTRUCTION = "Answer with the {kind} of the choice: {first}, {second}, {third} or {fourth}."
+FINE_INSTRUCTION = "Answer with one of these two: {first}, {second}."
+COARSE_INSTRUCTION = "Answer with a number."
+COARSE = ("context", "choices", "whole")
+"""The coarse questions, in the data's order."""
+COUNTS = tuple(str(number) for number in range(1, 14))
+"""What a coarse question is scored over by likelihood: every count that an image can have."""
+
+TABLE = Table(
+    hub="kianasun/MARVEL",
+    split="train",
+    columns={
+        "id": int,
+        "pattern": str,
+        "task_configuration": str,
+        "avr_question": str,
+        "explanation": str,
+        "answer": int,
+        "f_perception_question": str,
+        "f_perception_answer": str,
+        "f_perception_distractor": str,
+        "c_perception_question_tuple": list,
+        "c_perception_answer_tuple": list,
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `--set` takes."""
+
+    questions: str = field(default="avr,fine,coarse", metadata={"help": "kinds of question to ask, of these three"})
+    max_output_tokens: int = field(
+        default=512, metadata={"help": "bound on an answer's tokens", "range": OUTPUT_TOKENS}
+    )
+    instruct: bool = field(default=True, metadata={"help": "add our one-line answer instruction to the data's text"})
+    letters: bool = field(default=False, metadata={"help": "name the choices A to D, in the image and in the text"})
+    panels: bool = field(
+        default=False, metadata={"help": "show AVR and fine-grained questions panel by panel, an image each"}
+    )
+
+    def __post_init__(self) -> None:
+        if not self.kinds or not self.kinds <= {"avr", "fine", "coarse"}:
+            raise ValueError(f"questions is {self.questions!r}: give avr, fine or coarse, or several with commas")
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of question that are asked."""
+        return frozenset(word.strip() for word in self.questions.split(",") if word.strip())
+
+
+def open_marvel(task: str, data: str | None) -> RowSource:
+    """Opens MARVEL: any form of `orchestrator.data.opening`, or a checkout of the GitHub repository.
+
+    Images that a checkout lacks have their samples rejected, with a warning that counts them.
+    """
+    return check_unique(_opened(data), lambda row: str(row["id"]))
+
+
+def _opened(data: str | None) -> RowSource:
+    if data is None:
+        return open_rows(None, TABLE)
+    labels = Path(data) / "marvel_label.json" if Path(data).is_dir() else Path(data)
+    if labels.name != "marvel_label.json" or not labels.exists():
+        return open_rows(data, TABLE)
+    folder = labels.parent
+    source = open_rows(
+        labels,
+        Table(
+            hub=TABLE.hub,
+            split=TABLE.split,
+            columns=TABLE.columns,
+            image_path=lambda fields: f"Marvel/{fields['id']}.png",
+        ),
+    )
+    missing = sum(not (folder / "Marvel" / f"{row['id']}.png").exists() for row in source)
+    if missing == source.count:
+        raise DataError(f"{folder} has labels but none of the images Marvel/1.png and on; the checkout is incomplete")
+    if missing:
+        logging.getLogger(__name__).warning(
+            "%d of %d puzzles have no image in %s: their samples will be rejected",
+            missing,
+            source.count,
+            folder / "Marvel",
+        )
+    return source
+
+
+def marks(settings: Settings) -> tuple[str, ...]:
+    """Returns the four choices' names in image and text."""
+    return ("A", "B", "C", "D") if settings.letters else ("1", "2", "3", "4")
+
+
+def worded(text: str, settings: Settings) -> str:
+    """Returns a question's text, the choices renamed where letters are asked for."""
+    if not settings.letters:
+        return text
+    text = text.replace("1, 2, 3, or 4", "A, B, C, or D")
+    return re.sub(r"\b(choice) ([1-4])\b", lambda found: f"{found[1]} {'ABCD'[int(found[2]) - 1]}", text)
+
+
+def avr_instruction(settings: Settings) -> str:
+    """Returns our instruction for the AVR question."""
+    first, second, third, fourth = marks(settings)
+    kind = "letter" if settings.letters else "number"
+    return AVR_INSTRUCTION.format(kind=kind, first=first, second=second, third=third, fourth=fourth)
+
+
+def choice_order(row: Row, variant: Variant) -> list[int]:
+    """Returns which choice, from 0, is shown in each of the four places."""
+    order = [0, 1, 2, 3]
+    if variant.shuffle_options:
+        variant.rng(row["id"], "options").shuffle(order)
+    return order
+
+
+def whole(row: Row, settings: Settings, order: Sequence[int] = (0, 1, 2, 3)) -> bytes:
+    """Returns the puzzle's image: the file's own bytes unless it has to be redrawn."""
+    data, configuration = row_image(row), row["task_configuration"]
+    if tuple(order) != (0, 1, 2, 3):
+        data = image.with_choices(data, configuration, order)
+    return image.with_letters(data, configuration) if settings.letters else data
+
+
+def puzzle(row: Row, settings: Settings, order: Sequence[int] = (0, 1, 2, 3)) -> list[Part]:
+    """Returns the puzzle as it is shown, in one image or panel by panel."""
+    data = whole(row, settings, order)
+    if not settings.panels:
+        return [image_part(data)]
+    context, choices = image.cut(data, row["task_configuration"], row["c_perception_answer_tuple"][0])
+    named = [(f"Context panel {number}:", panel) for number, panel in enumerate(context, 1)]
+    named += [(f"Choice {mark}:", panel) for mark, panel in zip(marks(settings), choices, strict=True)]
+    return [part for name, panel in named for part in (text_part(name), image_part(panel))]
+
+
+def avr_scoring(row: Row, variant: Variant, order: Sequence[int] = (0, 1, 2, 3), **labels: str) -> Scoring:
+    """Returns how an AVR answer is judged; `order` as in `marvel_image.with_choices`."""
+    settings = variant.settings or Settings()
+    names = marks(settings)
+    if not 1 <= row["answer"] <= 4:
+        raise DataError(f"puzzle {row['id']}: answer {row['answer']} is none of its 4 choices")
+    return Scoring(
+        rule="likelihood" if variant.method == "likelihood" else "choice" if settings.letters else "choice_number",
+        targets=(names[list(order).index(row["answer"] - 1)],),
+        options=() if settings.letters and variant.method == "generate" else names,
+        params={"count": 4} if settings.letters and variant.method == "generate" else {},
+        labels=_labels(row, "avr", "avr") | labels,
+        group=str(row["id"]),
+    )
+
+
+def samples(row: Row, variant: Variant) -> Iterator[Sample]:
+    """Returns the questions of a puzzle that are asked; see `five`."""
+    kinds = (variant.settings or Settings()).kinds
+    return (sample for sample in five(row, variant) if _kind(sample) in kinds)
+
+
+def _kind(sample: Sample) -> str:
+    scoring = sample.turns[0].scoring
+    return scoring.labels["kind"] if scoring else ""
+
+
+def five(row: Row, variant: Variant) -> Iterator[Sample]:
+    """Returns the five questions of a puzzle, `marvel/<id>:<question>`; the group is the puzzle.
+
+    Options are shuffled by moving the choices in the image, for the AVR question alone: the
+    others speak of choices by their place.
+    """
+    settings = variant.settings or Settings()
+    likelihood = variant.method == "likelihood"
+    order = choice_order(row, variant)
+
+    def asked(
+        name: str,
+        text: str,
+        instruction: str,
+        continuations: Sequence[str],
+        show: Callable[[], list[Part]],
+        scoring: Scoring,
+    ) -> Sample:
+        words = f"{worded(text, settings)}\n{instruction}" if settings.instruct else worded(text, settings)
+        config = model.GenerationConfig(max_output_tokens=settings.max_output_tokens, temperature=0.0)
+        return single(
+            variant.key(f"{row['id']}:{name}"),
+            lambda: Call((user(*show(), text_part(words)),), config, tuple(continuations) if likelihood else ()),
+            scoring,
+        )
+
+    yield asked(
+        "avr",
+        row["avr_question"],
+        avr_instruction(settings),
+        marks(settings),
+        lambda: puzzle(row, settings, order),
+        avr_scoring(row, variant, order),
+    )
+
+    question, answer, distractor = (row[f"f_perception_{part}"] for part in ("question", "answer", "distractor"))
+    options = fine_options(question, answer, distractor)
+    yield asked(
+        "fine",
+        question,
+        FINE_INSTRUCTION.format(first=options[0], second=options[1]),
+        options,
+        lambda: puzzle(row, settings),
+        Scoring(
+            rule="likelihood" if likelihood else "two_way",
+            targets=(answer,),
+            options=options,
+            labels=_labels(row, "fine", "fine") | {"fine_category": fine_category(answer, distractor)},
+            group=str(row["id"]),
+        ),
+    )
+
+    texts, counts = row["c_perception_question_tuple"], row["c_perception_answer_tuple"]
+    if len(texts) != 3 or len(counts) != 3:
+        raise DataError(f"puzzle {row['id']}: {len(texts)} coarse questions and {len(counts)} counts, not 3 of each")
+    for name, text, count in zip(COARSE, texts, counts, strict=True):
+        yield asked(
+            name,
+            text,
+            COARSE_INSTRUCTION,
+            COUNTS,
+            lambda: [image_part(image.without_index(row_image(row), row["task_configuration"]))],
+            Scoring(
+                rule="likelihood" if likelihood else "count",
+                targets=(str(count),),
+                options=COUNTS if likelihood else (),
+                labels=_labels(row, name, "coarse"),
+                group=str(row["id"]),
+            ),
+        )
+
+
+def _labels(row: Row, question: str, kind: str) -> dict[str, str]:
+    return {
+        "question": question,
+        "kind": kind,
+        "pattern": row["pattern"],
+        "configuration": row["task_configuration"],
+    }
+
+
+BY = (("pattern",), ("configuration",), ("pattern", "configuration"))
+
+
+def metrics(variant: Variant) -> list[scorer.MetricSpec]:
+    """Returns the paper's five figures, and how the AVR choices are distributed: those whose questions are asked."""
+    asked = (variant.settings or Settings()).kinds
+    specs = [
+        (metric("AVR", "accuracy", where={"kind": ("avr",)}, by=BY), {"avr"}),
+        (metric("Fine", "accuracy", where={"kind": ("fine",)}, by=(("fine_category",), *BY)), {"fine"}),
+        (metric("Perc^C", "group_all", where={"kind": ("coarse",)}, by=BY), {"coarse"}),
+        (metric("Perc^C&F", "group_all", where={"kind": ("coarse", "fine")}, by=BY), {"coarse", "fine"}),
+        (metric("Perc^C&F&AVR", "group_all", by=BY), {"avr", "fine", "coarse"}),
+        (metric("AVR choice bias", "choice_bias", where={"kind": ("avr",)}), {"avr"}),
+        (metric("Fine choice bias", "choice_bias", where={"kind": ("fine",)}), {"fine"}),
+    ]
+    return [spec for spec, needed in specs if needed <= asked]
+
+
+def synthetic(task: str, seed: int) -> Iterator[Row]:
+    """Draws puzzles of MARVEL's layout and schema."""
+    from orchestrator.benchmarks.marvel.synthetic import rows
+
+    return rows(seed)
+
+
+def needs(variant: Variant) -> Sequence[str]:
+    """Returns the capabilities a model needs."""
+    check_parity(variant, reference=False)
+    settings: Settings = variant.settings or Settings()
+    return ("IMAGE_INPUT", "MULTI_IMAGE") if settings.panels else ("IMAGE_INPUT",)
+
+
+BENCHMARK = Benchmark(
+    name="marvel",
+    tasks={"marvel": "Abstract visual puzzles: the missing panel, a detail, and three counts, five calls a puzzle"},
+    data=f"kianasun/MARVEL\n{FORMS}; or a checkout of 1171-jpg/MARVEL_AVR (marvel_label.json beside Marvel/ID.png)",
+    rows=open_marvel,
+    samples=samples,
+    metrics=metrics,
+    synthetic=synthetic,
+    settings=Settings,
+    needs=needs,
+)

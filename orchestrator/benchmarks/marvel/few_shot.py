@@ -1,0 +1,183 @@
+"""MARVEL's AVR question after one or two worked demonstrations (the paper's few-shot chain of thought).
+
+As in the paper, demonstrations have the target's pattern and come from the Sequence
+configuration; 3D-Geometry, which has no sequences, draws from its own puzzles. None comes from
+the target's family of shared panels. The paper's hand-written reasoning is not published: the
+data's explanation stands in for it, or a file of the user's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, metric
+from orchestrator.benchmarks.marvel import benchmark as marvel
+from orchestrator.benchmarks.marvel import texts as marvel_texts
+from orchestrator.benchmarks.marvel.families import Pool
+from orchestrator.data.rows import Row, RowSource
+from orchestrator.samples import (
+    BadRowError,
+    Call,
+    Message,
+    Sample,
+    Variant,
+    assistant,
+    image_part,
+    single,
+    text_part,
+    user,
+)
+
+INSTRUCTION = "Explain your reasoning step by step, then end with: The answer is choice X."
+CONCLUSION = "The answer is choice {mark}."
+SOLID = "3D-Geometry"
+MIXED = ("Sequence", "Two-row")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `--set` takes."""
+
+    shots: int = field(default=1, metadata={"help": "demonstrations before the question"})
+    demonstrations: Literal["same_pattern", "other_pattern", "mixed_configuration"] = field(
+        default="same_pattern",
+        metadata={
+            "help": "same_pattern; other_pattern (any but the target's); "
+            "mixed_configuration (Sequence and Two-row in turn)"
+        },
+    )
+    texts: str = field(default="", metadata={"help": "file with columns id and reasoning, in place of explanations"})
+    chat_turns: bool = field(default=False, metadata={"help": "demonstrations as earlier turns of the conversation"})
+    letters: bool = field(default=False, metadata={"help": "name the choices A to D"})
+    max_output_tokens: int = field(
+        default=1024, metadata={"help": "bound on an answer's tokens", "range": OUTPUT_TOKENS}
+    )
+    texts_sha256: str = field(default="", metadata={"help": "set by itself: hash of the file of texts"})
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.shots <= 8:
+            raise ValueError(f"shots is {self.shots}: give 1 to 8")
+        object.__setattr__(self, "texts_sha256", marvel_texts.digest(self.texts) if self.texts else "")
+        if self.texts:
+            marvel_texts.load(self.texts, "reasoning")
+
+
+def open_with_pool(task: str, data: str | None) -> RowSource:
+    """Opens MARVEL, each row with all the others at hand as `pool`."""
+    source = marvel.open_marvel(task, data)
+    return replace(source, iterate=lambda: with_pool(list(source)))
+
+
+def with_pool(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yields the rows, each with all of them as `pool`."""
+    pool = Pool(rows)
+    return (Row({**row.fields, "pool": pool}, row.load) for row in rows)
+
+
+def choose(row: Row, variant: Variant) -> list[Row]:
+    """Returns the demonstrations of a puzzle, at random but the same for the same seed.
+
+    Raises:
+        BadRowError: There are not enough ("no_demonstration").
+    """
+    settings: Settings = variant.settings or Settings()
+    pool: Pool = row["pool"]
+    rng = variant.rng(row["id"], "demonstrations")
+    taken = {pool.family(row["id"])}
+    chosen: list[Row] = []
+    for number in range(settings.shots):
+        candidates = [one for one in pool.rows if _fits(one, row, settings, number)]
+        rng.shuffle(candidates)
+        found = next((one for one in candidates if pool.family(one["id"]) not in {None, *taken}), None)
+        if found is None:
+            raise BadRowError("no_demonstration", f"puzzle {row['id']} has no demonstration number {number + 1}")
+        taken.add(pool.family(found["id"]))
+        chosen.append(found)
+    return chosen
+
+
+def _fits(one: Row, target: Row, settings: Settings, number: int) -> bool:
+    if settings.texts and one["id"] not in marvel_texts.load(settings.texts, "reasoning"):
+        return False
+    same: bool = one["pattern"] == target["pattern"]
+    if settings.demonstrations == "other_pattern":
+        return not same and bool(one["task_configuration"] == "Sequence")
+    if target["pattern"] == SOLID:
+        return same
+    mixed = settings.demonstrations == "mixed_configuration"
+    return same and bool(one["task_configuration"] == (MIXED[number % 2] if mixed else "Sequence"))
+
+
+def samples(row: Row, variant: Variant) -> Iterator[Sample]:
+    """Returns the AVR question of a puzzle, `marvel_few_shot/<id>`."""
+    settings: Settings = variant.settings or Settings()
+    shown = marvel.Settings(letters=settings.letters)
+    order = marvel.choice_order(row, variant)
+
+    def ask() -> Call:
+        messages: list[Message] = []
+        for one in choose(row, variant):
+            question = [image_part(marvel.whole(one, shown)), text_part(_question(one, shown))]
+            messages += [user(*question), assistant(_worked(one, settings))]
+        messages.append(user(image_part(marvel.whole(row, shown, order)), text_part(_question(row, shown))))
+        config = model.GenerationConfig(max_output_tokens=settings.max_output_tokens, temperature=0.0)
+        return Call(tuple(messages) if settings.chat_turns else (_joined(messages),), config)
+
+    yield single(variant.key(row["id"]), ask, marvel.avr_scoring(row, replace(variant, settings=shown), order))
+
+
+def _question(row: Row, shown: marvel.Settings) -> str:
+    return f"{marvel.worded(row['avr_question'], shown)}\n{INSTRUCTION}"
+
+
+def _worked(row: Row, settings: Settings) -> str:
+    own = marvel_texts.load(settings.texts, "reasoning") if settings.texts else {}
+    reasoning = own.get(row["id"], row["explanation"])
+    mark = marvel.marks(marvel.Settings(letters=settings.letters))[row["answer"] - 1]
+    return f"{reasoning if isinstance(reasoning, str) else ' '.join(reasoning)}\n{CONCLUSION.format(mark=mark)}"
+
+
+def _joined(messages: Sequence[Message]) -> Message:
+    return user(*(part for message in messages for part in message.parts))
+
+
+def metrics(_: Variant) -> list[scorer.MetricSpec]:
+    """Returns the AVR accuracy and how the choices are distributed."""
+    return [metric("AVR", "accuracy", by=marvel.BY), metric("AVR choice bias", "choice_bias")]
+
+
+def synthetic(task: str, seed: int) -> Iterator[Row]:
+    """Draws puzzles; demonstrations come from the first 170, ten of each pattern and configuration."""
+    from itertools import islice
+
+    rows = marvel.synthetic("marvel", seed)
+    first = list(islice(rows, 170))
+    # Drawn panels are so few that all puzzles would be of one family; each is its own here.
+    pool = Pool(first, known={row["id"]: row["id"] for row in first})
+    for source in (first, rows):
+        for row in source:
+            yield Row({**row.fields, "pool": pool}, row.load)
+
+
+def needs(variant: Variant) -> Sequence[str]:
+    """Returns the capabilities a model needs."""
+    check_parity(variant, reference=False)
+    return ("IMAGE_INPUT", "MULTI_IMAGE")
+
+
+BENCHMARK = Benchmark(
+    name="marvel_few_shot",
+    tasks={"marvel_few_shot": "MARVEL's AVR question after worked demonstrations of the same pattern"},
+    data=marvel.BENCHMARK.data,
+    rows=open_with_pool,
+    samples=samples,
+    metrics=metrics,
+    synthetic=synthetic,
+    settings=Settings,
+    methods=("generate",),
+    needs=needs,
+)

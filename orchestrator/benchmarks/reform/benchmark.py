@@ -1,0 +1,244 @@
+"""ReForm-Eval: 61 datasets in four formulations, two inference methods and several dialogue modes (arXiv 2310.02569).
+
+Choices are answered in words or by likelihood; text in images, key information and captions in words alone, whatever
+the method. The pieces stand beside this file: the datasets (datasets), their files and records (files, families),
+what is drawn and asked (questions, dialogs), and the reference's prompt layouts (layouts). `--parity` keeps to the
+reference's scoring and to its in-context turns; docs/reform.md lists what else differs, and why.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.benchmarks.base import Benchmark, metric
+from orchestrator.benchmarks.reform import dialogs, files
+from orchestrator.benchmarks.reform.datasets import DATASETS, DIMENSIONS, HUB, KIE, OCR, SINGLE_CHOICE, Dataset, groups
+from orchestrator.benchmarks.reform.families import FAMILIES, Item
+from orchestrator.benchmarks.reform.images import shown
+from orchestrator.benchmarks.reform.instructions import Wording, wording
+from orchestrator.benchmarks.reform.questions import Question, candidates, messages, question_of
+from orchestrator.benchmarks.reform.settings import Settings, Switches, formulation, settings_of, switches
+from orchestrator.data.images import row_image
+from orchestrator.data.rows import DataError, Row
+from orchestrator.samples import Answer, BadRowError, Call, Sample, Scoring, Turn, Variant, single
+
+CAPTION_FIGURES = {
+    "BLEU-1": "bleu_1",
+    "BLEU-2": "bleu_2",
+    "BLEU-3": "bleu_3",
+    "BLEU-4": "bleu_4",
+    "METEOR": "meteor",
+    "ROUGE-L": "rouge_l",
+    "CIDEr": "cider",
+}
+_RULES = {OCR: ("contains_word", "reform_ocr"), KIE: ("key_information", "reform_kie")}
+
+
+def samples(row: Row, variant: Variant) -> Iterator[Sample]:
+    """Returns what a row asks: one sample, or those of a dialogue's rounds.
+
+    Online, a dialogue is one sample whose turns are its rounds and, within a round, its repeats: the next round shows
+    what most of them said. A row that cannot be read is rejected, and the run goes on.
+    """
+    dataset = DATASETS[variant.task]
+    chosen = switches(variant, dataset)
+    try:
+        if dataset.family == "dialog":
+            yield from _dialog(row, dataset, chosen, variant)
+            return
+        item = FAMILIES[dataset.family].read(row.fields, row[files.NUMBER], dataset)
+        identifier = _identifier(item.sample_id, row)
+        question = question_of(
+            item, identifier, row[files.NUMBER], dataset, _wording(row, dataset, variant), chosen, variant
+        )
+    except (DataError, KeyError, TypeError, ValueError, AttributeError) as error:
+        yield _rejected(row, dataset, variant, error)
+        return
+    yield single(
+        variant.key(identifier),
+        lambda: _call(question, row, dataset, chosen, variant),
+        _scoring(question, dataset, chosen, variant, identifier),
+    )
+
+
+def _dialog(row: Row, dataset: Dataset, chosen: Switches, variant: Variant) -> Iterator[Sample]:
+    subsample = settings_of(variant).subsample
+    if subsample and row[files.NUMBER] >= subsample:
+        return
+    dialog = dialogs.dialog_of(row, capitalize=chosen.capitalize)
+    texts = _wording(row, dataset, variant)
+
+    def ask(item: Item, identifier: str, number: int, test: Variant) -> Question:
+        return question_of(item, identifier, row[files.FIRST_ROUND] + number, dataset, texts, chosen, test)
+
+    if not chosen.online:
+        for sample_id, question in dialogs.questions_offline(dialog, ask, chosen, variant):
+            yield single(
+                variant.key(_identifier(sample_id, row)),
+                functools.partial(_call, question, row, dataset, chosen, variant),
+                _scoring(question, dataset, chosen, variant, sample_id),
+            )
+    elif variant.repeat == 0 and dialog.rounds:
+        yield Sample(
+            variant.key(_identifier(dialog.image_id, row)), tuple(_rounds(dialog, ask, row, dataset, chosen, variant))
+        )
+
+
+def _rounds(
+    dialog: dialogs.Dialog, ask: dialogs.Ask, row: Row, dataset: Dataset, chosen: Switches, variant: Variant
+) -> Iterator[Turn]:
+    reduction = settings_of(variant).likelihood_reduction
+    tests = [dataclasses.replace(variant, repeat=repeat) for repeat in range(variant.repeats)]
+    items = [dialog.item(found.number) for found in dialog.rounds]
+    asked = [[ask(item, str(item.sample_id), at, test) for test in tests] for at, item in enumerate(items)]
+
+    def call(at: int, test: Variant, answers: Sequence[Answer]) -> Call:
+        said = [
+            [
+                dialogs.said(answer, question.options, reduction)
+                for answer, question in zip(answers[earlier * len(tests) :], asked[earlier], strict=False)
+            ]
+            for earlier in range(at)
+        ]
+        question = asked[at][test.repeat]
+        history = dialogs.own_history(dialog, at, said, chosen, variant)
+        whole = dataclasses.replace(question, history=(*question.history, *history))
+        return _call(whole, row, dataset, chosen, test)
+
+    for at, questions in enumerate(asked):
+        for test, question in zip(tests, questions, strict=True):
+            yield Turn(
+                functools.partial(call, at, test),
+                f"{at}" + (f"#{test.repeat}" if test.repeat else ""),
+                _scoring(question, dataset, chosen, test, str(items[at].sample_id)),
+            )
+
+
+def _call(question: Question, row: Row, dataset: Dataset, chosen: Switches, variant: Variant) -> Call:
+    given = settings_of(variant)
+    image = shown(row_image(row), dataset.boxes, question.extras.get("bbox"))
+    config = model.GenerationConfig(
+        max_output_tokens=given.max_new_tokens or dataset.max_new_tokens, temperature=given.temperature
+    )
+    if given.temperature:
+        config.seed = variant.rng(question.sample_id, "decoding").getrandbits(32)
+    try:
+        conversation = messages(question, image, chosen)
+    except IndexError:
+        raise BadRowError(
+            "too_many_options", f"{len(question.options)} options have no marks in {question.marks}"
+        ) from None
+    return Call(conversation, config, candidates(question, chosen))
+
+
+def _scoring(question: Question, dataset: Dataset, chosen: Switches, variant: Variant, group: str | int) -> Scoring:
+    form = formulation(variant, dataset)
+    # The reference's instability is over a sample's tests; otherwise rounds of one dialogue depend on each other.
+    whole = group if variant.parity or dataset.family != "dialog" else str(group).rpartition("_")[0]
+    make = functools.partial(Scoring, labels=_labels(question, dataset), group=str(whole))
+    if form != SINGLE_CHOICE:
+        rule = _RULES[form][variant.parity] if form in _RULES else "caption"
+        return make(rule, targets=question.targets)
+    options = question.options
+    reduction = settings_of(variant).likelihood_reduction
+    if variant.parity:
+        params: dict[str, Any] = {"reduction": reduction} if chosen.likelihood else {}
+        return make("reform_choice", targets=(str(question.right),), options=options, params=params)
+    if chosen.likelihood:
+        right = (options[question.right],)
+        return make("likelihood", targets=right, options=options, params={"reduction": reduction})
+    marks = tuple(question.marks[: len(options)])
+    targets = tuple(f"({marks[place]})" for place in question.doubles if place < len(marks))
+    return make("choice", targets=targets, options=options, params={"labels": list(marks)})
+
+
+def _labels(question: Question, dataset: Dataset) -> dict[str, str]:
+    labels = {"dimension": dataset.dimension}
+    if "round_id" in question.extras:
+        labels["round"] = str(question.extras["round_id"])
+    return labels
+
+
+def _rejected(row: Row, dataset: Dataset, variant: Variant, error: Exception) -> Sample:
+    number = row.fields.get(files.NUMBER)
+    detail = f"row {number}: {error if isinstance(error, DataError) else f'{type(error).__name__} {error}'}"
+
+    def ask() -> Call:
+        raise BadRowError("bad_row", detail)
+
+    rule = "caption" if dataset.formulations[0] != SINGLE_CHOICE else "choice"
+    return single(variant.key(f"row{number}"), ask, Scoring(rule, labels={"dimension": dataset.dimension}))
+
+
+def _wording(row: Row, dataset: Dataset, variant: Variant) -> Wording:
+    if dataset.family == "clevr":
+        texts = tuple(map(str, row["instructs"][:5]))
+        if not texts:
+            raise DataError("the file holds no instructs")
+        return Wording(texts, texts)
+    return wording(dataset, settings_of(variant).instructions)
+
+
+def _identifier(sample_id: str | int, row: Row) -> str:
+    """Returns what a key ends in: the id without what keys are made with, told apart from an earlier row's."""
+    plain = re.sub(r"[#:\s]", "_", str(sample_id))
+    return f"{plain}~{row[files.TWIN]}" if row.fields.get(files.TWIN) else plain
+
+
+def metrics(variant: Variant) -> list[scorer.MetricSpec]:
+    """Returns the paper's figures: accuracy, format hit rate, instability, the course of dialogues, captions'."""
+    dataset = DATASETS[variant.task]
+    form = formulation(variant, dataset)
+    if form not in (SINGLE_CHOICE, *_RULES):
+        tokenize, named = ("raw", "raw text") if variant.parity else ("ptb", "PTB tokens")
+        return [
+            metric(f"{name} ({named})", "caption", params={"measure": measure, "tokenize": tokenize})
+            for name, measure in CAPTION_FIGURES.items()
+        ]
+    made = [metric("Accuracy", "accuracy")]
+    if form == SINGLE_CHOICE and variant.parity:
+        made.append(metric("Format hit rate", "mean", params={"part": "format_hit"}))
+    if form == SINGLE_CHOICE and variant.repeats > 1:
+        made.append(metric("Instability", "reform_instability" if variant.parity else "instability"))
+    if dataset.family == "dialog":
+        made.append(metric("Accuracy over rounds", "multi_round"))
+    return made
+
+
+def needs(variant: Variant) -> Sequence[str]:
+    """Returns the capabilities a model needs; open questions are generated whatever the method."""
+    open_ended = formulation(variant, DATASETS[variant.task]) != SINGLE_CHOICE
+    sampled = settings_of(variant).temperature > 0
+    return ("IMAGE_INPUT", *["GENERATE"] * open_ended, *["SEED"] * sampled)
+
+
+def synthetic(task: str, seed: int) -> Iterator[Row]:
+    """Draws records of the dataset's upstream schema."""
+    from orchestrator.benchmarks.reform.synthetic import rows
+
+    return rows(task, seed)
+
+
+def _described(dataset: Dataset) -> str:
+    return f"{dataset.label}: {DIMENSIONS[dataset.dimension]}, {dataset.formulations[0]}"
+
+
+BENCHMARK = Benchmark(
+    name="reform",
+    tasks={task: _described(dataset) for task, dataset in DATASETS.items()},
+    groups=groups(),
+    data=f"{HUB}\n{files.FORMS}",
+    rows=files.open_reform,
+    samples=samples,
+    metrics=metrics,
+    synthetic=synthetic,
+    settings=Settings,
+    needs=needs,
+    synthetic_rows=20,
+)

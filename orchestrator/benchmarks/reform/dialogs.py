@@ -1,0 +1,147 @@
+"""Dialogues: rounds about one image, asked with the true history or with the model's own answers in it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from orchestrator.benchmarks.reform.families import Item
+from orchestrator.benchmarks.reform.layouts import answered
+from orchestrator.benchmarks.reform.prompts import Turn, marks_of, with_options
+from orchestrator.benchmarks.reform.questions import Question
+from orchestrator.benchmarks.reform.settings import Switches
+from orchestrator.data.rows import DataError, Row
+from orchestrator.samples import Answer, Variant
+
+Ask = Callable[[Item, str, int, Variant], Question]
+"""Makes the question of an item: item, identifier, number, and the repeat that asks."""
+
+_MARK = re.compile(r"\(([1-9A-Za-z])\)")
+_PLACES = "abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round.
+
+    Attributes:
+        number: From 0.
+        question: The question.
+        options: The options as stored.
+        answer: The right one's index.
+    """
+
+    number: int
+    question: str
+    options: tuple[str, ...]
+    answer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dialog:
+    """A dialogue: its image's id and its rounds."""
+
+    image_id: str
+    rounds: tuple[Round, ...]
+
+    def item(self, at: int) -> Item:
+        """Returns one round as an item, its sample id `{image}_{round}`."""
+        found = self.rounds[at]
+        sample_id = f"{self.image_id}_{found.number}"
+        return Item(sample_id, found.question, found.options, found.answer, extras={"round_id": found.number})
+
+
+def dialog_of(row: Row, *, capitalize: bool) -> Dialog:
+    """Reads a dialogue; its questions and answers are indices into the file's two tables.
+
+    Raises:
+        DataError: An index leads nowhere, or the answer is none of the options.
+    """
+    questions, answers = row["questions"], row["answers"]
+
+    def word(table: Sequence[Any], index: Any) -> str:
+        if not isinstance(index, int) or not 0 <= index < len(table):
+            raise DataError(f"image {row['image_id']}: index {index!r} leads out of a table of {len(table)}")
+        text = str(table[index])
+        return text.capitalize() if capitalize else text
+
+    rounds = []
+    for number, entry in enumerate(row["dialog"]):
+        question = word(questions, entry["question"])
+        if entry["answer"] not in entry["answer_options"]:
+            raise DataError(f"image {row['image_id']}, round {number}: the answer is none of the options")
+        rounds.append(
+            Round(
+                number,
+                question if question.endswith("?") else f"{question}?",
+                tuple(word(answers, index) for index in entry["answer_options"]),
+                entry["answer_options"].index(entry["answer"]),
+            )
+        )
+    return Dialog(str(row["image_id"]), tuple(rounds))
+
+
+def true_history(dialog: Dialog, before: int, switches: Switches, variant: Variant) -> list[Turn]:
+    """Returns the turns of the rounds before one, the right answers in them."""
+    turns: list[Turn] = []
+    for found in dialog.rounds[:before]:
+        turns += _exchange(dialog, found, found.options[found.answer], switches, variant)
+    return turns
+
+
+def own_history(
+    dialog: Dialog, before: int, said: Sequence[Sequence[str]], switches: Switches, variant: Variant
+) -> list[Turn]:
+    """Returns the turns of the rounds before one, what the model said in them.
+
+    Args:
+        dialog: The dialogue.
+        before: The round to ask.
+        said: For each earlier round what each test said: an option's text, or its raw words.
+        switches: The run's switches.
+        variant: The run.
+    """
+    turns: list[Turn] = []
+    for found, texts in zip(dialog.rounds[:before], said, strict=True):
+        # The most frequent, and of several the one said first.
+        most = Counter(texts).most_common(1)[0][0]
+        turns += _exchange(dialog, found, most, switches, variant)
+    return turns
+
+
+def _exchange(dialog: Dialog, found: Round, text: str, switches: Switches, variant: Variant) -> Iterator[Turn]:
+    question = found.question
+    if switches.options_in_history:
+        # One draw for all tests and rounds that show this exchange.
+        rng = replace(variant, repeat=0).rng(f"{dialog.image_id}_{found.number}", "marks in history")
+        marks = marks_of(switches.option_mark, rng)
+        question = with_options(question, found.options, marks)
+        text = answered(text, found.options, marks, switches.prefix)
+    yield {"from": "human", "value": question}
+    yield {"from": "assistant", "value": text}
+
+
+def said(answer: Answer, options: Sequence[str], reduction: str) -> str:
+    """Returns what a test said: the text of the option it names, by mark or exactly; else its words as they are."""
+    if answer.scores:
+        mean = reduction == "mean"
+        values = [score.logprob / (max(1, score.token_count) if mean else 1) for score in answer.scores]
+        return options[values.index(max(values))]
+    match = _MARK.search(answer.text)
+    if match is None:
+        return answer.text
+    mark = match.group(1)
+    place = int(mark) - 1 if mark.isdigit() else _PLACES.index(mark.lower())
+    return options[place] if place < len(options) else answer.text
+
+
+def questions_offline(dialog: Dialog, ask: Ask, switches: Switches, variant: Variant) -> Iterator[tuple[str, Question]]:
+    """Yields the identifier and the question of each round, with the true history."""
+    for found in dialog.rounds:
+        item = dialog.item(found.number)
+        question = ask(item, str(item.sample_id), found.number, variant)
+        history = true_history(dialog, found.number, switches, variant)
+        yield str(item.sample_id), replace(question, history=(*question.history, *history))

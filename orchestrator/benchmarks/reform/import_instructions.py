@@ -1,0 +1,156 @@
+"""`orchestrator import reform-instructions`: the reference's instruction texts, out of a user's checkout of it.
+
+They are read off the syntax tree of its builders: nothing of the checkout is run.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from orchestrator.benchmarks.reform.datasets import DATASETS, Dataset
+from orchestrator.benchmarks.reform.instructions import FORMAT, METHODS
+
+LIST = "instruction_list"
+"""Attribute of a builder that holds its instructions."""
+
+
+@dataclass
+class Found:
+    """What a builder's source says.
+
+    Attributes:
+        lists: Instructions by method; "" for both.
+        suffix: What is added behind an instruction, by method.
+        question: A question that replaces the record's, by method.
+    """
+
+    lists: dict[str, list[str]] = field(default_factory=dict)
+    suffix: dict[str, str] = field(default_factory=dict)
+    question: dict[str, str] = field(default_factory=dict)
+
+    def entry(self) -> dict[str, object]:
+        """Returns the file's entry of a dataset."""
+        made: dict[str, object] = {method: self.lists.get(method) or self.lists[""] for method in METHODS}
+        return made | {name: words for name, words in (("suffix", self.suffix), ("question", self.question)) if words}
+
+    @property
+    def whole(self) -> bool:
+        """Whether there are instructions for both methods."""
+        return "" in self.lists or all(method in self.lists for method in METHODS)
+
+
+def read_builder(source: str) -> Found:
+    """Reads the instructions of one builder's source.
+
+    Raises:
+        SyntaxError: It is no Python.
+    """
+    found = Found()
+    for target, value, method in _assignments(ast.parse(source), ""):
+        if isinstance(target, ast.Attribute) and target.attr == LIST:
+            texts = _texts(value)
+            if texts and method not in found.lists:
+                found.lists[method] = texts[:5]
+        elif _key(target) == "instruct" and method:
+            added = _added(value)
+            if added:
+                found.suffix[method] = added
+        elif _key(target) == "question" and method and isinstance(value, ast.Constant) and isinstance(value.value, str):
+            found.question[method] = value.value
+    return found
+
+
+def _assignments(node: ast.AST, method: str) -> Iterator[tuple[ast.expr, ast.expr, str]]:
+    """Yields every assignment with the inference method of the branch that it stands in."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield target, node.value, method
+    if isinstance(node, ast.If):
+        # The first method that a test names is the branch's: `likelihood or formulation == 'Generation'`.
+        named = [
+            constant.value
+            for constant in ast.walk(node.test)
+            if isinstance(constant, ast.Constant) and constant.value in METHODS
+        ]
+        inside = str(named[0]) if named else method
+        for child in node.body:
+            yield from _assignments(child, inside)
+        for child in node.orelse:
+            yield from _assignments(child, method)
+        return
+    for inner in ast.iter_child_nodes(node):
+        yield from _assignments(inner, method)
+
+
+def _texts(value: ast.expr) -> list[str]:
+    if not isinstance(value, ast.List):
+        return []
+    texts = [item.value for item in value.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    return texts if len(texts) == len(value.elts) else []
+
+
+def _key(target: ast.expr) -> str:
+    if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+        return str(target.slice.value)
+    return ""
+
+
+def _added(value: ast.expr) -> str:
+    """Returns what `sample['instruct'] + ' …'` adds."""
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add) or _key(value.left) != "instruct":
+        return ""
+    return value.right.value if isinstance(value.right, ast.Constant) and isinstance(value.right.value, str) else ""
+
+
+def builder_of(checkout: Path, dataset: Dataset) -> Path | None:
+    """Returns the file that builds a dataset: the one known, else the only one with instructions in its own folder."""
+    known = checkout / "build" / dataset.source
+    if known.is_file():
+        return known
+    neighbours = {
+        other.source for other in DATASETS.values() if Path(other.source).parent == Path(dataset.source).parent
+    }
+    if len(neighbours) > 1:
+        return None
+    others = [file for file in sorted(known.parent.glob("*.py")) if LIST in file.read_text("utf-8", "replace")]
+    return others[0] if len(others) == 1 else None
+
+
+@click.command("reform-instructions")
+@click.argument("checkout", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
+def command(checkout: Path, output: Path) -> None:
+    """Read the instruction texts of a ReForm-Eval CHECKOUT for `--set instructions=FILE`."""
+    if not (checkout / "build").is_dir():
+        raise click.UsageError(f"{checkout} is no checkout of ReForm-Eval: it has no folder build/")
+    datasets, missing = {}, []
+    for dataset in DATASETS.values():
+        if not dataset.source:
+            continue
+        builder = builder_of(checkout, dataset)
+        try:
+            found = read_builder(builder.read_text("utf-8")) if builder else Found()
+        except (OSError, SyntaxError, UnicodeDecodeError) as error:
+            raise click.UsageError(f"{builder} cannot be read: {error}") from error
+        # The claim's suffix is likelihood's alone, and CLEVR's own is the reference's mistake: it is not in the table.
+        if found.whole:
+            datasets[dataset.name] = found.entry()
+        else:
+            missing.append(dataset.label)
+    if not datasets:
+        raise click.UsageError(f"{checkout} holds no instructions that can be read")
+    text = json.dumps({"format": FORMAT, "datasets": datasets}, indent=1, ensure_ascii=False) + "\n"
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(text, "utf-8")
+    except OSError as error:
+        raise click.UsageError(f"{output} cannot be written: {error.strerror}") from error
+    click.echo(f"{output}: instructions of {len(datasets)} datasets", err=True)
+    if missing:
+        click.echo(f"not found: {', '.join(missing)}; our own texts are used for these", err=True)

@@ -1,0 +1,339 @@
+"""The reference's processors: a question, its instruction and history rendered as one text, byte for byte."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from orchestrator.benchmarks.reform.prompts import ALPHABETS, marks_of, with_options
+
+PREFIX = "The answer is"
+
+STYLES = ("one", "two", "otter", "llama_adapter2", "visualglm", "llama_2", "single", "mmgpt")
+"""The layouts; "single" is SingleChoiceProcessor, "mmgpt" its own class, the others ConvSingleChoiceProcessor's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    r"""How a conversation becomes text.
+
+    Attributes:
+        style: One of `STYLES`.
+        sep: What ends a turn.
+        sep2: What ends an assistant's turn in the styles that have two separators.
+        roles: Names of user and assistant.
+        system: What stands in front; None for nothing.
+        first_query: What the first human turn is wrapped in, `{}` standing for it, for example "<image> {}".
+        init: Turns before everything, as (role name, text).
+        prefix: What the answer begins with; the styles "single" and "mmgpt" may have one as well, the former not.
+    """
+
+    style: str
+    sep: str = "\n"
+    sep2: str = ""
+    roles: tuple[str, str] = ("Question", "Answer")
+    system: str | None = None
+    first_query: str | Callable[[str], str] = "{}"
+    init: tuple[tuple[str, str], ...] = ()
+    prefix: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.style not in STYLES:
+            raise NotImplementedError(f"there is no prompt style {self.style!r}; known: {', '.join(STYLES)}")
+
+
+_ALPACA = "Below is an instruction that describes a task{}. Write a response that appropriately completes the request."
+_ADAPTER = Layout(
+    "llama_adapter2",
+    "\n\n### ",
+    roles=("Input", "Response"),
+    system=_ALPACA.format(", paired with an input that provides further context"),
+    prefix=PREFIX,
+)
+
+LAYOUTS: Mapping[str, Layout] = {
+    "one": Layout("one", "\n", roles=("User", "Bot"), prefix=PREFIX),
+    "two": Layout("two", "\n", "\n", ("### Human", "### Assistant"), prefix=PREFIX),
+    "otter": Layout("otter", " ", "<|endofchunk|>", ("User", "GPT"), prefix=PREFIX),
+    "llama_adapter2": replace(_ADAPTER, system=None),
+    "visualglm": Layout("visualglm", "\n", roles=("问", "答"), prefix=PREFIX),
+    "llama_2": Layout("llama_2", "<s>", "</s>", ("USER", "ASSISTANT"), system="", prefix=PREFIX),
+    "single": Layout("single", " ", "\n"),
+    "mmgpt": Layout("mmgpt", "\n\n### ", "\n\n### ", ("Instruction", "Response"), _ALPACA.format(""), prefix=PREFIX),
+    "lynx": Layout("one", "\n", roles=("User", "Bot"), prefix=PREFIX),
+    "mplug_owl": Layout("one", "\n", roles=("Human", "AI"), init=(("Human", "<image>"),), prefix=PREFIX),
+    "pandagpt": Layout("two", "\n", "\n", ("### Human", "### Assistant"), prefix=PREFIX),
+    "llama_adapter": _ADAPTER,
+    "imagebind_llm": _ADAPTER,
+    "blip2": Layout("single", " ", "\n"),
+    "bliva": Layout("single", " ", "\n"),
+}
+"""What `prompt_style` takes: each style with its usual settings, and the published settings of some models."""
+
+
+def render(layout: Layout, item: Mapping[str, Any], marks: str, *, likelihood: bool = False) -> str:
+    """Returns the prompt of one sample.
+
+    Args:
+        layout: How.
+        item: "question", and where it has them "instruct", "answer_options" and "history" (the reference's keys).
+        marks: The options' marks.
+        likelihood: Whether options are scored: the question is bare then, and so is the answer's place.
+    """
+    options = None if likelihood or "answer_options" not in item else item["answer_options"]
+    question = with_options(item.get("question", ""), options, marks)
+    prefix = None if likelihood else layout.prefix
+    if layout.style == "single":
+        return _single(layout, item, question)
+    history = item.get("history") or []
+    instruct = f"{item['instruct']} " if "instruct" in item and layout.style != "llama_adapter2" else ""
+    user, assistant = layout.roles
+    turns = [list(turn) for turn in layout.init]
+    said = [({"human": user, "assistant": assistant}[turn["from"]], turn["value"]) for turn in history]
+    turns += [list(turn) for turn in [*said, (user, question)]]
+    first = turns[len(layout.init)]
+    wrap = layout.first_query if callable(layout.first_query) else layout.first_query.format
+    first[0], first[1] = user, wrap(instruct + first[1])
+    turns.append([assistant, ""])
+    return _WRITERS[layout.style](layout, turns, prefix, item.get("instruct"))
+
+
+def _single(layout: Layout, item: Mapping[str, Any], question: str) -> str:
+    text = f"{item['instruct']}\n" if "instruct" in item else ""
+    for place, turn in enumerate(item.get("history") or []):
+        text += f"{layout.roles[place % 2]}: {turn['value']}{(layout.sep, layout.sep2)[place % 2]}"
+    asked = f"{layout.roles[0]}: {question}" if "question" in item else question
+    return f"{text}{asked}{layout.sep}{layout.roles[1]}:"
+
+
+def _head(layout: Layout) -> str:
+    return "" if layout.system is None else layout.system + layout.sep
+
+
+def _one(layout: Layout, turns: list[list[str]], prefix: str | None, _: str | None) -> str:
+    text = _head(layout)
+    for role, said in turns:
+        text += f"{role}: {said}{layout.sep}" if said else _slot(f"{role}:", " ", prefix)
+    return text
+
+
+def _two(layout: Layout, turns: list[list[str]], prefix: str | None, _: str | None) -> str:
+    text = _head(layout)
+    for place, (role, said) in enumerate(turns):
+        # By position, not by speaker: an odd number of initial turns swaps the separators.
+        sep = (layout.sep, layout.sep2)[place % 2]
+        text += f"{role}: {said}{sep}" if said else _slot(f"{role}:", " ", prefix)
+    return text
+
+
+def _otter(layout: Layout, turns: list[list[str]], prefix: str | None, _: str | None) -> str:
+    text = layout.system or ""
+    for place, (role, said) in enumerate(turns):
+        if not said:
+            text += _slot(f"{role}:<answer>", " ", prefix)
+        elif place % 2:
+            text += f"{role}:<answer> {said}{layout.sep2}"
+        else:
+            text += f"{role}: {said}{layout.sep}"
+    return text
+
+
+def _adapter(layout: Layout, turns: list[list[str]], prefix: str | None, instruct: str | None) -> str:
+    text = _head(layout)
+    if instruct is not None:
+        text += f"Instruction:\n{instruct}{layout.sep}"
+    for role, said in turns:
+        text += f"{role}:\n{said}{layout.sep}" if said else _slot(f"{role}:", "\n", prefix)
+    return text
+
+
+def _visualglm(layout: Layout, turns: list[list[str]], prefix: str | None, _: str | None) -> str:
+    text = _head(layout)
+    for place, (role, said) in enumerate(turns):
+        if not said:
+            text += _slot(f"{role}：", "", prefix)
+        else:
+            text += f"{'' if place % 2 else f'[Round {place // 2 + 1}]' + chr(10)}{role}：{said}{layout.sep}"
+    return text
+
+
+def _llama_2(layout: Layout, turns: list[list[str]], prefix: str | None, _: str | None) -> str:
+    text = ""
+    for place, (_role, said) in enumerate(turns):
+        if not said:
+            text += prefix or ""
+        elif place % 2:
+            text += f" {said} {layout.sep2}"
+        else:
+            # An unset system message is printed as None: the reference formats it as it is.
+            system = f"<<SYS>>\n{layout.system}\n<</SYS>>\n\n" if not place else ""
+            text += f"{layout.sep}[INST] {system}{said} [/INST]"
+    return text.lstrip(layout.sep)
+
+
+def _mmgpt(layout: Layout, turns: list[list[str]], prefix: str | None, _: str | None) -> str:
+    separators = (layout.sep, layout.sep2)
+    text = f"{_head(layout)}Image:\n<image>{separators[1]}"
+    for place, (_role, said) in enumerate(turns):
+        head = f"{layout.roles[place % 2]}:\n"
+        text += f"{head}{said}{separators[place % 2]}" if said else head + (prefix or "")
+    return text
+
+
+def _slot(head: str, gap: str, prefix: str | None) -> str:
+    return head if prefix is None else f"{head}{gap}{prefix}"
+
+
+_WRITERS: Mapping[str, Callable[[Layout, list[list[str]], str | None, str | None], str]] = {
+    "one": _one,
+    "two": _two,
+    "otter": _otter,
+    "llama_adapter2": _adapter,
+    "visualglm": _visualglm,
+    "llama_2": _llama_2,
+    "mmgpt": _mmgpt,
+}
+
+
+class _Processor:
+    """What the reference's processors have in common."""
+
+    response_prefix: str | None
+
+    def __init__(
+        self,
+        layout: Layout,
+        alphabet_choice: str | None,
+        infer_method: str,
+        prefix: str | None,
+        rng: random.Random | None,
+    ) -> None:
+        self.layout = layout
+        self.infer_method = infer_method
+        self.response_prefix = None if infer_method == "likelihood" else prefix
+        self.rng = rng or random.Random()
+        self.set_mark(alphabet_choice)
+
+    def set_mark(self, mark_choice: str | None = None) -> None:
+        """Sets the marks: "upper", "lower", "number", or "random" and None for a draw at every question."""
+        if mark_choice not in (None, "random", *ALPHABETS):
+            raise ValueError(f"there is no option mark {mark_choice!r}; known: random, {', '.join(ALPHABETS)}")
+        self.mark = mark_choice or "random"
+
+    def __call__(self, item: Mapping[str, Any]) -> str:
+        """Returns the prompt of a sample."""
+        layout = replace(self.layout, prefix=self.response_prefix)
+        return render(layout, item, marks_of(self.mark, self.rng), likelihood=self.infer_method == "likelihood")
+
+    def process_qa(self, question: str, options: Sequence[str], answer: int | str) -> tuple[str, str]:
+        """Returns a turn of a history: the question with its options, and the answer with its mark."""
+        marks = marks_of(self.mark, self.rng)
+        return with_options(question, options, marks), answered(answer, options, marks, self.response_prefix)
+
+
+class ConvSingleChoiceProcessor(_Processor):
+    """The reference's class of this name: a sample's dict in, its prompt out, with the same arguments.
+
+    Args:
+        sep: What ends a turn.
+        sep2: What ends an assistant's turn in the styles with two separators.
+        roles: Names of user and assistant.
+        system_msg: What stands in front.
+        first_query_fn: Wraps the first human turn.
+        init_conv: Turns before everything, as [role, text].
+        sep_style: One of `STYLES`.
+        alphabet_choice: "upper", "lower", "number"; None draws one for every question.
+        infer_method: "generation" or "likelihood".
+        response_prefix: What the answer begins with.
+        rng: Draws the marks, where they are drawn.
+    """
+
+    def __init__(
+        self,
+        sep: str,
+        sep2: str | None = None,
+        roles: Sequence[str] = ("Question", "Answer"),
+        system_msg: str | None = None,
+        first_query_fn: Callable[[str], str] | None = None,
+        init_conv: Sequence[Sequence[str]] | None = None,
+        sep_style: str = "two",
+        alphabet_choice: str | None = None,
+        infer_method: str = "generation",
+        response_prefix: str | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        names = (roles[0], roles[1])
+        init = tuple((turn[0], turn[1]) for turn in init_conv or ())
+        layout = Layout(sep_style, sep, sep2 or "", names, system_msg, first_query_fn or "{}", init)
+        super().__init__(layout, alphabet_choice, infer_method, response_prefix, rng)
+
+
+class SingleChoiceProcessor(_Processor):
+    """The reference's class of this name, which knows neither a system message nor a prefix.
+
+    Args:
+        sep: What ends a human turn.
+        sep2: What ends an assistant's turn.
+        roles: Names of user and assistant.
+        alphabet_choice: "upper", "lower", "number"; None draws one for every question.
+        infer_method: "generation" or "likelihood".
+        rng: Draws the marks, where they are drawn.
+    """
+
+    def __init__(
+        self,
+        sep: str,
+        sep2: str | None = None,
+        roles: Sequence[str] = ("Question", "Answer"),
+        alphabet_choice: str | None = None,
+        infer_method: str = "generation",
+        rng: random.Random | None = None,
+    ) -> None:
+        layout = Layout("single", sep, sep2 or "", (roles[0], roles[1]))
+        super().__init__(layout, alphabet_choice, infer_method, None, rng)
+
+
+class MMGPTSingleChoiceProcessor(_Processor):
+    """The reference's class of this name, with its fixed preamble.
+
+    Args:
+        sep: What ends a turn.
+        sep2: What ends an assistant's turn where `sep_style` is "two".
+        roles: Names of user and assistant.
+        first_query_fn: Wraps the first human turn.
+        init_conv: Turns before everything, as [role, text].
+        sep_style: "one" or "two".
+        alphabet_choice: "upper", "lower", "number"; None draws one for every question.
+        infer_method: "generation" or "likelihood".
+        response_prefix: What the answer begins with.
+        rng: Draws the marks, where they are drawn.
+    """
+
+    def __init__(
+        self,
+        sep: str,
+        sep2: str | None = None,
+        roles: Sequence[str] = ("Instruction", "Response"),
+        first_query_fn: Callable[[str], str] | None = None,
+        init_conv: Sequence[Sequence[str]] | None = None,
+        sep_style: str = "two",
+        alphabet_choice: str | None = None,
+        infer_method: str = "generation",
+        response_prefix: str | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        second = sep2 or "" if sep_style == "two" else sep
+        names = (roles[0], roles[1])
+        init = tuple((turn[0], turn[1]) for turn in init_conv or ())
+        layout = Layout("mmgpt", sep, second, names, LAYOUTS["mmgpt"].system, first_query_fn or "{}", init)
+        super().__init__(layout, alphabet_choice, infer_method, response_prefix, rng)
+
+
+def answered(answer: int | str, options: Sequence[str], marks: str, prefix: str | None) -> str:
+    """Returns an assistant's turn: an option by index, or by text its first, with the mark; any other text as it is."""
+    if isinstance(answer, str) and answer in options:
+        answer = list(options).index(answer)
+    text = f"({marks[answer]}) {options[answer]}" if isinstance(answer, int) else answer
+    return text if prefix is None else f"{prefix} {text}"

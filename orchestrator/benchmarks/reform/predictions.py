@@ -1,0 +1,175 @@
+"""Predictions made elsewhere, in the reference's output format, as items to score."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.benchmarks.base import metric
+from orchestrator.benchmarks.reform.datasets import DATASETS, GENERATION, KIE, OCR, SINGLE_CHOICE
+from orchestrator.data.rows import DataError
+from orchestrator.samples import Scoring
+
+FORMULATIONS = (SINGLE_CHOICE, GENERATION, OCR, KIE)
+METHODS = ("generation", "likelihood")
+UNNAMED = "reform_predictions"
+"""Task of predictions whose file name says nothing."""
+
+_RULES = {SINGLE_CHOICE: "reform_choice", OCR: "reform_ocr", KIE: "reform_kie", GENERATION: "caption"}
+_CAPTIONS = ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor", "rouge_l", "cider")
+_CAPTION_NAMES = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr")
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One record.
+
+    Attributes:
+        key: What the item's key ends in, a test's number among it.
+        text: What the model said; an index in decimal for likelihood.
+        prompt: What it was asked, "" where the record does not say.
+        scoring: How it is judged.
+    """
+
+    key: str
+    text: str
+    prompt: str
+    scoring: Scoring
+
+
+def read_file(path: Path) -> list[Mapping[str, Any]]:
+    """Reads a prediction file.
+
+    Raises:
+        DataError: It cannot be read or is no array of objects.
+    """
+    try:
+        records = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is no JSON: {error}") from error
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise DataError(f"{path} should be a JSON array of objects, one a test")
+    if not records:
+        raise DataError(f"{path} has no predictions")
+    return records
+
+
+def named_by(path: Path) -> tuple[str, str]:
+    """Returns task and model as the reference's file names tell them, `{dataset}_{formulation}_{method}_{model}`.
+
+    A dataset's name stands for several tasks in places (VQA, TDIUC): then the task is `reform_predictions`.
+    """
+    found = re.fullmatch(rf"(.+?)_({'|'.join(FORMULATIONS)})_({'|'.join(METHODS)})_(.+)", path.stem)
+    if not found:
+        return UNNAMED, path.stem
+    dataset, formulation, _, model = found.groups()
+    tasks = [
+        task for task, entry in DATASETS.items() if entry.dataset_name == dataset and formulation in entry.formulations
+    ]
+    return tasks[0] if len(tasks) == 1 else UNNAMED, model
+
+
+def predictions(
+    records: Sequence[Mapping[str, Any]], formulation: str, method: str, *, rounds: bool = False
+) -> Iterator[Prediction]:
+    """Yields the records as items; the tests of one sample have its id, and are told apart by their order.
+
+    Raises:
+        DataError: A record lacks something, or its prediction is of another type.
+    """
+    tests: Counter[str] = Counter()
+    owners: dict[str, str] = {}
+    for number, record in enumerate(records, 1):
+        where = f"prediction {number}"
+        wanted = ["sample_id", "prediction", "references" if formulation == GENERATION else "answer"]
+        missing = [key for key in (*wanted, *["round_id"] * rounds) if key not in record]
+        if missing:
+            raise DataError(f"{where} lacks {', '.join(missing)}")
+        options = record.get("answer_options") or ()
+        if not isinstance(options, list | tuple):
+            raise DataError(f"{where}: the options {options!r} are no list")
+        sample_id = _named(record["sample_id"], owners)
+        test = tests[sample_id]
+        tests[sample_id] += 1
+        labels = {"round": str(record["round_id"])} if "round_id" in record else {}
+        yield Prediction(
+            sample_id + (f"#{test}" if test else ""),
+            _said(record["prediction"], where, formulation, method),
+            str(record.get("text") or record.get("question", "")),
+            Scoring(
+                _RULES[formulation],
+                targets=_targets(record, where, formulation),
+                options=tuple(map(str, options)),
+                params={"infer": method} if formulation == SINGLE_CHOICE else {},
+                labels=labels,
+                group=sample_id,
+            ),
+        )
+
+
+def _named(sample_id: Any, owners: dict[str, str]) -> str:
+    """Returns a sample's id without what keys are made with; ids that differ stay different.
+
+    Args:
+        sample_id: The record's.
+        owners: Whose each name is that was given so far, an id as JSON.
+    """
+    known, plain, twin = json.dumps(sample_id), re.sub(r"[#:\s]", "_", str(sample_id)), 0
+    name = plain
+    while owners.setdefault(name, known) != known:
+        twin += 1
+        name = f"{plain}~{twin}"
+    return name
+
+
+def metrics(formulation: str, *, stability: bool, rounds: bool) -> list[scorer.MetricSpec]:
+    """Returns the figures of the reference's scripts."""
+    if formulation == GENERATION:
+        return [
+            metric(f"{name} (raw text)", "caption", params={"measure": measure, "tokenize": "raw"})
+            for name, measure in zip(_CAPTION_NAMES, _CAPTIONS, strict=True)
+        ]
+    made = [metric("Accuracy", "accuracy")]
+    if formulation == SINGLE_CHOICE:
+        made.append(metric("Format hit rate", "mean", params={"part": "format_hit"}))
+    if stability:
+        made.append(metric("Instability", "reform_instability"))
+    if rounds:
+        made.append(metric("Accuracy over rounds", "multi_round"))
+    return made
+
+
+def _said(prediction: Any, where: str, formulation: str, method: str) -> str:
+    if method == "likelihood":
+        # A bool is an int to Python, and the reference fails on it later and less clearly.
+        if not isinstance(prediction, int) or isinstance(prediction, bool):
+            raise DataError(
+                f"{where} is {prediction!r}: a likelihood prediction is the chosen option's index, an integer"
+            )
+        return str(prediction)
+    if isinstance(prediction, list) and formulation == OCR:
+        return " ".join(map(str, prediction))
+    if not isinstance(prediction, str):
+        raise DataError(f"{where} is {prediction!r}: a generated prediction is a string")
+    return prediction
+
+
+def _targets(record: Mapping[str, Any], where: str, formulation: str) -> tuple[str, ...]:
+    if formulation == SINGLE_CHOICE:
+        try:
+            return (str(int(record["answer"])),)
+        except (TypeError, ValueError, OverflowError):
+            raise DataError(f"{where}: the answer {record['answer']!r} is no index") from None
+    value = record["references"] if formulation == GENERATION else record["answer"]
+    targets = tuple(map(str, value)) if isinstance(value, list) else (str(value),)
+    if not targets:
+        raise DataError(f"{where} has nothing to compare with")
+    return targets

@@ -1,0 +1,199 @@
+"""From an item to what is asked: distractors, order, marks and instruction, all drawn from the sample's own seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.benchmarks.reform.datasets import Dataset
+from orchestrator.benchmarks.reform.families import COUNT_OPTIONS, Item
+from orchestrator.benchmarks.reform.instructions import Wording
+from orchestrator.benchmarks.reform.layouts import render
+from orchestrator.benchmarks.reform.prompts import CONTEXTS, Turn, marks_of, with_options
+from orchestrator.benchmarks.reform.settings import Switches
+from orchestrator.data.rows import DataError
+from orchestrator.samples import Message, Variant, assistant, image_part, text_part, user
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of a model, short of the image.
+
+    Attributes:
+        sample_id: The reference's sample id.
+        text: The question.
+        options: The options as shown; empty for open questions.
+        right: Index of the right option among them.
+        targets: What is right for open questions: the answer, or the references.
+        marks: The options' marks.
+        instruct: The instruction; None where it is the question.
+        history: Turns before the question, the in-context example among them.
+        extras: Further keys of the reference's dict.
+    """
+
+    sample_id: str | int
+    text: str
+    options: tuple[str, ...]
+    right: int
+    targets: tuple[str, ...]
+    marks: str
+    instruct: str | None
+    history: tuple[Turn, ...] = ()
+    extras: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def doubles(self) -> tuple[int, ...]:
+        """Every place that holds the right option's text."""
+        return tuple(place for place, text in enumerate(self.options) if text == self.options[self.right])
+
+    def record(self) -> dict[str, Any]:
+        """Returns the keys that a prompt is made of, as the reference names them."""
+        made: dict[str, Any] = {"question": self.text}
+        if self.options:
+            made["answer_options"] = list(self.options)
+        if self.instruct is not None:
+            made["instruct"] = self.instruct
+        if self.history:
+            made["history"] = [dict(turn) for turn in self.history]
+        return made
+
+
+def turn_number(switches: Switches, variant: Variant, number: int) -> int:
+    """Returns which of several wordings is taken: the repeat's, or the row's."""
+    return variant.repeat if switches.random_instruct else number
+
+
+def options_of(item: Item, identifier: str | int, switches: Switches, variant: Variant) -> tuple[tuple[str, ...], int]:
+    """Returns the options as shown and the place of the right one.
+
+    Distractors are drawn anew for every repeat, as in the reference, and the answer stands last unless shuffled. What
+    is shuffled is a copy: the right place follows the right text, whichever repeat asks.
+
+    Raises:
+        DataError: There are not enough distractors.
+    """
+    if item.pool:
+        others = [text for text in dict.fromkeys(map(str, item.pool)) if text != item.answer]
+        if len(others) < COUNT_OPTIONS:
+            raise DataError(f"there are {len(others)} distractors for {item.answer!r}, and {COUNT_OPTIONS} are drawn")
+        drawn = variant.rng(identifier, "distractors").sample(others, COUNT_OPTIONS)
+        options, right = [*drawn, str(item.answer)], COUNT_OPTIONS
+    else:
+        options, right = list(item.options), int(str(item.answer))
+    if not switches.shuffle:
+        return tuple(options), right
+    answer = options[right]
+    others = [text for place, text in enumerate(options) if place != right and (text != answer or not item.rebuilt)]
+    if not others:
+        others = [text for place, text in enumerate(options) if place != right]
+    order = [(text, False) for text in others] + [(answer, True)]
+    variant.rng(identifier, "options").shuffle(order)
+    return tuple(text for text, _ in order), [is_right for _, is_right in order].index(True)
+
+
+def question_of(
+    item: Item,
+    identifier: str | int,
+    number: int,
+    dataset: Dataset,
+    wording: Wording,
+    switches: Switches,
+    variant: Variant,
+) -> Question:
+    """Returns what one test of an item asks.
+
+    Args:
+        item: The item.
+        identifier: What its key ends in.
+        number: Its row's number from 0; instructions cycle by it.
+        dataset: Its dataset.
+        wording: The instructions' texts.
+        switches: The run's switches.
+        variant: The run, and which repeat it is.
+    """
+    method = "likelihood" if switches.likelihood else "generation"
+    texts = wording.texts(method)
+    place = turn_number(switches, variant, number) % len(texts)
+    if dataset.family == "captions" and variant.repeats > 1:
+        place = variant.repeat % len(texts)
+    elif dataset.family == "captions":
+        place = variant.rng(identifier, "instruction").randrange(len(texts))
+    instruct: str | None = texts[place] + wording.suffix.get(method, "")
+    if item.slot is not None:
+        instruct = texts[place].replace("{}", item.slot, 1)
+    question = wording.question.get(method, item.question)
+    if isinstance(question, tuple):
+        question = question[turn_number(switches, variant, number) % len(question)]
+    if question is None:
+        question, instruct = instruct, None
+    options, right, targets = (), 0, ()  # type: tuple[str, ...], int, tuple[str, ...]
+    if item.options or item.pool:
+        options, right = options_of(item, identifier, switches, variant)
+    else:
+        targets = item.answer if isinstance(item.answer, tuple) else (str(item.answer),)
+    return Question(
+        item.sample_id,
+        str(question),
+        options,
+        right,
+        targets,
+        marks_of(switches.option_mark, variant.rng(identifier, "marks")),
+        instruct,
+        tuple(context_of(dataset, switches, faithful=variant.parity)),
+        dict(item.extras),
+    )
+
+
+def context_of(dataset: Dataset, switches: Switches, *, faithful: bool) -> list[Turn]:
+    """Returns the in-context turns of a dataset, none where they are off or it has none."""
+    if not switches.in_context or not dataset.context:
+        return []
+    name = "V1c capitalised" if dataset.context == "V1c" and switches.capitalize else dataset.context
+    # Single-choice processors have no prefix to put before the example's answer either.
+    bare = switches.layout is not None and switches.layout.style == "single"
+    return CONTEXTS[name].turns(None if bare else switches.prefix, faithful=faithful)
+
+
+def prompt_text(question: Question, switches: Switches) -> str:
+    """Returns the prompt as one text, in the run's layout."""
+    assert switches.layout is not None
+    return render(switches.layout, question.record(), question.marks, likelihood=switches.likelihood)
+
+
+def messages(question: Question, image: bytes, switches: Switches) -> tuple[Message, ...]:
+    """Returns the conversation to send.
+
+    Chat messages by default, the image first and the instruction before the first human turn, as the reference places
+    it; with a layout, one text behind the image.
+    """
+    if switches.layout is not None:
+        return (user(image_part(image), text_part(prompt_text(question, switches))),)
+    shown = None if switches.likelihood or not question.options else question.options
+    asked = {"from": "human", "value": with_options(question.text, shown, question.marks)}
+    return chat([*question.history, asked], image, question.instruct)
+
+
+def candidates(question: Question, switches: Switches) -> tuple[str, ...]:
+    """Returns what is scored where options are: each as it would stand behind the prompt.
+
+    A layout is the whole text, and the reference tokenizes a candidate by itself, which LLaMA's tokenizer begins with a
+    blank: "Bot: green". A chat template sees to its own blanks.
+    """
+    if not switches.likelihood:
+        return ()
+    return question.options if switches.layout is None else tuple(f" {option}" for option in question.options)
+
+
+def chat(turns: Sequence[Turn], image: bytes, instruct: str | None) -> tuple[Message, ...]:
+    """Returns turns as chat messages, the image and the instruction in the first."""
+    made = []
+    for place, turn in enumerate(turns):
+        if turn["from"] == "assistant":
+            made.append(assistant(turn["value"]))
+        elif place:
+            made.append(user(text_part(turn["value"])))
+        else:
+            text = turn["value"] if instruct is None else f"{instruct} {turn['value']}"
+            made.append(user(image_part(image), text_part(text)))
+    return tuple(made)

@@ -1,0 +1,209 @@
+"""The switches: what `--set` takes, the reference's two sets of defaults, and what they come to for one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from orchestrator.benchmarks.reform.datasets import Dataset
+from orchestrator.benchmarks.reform.layouts import LAYOUTS, Layout
+from orchestrator.benchmarks.reform.prompts import ALPHABETS
+from orchestrator.errors import ConfigError
+from orchestrator.samples import Variant
+
+_SWITCHED = ("in_context", "random_instruct", "capitalize", "online", "options_in_history")
+_FORMULATIONS = ("SingleChoice", "Generation", "OCROpenEnded", "KIEOpenEnded")
+_ON_OFF = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
+
+
+def _setting(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `--set` takes; empty means: as the preset says, and without one as `Switches` does."""
+
+    preset: str = _setting(
+        "", "reform-cli or reform-loader: the defaults of the reference's command line, or of its data loader"
+    )
+    option_mark: str = _setting("", "upper, lower, number or random: how options are marked; default upper")
+    in_context: str = _setting("", "on or off: show a solved example before the question; default on")
+    random_instruct: str = _setting(
+        "", "on: repeat k gets instruction k; off: instructions cycle over the rows; default on where there are repeats"
+    )
+    instructions: str = _setting("", "a file of instruction texts, made by `orchestrator import reform-instructions`")
+    capitalize: str = _setting("", "on or off: capitalize questions and answers of dialogues; default off")
+    online: str = _setting("", "on or off: a dialogue's history holds the model's own answers; default on")
+    options_in_history: str = _setting(
+        "", "on or off: a dialogue's history shows the options; default on for generation, off for likelihood"
+    )
+    likelihood_reduction: str = _setting("sum", "sum or mean: how a continuation's log-probabilities are reduced")
+    formulation: str = _setting("", "KIEOpenEnded for POIE and SROIE, which the paper scores as OCROpenEnded")
+    subsample: int = _setting(0, "dialogues only: the first so many; 0 takes all")
+    max_new_tokens: int = _setting(0, "bound on an answer's tokens; 0 means the published one (30; captions 12 to 16)")
+    temperature: float = _setting(0.0, "0 is greedy decoding; the paper often has 0.2")
+    prompt_style: str = _setting("", f"send one text in a layout of the reference's processors: {', '.join(LAYOUTS)}")
+    response_prefix: str = _setting(
+        "", 'what the answer begins with; "none" for nothing; default as prompt_style has it'
+    )
+    roles: str = _setting("", 'prompt_style: names of user and assistant, for example "User,Bot"')
+    sep: str = _setting("", r"prompt_style: what ends a turn; \n is a line break")
+    sep2: str = _setting("", r"prompt_style: what ends an assistant's turn, in styles with two separators")
+    system_message: str = _setting("", 'prompt_style: what stands in front; "none" for nothing')
+    first_query: str = _setting("", 'prompt_style: what the first question is wrapped in, for example "<image> {}"')
+
+    def __post_init__(self) -> None:
+        _one_of("preset", self.preset, PRESETS)
+        _one_of("option_mark", self.option_mark, (*ALPHABETS, "random"))
+        _one_of("prompt_style", self.prompt_style, LAYOUTS)
+        _one_of("formulation", self.formulation, _FORMULATIONS)
+        _one_of("likelihood_reduction", self.likelihood_reduction, ("sum", "mean"))
+        for name in _SWITCHED:
+            if getattr(self, name):
+                _on_off(name, getattr(self, name))
+        layout_of(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """What the settings come to.
+
+    Attributes:
+        option_mark: "upper", "lower", "number" or "random".
+        in_context: Whether a solved example precedes the question.
+        random_instruct: Whether the repeat chooses the instruction, not the row.
+        shuffle: Whether options are permuted.
+        capitalize: Whether dialogues are capitalized.
+        online: Whether a dialogue's history holds the model's own answers.
+        options_in_history: Whether a dialogue's history shows options.
+        likelihood: Whether options are scored.
+        repeats: Tests of a sample.
+        layout: The prompt's layout; None for chat messages.
+        prefix: What an answer begins with.
+    """
+
+    option_mark: str = "upper"
+    in_context: bool = True
+    random_instruct: bool = False
+    shuffle: bool = False
+    capitalize: bool = False
+    online: bool = True
+    options_in_history: bool = True
+    likelihood: bool = False
+    repeats: int = 1
+    layout: Layout | None = None
+    prefix: str | None = None
+
+
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "reform-cli": {
+        "option_mark": "random",
+        "in_context": False,
+        "random_instruct": False,
+        "shuffle": False,
+        "capitalize": False,
+        "online": False,
+    },
+    "reform-loader": {
+        "option_mark": "random",
+        "in_context": True,
+        "random_instruct": True,
+        "shuffle": True,
+        "capitalize": True,
+        "online": True,
+    },
+}
+"""The reference's two sets of defaults. They contradict each other: results of the two do not compare."""
+
+
+def settings_of(variant: Variant) -> Settings:
+    """Returns the settings of a run."""
+    return variant.settings if isinstance(variant.settings, Settings) else Settings()
+
+
+def switches(variant: Variant, dataset: Dataset) -> Switches:
+    """Returns what a run's settings come to for a dataset."""
+    given = settings_of(variant)
+    likelihood = variant.method == "likelihood" and dataset.formulations[0] == "SingleChoice"
+    made = Switches(
+        random_instruct=variant.repeats > 1,
+        options_in_history=not likelihood,
+        likelihood=likelihood,
+        repeats=variant.repeats,
+        layout=layout_of(given, captions=dataset.family == "captions"),
+    )
+    made = replace(made, **PRESETS.get(given.preset, {}))
+    own: dict[str, Any] = {name: _on_off(name, getattr(given, name)) for name in _SWITCHED if getattr(given, name)}
+    if given.option_mark:
+        own["option_mark"] = given.option_mark
+    made = replace(made, **own, shuffle=made.shuffle or variant.shuffle_options)
+    prefix = made.layout.prefix if made.layout else _text(given.response_prefix)
+    return replace(made, prefix=None if likelihood else prefix)
+
+
+def layout_of(given: Settings, *, captions: bool = False) -> Layout | None:
+    """Returns the layout that the settings ask for; None for chat messages.
+
+    Raises:
+        ValueError: They contradict each other.
+    """
+    ways = ("roles", "sep", "sep2", "system_message", "first_query")
+    if not given.prompt_style:
+        named = [name for name in ways if getattr(given, name)]
+        if named:
+            raise ValueError(f"{named[0]} belongs to a layout: add --set prompt_style=one (or another)")
+        return None
+    layout = LAYOUTS[given.prompt_style]
+    if given.roles:
+        names = given.roles.split(",")
+        if len(names) != 2:
+            raise ValueError('roles takes two names, for example roles="User,Bot"')
+        layout = replace(layout, roles=(names[0], names[1]))
+    if given.sep:
+        layout = replace(layout, sep=_escaped(given.sep))
+    if given.sep2:
+        layout = replace(layout, sep2=_escaped(given.sep2))
+    if given.system_message:
+        layout = replace(layout, system=_text(_escaped(given.system_message)))
+    if given.first_query:
+        if given.first_query.count("{}") != 1 or given.first_query.replace("{}", "").count("{"):
+            raise ValueError('first_query needs one {} for the question, for example "<image> {}"')
+        layout = replace(layout, first_query=_escaped(given.first_query))
+    if given.response_prefix:
+        layout = replace(layout, prefix=_text(given.response_prefix))
+    # The reference's caption builders take the prefix away for good.
+    return replace(layout, prefix=None) if captions else layout
+
+
+def formulation(variant: Variant, dataset: Dataset) -> str:
+    """Returns the formulation of a run.
+
+    Raises:
+        ConfigError: The dataset does not have it.
+    """
+    wanted = settings_of(variant).formulation
+    if wanted and wanted not in dataset.formulations:
+        allowed = " or ".join(dataset.formulations)
+        raise ConfigError(f"--set formulation={wanted}: {dataset.task} is not scored so; give {allowed}")
+    return wanted or dataset.formulations[0]
+
+
+def _one_of(name: str, value: str, allowed: Any) -> None:
+    if value and value not in allowed:
+        raise ValueError(f"{name}={value}: give {', '.join(allowed)}")
+
+
+def _on_off(name: str, value: str) -> bool:
+    if str(value).lower() not in _ON_OFF:
+        raise ValueError(f"{name}={value}: give on or off")
+    return _ON_OFF[str(value).lower()]
+
+
+def _text(value: str) -> str | None:
+    return None if value in ("", "none") else value
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\n", "\n").replace("\\t", "\t")

@@ -1,0 +1,109 @@
+"""Finds benchmarks by task name: ours by a table, others' by the entry points `lyncean.benchmarks` or a task file."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from orchestrator.benchmarks.base import Benchmark
+
+OURS = {
+    "marvel": "orchestrator.benchmarks.marvel.benchmark",
+    "marvel_few_shot": "orchestrator.benchmarks.marvel.few_shot",
+    "marvel_described": "orchestrator.benchmarks.marvel.described",
+    "vstar_bench": "orchestrator.benchmarks.vstar.benchmark",
+    "VisualPuzzles": "orchestrator.benchmarks.visualpuzzles.benchmark",
+    "voila": "orchestrator.benchmarks.voila.benchmark",
+    "reform": "orchestrator.benchmarks.reform.benchmark",
+}
+"""What a task's name begins with -> the module whose `BENCHMARK` has it."""
+
+GROUP = "lyncean.benchmarks"
+"""Entry points of this group load to a `Benchmark`; the entry point's name is the tasks' prefix."""
+
+
+TASK_FILES = (".yaml", ".yml")
+"""A task with such an ending is a task file, see `orchestrator.benchmarks.taskfile`."""
+
+
+class UnknownTaskError(Exception):
+    """No benchmark has a task of this name. The message names the closest."""
+
+
+@cache
+def benchmarks() -> dict[str, Benchmark]:
+    """Returns every benchmark by its name, ours first."""
+    found = [_ours(prefix) for prefix in OURS]
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        theirs: Benchmark = point.load()
+        found.append(theirs)
+    return {benchmark.name: benchmark for benchmark in found}
+
+
+def find(words: Iterable[str]) -> dict[str, Benchmark]:
+    """Returns the benchmark of each task that the words name, groups taken apart, in order.
+
+    Raises:
+        TaskFileError: If a word is a task file that is wrong, or whose task is called as another is.
+        UnknownTaskError: If a word names neither a task nor a group.
+    """
+    found: dict[str, Benchmark] = {}
+    files: dict[str, str] = {}
+    for word in dict.fromkeys(words):
+        if word.endswith(TASK_FILES):
+            from orchestrator.benchmarks.taskfile import load
+
+            benchmark = load(word)
+            _check_name(benchmark.name, word, files)
+            found[benchmark.name] = benchmark
+            continue
+        owner = _owner(word)
+        if owner is None:
+            raise UnknownTaskError(_unknown(word))
+        for task in owner.groups.get(word, (word,)):
+            found[task] = owner
+    return found
+
+
+def _check_name(name: str, file: str, files: dict[str, str]) -> None:
+    from orchestrator.benchmarks.taskfile import TaskFileError
+
+    other = files.setdefault(name, file)
+    if other != file:
+        raise TaskFileError(f"{other} and {file} both make a task {name}: give one another name by `task: NAME`")
+    if _owner(name) or name in benchmarks():
+        raise TaskFileError(
+            f"{file} makes a task {name}, and there is one of that name already: "
+            "give the file's another name by `task: NAME`"
+        )
+
+
+def _owner(word: str) -> Benchmark | None:
+    # Importing one module is enough for a task of ours; the others are looked at when none has it.
+    for prefix in OURS:
+        if word.startswith(prefix) and _has(_ours(prefix), word):
+            return _ours(prefix)
+    return next((benchmark for benchmark in benchmarks().values() if _has(benchmark, word)), None)
+
+
+def _has(benchmark: Benchmark, word: str) -> bool:
+    return word in benchmark.tasks or word in benchmark.groups
+
+
+def _ours(prefix: str) -> Benchmark:
+    benchmark: Benchmark = importlib.import_module(OURS[prefix]).BENCHMARK
+    return benchmark
+
+
+def _unknown(word: str) -> str:
+    names = [name for b in benchmarks().values() for name in (*b.tasks, *b.groups)]
+    lowered = {name.lower(): name for name in names}
+    close = [lowered[name] for name in difflib.get_close_matches(word.lower(), lowered, n=3, cutoff=0.5)]
+    hint = f"did you mean {' or '.join(close)}?" if close else "`orchestrator tasks` lists them"
+    if Path(word).is_file():
+        hint = f"`orchestrator new-task {word}` makes a task file of data; the data of a task is given by --data"
+    return f"there is no task {word!r}: {hint}"

@@ -1,0 +1,265 @@
+"""Makes a task file a `Benchmark`, like any other from there on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.benchmarks.base import Benchmark, check_parity, metric
+from orchestrator.benchmarks.taskfile.options import Answers
+from orchestrator.benchmarks.taskfile.reading import TaskFile, read
+from orchestrator.benchmarks.taskfile.template import Piece, fill, parse
+from orchestrator.data.images import row_image
+from orchestrator.data.opening import check_unique, open_rows
+from orchestrator.data.rows import DataError, Row, RowSource
+from orchestrator.data.table import Table
+from orchestrator.samples import Call, Message, Sample, Scoring, Variant, image_part, single, system, text_part, user
+
+_NUMBER = "row number"
+"""The field that holds a row's number; no column of a table can be taken for it by a template."""
+
+_CHOICE_PROMPT = "{question}\n{options}\nAnswer with the option's letter from the given choices directly."
+_LETTER_PROMPT = "{question}\n{options}\nAnswer:"
+
+
+def load(word: str | Path) -> Benchmark:
+    """Returns the benchmark that a task file describes.
+
+    Raises:
+        TaskFileError: The file is wrong; the message names it and the line.
+    """
+    return FileTask(read(Path(word))).benchmark()
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """The templates of both methods."""
+
+    generate: Sequence[Piece]
+    likelihood: Sequence[Piece]
+
+
+class FileTask:
+    """One task file.
+
+    Args:
+        file: It, valid by itself; the data is looked at in `rows`.
+
+    Raises:
+        TaskFileError: Its keys do not fit together.
+    """
+
+    def __init__(self, file: TaskFile) -> None:
+        self.file = file
+        values = file.values
+        self.name: str = values.get("task", file.path.stem)
+        self.images = file.names("image")
+        self.labels = file.names("labels")
+        self.answers = Answers.of(file)
+        self.prompts = self._prompts()
+        self._names = {name for name, _ in self._wanted()}.difference(self.images)
+        self.rule: str = values.get("rule", "choice" if self.answers.columns else "contains_word")
+
+    def benchmark(self) -> Benchmark:
+        """Returns the benchmark."""
+        values = self.file.values
+        return Benchmark(
+            name=self.name,
+            tasks={self.name: values.get("about", f"From {self.file.path.name}")},
+            data=f"{values['data']}\nwhat the task file names, or another table with its columns",
+            rows=self.rows,
+            samples=self.samples,
+            metrics=self.metrics,
+            synthetic=self.synthetic,
+            methods=("generate", "likelihood") if self.answers.columns else ("generate",),
+            needs=self.needs,
+        )
+
+    def rows(self, _: str, data: str | None) -> RowSource:
+        """Opens the data that the file names, relative to the file, or another."""
+        values = self.file.values
+        where = data or self.where()
+        table = Table(
+            hub=values["data"],
+            split=values.get("split", "test"),
+            columns={},
+            images=self.images,
+            config=values.get("config"),
+        )
+        try:
+            source = open_rows(where, table)
+        except DataError as error:
+            raise self.file.error(str(error), "image" if "no column" in str(error) else "data") from error
+        first = next(iter(source), None)
+        if first is None:
+            raise self.file.error(f"{where} has no rows", "data")
+        self._check_columns(first, where)
+
+        def numbered() -> Iterator[Row]:
+            for number, row in enumerate(source, 1):
+                yield Row({**row.fields, _NUMBER: number}, row.load)
+
+        def checked(row: Row) -> str:
+            self._check_row(row, where)
+            return self._identifier(row)
+
+        # What the file asks decides the samples as much as the rows do.
+        digest = hashlib.sha256(f"{source.digest}\n{self.file.sha256}\n".encode()).hexdigest()
+        return check_unique(replace(source, digest=digest, iterate=numbered), checked)
+
+    def where(self) -> str:
+        """Returns the data that the file names: a path relative to the file, or a hub id."""
+        named = self.file.path.parent / self.file.values["data"]
+        return str(named) if named.exists() else str(self.file.values["data"])
+
+    def samples(self, row: Row, variant: Variant) -> Iterator[Sample]:
+        """Returns the question of one row, `<task>/<id>`, the row's number where no column is the id."""
+        identifier = self._identifier(row)
+        given = self.answers.read(row, f"{self.name}/{identifier}")
+        if variant.shuffle_options and given.options:
+            given = given.shuffled(variant.rng(identifier, "options"))
+        likelihood = variant.method == "likelihood"
+        pieces = self.prompts.likelihood if likelihood else self.prompts.generate
+        fields = {**row.fields, "options": given.listed()}
+        if "question" in self.file.values:
+            fields["question"] = row[self.file.values["question"]]
+        order = fill(pieces, fields, self.images)
+        scoring = Scoring(
+            rule="likelihood" if likelihood else self.rule,
+            targets=given.targets(likelihood),
+            options=given.continuations if likelihood else given.options,
+            params={} if likelihood else self.file.values.get("params", {}),
+            labels={name: _text(row[name]) for name in self.labels},
+            group=_text(row[self.file.values["group"]]) if "group" in self.file.values else "",
+        )
+        continuations = given.continuations if likelihood else ()
+
+        def ask() -> Call:
+            parts = [
+                text_part(part) if isinstance(part, str) else image_part(row_image(row, self.images[part]))
+                for part in order
+            ]
+            return Call((*self._system(), user(*parts)), self._config(), continuations)
+
+        yield single(variant.key(identifier), ask, scoring)
+
+    def metrics(self, variant: Variant) -> list[scorer.MetricSpec]:
+        """Returns the figures that the file names; accuracy and the bias of choices where it names none."""
+        by = [[name] for name in self.labels]
+        named = self.file.values.get("metrics")
+        if named is None:
+            made = [metric("accuracy", "accuracy", by=by, params={"unit": "percent"})]
+            if self.answers.columns and (self.rule == "choice" or variant.method == "likelihood"):
+                made.append(metric("choice bias", "choice_bias"))
+            return made
+        return [
+            metric(each.replace("_", " "), each, by=by) if isinstance(each, str) else self._metric(place, each)
+            for place, each in enumerate(named)
+        ]
+
+    def needs(self, variant: Variant) -> Sequence[str]:
+        """Returns the capabilities a model needs."""
+        check_parity(variant, reference=False)
+        return ("IMAGE_INPUT", "MULTI_IMAGE")[: min(2, len(self.images))]
+
+    def synthetic(self, _: str, seed: int) -> Iterator[Row]:
+        """Refuses: what is in a task file is the data."""
+        raise click.UsageError(f"{self.file.path} describes data that exists: drop --synthetic")
+
+    def _prompts(self) -> Prompts:
+        values = self.file.values
+        options = bool(self.answers.columns)
+        if "prompt" not in values and "question" not in values:
+            raise self.file.error("neither question nor prompt: one says what is asked", "data")
+        scored = values.get("likelihood", {})
+        bare = _LETTER_PROMPT if self.answers.letters else "{question}"
+        if "likelihood" in values and not options:
+            raise self.file.error("likelihood needs options: they are what is scored", "likelihood")
+        if "prompt" in values and "question" not in values:
+            bare = values["prompt"]
+        generate = self._parse(values.get("prompt", _CHOICE_PROMPT if options else "{question}"), "prompt")
+        return Prompts(generate, self._parse(scored.get("prompt", bare), "likelihood", "prompt"))
+
+    def _parse(self, template: str, *place: str) -> list[Piece]:
+        try:
+            pieces = parse(template)
+        except ValueError as error:
+            raise self.file.error(f"{'.'.join(place)}: {error}", *place) from error
+        if any(piece.column == "options" for piece in pieces) and not self.answers.columns:
+            raise self.file.error(f"{'.'.join(place)} shows {{options}} and options names no columns", *place)
+        return pieces
+
+    def _check_columns(self, row: Row, where: str) -> None:
+        present = [*row.fields, *self.images]
+        for name, place in self._wanted():
+            if name not in present:
+                raise self.file.error(
+                    f"{'.'.join(map(str, place))}: {where} has no column {name!r}; it has {', '.join(present)}", *place
+                )
+
+    def _check_row(self, row: Row, where: str) -> None:
+        """Looks at columns and answer before anything is asked: to mend the data makes it another run's."""
+        for name in self._names:
+            if name not in row.fields:
+                raise self.file.error(f"{where}, row {row[_NUMBER]}, has no column {name!r}; every row needs it")
+        try:
+            self.answers.read(row, f"{self.name}/{self._identifier(row)}")
+        except DataError as error:
+            raise self.file.error(f"{where}, row {row[_NUMBER]}: {error}", "answer") from error
+
+    def _wanted(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Returns the columns that the file names, images among them, each with its place in the file."""
+        values = self.file.values
+        wanted: list[tuple[str, tuple[str, ...]]] = [
+            (values[key], (key,)) for key in ("id", "question", "answer", "group") if key in values
+        ]
+        wanted += [(name, ("options",)) for name in self.answers.columns]
+        wanted += [(name, ("labels",)) for name in self.labels]
+        shown = {"question"} if "question" in values else set()
+        templates: list[tuple[Sequence[Piece], tuple[str, ...]]] = [
+            (self.prompts.generate, ("prompt",)),
+            (self.prompts.likelihood, ("likelihood", "prompt")),
+        ]
+        for pieces, keys in templates:
+            names = {piece.column for piece in pieces if piece.column} - {"options"} - shown
+            wanted += [(name, keys) for name in sorted(names)]
+        return wanted
+
+    def _identifier(self, row: Row) -> str:
+        return _text(row[self.file.values.get("id", _NUMBER)])
+
+    def _system(self) -> tuple[Message, ...]:
+        text = self.file.values.get("system")
+        return (system(text),) if text else ()
+
+    def _config(self) -> model.GenerationConfig:
+        short = 16 if self.answers.columns else 256
+        return model.GenerationConfig(
+            **{"max_output_tokens": short, "temperature": 0.0, **self.file.values.get("decoding", {})}
+        )
+
+    def _metric(self, place: int, given: Mapping[str, Any]) -> scorer.MetricSpec:
+        by = given.get("by", [])
+        by = [by] if isinstance(by, str) else by
+        where = {name: [one] if isinstance(one, str) else one for name, one in given.get("where", {}).items()}
+        for name in (*by, *where):
+            if name not in self.labels:
+                raise self.file.error(f"metrics: {name!r} is none of the labels", "metrics", place)
+        return metric(
+            given.get("name", given["metric"].replace("_", " ")),
+            given["metric"],
+            where=where,
+            by=[[name] for name in by],
+            params=given.get("params"),
+        )
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)

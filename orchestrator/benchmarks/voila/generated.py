@@ -1,0 +1,120 @@
+"""VOILA questions made on the fly, without a table: a balanced draw, or a slice of the whole enumeration."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from orchestrator.benchmarks.voila.images import ImageFolder, TestingDraw
+from orchestrator.benchmarks.voila.rules import ALL, Question, Space, Spec
+from orchestrator.benchmarks.voila.sampling import SpaceError, draw_balanced, shares
+from orchestrator.benchmarks.voila.texts import combined_description, describe, file_prefix, relations, wanted_image
+from orchestrator.data.rows import DataError, Row, RowSource
+
+GENERATED = "generated"
+DRAWN = "drawn"
+"""In place of a folder of images: pictograms."""
+FORM = "generated[:count=N][,seed=N or ,start=N][,rules=1+5][,images=DIR], questions made on the fly"
+"""What `--data` takes, in words."""
+
+
+def asks(data: str) -> bool:
+    """Returns whether these words ask for questions made on the fly."""
+    return data.partition(":")[0] == GENERATED
+
+
+def made(questions: Iterator[Question], picture: Callable[[Spec], bytes]) -> Iterator[Row]:
+    """Yields rows of questions in the released schema, numbered by their place among all, from 1."""
+    for question in questions:
+        number = ALL.position(question) + 1
+
+        def load(column: str, question: Question = question) -> bytes | None:
+            return None if column == "collage" else picture(question.images[int(column[-1]) - 1])
+
+        yield Row(
+            {
+                "id": str(number),
+                **{f"img{image}": f"{file_prefix(spec)}0.png" for image, spec in enumerate(question.images, 1)},
+                "img4": wanted_image(question.answer),
+                **{f"desc_img{image}": describe(spec) for image, spec in enumerate(question.images, 1)},
+                "desc_im4": describe(question.answer),
+                "combined_description": combined_description(question),
+                "question": f"image_questions_{number}.png",
+                "rule": question.rule,
+                "Real_relations": relations(question),
+            },
+            load,
+        )
+
+
+def drawn(spec: Spec) -> bytes:
+    """Returns the pictogram of a spec."""
+    from orchestrator.benchmarks.voila.synthetic import draw
+
+    return draw(spec)
+
+
+def open_made(words: str, rules: Sequence[int]) -> RowSource:
+    """Opens questions made on the fly: a balanced draw by seed, or a slice of all by start.
+
+    Args:
+        words: As in `FORM`.
+        rules: The rules that the task has.
+
+    Raises:
+        DataError: The words say nothing, or ask for more than there is.
+    """
+    given = _options(words)
+    try:
+        numbers = {name: int(given[name]) for name in ("count", "seed", "start") if name in given}
+        chosen = tuple(int(rule) for rule in given["rules"].split("+")) if "rules" in given else tuple(rules)
+    except ValueError as error:
+        raise DataError(f"{words}: count, seed, start and rules are whole numbers") from error
+    if not set(chosen) <= set(rules):
+        raise DataError(f"{words}: this task has the rules {', '.join(map(str, rules))}")
+    space = Space(chosen)
+    count, start = numbers.get("count", 1000), numbers.get("start")
+    if start is not None and "seed" in numbers:
+        raise DataError(f"{words}: a slice (start) has no seed, a draw (seed) no start; give one of them")
+    if count < 1 or (start is not None and not 0 <= start <= space.size - count):
+        raise DataError(f"{words}: these rules have {space.size:,} questions, counted from 0; give a slice of them")
+
+    def slice_from(first: int) -> Iterator[Question]:
+        return (space.question(position) for position in range(first, first + count))
+
+    if start is None:
+        try:
+            shares(space.rules, count)
+        except SpaceError as error:
+            raise DataError(f"{words}: {error}") from error
+    where = given.get("images", DRAWN)
+    folder = ImageFolder(Path(where).expanduser()) if where != DRAWN else None
+    picture = _picture_of(folder) if folder else drawn
+
+    def iterate() -> Iterator[Row]:
+        questions = (
+            islice(draw_balanced(space.rules, numbers.get("seed", 0)), count) if start is None else slice_from(start)
+        )
+        return made(questions, picture)
+
+    images = folder.digest() if folder else DRAWN
+    canonical = f"{space.rules}|{count}|{numbers.get('seed', 0)}|{start}|{images}"
+    return RowSource(words, hashlib.sha256(canonical.encode()).hexdigest(), count, iterate)
+
+
+def _picture_of(folder: ImageFolder) -> Callable[[Spec], bytes]:
+    pick = TestingDraw(folder)
+    return lambda spec: (folder.path / pick(spec)).read_bytes()
+
+
+def _options(words: str) -> dict[str, str]:
+    known = ("count", "seed", "start", "rules", "images")
+    given: dict[str, str] = {}
+    for piece in filter(None, words.partition(":")[2].split(",")):
+        name, equals, value = piece.partition("=")
+        if name not in known or not equals or name in given:
+            raise DataError(f"{words}: {piece!r} is none of {', '.join(known)} with its value, each once")
+        given[name] = value
+    return given

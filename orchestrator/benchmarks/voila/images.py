@@ -1,0 +1,94 @@
+"""Folders of VOILA images: finding one for what is to be shown."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+from orchestrator.benchmarks.voila.rules import Spec
+from orchestrator.benchmarks.voila.texts import SPECS, describe, file_prefix
+from orchestrator.data.digest import digest_files
+from orchestrator.data.rows import DataError
+
+_PICTURE = re.compile(r"(.*_)[^_]*\.(?:png|jpe?g|webp)", re.IGNORECASE)
+
+
+class ImageFolder:
+    """A folder of files named {number}_{subject}_{action}_{anything}.png.
+
+    Attributes:
+        path: The folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Lists the folder once; its order on disk plays no part.
+
+        Raises:
+            DataError: It is no folder or holds no such file.
+        """
+        self.path = path
+        prefixes = {file_prefix(spec): spec for spec in SPECS}
+        self._files: dict[Spec, list[str]] = {}
+        try:
+            names = sorted(entry.name for entry in path.iterdir())
+        except OSError as error:
+            raise DataError(f"{path} cannot be read as a folder of images: {error.strerror or error}") from error
+        for name in names:
+            match = _PICTURE.fullmatch(name)
+            spec = prefixes.get(match[1].lower()) if match else None
+            if spec:
+                self._files.setdefault(spec, []).append(name)
+        if not self._files:
+            raise DataError(f"{path} holds no VOILA image; their names are like two_cats_driving a car_3.png")
+
+    def files(self, spec: Spec) -> list[str]:
+        """Returns the names of a spec's files, sorted.
+
+        Raises:
+            DataError: There is none.
+        """
+        found = self._files.get(spec)
+        if not found:
+            raise DataError(
+                f"{self.path} has no image of {describe(spec)!r}: {file_prefix(spec)}<n>.png is needed "
+                f"(it has images of {len(self._files)} of the {len(SPECS)} things that VOILA shows)"
+            )
+        return found
+
+    def digest(self) -> str:
+        """Returns a digest of the images that testing shows: the first of each spec."""
+        return digest_files((files[0], self.path / files[0]) for files in self._files.values())
+
+
+class TestingDraw:
+    """The first file of each spec, as the published test set has one file for each."""
+
+    def __init__(self, folder: ImageFolder) -> None:
+        self._folder = folder
+
+    def __call__(self, spec: Spec) -> str:
+        """Returns the name of the file to show."""
+        return self._folder.files(spec)[0]
+
+
+class TrainingDraw:
+    """Each spec's files in turn, in a seeded order: their uses differ by one at most.
+
+    Two draws of one spec in a row are two files, unless it has only one.
+    """
+
+    def __init__(self, folder: ImageFolder, seed: int) -> None:
+        self._folder = folder
+        self._seed = seed
+        self._order: dict[Spec, list[str]] = {}
+        self._used: dict[Spec, int] = {}
+
+    def __call__(self, spec: Spec) -> str:
+        """Returns the name of the file to show."""
+        if spec not in self._order:
+            self._order[spec] = self._folder.files(spec)[:]
+            random.Random(f"{self._seed}|{file_prefix(spec)}").shuffle(self._order[spec])
+        used = self._used.get(spec, 0)
+        self._used[spec] = used + 1
+        return self._order[spec][used % len(self._order[spec])]

@@ -1,0 +1,105 @@
+"""Waits for what a run needs: `python -m orchestrator.cli.wait`, the init container of its Jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from lyncean.rpc import Credentials, SecurityError, dial, is_serving
+from lyncean.rpc.options import client_options
+from orchestrator.cli.folders import RunFolder
+from orchestrator.engine import ConfigError, Endpoint, parse_endpoints
+from orchestrator.engine.resolve import resolve
+
+MODEL_SERVICE = "lyncean.model.v1.ModelService"
+SCORER_SERVICE = "lyncean.scorer.v1.ScorerService"
+_EVERY = 2.0
+_TELL_EVERY = 60.0
+
+Look = Callable[[], Awaitable[bool]]
+
+
+@click.command()
+@click.option("--endpoint", "endpoints", multiple=True, help="Model servers H:P[,H:P]; one that serves is enough.")
+@click.option("--scorer", "scorers", multiple=True, help="Scorer H:P.")
+@click.option("--shards", type=click.IntRange(1), help="Wait until so many shards of --run are complete.")
+@click.option("--run", type=RunFolder(), help="Folder of shard-0, shard-1, ...")
+@client_options
+def main(
+    credentials: Credentials, endpoints: tuple[str, ...], scorers: tuple[str, ...], shards: int | None, run: Path | None
+) -> None:
+    """Wait for servers that serve and for shards that are complete, for as long as it takes."""
+    if (shards is None) != (run is None):
+        raise click.UsageError("--shards and --run go together")
+    wanted: dict[str, Look] = {}
+    try:
+        for endpoint in parse_endpoints(endpoints):
+            wanted[f"a model server at {endpoint}"] = _server(endpoint, MODEL_SERVICE, credentials)
+        for endpoint in parse_endpoints(scorers):
+            wanted[f"a scorer at {endpoint}"] = _server(endpoint, SCORER_SERVICE, credentials)
+        if run is not None and shards is not None:
+            for index in range(shards):
+                wanted[str(run / f"shard-{index}")] = _shard(run / f"shard-{index}")
+        asyncio.run(_wait(wanted))
+    except (ConfigError, SecurityError) as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+
+
+async def _wait(wanted: dict[str, Look]) -> None:
+    told = -_TELL_EVERY
+    while True:
+        for name in [name for name, look in wanted.items() if await look()]:
+            click.echo(f"ready: {name}")
+            del wanted[name]
+        if not wanted:
+            return
+        if time.monotonic() - told >= _TELL_EVERY:
+            told = time.monotonic()
+            click.echo(f"waiting for {', '.join(wanted)}")
+        await asyncio.sleep(_EVERY)
+
+
+def _server(endpoint: Endpoint, service: str, credentials: Credentials) -> Look:
+    async def look() -> bool:
+        try:
+            addresses = await resolve(endpoint)
+        except OSError:  # no pod is ready yet, so the name has no address
+            return False
+        tls = credentials.tls
+        if tls is not None and not tls.server_name and not endpoint.literal:
+            # Dialled by address, named in the certificate by name.
+            tls = replace(tls, server_name=endpoint.host)
+        for address in addresses:
+            channel = dial(address, replace(credentials, tls=tls))
+            try:
+                if await is_serving(channel, service):
+                    return True
+            finally:
+                await channel.close()
+        return False
+
+    return look
+
+
+def _shard(folder: Path) -> Look:
+    async def look() -> bool:
+        try:
+            tasks = json.loads((folder / "results.json").read_bytes())["tasks"]
+        except (FileNotFoundError, ValueError):  # not ended, or being written
+            return False
+        # A shard with failed items is asked again by its Job's next pod.
+        return not any(task["counts"]["failed"] for task in tasks.values())
+
+    return look
+
+
+if __name__ == "__main__":
+    main(prog_name="wait")

@@ -1,0 +1,110 @@
+"""The folder that lmms-eval writes: MODEL/DATE_results.json and MODEL/DATE_samples_TASK.jsonl."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import orjson
+
+from orchestrator.run_folder.metrics import Figure, figures, overall
+from orchestrator.run_folder.reader import STEP, Item, Run
+
+_UNSAFE = re.compile(r'["<>:/|\\?*\[\]\s]+')
+_HIGHER_IS_BETTER = {
+    **dict.fromkeys(("accuracy", "mean", "group_all", "consistency", "pass_at", "caption"), True),
+    **dict.fromkeys(("choice_bias", "instability", "reform_instability", "calibration"), False),
+}
+"""Metric -> which way is up; nothing is said of the others, the rate of an outcome for one."""
+
+
+def write(run: Run, folder: Path) -> list[Path]:
+    """Writes a run below a folder and returns the paths of the files."""
+    where = folder / (_UNSAFE.sub("__", run.model_name) or "model")
+    where.mkdir(parents=True, exist_ok=True)
+    date = _date(str(run.manifest.get("created", "")))
+    written = [where / f"{date}_results.json"]
+    written[0].write_bytes(orjson.dumps(_results(run, date), option=orjson.OPT_INDENT_2))
+    files: dict[str, Any] = {}
+    try:
+        for number, item in enumerate(item for item in run if item.outcome != STEP):
+            if item.task not in files:
+                written.append(where / f"{date}_samples_{_UNSAFE.sub('__', item.task)}.jsonl")
+                files[item.task] = written[-1].open("wb")
+            files[item.task].write(orjson.dumps(_sample(number, item)) + b"\n")
+    finally:
+        for file in files.values():
+            file.close()
+    return written
+
+
+def _date(created: str) -> str:
+    try:
+        moment = datetime.fromisoformat(created).astimezone(UTC)
+    except ValueError:
+        moment = datetime.fromtimestamp(0, UTC)
+    return moment.strftime("%Y%m%d_%H%M%S")
+
+
+def _results(run: Run, date: str) -> dict[str, Any]:
+    found = list(figures(run.tasks))
+    return {
+        "results": {task: {"alias": task, **_metrics(task, found)} for task in run.tasks},
+        "configs": {task: {"task": task, "metadata": dict(run.identity)} for task in run.tasks},
+        "versions": {task: str((run.manifest.get("versions") or {}).get("lyncean", "")) for task in run.tasks},
+        "n-shot": dict.fromkeys(run.tasks, 0),
+        "higher_is_better": {task: _directions(task, found) for task in run.tasks},
+        "n-samples": {task: _size(run.tasks[task]) for task in run.tasks},
+        "config": {"model": "lyncean", "model_args": f"model={run.model_name}", "limit": run.identity.get("limit")},
+        "date": date,
+        "model_source": "lyncean",
+        "model_name": run.model_name,
+        "model_name_sanitized": _UNSAFE.sub("__", run.model_name),
+    }
+
+
+def _size(result: Mapping[str, Any]) -> dict[str, int]:
+    counts = result.get("counts", {})
+    return {"original": int(counts.get("planned", 0)), "effective": int(counts.get("planned", 0))}
+
+
+def _directions(task: str, found: list[Figure]) -> dict[str, bool]:
+    mine = [figure for figure in overall(found) if figure.task == task]
+    return {figure.name: _HIGHER_IS_BETTER[figure.metric] for figure in mine if figure.metric in _HIGHER_IS_BETTER}
+
+
+def _metrics(task: str, found: list[Figure]) -> dict[str, float | str]:
+    metrics: dict[str, float | str] = {}
+    for figure in overall(found):
+        if figure.task == task and figure.value is not None:
+            metrics[f"{figure.name},none"] = figure.value
+            # lmms-eval has a standard error where we have an interval: half its width over 1.96, where it is of 95 %.
+            metrics[f"{figure.name}_stderr,none"] = (
+                (figure.high - figure.low) / 2 / NormalDist().inv_cdf((1 + figure.level) / 2)
+                if figure.high is not None and figure.low is not None
+                else "N/A"
+            )
+    return metrics
+
+
+def _sample(number: int, item: Item) -> dict[str, Any]:
+    messages = (item.response.get("request") or {}).get("messages", ())
+    prompt = "\n".join(part["text"] for m in messages for part in m.get("parts", ()) if "text" in part)
+    answer = (item.response.get("response") or {}).get("scores") or item.text
+    return {
+        "doc_id": number,
+        "doc_hash": hashlib.sha256(orjson.dumps(messages)).hexdigest(),
+        "input": prompt,
+        "target": " | ".join(item.scoring.get("targets", ())),
+        "resps": [[answer]],
+        "filtered_resps": [str(item.verdict.get("extracted", ""))],
+        "score": item.score,
+        "outcome": item.outcome,
+        "key": item.key,
+        **dict(item.labels),
+    }

@@ -1,0 +1,99 @@
+"""Figures as a table for a page or a paper: Markdown and LaTeX, one column a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from orchestrator.run_folder.metrics import Figure, accounting, counts, figures, overall, slices
+from orchestrator.run_folder.reader import Run
+
+Key = tuple[str, str, tuple[tuple[str, str], ...]]
+
+
+def markdown(runs: Sequence[Run]) -> str:
+    """Returns a Markdown document: overall figures, then a table for each slicing by one label."""
+    blocks = []
+    for title, rows in _tables(runs):
+        head = [title, *(_escape(run.name) for run in runs), "n"]
+        lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(runs) + 1)]
+        for name, cells, count in rows:
+            shown = [cell.shown if cell else "–" for cell in cells]
+            lines.append("| " + " | ".join([_escape(name), *shown, count]) + " |")
+        blocks.append("\n".join(lines))
+    notes = [f"{_escape(run.name)} ({_escape(run.model_name)}): {_accounted(run)}." for run in runs]
+    return "\n\n".join([*blocks, *notes]) + "\n"
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def latex(runs: Sequence[Run]) -> str:
+    """Returns LaTeX tables for the package booktabs, values with intervals beneath in small type."""
+    blocks = []
+    for title, rows in _tables(runs):
+        lines = [
+            "\\begin{tabular}{l" + "r" * (len(runs) + 1) + "}",
+            "\\toprule",
+            " & ".join([_tex(title), *(_tex(run.name) for run in runs), "$n$"]) + " \\\\",
+            "\\midrule",
+        ]
+        for name, cells, count in rows:
+            shown = [_tex_cell(cell) for cell in cells]
+            lines.append(" & ".join([_tex(name), *shown, count.replace(",", "{,}")]) + " \\\\")
+        blocks.append("\n".join([*lines, "\\bottomrule", "\\end{tabular}"]))
+    notes = [f"% {run.name} ({run.model_name}): {_accounted(run)}".replace("\n", " ") for run in runs]
+    return "\n\n".join([*blocks, "\n".join(notes)]) + "\n"
+
+
+def _accounted(run: Run) -> str:
+    return accounting(counts(run.tasks)) if run.tasks else "not complete, no figures yet"
+
+
+def _tex_cell(figure: Figure | None) -> str:
+    if figure is None:
+        return "--"
+    if figure.low is None:
+        return figure.text(figure.value).replace("–", "--")
+    return f"{figure.text(figure.value)} {{\\scriptsize {figure.interval}}}"
+
+
+_TEX = {
+    "\\": "\\textbackslash{}", "&": "\\&", "%": "\\%", "$": "\\$", "#": "\\#", "_": "\\_", "{": "\\{", "}": "\\}",
+    "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "×": "$\\times$", "–": "--", "\n": " ",
+}  # fmt: skip
+
+
+def _tex(text: str) -> str:
+    return "".join(_TEX.get(letter, letter) for letter in text)
+
+
+Row = tuple[str, list[Figure | None], str]
+
+
+def _tables(runs: Sequence[Run]) -> list[tuple[str, list[Row]]]:
+    found = [list(figures(run.tasks)) for run in runs]
+    several = len({figure.task for run in found for figure in run}) > 1
+    tables = [("figure", _rows([overall(run) for run in found], several))]
+    sliced = [slices(run) for run in found]
+    for task, name, labels in dict.fromkeys(key for run in sliced for key in run):
+        if len(labels) == 1:
+            title = f"{task}: {name} by {labels[0]}" if several else f"{name} by {labels[0]}"
+            tables.append((title, _rows([run.get((task, name, labels), []) for run in sliced], False)))
+    return [(title, rows) for title, rows in tables if rows]
+
+
+def _rows(found: Sequence[Sequence[Figure]], several: bool) -> list[Row]:
+    by_key: list[dict[Key, Figure]] = [{_key(figure): figure for figure in run} for run in found]
+    rows: list[Row] = []
+    for key in dict.fromkeys(key for run in by_key for key in run):
+        cells = [run.get(key) for run in by_key]
+        sizes = {cell.denominator for cell in cells if cell}
+        first = next(cell for cell in cells if cell)
+        name = first.slice or (f"{first.task}: {first.name}" if several else first.name)
+        rows.append((name, cells, "–".join(f"{size:,}" for size in sorted(sizes))))
+    return rows
+
+
+def _key(figure: Figure) -> Key:
+    return figure.task, figure.name, tuple(sorted(figure.labels.items()))

@@ -1,1 +1,0 @@
-"""ReForm-Eval: its datasets, prompts, dialogues and figures, used by `orchestrator.benchmarks.reform`."""

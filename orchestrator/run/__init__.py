@@ -1,0 +1,1 @@
+"""One run: planned, evaluated, resumed, scored again, merged."""

@@ -1,0 +1,83 @@
+"""`--dry-run`: what a plan would send and at most cost, with no model in sight."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import orjson
+from rich.console import Console
+
+from orchestrator.engine.wire import request_of
+from orchestrator.run.placeholders import walk
+from orchestrator.run.plan import Plan
+from orchestrator.run_folder.key_table import shard_of
+from orchestrator.run_folder.records import request_json
+from orchestrator.samples import BadRowError, Call, NoAnswerError
+
+_BYTES_PER_TOKEN = 4
+"""A rule of thumb for English text; what an image costs is the model's own affair and not guessed."""
+
+
+def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> None:
+    """Builds every call, later turns with stand-ins for the answers, and prints counts, sizes and the first request.
+
+    Raises:
+        DataError: If data cannot be read.
+    """
+    total: Counter[str] = Counter()
+    tasks: Counter[str] = Counter()
+    first = None
+    for sample in plan.samples():
+        if shard and shard_of(sample.key, shard[1]) != shard[0]:
+            continue
+        tasks[sample.key.split("/", 1)[0]] += 1
+        total["calls"] += len(sample.turns)
+        total["items"] += sum(turn.scoring is not None for turn in sample.turns)
+        for number, (_, call) in enumerate(walk(sample, blind=plan.blind)):
+            if isinstance(call, BadRowError):
+                total["rejected"] += 1
+            elif isinstance(call, NoAnswerError):
+                total["unbounded"] += len(sample.turns) - number
+            else:
+                total += _output(call)
+                if number == 0:
+                    total += _sizes(call)
+                if first is None:
+                    first = request_json(call, lambda data: f"({len(data):,} bytes)")
+    lines = [
+        ", ".join(f"{count:,} samples of {task}" for task, count in tasks.items()) or "nothing",
+        f"{total['calls']:,} calls for {total['items']:,} scored items",
+        f"first turns: {total['bytes']:,} bytes, {total['images']:,} images, "
+        f"text of about {total['text'] // _BYTES_PER_TOKEN:,} tokens",
+        _output_line(total["output"], total["unbounded"]),
+    ]
+    if total["rejected"]:
+        lines.append(f"{total['rejected']:,} rows cannot be asked and will be rejected")
+    for line in lines:
+        console.print(line, highlight=False, soft_wrap=True)
+    if first is not None:
+        shown = orjson.dumps(first, option=orjson.OPT_INDENT_2).decode()
+        console.print(shown, highlight=False, markup=False, soft_wrap=True)
+
+
+def _sizes(call: Call) -> Counter[str]:
+    parts = [part for message in call.messages for part in message.parts]
+    return Counter(
+        bytes=request_of(call).size,
+        images=sum(part.image is not None for part in parts),
+        text=sum(len(part.text.encode()) for part in parts),
+    )
+
+
+def _output(call: Call) -> Counter[str]:
+    if call.continuations:
+        return Counter()
+    bound = call.config.max_output_tokens
+    return Counter(output=bound) if bound else Counter(unbounded=1)
+
+
+def _output_line(output: int, unbounded: int) -> str:
+    without = f"{unbounded:,} calls set no bound" if unbounded else ""
+    if output:
+        return f"at most {output:,} output tokens" + (f", and {without}" if without else "")
+    return f"{without} on their output tokens" if without else "no output tokens: nothing is generated"

@@ -1,0 +1,134 @@
+"""Servers of our own beside a run: started on a free loopback port, stopped with it whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from lyncean.rpc.security import TOKEN_VARIABLE
+from orchestrator.engine.resolve import Endpoint
+from orchestrator.errors import ConfigError, EngineError, IncompleteError
+
+_PR_SET_PDEATHSIG = 1
+_STARTS_WITHIN = 60.0
+_STOPS_WITHIN = 10.0
+_ENDS_WITHIN = 5.0
+"""Seconds between closing its port and being gone, with a large library to be let go of."""
+
+
+class LocalServer:
+    """A `python -m MODULE serve ...` process; use it as an async context manager.
+
+    It is a session of its own, so that Ctrl-C reaches the orchestrator alone and calls in
+    flight can end; the kernel ends it should the orchestrator be killed.
+
+    Args:
+        module: "model_server" or "scorer".
+        arguments: What follows `serve`.
+    """
+
+    def __init__(self, module: str, arguments: Sequence[str] = ()) -> None:
+        self._module = module
+        self._log = Path()
+        self._arguments = tuple(arguments)
+        self._folder = tempfile.TemporaryDirectory(prefix="lyncean-")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def __aenter__(self) -> Endpoint:
+        folder = Path(self._folder.name)
+        port_file = folder / "port"
+        log = self._log = folder / "log"
+        command = [sys.executable, "-m", self._module, "serve", "--port", "0", "--port-file", str(port_file)]
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*command, *self._arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE},
+                start_new_session=True,
+                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            )
+        started = time.monotonic()
+        try:
+            while not port_file.exists():
+                code = self._process.poll()
+                if code is not None:
+                    raise _failure(self._module, code, log)
+                if time.monotonic() - started > _STARTS_WITHIN:
+                    raise EngineError(f"{self._module} did not start within {_STARTS_WITHIN:.0f} s")
+                await asyncio.sleep(0.02)
+        except BaseException:
+            await self._stop()
+            raise
+        return Endpoint("127.0.0.1", int(port_file.read_text()))
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stop()
+
+    async def watch(self) -> None:
+        """Returns never; raises an EngineError that says why once the process has ended by itself."""
+        while self._process is None or self._process.poll() is None:
+            await asyncio.sleep(0.2)
+        raise _failure(self._module, self._process.returncode, self._log)
+
+    async def explain(self, error: IncompleteError) -> NoReturn:
+        """Raises why the process does not answer: what it said where it has ended by itself, else where it stands.
+
+        Args:
+            error: What was found of it from outside.
+
+        Raises:
+            EngineError: Always.
+        """
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.watch(), _ENDS_WITHIN)
+        raise IncompleteError(
+            f"the {self._module.replace('_', ' ')} that was started here does not answer yet: {_last(self._log)}; "
+            "give it longer by --patience, or run the same command again"
+        ) from error
+
+    async def _stop(self) -> None:
+        process = self._process
+        if process is not None and process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                await asyncio.to_thread(process.wait, _STOPS_WITHIN)
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        self._folder.cleanup()
+
+
+def _failure(module: str, code: int, log: Path) -> EngineError:
+    last = _last(log).removeprefix("Error: ") or f"exit code {code}"
+    name = module.replace("_", "-")
+    if code <= 0:  # by a signal: another process's doing, the kernel's for want of memory among them
+        how = f"by {signal.Signals(-code).name}" if code else "as it was told to"
+        return IncompleteError(f"{name} has ended {how}; every answer is safe: run the same command again to resume")
+    kind = ConfigError if code == 2 else EngineError
+    return kind(f"{name} has ended: {last}")
+
+
+def _last(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def _die_with_parent() -> None:
+    if _libc is not None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,160 @@
+"""Shards put together: the same folder that one run would have made."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from orchestrator.run.results import RESULTS, last_lines
+from orchestrator.run.resume import code_of
+from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder.key_table import KeyTable, shard_of
+from orchestrator.run_folder.log import RESPONSES, VERDICTS, RunLog, held, lines, scan, write_error
+from orchestrator.run_folder.manifest import ManifestError
+
+
+def merge(shards: Sequence[Path], run: Path) -> dict[str, Any]:
+    """Puts complete shards together in a new folder and returns its manifest; figures come after.
+
+    May be called again for the same shards, whatever ended the call before: a folder without a
+    manifest is begun anew, one with the manifest of these very shards is taken as it is.
+
+    Raises:
+        ManifestError: If they do not fit: other commands, rules, judges or benchmarks' code, a shard
+            that is missing, twice or not complete, a key that is missing, in two shards, or in the wrong one.
+        RunBusyError: If a shard is being written.
+        RunLogError: If a log is damaged or the folder cannot be written.
+    """
+    with contextlib.ExitStack() as stack:
+        for shard in shards:
+            stack.enter_context(held(shard))
+        return _merge(shards, run)
+
+
+def _merge(shards: Sequence[Path], run: Path) -> dict[str, Any]:
+    manifests = [run_manifest.read(shard) for shard in shards]
+    _check_fit(shards, manifests)
+    # What they hold, not only which they are: a shard may have asked again since for what had failed.
+    states = [hashlib.sha256((shard / RESULTS).read_bytes()).hexdigest() for shard in shards]
+    if (run / run_manifest.MANIFEST).exists():
+        there = run_manifest.read(run)
+        if there.get("merged") == states and there["identity_sha256"] == manifests[0]["identity_sha256"]:
+            return there
+        raise ManifestError(f"{run} is there already, and not of these shards as they are now: give --run a new folder")
+    seen = KeyTable()
+    for shard, manifest in zip(shards, manifests, strict=True):
+        _check_keys(shard, manifest, seen)
+    merged = {**manifests[0], "shard": None, "planned": _sum(manifest["planned"] for manifest in manifests)}
+    merged["replicas"] = sorted({replica for manifest in manifests for replica in manifest["replicas"]})
+    merged["merged"] = states
+    log = RunLog(run)
+    try:
+        for name in (RESPONSES, VERDICTS):
+            with (run / name).open("wb") as target:
+                for shard in shards:
+                    with (shard / name).open("rb") as source:
+                        shutil.copyfileobj(source, target, 1 << 20)
+        for shard in shards:
+            _take_images(shard / "images", run / "images")
+    except OSError as error:
+        raise write_error(run, error) from error
+    finally:
+        log.close()
+    run_manifest.write(run / run_manifest.MANIFEST, merged)
+    return merged
+
+
+def _check_fit(shards: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -> None:
+    first = manifests[0]
+    places: dict[int, Path] = {}
+    for shard, manifest in zip(shards, manifests, strict=True):
+        if manifest["shard"] is None:
+            raise ManifestError(f"{shard} is no shard: it was run without --shard")
+        index, of = manifest["shard"]["index"], manifest["shard"]["of"]
+        run_manifest.check_same(shard, {**manifest, "shard": None}, first["identity"], None)
+        if of != first["shard"]["of"]:
+            raise ManifestError(f"{shard} is one of {of} shards, {shards[0]} one of {first['shard']['of']}")
+        if index in places:
+            raise ManifestError(f"shard {index}/{of} is there twice: {places[index]} and {shard}")
+        _check_alike(shard, manifest, shards[0], first)
+        if "planned" not in manifest or not (shard / RESULTS).is_file():
+            raise ManifestError(f"{shard} is not complete: run its command again first ({manifest['command']})")
+        places[index] = shard
+    missing = [index for index in range(first["shard"]["of"]) if index not in places]
+    if missing:
+        names = ", ".join(f"{index}/{first['shard']['of']}" for index in missing)
+        what = f"shard {names} is missing" if len(missing) == 1 else f"shards {names} are missing"
+        raise ManifestError(f"a gap: {what}; run eval with --shard {names.partition(',')[0]}, then merge")
+
+
+def _check_alike(shard: Path, manifest: Mapping[str, Any], other: Path, first: Mapping[str, Any]) -> None:
+    """Makes sure that two shards were asked by the same code and scored by the same rules and judges."""
+    for field, what in (("rules", "the same rules"), ("judges", "the same --judge")):
+        here, there = _named(manifest.get(field) or {}), _named(first.get(field) or {})
+        name = next((name for name in sorted({*here, *there}) if here.get(name) != there.get(name)), None)
+        if name is not None:
+            raise ManifestError(
+                f"{shard} and {other} were not scored alike: they differ in {field}, {name!r}; run the commands of "
+                f"both again with one scorer, which has {what}"
+            )
+    for name, code in first.get("benchmarks", {}).items():
+        if not {code, code_of(first).get(name)} & {manifest["benchmarks"].get(name), code_of(manifest).get(name)}:
+            raise ManifestError(
+                f"{shard} and {other} were not asked by the same code of benchmark {name!r}: run the command of one "
+                "again, in a new folder, with the version of the other"
+            )
+
+
+def _named(states: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
+    return states if isinstance(states, Mapping) else dict.fromkeys(states, "")
+
+
+def _check_keys(shard: Path, manifest: Mapping[str, Any], seen: KeyTable) -> None:
+    index, of = manifest["shard"]["index"], manifest["shard"]["of"]
+    with (shard / RESPONSES).open("rb") as file:
+        for key, _, offset in scan(shard / RESPONSES):
+            found = seen.get(key)
+            if found is None:
+                file.seek(offset)
+                sample = orjson.loads(file.readline())["sample"]
+                if shard_of(sample, of) != index:
+                    raise ManifestError(f"{shard} holds {sample!r}, which belongs to shard {shard_of(sample, of)}/{of}")
+                seen.put(key, number=index, flags=1)
+            elif found[0] != index:
+                raise ManifestError(f"an overlap: {key.decode()!r} is in shard {found[0]}/{of} and in {shard}")
+    # In the merged folder a damaged line could no longer be scored anew.
+    for _ in lines(shard / VERDICTS):
+        pass
+    settled = last_lines(shard / VERDICTS)
+    for task, planned in manifest["planned"].items():
+        if len(settled.get(task, ())) != planned:
+            raise ManifestError(f"a gap: {shard} settles {len(settled.get(task, ())):,} of {planned:,} items of {task}")
+
+
+def _sum(counts: Any) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for one in counts:
+        for task, count in one.items():
+            total[task] = total.get(task, 0) + count
+    return total
+
+
+def _take_images(source: Path, target: Path) -> None:
+    if not source.is_dir():
+        return
+    target.mkdir(exist_ok=True)
+    for image in source.iterdir():
+        copy = target / image.name
+        if copy.exists() or image.name.startswith("."):
+            continue
+        try:
+            os.link(image, copy)
+        except OSError:
+            shutil.copyfile(image, copy)

@@ -1,0 +1,97 @@
+"""What a run will ask of the scorer, held against it before any model is asked: a call costs, a typo does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import grpc
+
+from lyncean.rpc import CallError
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.benchmarks.base import metric
+from orchestrator.data.rows import DataError
+from orchestrator.engine import ConfigError, EngineError, ScorerClient
+from orchestrator.run.plan import Plan, Task
+from orchestrator.run_folder.records import put_answer, score_request, scoring_json
+from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample, Scoring
+
+_PROBE = Answer(text="?")
+"""An answer that any rule for texts must be able to read, and in which none finds anything."""
+
+
+_OF_NOTHING = metric("tried", "accuracy", where={"tried": ("",)})
+"""A stream ends with a summary where it asks for one; this one takes no time."""
+
+
+async def check_scoring(plan: Plan, client: ScorerClient, rules: scorer.ListRulesResponse) -> None:
+    """Makes sure that the scorer knows each task's metrics and rules, and takes their parameters.
+
+    Rules are those of the task's first row, if it can be asked. No judge is asked.
+
+    Raises:
+        ConfigError: If it does not; names the task, and the metric or the rule.
+        IncompleteError: If the scorer goes away.
+    """
+    known = {rule.name: rule for rule in rules.rules}
+    fine: set[bytes] = set()
+    for task in plan.tasks:
+        where, items = f"task {task.variant.task}", []
+        for key, scoring in _first_items(plan, task):
+            _check_rule(f"{where}, rule {scoring.rule!r}", scoring, known, judged=bool(rules.judges))
+            if task.variant.method == "generate" and not rules.judges:
+                said = scoring_json(scoring)
+                assert said is not None
+                items.append(put_answer(score_request(key, said), _PROBE))
+        metrics = task.benchmark.metrics(task.variant)
+        words = b"".join(spec.SerializeToString(deterministic=True) for spec in metrics)
+        if words not in fine:
+            await _try(client, where, (), metrics)
+            fine.add(words)
+        # Apart from the metrics: to compute some of them takes long, of one item as well.
+        await _try(client, where, items, (_OF_NOTHING,))
+
+
+def _first_items(plan: Plan, task: Task) -> Iterator[tuple[str, Scoring]]:
+    """Yields key and scoring of what the first row is judged by, each rule with its parameters once."""
+    seen = []
+    for sample in plan.first_samples(task):
+        # A row that cannot be asked is rejected as the run comes to it, and has nothing to be judged by.
+        for turn in sample.turns if _can_be_asked(sample) else ():
+            if turn.scoring and (word := (turn.scoring.rule, turn.scoring.params)) not in seen:
+                seen.append(word)
+                yield sample.item_key(turn), turn.scoring
+
+
+def _can_be_asked(sample: Sample) -> bool:
+    try:
+        sample.turns[0].ask([])
+    except (BadRowError, NoAnswerError, DataError, OSError):
+        return False
+    return True
+
+
+def _check_rule(where: str, scoring: Scoring, known: Mapping[str, scorer.RuleInfo], *, judged: bool) -> None:
+    rule = known.get(scoring.rule)
+    if rule is None:
+        raise ConfigError(f"{where}: the scorer has no such rule; it has {', '.join(sorted(known))}")
+    for name in scoring.params:
+        if name not in rule.params:
+            raise ConfigError(
+                f"{where}: it has no parameter {name!r}; it has {', '.join(sorted(rule.params)) or 'none'}"
+            )
+    if rule.judged and not judged:
+        raise ConfigError(f"{where}: it asks a judge, and the scorer has none: give --judge")
+
+
+async def _try(
+    client: ScorerClient, where: str, items: Sequence[scorer.ScoreRequest], metrics: Sequence[scorer.MetricSpec]
+) -> None:
+    try:
+        await client.summarize(lambda: items, metrics)
+    except EngineError as error:
+        cause = error.__cause__
+        if not isinstance(cause, CallError) or cause.code is not grpc.StatusCode.INVALID_ARGUMENT:
+            raise
+        # A rule for images is no mistake: only what it is tried with is.
+        if cause.reason != "wrong_answer":
+            raise ConfigError(f"{where}: {cause}; nothing was asked of the model") from error

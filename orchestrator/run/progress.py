@@ -1,0 +1,159 @@
+"""Progress for people: live on a terminal, calm lines elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from lyncean.outcomes import Outcome
+from orchestrator.engine.accounting import Accounting, TaskCount
+
+_LINE_SECONDS = 10.0
+_LINE_SHARE = 0.1
+_RATE_SECONDS = 10.0
+_LINE_TASKS, _PANEL_TASKS = 3, 12
+
+
+class Progress:
+    """Shows an accounting until it is left; use it as an async context manager.
+
+    Args:
+        console: Where; nothing is shown on a quiet one.
+        accounting: What.
+    """
+
+    def __init__(self, console: Console, accounting: Accounting) -> None:
+        self._console = console
+        self._accounting = accounting
+        self._marks: list[tuple[float, int]] = []
+        self._live: Live | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._said = (time.monotonic(), 0.0)
+
+    async def __aenter__(self) -> Progress:
+        # A dumb terminal cannot go back over its lines: it gets those of a log.
+        if self._console.is_terminal and not self._console.is_dumb_terminal and not self._console.quiet:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._live:
+            self._live.stop()
+        self._print_line()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(0.25)
+            self._mark()
+            if self._live:
+                self._live.update(self._panel(), refresh=True)
+            else:
+                self._say()
+
+    def _mark(self) -> None:
+        now = time.monotonic()
+        self._marks.append((now, self._fresh))
+        while len(self._marks) > 2 and now - self._marks[0][0] > _RATE_SECONDS:
+            self._marks.pop(0)
+
+    @property
+    def _fresh(self) -> int:
+        return self._accounting.settled - self._accounting.resumed
+
+    @property
+    def _rate(self) -> float:
+        if len(self._marks) < 2:
+            return 0.0
+        (start, first), (end, last) = self._marks[0], self._marks[-1]
+        return (last - first) / max(end - start, 1e-6)
+
+    def _total(self) -> tuple[int | None, str]:
+        """Returns the items that there will be, and how it is written: ~ where it is an estimate."""
+        accounting = self._accounting
+        if accounting.complete:
+            return accounting.planned, f"{accounting.planned:,}"
+        expected = accounting.expected
+        if expected is None:
+            return None, "?"
+        return max(expected, accounting.planned), f"~{max(expected, accounting.planned):,}"
+
+    def _say(self) -> None:
+        total, _ = self._total()
+        share = self._accounting.settled / total if total else 0.0
+        at, last = self._said
+        if time.monotonic() - at > _LINE_SECONDS or share >= last + _LINE_SHARE:
+            self._said = (time.monotonic(), share)
+            self._print_line()
+
+    def _print_line(self) -> None:
+        self._console.print(self._line(), highlight=False, soft_wrap=True)
+
+    def _line(self) -> str:
+        accounting = self._accounting
+        total, words = self._total()
+        parts = [f"{accounting.settled:,}/{words}"]
+        if self._rate >= 0.05:
+            parts.append(f"{self._rate:,.1f}/s")
+        eta = self._eta(total)
+        if eta and accounting.settled < (total or 0):
+            parts.append(f"{eta} left")
+        before, tasks = self._tasks(_LINE_TASKS)
+        if before:
+            parts.append(before)
+        parts.extend(f"{name} {_accuracy(count)}".strip() for name, count in tasks)
+        parts.extend(
+            f"{accounting.outcomes[o]:,} {o}" for o in Outcome if accounting.outcomes[o] and o != Outcome.SCORED
+        )
+        return "  ".join(parts)
+
+    def _tasks(self, most: int) -> tuple[str, list[tuple[str, TaskCount]]]:
+        """Returns the tasks that were begun last, and in words how many were begun before them."""
+        tasks = list(self._accounting.tasks.items())
+        before = max(0, len(tasks) - most)
+        return f"{before} task{'s' if before > 1 else ''} before" if before else "", tasks[before:]
+
+    def _eta(self, total: int | None) -> str:
+        if total is None or self._rate <= 0:
+            return ""
+        seconds = max(0, int((total - self._accounting.settled) / self._rate))
+        hours, rest = divmod(seconds, 3600)
+        return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
+
+    def _panel(self) -> RenderableType:
+        accounting = self._accounting
+        total, words = self._total()
+        bar = ProgressBar(total=total or 1, completed=accounting.settled, width=30, pulse=total is None)
+        head = Table.grid(padding=(0, 2))
+        eta = self._eta(total)
+        left = f"{eta} left" if eta else ""
+        head.add_row(bar, f"{accounting.settled:,}/{words}", f"{self._rate:,.1f}/s", left)
+        rows = Table.grid(padding=(0, 2))
+        before, tasks = self._tasks(_PANEL_TASKS)
+        if before:
+            rows.add_row(Text(before, "dim"))
+        for name, count in tasks:
+            outcomes = "  ".join(f"{count.outcomes[o]:,} {o}" for o in Outcome if count.outcomes[o])
+            rows.add_row(Text(name, "bold"), Text(_accuracy(count)), Text(outcomes, "dim"))
+        return Group(head, rows)
+
+
+def _accuracy(count: TaskCount) -> str:
+    found = count.accuracy
+    if found is None:
+        return ""
+    value, low, high = found
+    return f"{100 * value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"

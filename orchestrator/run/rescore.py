@@ -1,0 +1,136 @@
+"""Scoring again, from a run folder alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lyncean.outcomes import Outcome
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.engine import IncompleteError, ScorerClient
+from orchestrator.run import results
+from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder.log import RESPONSES, VERDICTS, Appender, RunLog
+from orchestrator.run_folder.records import answer_of_line, outcome_line, put_answer, score_request, verdict_line
+
+PARITY: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
+    "vstar_bench": {"choice": ("lmms_vstar", {})},
+    "VisualPuzzles_cot": {"choice": ("lmms_visualpuzzles", {"variant": "main"})},
+    "VisualPuzzles_direct": {"choice": ("lmms_visualpuzzles", {"variant": "main"})},
+    "VisualPuzzles": {"choice": ("lmms_visualpuzzles", {"variant": "unig2u"})},
+    "reform_": {
+        "choice": ("reform_choice", {}),
+        "contains_word": ("reform_ocr", {}),
+        "key_information": ("reform_kie", {}),
+    },
+}
+"""What a task's name begins with, the first that fits -> our rule -> the reference's own rule and its parameters."""
+
+
+async def rescore(run: Path, client: ScorerClient, rules: scorer.ListRulesResponse, *, parity: bool) -> Path:
+    """Reads every answer of a complete run anew and returns the folder that holds the figures.
+
+    That is the run folder itself, or with `parity` a folder `parity` in it, which shares the
+    answers: two readings of the same answers can then be compared.
+
+    Raises:
+        IncompleteError: If the run is not complete, or the scorer goes away.
+        EngineError: If the scorer finds an item at fault.
+        ManifestError: If there is no run, or no reference rule for a task.
+    """
+    manifest = run_manifest.read(run)
+    if "planned" not in manifest:
+        raise IncompleteError(f"{run} is not complete: run its command again first ({manifest['command']})")
+    log = RunLog(run)
+    try:
+        target = _parity_folder(run, manifest) if parity else run
+        partial = target / f".{VERDICTS}.partial"
+        partial.unlink(missing_ok=True)
+        verdicts = Appender(partial)
+        try:
+            await _score_all(log, verdicts, client, parity)
+        finally:
+            verdicts.close()
+        partial.replace(target / VERDICTS)
+        manifest |= {
+            "rules": {rule.name: rule.sha256 for rule in rules.rules},
+            "scorer": rules.scorer_version,
+            "judges": list(rules.judges),
+            "metrics": run_manifest.with_agreement(manifest["metrics"], rules.judges),
+        }
+        run_manifest.write(target / run_manifest.MANIFEST, manifest)
+        await results.write(target, manifest, client)
+    finally:
+        log.close()
+    return target
+
+
+async def _score_all(log: RunLog, verdicts: Appender, client: ScorerClient, parity: bool) -> None:
+    def judged(verdict: scorer.Verdict, scoring: Mapping[str, Any]) -> None:
+        verdicts.add(verdict_line(verdict, verdict.key.split("/", 1)[0], scoring))
+
+    client.on_verdict = judged
+    running = asyncio.create_task(client.run())
+    try:
+        for task, offsets in sorted(results.last_lines(log.path / RESPONSES).items()):
+            for offset in offsets:
+                line = log.responses.read(int(offset))
+                scoring = line["scoring"]
+                if scoring is None:
+                    continue
+                if "outcome" in line:
+                    error, outcome = line["error"], Outcome(line["outcome"])
+                    text = outcome_line(line["key"], outcome, error["reason"], error["message"], task, scoring)
+                    verdicts.add(text)
+                    continue
+                if parity:
+                    scoring = parity_scoring(task, scoring)
+                await _room(client, running)
+                answer = answer_of_line(line, log.images.get)
+                client.put(put_answer(score_request(line["key"], scoring), answer), scoring)
+                if verdicts.pending:
+                    verdicts.flush()
+        finishing = asyncio.create_task(client.finish())
+        await asyncio.wait({finishing, running}, return_when=asyncio.FIRST_COMPLETED)
+        finishing.cancel()
+        await running
+    finally:
+        running.cancel()
+
+
+async def _room(client: ScorerClient, running: asyncio.Task[None]) -> None:
+    """Waits until the scorer takes more; raises what ended it if it has ended."""
+    waiting = asyncio.create_task(client.wait_for_room())
+    await asyncio.wait({waiting, running}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if running.done():
+        await running
+
+
+def parity_scoring(task: str, scoring: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns how the reference judges what `scoring` judges by default.
+
+    Raises:
+        ManifestError: If the task has no reference rule.
+    """
+    rule = scoring["rule"]
+    pairs = next((pairs for prefix, pairs in PARITY.items() if task.startswith(prefix)), {})
+    if any(rule == theirs for theirs, _ in pairs.values()):
+        return dict(scoring)
+    if rule not in pairs:
+        raise run_manifest.ManifestError(f"there is no reference rule for {task} with rule {rule}: leave --parity out")
+    theirs, params = pairs[rule]
+    return {**scoring, "rule": theirs, "params": params}
+
+
+def _parity_folder(run: Path, manifest: dict[str, Any]) -> Path:
+    folder = run / "parity"
+    folder.mkdir(exist_ok=True)
+    for name in (RESPONSES, "images"):
+        link = folder / name
+        if not link.is_symlink():
+            link.symlink_to(Path("..") / name)
+    manifest["scored_by"] = "parity"
+    return folder

@@ -1,0 +1,107 @@
+"""Whether a run that was begun may go on: what was asked must be what would be asked now."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from orchestrator.run.plan import Plan
+from orchestrator.run_folder.image_store import blinded
+from orchestrator.run_folder.key_table import KeyTable, shard_of
+from orchestrator.run_folder.log import RESPONSES, RunLog, State, scan
+from orchestrator.run_folder.manifest import ManifestError
+from orchestrator.run_folder.records import answer_of_line, request_json, scoring_json
+from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample
+
+
+def scored_otherwise(old: Mapping[str, Any], fresh: Mapping[str, Any]) -> str:
+    """Returns what the scorer has changed since a manifest was written, "" where nothing.
+
+    Verdicts of two states of the rules, or of two judges, in one table would be two measurements.
+    """
+    if old["rules"] != fresh["rules"]:
+        return "the scorer's rules have changed since"
+    before, now = (", ".join(manifest.get("judges") or ["none"]) for manifest in (old, fresh))
+    return f"the judges have changed since, from {before} to {now}" if before != now else ""
+
+
+def code_of(manifest: Mapping[str, Any]) -> Mapping[str, str]:
+    """Returns the hashes of the benchmarks' code that a run was last asked with."""
+    found: Mapping[str, str] = manifest.get("benchmarks_resumed") or manifest.get("benchmarks") or {}
+    return found
+
+
+def check_asked(plan: Plan, log: RunLog, shard: tuple[int, int] | None) -> None:
+    """Holds what the log says was asked against what the plan would ask, where the benchmark's code has changed.
+
+    Builds every sample that the log knows anew, images read and later turns with the answers logged.
+
+    Raises:
+        ManifestError: If a key would be asked or judged otherwise, or is made no longer; names it.
+        DataError: If a row cannot be used.
+        EngineError: If the benchmark fails.
+    """
+    left = KeyTable()
+    for word, _, _ in scan(log.path / RESPONSES):
+        left.put(word, flags=1)
+    count = len(left)
+    for sample in plan.samples() if count else ():
+        if shard and shard_of(sample.key, shard[1]) != shard[0]:
+            continue
+        for turn in sample.turns:
+            key = sample.item_key(turn)
+            if left.get(key) == (0, 1):
+                left.put(key, flags=0)
+                count -= 1
+        what = _differing(sample, log, blind=plan.blind)
+        if what:
+            raise _refusal(log, *what)
+        if not count:
+            return
+    for word, _, _ in scan(log.path / RESPONSES):
+        if left.get(word) == (0, 1):
+            raise _refusal(log, word.decode(), "would not be asked")
+
+
+def _refusal(log: RunLog, key: str, what: str) -> ManifestError:
+    return ManifestError(
+        f"{log.path}: the benchmark's code has changed since, and {key} {what} now; one run cannot hold both: "
+        "give --run another folder, or run the version that began it"
+    )
+
+
+def _differing(sample: Sample, log: RunLog, *, blind: bool) -> tuple[str, str] | None:
+    """Returns the first key of a sample that would be asked or judged otherwise, and which of the two."""
+    answers: list[Answer] = []
+    for turn in sample.turns:
+        key = sample.item_key(turn)
+        entry = log.entry(key)
+        if entry.state in (State.NONE, State.FAILED):  # to be asked, whatever it was
+            return None
+        line = log.responses.read(entry.offset)
+        if _plain(scoring_json(turn.scoring)) != line["scoring"]:
+            return key, "would be judged otherwise"
+        if line["request"] is None:
+            return None
+        try:
+            call = turn.ask(answers)
+            call = blinded(call) if blind else call
+        except (BadRowError, NoAnswerError):
+            return key, "could not be asked"
+        if _plain(request_json(call, _sha256)) != line["request"]:
+            return key, "would be asked otherwise"
+        if entry.state is State.ENDED:
+            return None
+        answers.append(answer_of_line(line, log.images.get))
+    return None
+
+
+def _plain(content: Any) -> Any:
+    return orjson.loads(orjson.dumps(content))
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,409 @@
+"""The run folder's append-only logs: whole lines, one writer, healed and indexed on resume."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from lyncean.outcomes import Outcome
+from orchestrator.run_folder.image_store import ImageStore
+from orchestrator.run_folder.key_table import KeyTable
+
+RESPONSES, VERDICTS = "responses.jsonl", "verdicts.jsonl"
+_HEAD = re.compile(rb'\{"key":"((?:[^"\\]|\\.)*)"(?:,"outcome":"(\w+)")?')
+_OUTCOMES = tuple(Outcome)
+_BY_WORD: dict[bytes | None, Outcome | None] = {None: None, **{outcome.encode(): outcome for outcome in Outcome}}
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class RunLogError(Exception):
+    """The run folder cannot be used as it is. The message says what to do."""
+
+
+class RunBusyError(RunLogError):
+    """Another process writes to the run folder."""
+
+
+class RunWriteError(RunLogError):
+    """The run folder cannot be written, for example because the disk is full. Resume later."""
+
+
+class State(IntEnum):
+    """What the log holds of one call."""
+
+    NONE = 0
+    ANSWERED = 1
+    FAILED = 2
+    """Infrastructure failed: asked again on resume."""
+    ENDED = 3
+    """An outcome without an answer, which asking again would not change."""
+
+
+class Entry(NamedTuple):
+    """What is known of one key.
+
+    Attributes:
+        state: What `responses.jsonl` holds.
+        offset: Where its line begins there; meaningless for State.NONE.
+        verdict: The outcome in `verdicts.jsonl`, None if there is none.
+        planned: Whether this process has planned it.
+    """
+
+    state: State
+    offset: int
+    verdict: Outcome | None
+    planned: bool
+
+    @property
+    def settled(self) -> Outcome | None:
+        """The verdict, if it is on the line in `responses.jsonl`: one of "failed" may be on an older line."""
+        if self.state is State.NONE or (self.verdict is Outcome.FAILED) is not (self.state is State.FAILED):
+            return None
+        return self.verdict
+
+
+_STATES = tuple(State)
+_ABSENT = Entry(State.NONE, 0, None, False)
+
+
+class Appender:
+    """An append-only file of whole lines.
+
+    `add` only collects; `flush` writes what was collected with one system call. Whatever
+    cannot be written whole is taken back, so that the file always ends with a whole line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines: list[bytes] = []
+        self._fd = _open(path)
+        self._end = os.fstat(self._fd).st_size
+        self._written = self._end
+        self._synced = self._end
+
+    @property
+    def pending(self) -> bool:
+        """Whether lines wait for `flush`."""
+        return bool(self._lines)
+
+    def add(self, line: bytes) -> int:
+        """Collects a line without its newline and returns the offset at which it will stand."""
+        offset = self._end
+        self._lines.append(line)
+        self._end += len(line) + 1
+        return offset
+
+    def flush(self) -> None:
+        """Writes what was collected.
+
+        Raises:
+            RunWriteError: If the disk is full or gone; the lines collected are then lost, and
+                the calls behind them are made again on resume.
+        """
+        if not self._lines:
+            return
+        data = b"\n".join(self._lines) + b"\n"
+        self._lines.clear()
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError as error:
+            os.ftruncate(self._fd, self._written)
+            self._end = self._written
+            raise write_error(self.path, error) from error
+        self._written = self._end
+
+    def sync(self) -> None:
+        """Makes what was flushed survive a power cut. May block for long: call it in a thread."""
+        target = self._written
+        if target != self._synced:
+            try:
+                os.fsync(self._fd)
+            except OSError as error:
+                raise write_error(self.path, error) from error
+            self._synced = target
+
+    def read(self, offset: int) -> dict[str, Any]:
+        """Returns the line at an offset.
+
+        Raises:
+            RunLogError: If it is damaged, or there is none.
+        """
+        if offset >= self._written:
+            self.flush()
+        chunk = b""
+        while True:
+            more = os.pread(self._fd, 1 << 16, offset + len(chunk))
+            chunk += more
+            end = chunk.find(b"\n")
+            if end >= 0:
+                try:
+                    line: dict[str, Any] = orjson.loads(chunk[:end])
+                except orjson.JSONDecodeError as error:
+                    raise damaged(self.path, offset, error) from error
+                return line
+            if not more:
+                raise RunLogError(f"{self.path}: nothing at byte {offset}; was the file changed from outside?")
+
+    def truncate(self) -> None:
+        """Empties the file."""
+        self._lines.clear()
+        os.ftruncate(self._fd, 0)
+        self._end = self._written = self._synced = 0
+
+    def close(self) -> None:
+        """Writes what was collected and closes the file."""
+        try:
+            self.flush()
+            self.sync()
+        finally:
+            os.close(self._fd)
+
+
+class RunLog:
+    """The two logs, the image store and the index of a run folder; held by one process at a time.
+
+    Raises:
+        RunBusyError: If another process holds the folder.
+        RunLogError: If a log is damaged before its last line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = _lock(path)
+            self.responses = Appender(path / RESPONSES)
+            self.verdicts = Appender(path / VERDICTS)
+        except OSError as error:
+            raise write_error(path, error) from error
+        self.images = ImageStore(path / "images")
+        self._table = KeyTable(_line_count(path / RESPONSES))
+        self.resumed = 0
+        for key, outcome, offset in scan(path / RESPONSES):
+            self._table.put(key, number=offset, flags=_state(outcome), mask=0b11)
+            self.resumed += 1
+        for key, outcome, _ in scan(path / VERDICTS):
+            self._table.put(key, flags=_code(outcome) << 3, mask=0b111000)
+
+    def entry(self, key: str) -> Entry:
+        """Returns what is known of a key."""
+        return _entry(self._table.get(key))
+
+    def plan(self, key: str) -> Entry:
+        """Notes that this process has planned a key, and returns what was known of it before."""
+        return _entry(self._table.put(key, flags=0b100, mask=0b100))
+
+    def settled(self, keys: Sequence[tuple[int, int, bool]]) -> list[Outcome] | None:
+        """Notes that keys are planned if nothing is left to do for any of them.
+
+        Args:
+            keys: The two halves of each key's hash (`keytable.digest`), and whether it is scored.
+
+        Returns:
+            The outcomes of those that are scored; None if one is to be asked or scored still, or was
+            planned before: then nothing is noted.
+        """
+        found = []
+        for low, high, scored in keys:
+            entry = _entry(self._table.at(low, high))
+            if entry.planned or entry.state in (State.NONE, State.FAILED) or (scored and not entry.settled):
+                return None
+            if scored and entry.settled:
+                found.append(entry.settled)
+        for low, high, _ in keys:
+            self._table.mark(low, high, 0b100)
+        return found
+
+    def add_response(self, key: str, outcome: Outcome | None, line: bytes) -> int:
+        """Appends a call's line and returns its offset; outcome None means that it has an answer."""
+        offset = self.responses.add(line)
+        self._table.put(key, number=offset, flags=_state(outcome), mask=0b11)
+        return offset
+
+    def add_verdict(self, key: str, outcome: Outcome, line: bytes) -> None:
+        """Appends an item's verdict."""
+        self.verdicts.add(line)
+        self._table.put(key, flags=_code(outcome) << 3, mask=0b111000)
+
+    def forget_verdicts(self) -> None:
+        """Empties `verdicts.jsonl`: every answer is scored anew."""
+        for key, _, _ in scan(self.path / VERDICTS):
+            self._table.put(key, flags=0, mask=0b111000)
+        self.verdicts.truncate()
+
+    def forget_index(self) -> None:
+        """Gives the index's memory back; nothing can be looked up or added any more."""
+        self._table = KeyTable()
+
+    def flush(self) -> None:
+        """Writes what was collected, answers before verdicts."""
+        self.responses.flush()
+        self.verdicts.flush()
+
+    def sync(self) -> None:
+        """Makes what was flushed survive a power cut."""
+        self.responses.sync()
+        self.verdicts.sync()
+
+    def close(self) -> None:
+        """Closes the logs and lets the folder go."""
+        try:
+            self.responses.close()
+            self.verdicts.close()
+        finally:
+            os.close(self._lock)
+
+
+def scan(path: Path) -> Iterator[tuple[bytes, Outcome | None, int]]:
+    """Yields (key, outcome, offset) of every line, reading no further into it than its head.
+
+    Raises:
+        RunLogError: If a line does not begin as it should.
+    """
+    offset = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            head = _HEAD.match(line)
+            if head is None or head[2] not in _BY_WORD:
+                raise RunLogError(f"{path}, line {number}: not a line of a run log; delete it and run again")
+            key = head[1]
+            if b"\\" in key:
+                key = orjson.loads(b'"%b"' % key).encode()
+            yield key, _BY_WORD[head[2]], offset
+            offset += len(line)
+
+
+def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields where each line of a log begins, and the line.
+
+    Raises:
+        RunLogError: If a line is damaged.
+    """
+    offset = 0
+    with path.open("rb") as file:
+        for text in file:
+            try:
+                line: dict[str, Any] = orjson.loads(text)
+            except orjson.JSONDecodeError as error:
+                raise damaged(path, offset, error) from error
+            yield offset, line
+            offset += len(text)
+
+
+def damaged(path: Path, offset: int, error: Exception) -> RunLogError:
+    """Returns the one-line error for a line whose head is whole and whose rest is not what was written."""
+    with path.open("rb") as file:
+        number = file.read(offset).count(b"\n") + 1
+    return RunLogError(
+        f"{path}, line {number}: damaged ({_why(error)}); delete the line and run the command that made the run "
+        "again: what it held is asked or scored anew"
+    )
+
+
+def _why(error: Exception) -> str:
+    return f"it has no {error}" if isinstance(error, KeyError) else str(error)
+
+
+def _entry(found: tuple[int, int] | None) -> Entry:
+    if found is None:
+        return _ABSENT
+    number, flags = found
+    verdict = _OUTCOMES[(flags >> 3 & 7) - 1] if flags >> 3 & 7 else None
+    return Entry(_STATES[flags & 3], number, verdict, bool(flags & 4))
+
+
+def write_error(path: Path, error: OSError) -> RunWriteError:
+    """Returns the one-line error for a failed write."""
+    if error.errno in _FULL:
+        return RunWriteError(
+            f"{path}: {error.strerror}; what was answered is safe: make room and run the command again"
+        )
+    return RunWriteError(f"{path} cannot be written: {error.strerror}; fix that and run the command again")
+
+
+def _line_count(path: Path) -> int:
+    """Returns about how many lines a file has, judged by the first megabyte."""
+    with path.open("rb") as file:
+        head = file.read(1 << 20)
+    return head.count(b"\n") * path.stat().st_size // max(1, len(head))
+
+
+def _state(outcome: Outcome | None) -> State:
+    if outcome is None:
+        return State.ANSWERED
+    return State.FAILED if outcome is Outcome.FAILED else State.ENDED
+
+
+def _code(outcome: Outcome | None) -> int:
+    return _OUTCOMES.index(outcome) + 1 if outcome else 0
+
+
+def _open(path: Path) -> int:
+    """Opens a log for appending and cuts off or completes a torn last line."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+    size = os.fstat(fd).st_size
+    start, tail = size, b""
+    while start > 0 and b"\n" not in tail:
+        step = min(1 << 16, start)
+        start -= step
+        tail = os.pread(fd, step, start) + tail
+    torn = tail[tail.rfind(b"\n") + 1 :]
+    if torn:
+        try:
+            orjson.loads(torn)
+            os.write(fd, b"\n")
+        except orjson.JSONDecodeError:
+            os.ftruncate(fd, size - len(torn))
+    return fd
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Keeps writers out of a run folder while it is read. Several may read.
+
+    Raises:
+        RunBusyError: If a process writes to it.
+    """
+    try:
+        fd = os.open(path / ".lock", os.O_RDONLY)
+    except FileNotFoundError:  # nobody ever wrote here: a copy
+        yield
+        return
+    try:
+        _flock(fd, fcntl.LOCK_SH, path)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _lock(path: Path) -> int:
+    fd = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        _flock(fd, fcntl.LOCK_EX, path)
+    except RunBusyError:
+        os.close(fd)
+        raise
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"pid {os.getpid()}".encode(), 0)
+    return fd
+
+
+def _flock(fd: int, kind: int, path: Path) -> None:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(fd, 32, 0).decode(errors="replace").strip()
+        raise RunBusyError(
+            f"{path} is being written by another process ({holder}): wait for it, or give --run another folder"
+        ) from None

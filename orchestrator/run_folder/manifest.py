@@ -1,0 +1,181 @@
+"""The manifest: what makes two runs the same run, and what is worth knowing beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import orjson
+from google.protobuf import json_format
+
+from lyncean.addresses import without_password
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.benchmarks.base import metric
+from orchestrator.run_folder.log import write_error
+
+MANIFEST = "manifest.json"
+_FIELDS = {"identity", "identity_sha256", "shard", "command", "created", "replicas", "rules", "metrics"}
+"""What every manifest has, whatever made it."""
+
+_PACKAGES = ("lyncean", "grpcio", "protobuf", "orjson", "pillow", "pyarrow", "datasets", "numpy")
+
+
+class ManifestError(Exception):
+    """The run folder is another command's, or no run at all: exit 2."""
+
+
+def model_identity(info: model.GetModelInfoResponse) -> dict[str, str]:
+    """Returns the part of a model's description that tells it from others."""
+    return {
+        "model_name": info.model_name,
+        "model_revision": info.model_revision,
+        "chat_template_sha256": info.chat_template_sha256,
+    }
+
+
+def info_json(info: model.GetModelInfoResponse) -> dict[str, Any]:
+    """Returns a model's description as people and reports read it: proto3 JSON, numbers as numbers."""
+    line: dict[str, Any] = json_format.MessageToDict(info, preserving_proto_field_name=True)
+    if "max_request_bytes" in line:
+        line["max_request_bytes"] = info.max_request_bytes
+    return line
+
+
+def identity_hash(identity: Mapping[str, Any]) -> str:
+    """Returns the sha256 of an identity, whatever the order of its fields."""
+    return hashlib.sha256(orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def make(
+    identity: Mapping[str, Any],
+    *,
+    info: model.GetModelInfoResponse,
+    stages: Mapping[str, model.GetModelInfoResponse],
+    replicas: list[str],
+    rules: scorer.ListRulesResponse,
+    metrics: Mapping[str, list[scorer.MetricSpec]],
+    shard: tuple[int, int] | None,
+    code: Mapping[str, str],
+) -> dict[str, Any]:
+    """Returns the manifest of a run that begins now."""
+    return {
+        "identity": dict(identity),
+        "identity_sha256": identity_hash(identity),
+        "shard": {"index": shard[0], "of": shard[1]} if shard else None,
+        "command": _command(sys.argv[1:]),
+        "created": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "model": info_json(info),
+        "stages": {name: info_json(other) for name, other in stages.items()},
+        "replicas": replicas,
+        "rules": {rule.name: rule.sha256 for rule in rules.rules},
+        "scorer": rules.scorer_version,
+        "judges": list(rules.judges),
+        "metrics": with_agreement(
+            {task: [_spec_json(spec) for spec in specs] for task, specs in metrics.items()}, rules.judges
+        ),
+        "benchmarks": dict(code),
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}},
+    }
+
+
+def with_agreement(specs: Mapping[str, list[dict[str, Any]]], judges: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """Returns the metrics of every task with how far the judges agree where several are asked, and only there."""
+    agreement = _spec_json(metric("judge agreement", "judge_agreement"))
+    several = [agreement] if len(judges) > 1 else []
+    return {task: [*(spec for spec in own if spec != agreement), *several] for task, own in specs.items()}
+
+
+def _command(words: Sequence[str]) -> str:
+    """Returns a command without passwords; what is no UTF-8 in it is escaped."""
+    shown = " ".join(["orchestrator", *map(without_password, words)])
+    return shown.encode("utf-8", "backslashreplace").decode()
+
+
+def read(run: Path) -> dict[str, Any]:
+    """Returns a run folder's manifest.
+
+    Raises:
+        ManifestError: If there is none, or it cannot be read, or is no manifest of a run.
+    """
+    path = run / MANIFEST
+    try:
+        manifest = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ManifestError(
+            f"{run} is no run folder: it has no {MANIFEST}; name one that `orchestrator eval` made"
+        ) from None
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise ManifestError(f"{path} cannot be read ({error}): restore it, or give --run another folder") from error
+    missing = _FIELDS - manifest.keys() if isinstance(manifest, dict) else _FIELDS
+    if missing:
+        raise ManifestError(f"{path} is not the manifest of a run: it has no {', '.join(sorted(missing))}")
+    found: dict[str, Any] = manifest
+    return found
+
+
+def write(path: Path, content: Mapping[str, Any]) -> None:
+    """Writes a JSON file whole or not at all, its fields sorted.
+
+    Raises:
+        RunWriteError: If it cannot be written.
+    """
+    data = orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_bytes(data)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise write_error(path, error) from error
+
+
+def check_same(
+    run: Path, manifest: Mapping[str, Any], identity: Mapping[str, Any], shard: tuple[int, int] | None
+) -> None:
+    """Makes sure that a folder is this command's.
+
+    Raises:
+        ManifestError: If it is not; names the first field that differs.
+    """
+    given = {**identity, "shard": {"index": shard[0], "of": shard[1]} if shard else None}
+    there = {**manifest["identity"], "shard": manifest["shard"]}
+    for field in dict.fromkeys((*given, *there)):
+        if orjson.dumps(given.get(field), option=orjson.OPT_SORT_KEYS) != orjson.dumps(
+            there.get(field), option=orjson.OPT_SORT_KEYS
+        ):
+            raise ManifestError(
+                f"{run} holds the run of another command: {field} is {_short(there.get(field))} there and "
+                f"{_short(given.get(field))} here; give --run another folder, or leave it out"
+            )
+
+
+def specs_of(manifest: Mapping[str, Any]) -> dict[str, list[scorer.MetricSpec]]:
+    """Returns the metrics that a manifest asks for, by task."""
+    return {
+        task: [json_format.ParseDict(spec, scorer.MetricSpec()) for spec in specs]
+        for task, specs in manifest["metrics"].items()
+    }
+
+
+def _spec_json(spec: scorer.MetricSpec) -> dict[str, Any]:
+    line: dict[str, Any] = json_format.MessageToDict(spec, preserving_proto_field_name=True)
+    return line
+
+
+def _short(value: Any) -> str:
+    text = orjson.dumps(value).decode()
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""

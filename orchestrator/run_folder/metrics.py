@@ -1,0 +1,146 @@
+"""Figures as people read them: 24.8 [21.9, 28.0], with what they were divided by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lyncean.outcomes import Outcome
+from orchestrator.run_folder.index import sortable
+
+OUTCOMES = tuple(str(outcome) for outcome in Outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of results.json, read.
+
+    Attributes:
+        task: The task it belongs to.
+        name: What it is called.
+        metric: The metric that computed it.
+        labels: Its slice, empty for an overall figure.
+        value: Over all planned; None where it is undefined.
+        answered: Over answered items alone.
+        low: Lower end of the interval around `value`, in its unit.
+        high: Upper end.
+        level: The interval's coverage, 0 without one.
+        method: How the interval was computed.
+        denominator: What `value` is divided by.
+        denominator_answered: The same for `answered`.
+        unit: "fraction", "percent", "nats" or "".
+        details: Whatever else the metric reports.
+    """
+
+    task: str
+    name: str
+    metric: str
+    labels: Mapping[str, str]
+    value: float | None
+    answered: float | None
+    low: float | None
+    high: float | None
+    level: float
+    method: str
+    denominator: int
+    denominator_answered: int
+    unit: str
+    details: Mapping[str, Any]
+
+    @property
+    def slice(self) -> str:
+        """The slice in words for a table that names its labels, "" for an overall figure."""
+        return ", ".join(value or "–" for value in self.labels.values())
+
+    @property
+    def where(self) -> str:
+        """The slice with its labels, "rule=1", which no other slice of the figure has; "" for an overall figure."""
+        return ", ".join(f"{label}={value}" for label, value in self.labels.items())
+
+    def text(self, value: float | None, digits: int = 1) -> str:
+        """Returns a value in this figure's unit, fractions as percent."""
+        if value is None:
+            return "–"
+        if self.unit == "fraction":
+            return f"{100 * value:.{digits}f}"
+        return f"{value:.{digits}f}" if self.unit == "percent" else f"{value:.{digits + 2}f}"
+
+    @property
+    def interval(self) -> str:
+        """The interval in brackets, "" without one."""
+        return "" if self.low is None else f"[{self.text(self.low)}, {self.text(self.high)}]"
+
+    @property
+    def shown(self) -> str:
+        """Value and interval."""
+        return f"{self.text(self.value)} {self.interval}".rstrip()
+
+    @property
+    def suffix(self) -> str:
+        """What follows the number: "%", "nats" or nothing."""
+        return "%" if self.unit in ("fraction", "percent") else self.unit
+
+
+def figures(tasks: Mapping[str, Mapping[str, Any]]) -> Iterator[Figure]:
+    """Yields the figures of results.json's `tasks`, in their order."""
+    for task, found in tasks.items():
+        for line in found.get("figures", ()):
+            yield _read(task, line)
+
+
+def _read(task: str, line: Mapping[str, Any]) -> Figure:
+    interval = line.get("interval") or {}
+    return Figure(
+        task=task,
+        name=str(line["name"]),
+        metric=str(line.get("metric", "")),
+        labels=dict(line.get("labels") or {}),
+        value=_number(line.get("value")),
+        answered=_number(line.get("value_answered")),
+        low=float(interval.get("low", 0.0)) if interval else None,
+        high=float(interval.get("high", 0.0)) if interval else None,
+        level=float(interval.get("level", 0.0)),
+        method=str(interval.get("method", "")),
+        # proto3 JSON writes 64-bit integers as strings.
+        denominator=int(line.get("denominator", 0)),
+        denominator_answered=int(line.get("denominator_answered", 0)),
+        unit=str(line.get("unit", "")),
+        details=line.get("details") or {},
+    )
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def overall(found: Iterable[Figure]) -> list[Figure]:
+    """Returns the figures that are not slices."""
+    return [figure for figure in found if not figure.labels]
+
+
+def slices(found: Iterable[Figure]) -> dict[tuple[str, str, tuple[str, ...]], list[Figure]]:
+    """Returns the sliced figures by task, name and the labels that they are sliced by, 9 before 17."""
+    tables: dict[tuple[str, str, tuple[str, ...]], list[Figure]] = {}
+    for figure in found:
+        if figure.labels:
+            tables.setdefault((figure.task, figure.name, tuple(figure.labels)), []).append(figure)
+    return {
+        key: sorted(rows, key=lambda row: [sortable(value) for value in row.labels.values()])
+        for key, rows in tables.items()
+    }
+
+
+def counts(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """Returns the accounting summed over tasks: planned and the six outcomes."""
+    total = dict.fromkeys(("planned", *OUTCOMES), 0)
+    for found in tasks.values():
+        for name in total:
+            total[name] += int(found.get("counts", {}).get(name, 0))
+    return total
+
+
+def accounting(total: Mapping[str, int]) -> str:
+    """Returns the accounting line: 3,850 planned = 3,790 scored + 60 unparsed."""
+    parts = [f"{total[name]:,} {name}" for name in OUTCOMES if total[name] or name == "scored"]
+    return f"{total['planned']:,} planned = {' + '.join(parts)}"

@@ -1,0 +1,238 @@
+"""Reading a run folder: what every report, table and export starts from.
+
+Responses stay on disk. An index of byte offsets is kept, so that a run of any length can be read
+in the order of its keys, one item at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+import orjson
+
+from orchestrator.run_folder.index import Index
+from orchestrator.run_folder.metrics import counts, figures
+
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+_OBJECTS = ("request", "response", "scoring", "error", "scores", "labels", "judge")
+"""Fields of the lines of a run's logs that hold objects, where they hold anything."""
+
+STEP = "step"
+"""What stands in place of an outcome where a turn only prepared another and is not scored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One call of a run and what became of it.
+
+    Attributes:
+        key: The item's key.
+        response: Its line of responses.jsonl, empty where only a verdict is known.
+        verdict: Its line of verdicts.jsonl, empty where there is none.
+    """
+
+    key: str
+    response: Mapping[str, Any]
+    verdict: Mapping[str, Any]
+
+    @property
+    def outcome(self) -> str:
+        """One of the six outcomes, `STEP` for an unscored turn, "" where it is not scored yet."""
+        if found := self.verdict.get("outcome") or self.response.get("outcome"):
+            return str(found)
+        return STEP if self.response and self.response.get("scoring") is None else ""
+
+    @property
+    def score(self) -> float | None:
+        """The verdict's score, None where it has none."""
+        score = self.verdict.get("score")
+        return None if score is None else float(score)
+
+    @property
+    def text(self) -> str:
+        """The text parts of the answer, joined: what `span` counts in."""
+        parts = (self.response.get("response") or {}).get("parts", ())
+        return "".join(part.get("text", "") for part in parts)
+
+    @property
+    def scoring(self) -> Mapping[str, Any]:
+        """The scoring of the turn, empty where it has none."""
+        return self.response.get("scoring") or {}
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return str(self.response.get("task") or self.verdict.get("task") or self.key.partition("/")[0])
+
+    @property
+    def sample(self) -> str:
+        """Key of the sample that the item is a turn of."""
+        return str(self.response.get("sample") or self.key)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What the item can be sliced by."""
+        return self.scoring.get("labels") or self.verdict.get("labels") or {}
+
+    @property
+    def group(self) -> str:
+        """Name of the group, "" where it has none."""
+        return str(self.scoring.get("group") or self.verdict.get("group") or "")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder, possibly one that is still being written.
+
+    Attributes:
+        path: The folder.
+        manifest: manifest.json.
+        results: results.json, empty while the run goes on.
+    """
+
+    path: Path
+    manifest: Mapping[str, Any]
+    results: Mapping[str, Any]
+    name: str = field(default="")
+
+    @cached_property
+    def index(self) -> Index:
+        """Where everything stands, in the order a person would put it."""
+        return Index(self.path / "responses.jsonl", self.path / "verdicts.jsonl")
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Item]:
+        return self.at(range(len(self)))
+
+    def at(self, places: Iterable[int]) -> Iterator[Item]:
+        """Yields the items at some places of the order, from 0.
+
+        Raises:
+            click.UsageError: A line is damaged.
+        """
+        with ExitStack() as stack:
+            paths = (self.path / "responses.jsonl", self.path / "verdicts.jsonl")
+            files = [stack.enter_context(path.open("rb")) if path.exists() else None for path in paths]
+            for place in places:
+                response = _line(files[0], self.index.responses[place])
+                verdict = _line(files[1], self.index.verdicts[place])
+                yield Item(str(response.get("key") or verdict["key"]), response, verdict)
+
+    def read(self, keys: Iterable[str]) -> Iterator[Item]:
+        """Yields the items of some keys, in the order given; one that is not there is empty."""
+        for key in keys:
+            place = self.index.find(key)
+            yield Item(key, {}, {}) if place is None else next(self.at((place,)))
+
+    def image(self, name: str) -> Path | None:
+        """Returns the file of an image of the run, None where there is none of that name."""
+        if not _SHA256.fullmatch(name):
+            return None
+        path = self.path / "images" / name
+        # A link may lead to a store of images, never to a file that is called something else.
+        return path if path.is_file() and path.resolve().name == name else None
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What makes two runs the same run."""
+        identity: Mapping[str, Any] = self.manifest.get("identity", {})
+        return identity
+
+    def specs(self, task: str) -> Sequence[Mapping[str, Any]]:
+        """Returns the metrics asked for of a task (lyncean.scorer.v1.MetricSpec), where the manifest has them."""
+        found: Sequence[Mapping[str, Any]] = (self.manifest.get("metrics") or {}).get(task, ())
+        return found
+
+    @property
+    def model(self) -> Mapping[str, Any]:
+        """The model as the server reported it."""
+        model: Mapping[str, Any] = self.manifest.get("model") or self.results.get("model") or {}
+        return model
+
+    @property
+    def model_name(self) -> str:
+        """The model's name, the folder's where it is not known."""
+        return str(self.model.get("model_name") or self.identity.get("model_name") or self.name)
+
+    @property
+    def tasks(self) -> Mapping[str, Mapping[str, Any]]:
+        """The results by task, empty while the run goes on."""
+        tasks: Mapping[str, Mapping[str, Any]] = self.results.get("tasks", {})
+        return tasks
+
+
+def open_run(path: Path) -> Run:
+    """Opens a run folder.
+
+    Raises:
+        click.UsageError: There is no run at `path`.
+    """
+    if not (path / "manifest.json").is_file():
+        known = sorted(found.parent.name for found in path.glob("*/manifest.json")) if path.is_dir() else []
+        hint = f"; did you mean one of {', '.join(known[:5])} in it?" if known else ": give the folder that --run named"
+        raise click.UsageError(f"{path} is no run: it holds no manifest.json{hint}")
+    return named_run(path, path.resolve().name)
+
+
+def named_run(path: Path, name: str) -> Run:
+    """Returns the run of a folder that has a manifest.
+
+    Raises:
+        click.UsageError: Its manifest is no run's, or its results are damaged.
+    """
+    manifest = _read_json(path / "manifest.json")
+    if not isinstance(manifest.get("identity"), dict):
+        raise click.UsageError(
+            f"{path / 'manifest.json'} is not the manifest of a run: give the folder that --run named"
+        )
+    return Run(path, manifest, _read_results(path / "results.json"), name)
+
+
+def _read_results(path: Path) -> dict[str, Any]:
+    results = _read_json(path)
+    try:
+        list(figures(results.get("tasks", {})))
+        counts(results.get("tasks", {}))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise click.UsageError(
+            f"{path} is damaged, it does not hold a run's figures: `orchestrator score` writes it anew"
+        ) from error
+    return results
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except orjson.JSONDecodeError as error:
+        raise click.UsageError(f"{path} is damaged ({error}): restore it, or run the same command again") from error
+    if not isinstance(found, dict):
+        raise click.UsageError(f"{path} is damaged: a JSON object was expected")
+    return found
+
+
+def _line(file: BinaryIO | None, offset: int) -> dict[str, Any]:
+    if file is None or offset < 0:
+        return {}
+    file.seek(offset)
+    try:
+        line: dict[str, Any] = orjson.loads(file.readline())
+    except orjson.JSONDecodeError as error:
+        raise click.UsageError(f"{file.name} is damaged at byte {offset:,}: {error}") from error
+    if wrong := [name for name in _OBJECTS if not isinstance(line.get(name) or {}, dict)]:
+        raise click.UsageError(f"{file.name} is damaged at byte {offset:,}: {wrong[0]} is no JSON object")
+    return line

@@ -1,6 +1,0 @@
-"""Benchmarks written as a task file: data, columns, a prompt and a rule, in YAML."""
-
-from orchestrator.taskfile.benchmark import load
-from orchestrator.taskfile.reading import TaskFileError
-
-__all__ = ["TaskFileError", "load"]

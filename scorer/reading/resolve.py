@@ -1,0 +1,260 @@
+"""Reads what an answer states about the things it names.
+
+Everything named is looked at in its own sentence: is it stated as the answer, rejected,
+supposed, or only mentioned? The last statement decides. Where nothing is stated, or several
+answers are, nothing is read: a wrong reading is worse than none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from scorer.reading import refusals
+from scorer.reading.lexicon import before as cues
+from scorer.reading.lexicon import document
+from scorer.reading.mention_groups import Group
+from scorer.reading.mentions import LABEL, TEXT, Mention
+from scorer.reading.prefilter import Seen
+from scorer.reading.stance import ALSO, ASIDE, FIRM, NAMED, REJECTED, SUM, SUPPOSED, WEAK
+from scorer.reading.stances import Judged, Judging, alone, depends
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read.
+
+    Attributes:
+        value: The value stated; "" where nothing was.
+        reason: How it was read, or why nothing was.
+        span: Where it stands in the folded text.
+    """
+
+    value: str
+    reason: str
+    span: tuple[int, int] = (0, 0)
+
+
+def read(
+    seen: Seen,
+    mentions: Sequence[Mention],
+    order: Sequence[str],
+    lone: Callable[[Seen, list[Judged]], Reading | None],
+) -> Reading:
+    """Returns the one value that the text states as its answer.
+
+    Args:
+        seen: The folded text, and what may be found in it (see whole).
+        mentions: Everything it names, in order, without overlap.
+        order: The labels in their order, by which a list of the options is recognized.
+        lone: Reads a text that states nothing from everything that it names.
+    """
+    text = seen.text
+    judging = Judging(text, mentions, order)
+    if not document.also_possible(seen):
+        reading = _stated_last(seen, judging, mentions)
+        if reading:
+            return reading
+    judged = judging.all()
+    lines = [each for each in judged if judging.begins_line(each)]
+    statements = [
+        (each.group, each.reason)
+        for each in judged
+        if each.what == FIRM and not (len(each.group.values) > 1 and each.here.clause.search(cues.LOOKING))
+    ]
+    stated = {value for group, _ in statements for value in group.values}
+    answers = _line_answers(text, lines, order, stated)
+    several = len(answers) > 1 and answers[0].values != answers[1].values
+    if several and cues.BLANK.fullmatch(text, answers[0].last, answers[1].first):
+        return Reading("", "conflict")
+    statements += [(group, "bare") for group in answers]
+    if judged and (_ends_alone(text, judged) or _ends_behind_colon(text, judged[-1])):
+        statements.append((judged[-1].group, "bare"))
+    if statements:
+        group, reason = max(reversed(_without_sums(text, statements)), key=lambda statement: statement[0].first)
+        return _concluded(seen, group, reason, judged, mentions)
+    return _unstated(seen, judged, mentions) or lone(seen, judged) or Reading("", "no_choice")
+
+
+def _without_sums(text: str, statements: list[tuple[Group, str]]) -> list[tuple[Group, str]]:
+    """Returns the statements without the sums that explain a label stated before: "Answer: B. 3 + 9 = 12"."""
+    label = max(
+        (group.last for group, reason in statements if reason != SUM and group.mentions[0].kind == LABEL), default=0
+    )
+    return [
+        (group, reason)
+        for group, reason in statements
+        if reason != SUM or not label or document.RESUMED.search(text, label, max(group.first, label))
+    ]
+
+
+def read_end(seen: Seen, mentions: Sequence[Mention], order: Sequence[str], start: int) -> Reading | None:
+    """Returns what is stated last, behind `start` in the end of a longer text; None where more of it must be read.
+
+    What stands before changes nothing, except where it names a second answer.
+    """
+    reading = _stated_last(seen, Judging(seen.text, mentions, order), mentions)
+    return reading if reading and reading.value and reading.span[0] >= start else None
+
+
+def _stated_last(seen: Seen, judging: Judging, mentions: Sequence[Mention]) -> Reading | None:
+    """Returns the last statement where that alone decides, so that nothing before it need be looked at.
+
+    It does where one value is stated, by more than a tick, no line behind it is an answer by itself, and the text
+    nowhere says that there is another answer: of this the caller makes sure.
+    """
+    behind: list[Judged] = []
+    for judged in judging.backward():
+        if depends(judged) or judging.begins_line(judged):
+            return None
+        behind.insert(0, judged)
+        if judged.what == FIRM:
+            if judged.reason in ("marked", SUM):
+                return None
+            if _ends_alone(seen.text, behind) or _ends_behind_colon(seen.text, behind[-1]):
+                return None
+            return _concluded(seen, judged.group, judged.reason, behind, mentions)
+    return None
+
+
+def _ends_alone(text: str, judged: list[Judged]) -> bool:
+    """Whether the last sentence is a label and nothing else."""
+    group, what, _, here = judged[-1]
+    if what != NAMED or len(group.values) > 1 or group.mentions[0].kind != LABEL or group.mentions[0].plain:
+        return False
+    if here.lead.text.strip() or not here.line_before.strip() or not cues.STOPS.match(text, group.last):
+        return False
+    cut_off = not text[group.last :].strip()
+    if cut_off and (group.values[0] == "A" or any(each.what == NAMED for each in judged[:-1])):
+        return False
+    before = judged[-2].group.last if len(judged) > 1 else 0
+    return bool(text[before : group.first].strip(" .,;:)(\n"))
+
+
+def _ends_behind_colon(text: str, last: Judged) -> bool:
+    """Whether the last name is one to which a sentence leads: "the tears settle it: B."."""
+    group, what, _, here = last
+    if what != NAMED or len(group.values) > 1:
+        return False
+    if group.mentions[0].plain and not cues.HAVING_LOOKED.match(here.lead.text):
+        return False
+    words = here.clause.text.split()
+    if group.mentions[0].kind == TEXT:
+        return bool(cues.QUESTIONED.search(here.lead.text) and cues.STOPS.match(text, group.last))
+    if not here.lead.text.rstrip("( ").endswith(":") or not cues.STOPS.match(text, group.last):
+        return False
+    return len(words) >= (3 if group.mentions[0].plain else 4) and all(word.strip(",:;()").isalpha() for word in words)
+
+
+def _line_answers(text: str, lines: list[Judged], order: Sequence[str], stated: set[str]) -> list[Group]:
+    """Returns the groups that are an answer by standing alone on the first or the last line."""
+    if not lines:
+        return []
+    index = {value: place for place, value in enumerate(order)}
+    several = len({line.group.values[0] for line in lines}) > 1
+    answers = []
+    group, bare = lines[0].group, alone(lines[0].here)
+    first_line = bool(cues.BEFORE.fullmatch(text[: group.first]))
+    follower = index[lines[1].group.values[0]] - index[group.values[0]] if len(lines) > 1 else 0
+    enumerates = not bare and text[group.first : group.last + 2] == "1. "
+    if first_line and (bare or not several) and follower != 1 and not enumerates:
+        answers.append(group)
+    group, here = lines[-1].group, lines[-1].here
+    bare = alone(here)
+    begins = len(lines) == 1 and not text[: group.first].strip()
+    cut_off = not begins and bare and (":" in here.line_after.text or ".." in here.line_after.text)  # "Option B: ..."
+    last_line = "\n" not in text[group.last :].strip()
+    step = index[group.values[0]] - index[lines[-2].group.values[0]] if len(lines) > 1 else 0
+    enumerates = not bare and text[group.first : group.last + 2] == "1. "
+    if (
+        last_line
+        and (bare or not (several or stated - {group.values[0]}))
+        and step != 1
+        and group not in answers
+        and not enumerates
+        and not cut_off
+    ):
+        answers.append(group)
+    return answers
+
+
+def _abstentions(seen: Seen, mentions: Sequence[Mention], start: int = 0) -> list[re.Match[str]]:
+    """Returns where the text says that it has no answer, unless an option says so, or it declines another thing."""
+    found = list(document.ABSTAIN.finditer(seen.text, start)) if seen.may(document.ABSTAIN) else []
+    if not found:
+        return []
+    others = [(mention.start, mention.end) for mention in mentions if mention.kind == TEXT]
+    others += refusals.clauses(seen.text)
+    return [match for match in found if not any(first < match.end() and match.start() < last for first, last in others)]
+
+
+def _abstains(text: str, mention: Mention, group: Group) -> bool:
+    """Whether an option behind what is stated is another, and says that there is no answer: "not sure"."""
+    return (
+        mention.kind == TEXT
+        and mention.start >= group.last
+        and mention.value not in group.values
+        and bool(document.ABSTAIN.fullmatch(text, mention.start, mention.end))
+    )
+
+
+def _concluded(seen: Seen, group: Group, reason: str, judged: list[Judged], mentions: Sequence[Mention]) -> Reading:
+    """Returns the last statement, unless what follows takes it back or sets another beside it."""
+    text = seen.text
+    if text[group.last :].strip(" .!)*\n"):
+        if document.takes_back(seen, group.last):
+            return Reading("", "retracted")
+        if (
+            seen.may(document.RESUMED)
+            and document.RESUMED.search(text, group.last)
+            and any(
+                each.group.first > group.last
+                and each.what not in (REJECTED, SUPPOSED, ASIDE)
+                and each.group.values != group.values
+                and each.group.mentions[0].kind == group.mentions[0].kind
+                for each in judged
+            )
+        ):
+            return Reading("", "conflict")
+        if seen.may(document.ABSTAIN) and any(_abstains(text, mention, group) for mention in mentions):
+            return Reading("", "conflict")
+        for match in _abstentions(seen, mentions, group.last):
+            if not document.UNSURE.fullmatch(match[0]) and document.RESOLVES.search(
+                text, max(group.last, match.start() - 60), match.start()
+            ):
+                return Reading("", "abstained")
+    marked = [each.group for each in judged if each.what == FIRM and each.reason == "marked"]
+    if group in marked and any(other.values != group.values for other in marked):
+        return Reading("", "conflict")
+    if len(group.values) > 1 or any(
+        each.what == ALSO
+        and each.group.values != group.values
+        and (
+            each.group.first > group.first
+            or not (each.reason == "another" or cues.CONTRAST.search(text, each.group.last, group.first))
+        )
+        for each in judged
+    ):
+        return Reading("", "conflict")
+    return Reading(group.values[0], "concluded" if reason == SUM else reason, group.span)
+
+
+def _unstated(seen: Seen, judged: list[Judged], mentions: Sequence[Mention]) -> Reading | None:
+    """Returns what a text says that states nothing: a single tentative choice, or that it has no answer."""
+    text = seen.text
+    abstained = _abstentions(seen, mentions)
+    weak = [each for each in judged if each.what == WEAK]
+    if weak:
+        first, last = weak[0].group, weak[-1].group
+        named = {each.group.values[0] for each in judged if each.what in (NAMED, WEAK) and len(each.group.values) == 1}
+        also = {value for each in judged if each.what == ALSO for value in each.group.values}
+        certain = {value for each in weak for value in each.group.values}
+        closes = weak[-1] is judged[-1] and len(text) - last.last <= 200
+        sentence = last.first - len(weak[-1].here.lead.text)
+        apart = closes and (len(judged) < 2 or judged[-2].group.last <= sentence)
+        if len(certain | also) > 1 or (len(named) > 1 and len(text) <= 400 and not apart):
+            return Reading("", "conflict")
+        if not abstained or abstained[-1].end() < last.first:
+            return Reading(first.values[0], "likely", first.span)
+    return Reading("", "abstained") if abstained else None

@@ -1,0 +1,102 @@
+"""What a rule is: a function from an answer and its context to a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lyncean.outcomes import Outcome
+from lyncean.scorer.v1 import scorer_pb2 as pb
+
+
+class RequestError(Exception):
+    """A request that its rule cannot score: a defect of the benchmark, INVALID_ARGUMENT.
+
+    The message names what is missing or wrong; `reason` is its machine-readable cause.
+    """
+
+    def __init__(self, message: str, reason: str = "invalid_item") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One way to read an answer.
+
+    Attributes:
+        name: What ScoreRequest.rule takes.
+        description: One paragraph: what it reads and what it needs.
+        read: Scores one request; the service sets Verdict.key. Depends on the request alone.
+            `text` arrives with reasoning tags already removed (see scorer.reading.reasoning) unless
+            `parity` is set: a parity rule gets the raw text.
+        parity: Whether it reproduces a reference, bugs included.
+        params: The parameters it knows, each with its meaning; others are refused.
+        version: Raised whenever the same request may get another verdict.
+        reads: The kinds of answer it takes, of "text", "images" and "scores"; a request with
+            another kind is refused before the rule sees it.
+        depends: Texts beside the source code that its verdicts depend on (patterns, prompts);
+            they go into the hash that ListRules reports.
+    """
+
+    name: str
+    description: str
+    read: Callable[[pb.ScoreRequest], pb.Verdict]
+    parity: bool = False
+    params: Mapping[str, str] = field(default_factory=dict)
+    version: int = 1
+    reads: tuple[str, ...] = ("text",)
+    depends: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedRule:
+    """A rule that asks a judge: as `Rule`, but `read` is a coroutine and gets the judge.
+
+    The service awaits many of them at once (bounded for each stream), while items of plain
+    rules go on being answered. `read` is never called for an empty answer. It turns a judge's
+    failure into the outcome `unjudged` itself; a `RequestError` means a defect of the request.
+
+    Attributes:
+        read: Scores one request with the judge that the scorer was started with. What a
+            judge offers is the business of `scorer.judges`; the service only passes it on.
+    """
+
+    name: str
+    description: str
+    read: Callable[[pb.ScoreRequest, Any], Awaitable[pb.Verdict]]
+    parity: bool = False
+    params: Mapping[str, str] = field(default_factory=dict)
+    version: int = 1
+    reads: tuple[str, ...] = ("text",)
+    depends: tuple[str, ...] = ()
+
+
+AnyRule = Rule | JudgedRule
+"""What a rule module exports as `RULE`."""
+
+
+def scored(
+    extracted: str,
+    score: float,
+    *,
+    span: tuple[int, int] | None = None,
+    reason: str = "",
+    scores: Mapping[str, float] | None = None,
+) -> pb.Verdict:
+    """Returns the verdict of an answer that was extracted and compared."""
+    verdict = pb.Verdict(outcome=Outcome.SCORED, extracted=extracted, score=score, reason=reason, scores=scores or {})
+    if span:
+        verdict.span.start, verdict.span.end = span
+    return verdict
+
+
+def unparsed(reason: str, detail: str = "") -> pb.Verdict:
+    """Returns the verdict of an answer in which nothing can be extracted: wrong, own rate."""
+    return pb.Verdict(outcome=Outcome.UNPARSED, score=0.0, reason=reason, detail=detail)
+
+
+def refused(reason: str = "declined", detail: str = "") -> pb.Verdict:
+    """Returns the verdict of an answer in which the model declines: wrong, own rate."""
+    return pb.Verdict(outcome=Outcome.REFUSED, score=0.0, reason=reason, detail=detail)

@@ -1,0 +1,65 @@
+"""What rules take from a request and make of a reading."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.reading.answer import Answer
+from scorer.rule import RequestError, refused, scored, unparsed
+
+
+def strings(request: pb.ScoreRequest, name: str) -> tuple[str, ...]:
+    """Returns a parameter that is a list of texts; () if it is not given."""
+    if not request.HasField("params") or name not in request.params.fields:
+        return ()
+    value = request.params.fields[name]
+    items = tuple(item.string_value for item in value.list_value.values)
+    if value.WhichOneof("kind") != "list_value" or not all(items) or len(set(items)) != len(items):
+        raise RequestError(f"{request.rule}: params.{name} must be a list of different texts, for example ['a', 'b']")
+    return items
+
+
+def whole(request: pb.ScoreRequest, name: str, default: int) -> int:
+    """Returns a parameter that is a whole number."""
+    if not request.HasField("params") or name not in request.params.fields:
+        return default
+    value = request.params.fields[name].number_value
+    if not 1 <= value < 2**53 or value != int(value):
+        raise RequestError(f"{request.rule}: params.{name} must be a whole number above zero")
+    return int(value)
+
+
+def flag(request: pb.ScoreRequest, name: str) -> bool:
+    """Returns a parameter that is true or false; false if it is not given."""
+    return request.HasField("params") and name in request.params.fields and request.params.fields[name].bool_value
+
+
+@lru_cache(maxsize=1024)
+def _by_name(labels: tuple[str, ...]) -> dict[str, str]:
+    return {label.lower(): label for label in labels}
+
+
+def label_targets(request: pb.ScoreRequest, labels: Sequence[str], options: Sequence[str]) -> set[str]:
+    """Returns the targets as labels; one may be given as the option's text, if that is unambiguous."""
+    known = _by_name(tuple(labels))
+    found = set()
+    for target in request.targets:
+        plain = target.strip().strip("().").lower()
+        if plain in known:
+            found.add(known[plain])
+        elif list(options).count(target) == 1:
+            found.add(labels[list(options).index(target)])
+        else:
+            raise RequestError(f"{request.rule}: target {target!r} is none of the labels {', '.join(labels)}")
+    if not found:
+        raise RequestError(f"{request.rule} needs a target")
+    return found
+
+
+def verdict(request: pb.ScoreRequest, answer: Answer, targets: set[str]) -> pb.Verdict:
+    """Returns the verdict of what was read of an answer."""
+    if answer.value:
+        return scored(answer.value, float(answer.value in targets), span=answer.span, reason=answer.reason)
+    return refused() if answer.reason == "declined" else unparsed(answer.reason)

@@ -1,0 +1,46 @@
+"""VOILA's steps 1 to 3, graded by a judge; see scorer.rules.voila.prompts."""
+
+from __future__ import annotations
+
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.judges.base import Judge, JudgeError, record, unjudged
+from scorer.rule import JudgedRule, RequestError
+from scorer.rules.voila import properties
+from scorer.rules.voila.prompts import prompt, verdict
+
+AGREES = "agrees_with_rules"
+"""Part of the score: whether voila_properties gives the same grades, every one."""
+
+
+async def read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
+    """Asks the judge about one step; raises RequestError where step or target is missing."""
+    fields = request.params.fields
+    step = fields["step"].number_value if "step" in fields else 0
+    if step not in (1, 2, 3):
+        raise RequestError("parameter 'step' must be 1, 2 or 3", "invalid_param")
+    if len(request.targets) != 1:
+        raise RequestError("needs one target: the step's truth in the data's words")
+    asked = prompt(int(step), request.targets[0], request.text)
+    try:
+        reply = await judge.ask(asked)
+    except JudgeError as error:
+        return unjudged(asked, error)
+    read = verdict(reply.data)
+    plain = properties.read(request)
+    read.scores[AGREES] = float(all(plain.scores[part] == grade for part, grade in read.scores.items()))
+    record(read, asked, reply)
+    return read
+
+
+RULE = JudgedRule(
+    name="judge_voila",
+    description=(
+        "VOILA's steps by a judge, with wording of our own: number, subject type and action, each right or wrong, as "
+        "parts of the score, which is as voila_properties makes it; the part agrees_with_rules says whether that rule "
+        "gives the same grades. Needs the step's truth in the data's words as its one target. A reply that is not of "
+        "the schema is unjudged."
+    ),
+    read=read,
+    version=2,
+    params={"step": "1, 2 or 3"},
+)

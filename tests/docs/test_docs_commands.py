@@ -1,0 +1,82 @@
+"""Every command of every page is typed by a test, and every one of ours names a subcommand and options that exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+from helpers.page_commands import PAGES, ROOT, commands
+
+from model_server.cli import main as model_server
+from orchestrator.cli import main as orchestrator
+from scorer.cli import main as scorer
+
+PROGRAMS = {"orchestrator": orchestrator, "scorer": scorer, "model-server": model_server}
+TYPED_BY = {
+    "README.md": "orchestrator/test_first_pages.py",
+    "CONTRIBUTING.md": "orchestrator/test_first_pages.py",
+    "docs/evaluate-a-model.md": "orchestrator/test_first_pages.py",
+    "docs/add-a-benchmark.md": "orchestrator/test_taskfile.py",
+    "docs/benchmarks/marvel.md": "orchestrator/test_docs_benchmarks.py",
+    "docs/benchmarks/visualpuzzles.md": "orchestrator/test_docs_benchmarks.py",
+    "docs/benchmarks/voila.md": "orchestrator/test_docs_benchmarks.py",
+    "docs/benchmarks/vstar.md": "orchestrator/test_docs_benchmarks.py",
+    "docs/coming-from-lmms-eval.md": "orchestrator/test_docs_benchmarks.py",
+    "docs/demo-model.md": "orchestrator/test_docs_benchmarks.py model_server/test_demo_train.py",
+    "docs/offline.md": "orchestrator/test_docs_benchmarks.py",
+    "docs/other-languages.md": "orchestrator/test_docs_benchmarks.py examples/test_examples_languages.py",
+    "docs/plug-your-own.md": "orchestrator/test_docs_benchmarks.py",
+    "docs/reform.md": "orchestrator/test_docs_benchmarks.py",
+    "docs/contract.md": "orchestrator/test_docs_contract.py",
+    "docs/contract/ModelService.Generate.md": "orchestrator/test_docs_contract.py",
+    "docs/contract/ModelService.GetModelInfo.md": "orchestrator/test_docs_contract.py",
+    "docs/contract/ModelService.Likelihood.md": "orchestrator/test_docs_contract.py",
+    "docs/contract/ScorerService.ListRules.md": "orchestrator/test_docs_contract.py",
+    "docs/extraction.md": "scorer/test_scorer_docs.py",
+    "docs/judges.md": "scorer/test_scorer_docs.py",
+    "docs/read-the-numbers.md": "scorer/test_scorer_docs.py",
+    "docs/write-a-rule.md": "scorer/test_scorer_docs.py",
+    "docs/kubernetes.md": "deploy/test_kubernetes_page.py deploy/test_compose.py",
+    "docs/performance.md": "bench/test_bench_pages.py",
+    "docs/performance-models.md": "bench/test_bench_pages.py",
+    "docs/performance-scorer.md": "bench/test_bench_pages.py",
+    "docs/scale.md": "bench/test_bench_pages.py",
+    "docs/reports-and-comparison.md": "orchestrator/test_report_docs.py",
+    "docs/run-folder.md": "orchestrator/test_remote.py",
+}
+"""Pages that have commands, and the tests that type all of them: a line more is typed as well, or fails."""
+
+
+def ours(page: Path) -> list[str]:
+    """Returns what a page says of our programs: in its commands, and within its sentences."""
+    names = "|".join(PROGRAMS)
+    said = re.findall(rf"`((?:{names}) [^`\n]+)`", page.read_text(encoding="utf-8"))
+    typed = (re.search(rf"(?:^|[|&] *|\bdo |\w=\S+ )((?:{names}) .*)", line) for line in commands(page))
+    return [*said, *(found[1].partition(";")[0] for found in typed if found)]
+
+
+def test_every_page_with_commands_has_a_test_that_types_them() -> None:
+    assert {str(page.relative_to(ROOT)) for page in PAGES if commands(page)} == TYPED_BY.keys()
+    for page, tests in TYPED_BY.items():
+        for test in tests.split():
+            assert Path(page).name in (ROOT / "tests" / test).read_text(encoding="utf-8"), f"{test} lacks {page}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if ours(page)], ids=lambda page: page.stem)
+def test_what_is_written_can_be_typed(page: Path) -> None:
+    for line in ours(page):
+        words = shlex.split(line, comments=True)
+        found: click.Command = PROGRAMS[words[0]]
+        rest = words[1:]
+        while isinstance(found, click.Group) and rest and not rest[0].startswith("-"):
+            context = click.Context(found)
+            inner = found.get_command(context, rest[0])
+            assert inner, f"{line}: there is no {rest[0]}"
+            found, rest = inner, rest[1:]
+        known = {name for option in found.params for name in (*option.opts, *option.secondary_opts)} | {"--help", "-h"}
+        own = rest[: rest.index("|")] if "|" in rest else rest
+        unknown = {word.partition("=")[0] for word in own if word.startswith("--") and word != "--"} - known
+        assert not unknown, f"{line}: {unknown}"

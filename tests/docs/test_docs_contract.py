@@ -1,0 +1,83 @@
+"""The grpcurl and check lines of docs/contract.md and the pages in docs/contract/, sent as grpcurl sends them.
+
+Those are ModelService.Generate.md, ModelService.GetModelInfo.md, ModelService.Likelihood.md and
+ScorerService.ListRules.md.
+
+grpcurl itself is a Go program that few test machines have. In its place stands what it does with these words: it asks
+the server's reflection for the method, makes the request of the JSON, and prints the response as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import json_format
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from helpers.engine_cluster import Server
+from helpers.page_commands import ROOT, commands
+from helpers.page_typist import Typist
+
+DOCS = ROOT / "docs"
+MODEL, SCORER = "127.0.0.1:50051", "127.0.0.1:50052"
+WRITTEN = [
+    line
+    for page in (DOCS / "contract.md", *sorted((DOCS / "contract").iterdir()))
+    for line in commands(page)
+    if line.startswith("grpcurl ")
+]
+
+
+def grpcurl(line: str, servers: dict[str, Server]) -> Any:
+    """Returns what grpcurl prints for a line: names, a descriptor, or a response."""
+    program, plain, *words = shlex.split(line)
+    assert (program, plain) == ("grpcurl", "-plaintext")
+    body = words.pop(1) if words[0] == "-d" else "{}"
+    address, *rest = [word for word in words if word != "-d"]
+    with grpc.insecure_channel(servers[address].address) as channel:
+        known = ProtoReflectionDescriptorDatabase(channel)
+        if rest == ["list"]:
+            return list(known.get_services())
+        pool = DescriptorPool(known)
+        if rest[0] == "describe":
+            return [method.name for method in pool.FindServiceByName(rest[1]).methods]
+        service, _, name = rest[0].partition("/")
+        method = pool.FindServiceByName(service).FindMethodByName(name)
+        call = channel.unary_unary(
+            f"/{service}/{name}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=GetMessageClass(method.output_type).FromString,
+        )
+        request = json_format.ParseDict(json.loads(body), GetMessageClass(method.input_type)())
+        return json_format.MessageToDict(call(request, timeout=30))
+
+
+@pytest.fixture(scope="module")
+def servers(demo: Server, shared_scorer: Server) -> dict[str, Server]:
+    return {MODEL: demo, SCORER: shared_scorer}
+
+
+def test_every_line_is_answered(servers: dict[str, Server]) -> None:
+    said = {line.rpartition(" ")[2]: grpcurl(line, servers) for line in WRITTEN}
+    assert len(WRITTEN) == 8
+    assert "lyncean.model.v1.ModelService" in said["list"]
+    assert {"Generate", "Likelihood", "Batch", "GetModelInfo"} <= set(said["lyncean.model.v1.ModelService"])
+    assert said["grpc.health.v1.Health/Check"] == {"status": "SERVING"}
+    assert said["lyncean.model.v1.ModelService/GetModelInfo"]["modelName"] == "demo-no-weights"
+    assert said["lyncean.model.v1.ModelService/Generate"]["parts"][0]["text"]
+    assert len(said["lyncean.model.v1.ModelService/Likelihood"]["scores"]) == 2
+    assert "choice" in [rule["name"] for rule in said["lyncean.scorer.v1.ScorerService/ListRules"]["rules"]]
+
+
+def test_a_server_is_checked(servers: dict[str, Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (line,) = [line for line in commands(DOCS / "contract.md") if line not in WRITTEN]
+    typist = Typist(tmp_path, servers[MODEL], servers[SCORER], {MODEL: servers[MODEL].address})
+    assert "passed" in typist.type(line, "--only", "info_is_stable")
+    assert (tmp_path / "check.xml").is_file()

@@ -1,0 +1,104 @@
+"""The commands of README.md, CONTRIBUTING.md and docs/evaluate-a-model.md, typed into a shell as they stand there.
+
+What a test cannot have (a checkpoint of seven billion weights, a cluster's names) is replaced, and rows are few.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from helpers.engine_cluster import Server, environment
+from helpers.page_commands import PAGES, commands, made
+from helpers.page_typist import Typist
+
+from orchestrator.benchmarks.marvel.benchmark import BENCHMARK
+
+ROOT = Path(__file__).parents[2]
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rows = list(islice(BENCHMARK.synthetic("marvel", 0), 2))
+    table = [{**row.fields, "image": {"bytes": row.image("image"), "path": None}} for row in rows]
+    pq.write_table(pa.Table.from_pylist(table), tmp_path / "marvel.parquet")
+    return tmp_path
+
+
+def type_in(text: str, folder: Path, model: Server, scorer: Server, drawn: str = "--model demo:hash") -> str:
+    for written, here in {
+        "Qwen/Qwen2.5-VL-7B-Instruct": "demo:hash",
+        "model:50051": model.address,
+        "models.svc:50051": model.address,
+        "scorer.svc:50052": scorer.address,
+        "--synthetic ": f"--synthetic --limit 6 {drawn} ",
+        "--limit 20": "",
+    }.items():
+        text = text.replace(written, here)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = ["bash", "-euc", text]
+    done = subprocess.run(
+        command, cwd=folder, env={**environment(), "PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{text}\n{done.stderr}"
+    return done.stdout
+
+
+def planned(run: Path) -> int:
+    counts: dict[str, int] = json.loads((run / "results.json").read_text())["tasks"]["marvel"]["counts"]
+    assert counts["failed"] == 0
+    return counts["planned"]
+
+
+def test_readme(demo: Server, shared_scorer: Server, folder: Path) -> None:
+    (evaluations,) = (block for block in blocks("README.md") if "orchestrator eval" in block)
+    assert len(evaluations.splitlines()) == 2
+    type_in(evaluations, folder, demo, shared_scorer)
+    # The server is what the first command started, so the second finds the run complete.
+    assert [planned(run) for run in (folder / "runs").iterdir()] == [10]
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+def test_make(demo: Server, shared_scorer: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = [line for page in ("README.md", "CONTRIBUTING.md") for line in commands(ROOT / page) if "make " in line]
+    runs = {line.split()[1]: made(line) for line in typed}
+    assert {"setup", "demo", "test", "check", "bench"} == runs.keys()
+    assert runs["setup"] == []
+    mentioned = [line for page in PAGES for line in re.findall(r"`(make \w[^`\n]*)`", page.read_text(encoding="utf-8"))]
+    assert all(made(line) for line in mentioned)
+    assert all(line.startswith(".venv/bin/") for lines in runs.values() for line in lines)
+    monkeypatch.chdir(tmp_path)
+    typist = Typist(tmp_path, demo, shared_scorer, {".venv/bin/": ""})
+    for line in runs["demo"]:
+        typist.type(line)
+    assert {run.name for run in (tmp_path / "runs").iterdir()} == {"demo", "demo-blind"}
+    assert all((run / "report.html").is_file() for run in (tmp_path / "runs").iterdir())
+
+
+def test_evaluate_a_model(demo: Server, shared_scorer: Server, folder: Path) -> None:
+    evaluations, again, shards = blocks("docs/evaluate-a-model.md")
+    printed = type_in(evaluations, folder, demo, shared_scorer)
+    assert "reform" in printed
+    runs = sorted((folder / "runs").iterdir())
+    assert sorted(planned(run) for run in runs) == [10, 30]
+    scorer = f"--scorer {shared_scorer.address}"
+    there = f"--endpoint {demo.address} {scorer}"
+    first = "orchestrator eval --task vstar_bench --synthetic --run RUN\n"
+    again = again.replace("score RUN", f"score RUN {scorer}")
+    type_in(first + again, folder, demo, shared_scorer, there)
+    assert (folder / "RUN" / "parity" / "results.json").exists()
+    type_in(shards.replace("--run whole", f"--run whole {scorer}"), folder, demo, shared_scorer, there)
+    assert planned(folder / "whole") == 30

@@ -1,0 +1,250 @@
+"""Foreign input of the orchestrator: upstream JSON, others' predictions, words of the command line."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import string
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from orchestrator.benchmarks.reform.datasets import DATASETS
+from orchestrator.benchmarks.reform.files import open_reform
+from orchestrator.benchmarks.reform.images import decoded, shown
+from orchestrator.benchmarks.reform.predictions import FORMULATIONS, METHODS, predictions, read_file
+from orchestrator.benchmarks.registry import find
+from orchestrator.cli.eval import one_endpoint, parse_shard
+from orchestrator.compare.gate import parse
+from orchestrator.data.rows import DataError
+from orchestrator.engine import ConfigError, parse_endpoints
+from orchestrator.interop import lmms_eval_samples
+from orchestrator.run.plan import make
+from orchestrator.samples import BadRowError, Variant
+
+FEW = settings(max_examples=80)
+scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8))
+trees = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+)
+
+
+def mixed(**wanted: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects whose fields are mostly what they should be."""
+    return st.fixed_dictionaries({}, optional={name: wish | trees for name, wish in wanted.items()})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fuzz")
+
+
+def one_line(error: Exception) -> None:
+    assert str(error)
+    assert len(str(error).splitlines()) == 1, str(error)
+
+
+samples = mixed(
+    doc_id=st.integers(0, 9) | st.integers(0, 9).map(str),
+    target=st.sampled_from("ABCD"),
+    filtered_resps=st.lists(st.lists(st.text(max_size=8), max_size=2), max_size=2),
+    input=st.text(max_size=20),
+    arguments=st.lists(trees, max_size=2),
+    doc=mixed(category=st.text(max_size=8)),
+    exact_match=st.floats(),
+    vstar_overall_acc=mixed(score=st.floats(), category=st.text(max_size=5)),
+)
+
+
+@given(lines=st.lists(samples | trees, max_size=3), task=st.sampled_from(["vstar_bench", "VisualPuzzles_cot"]))
+@example(lines=[3], task="vstar_bench")
+@example(lines=[{"doc_id": "x", "target": "A", "filtered_resps": []}], task="vstar_bench")
+@example(lines=[{"doc_id": [1], "target": "A", "filtered_resps": []}], task="vstar_bench")
+@FEW
+def test_any_samples_of_lmms_eval_are_read_or_refused(folder: Path, lines: list[Any], task: str) -> None:
+    file = folder / "samples.jsonl"
+    file.write_bytes(b"\n".join(json.dumps(line).encode() for line in lines))
+    try:
+        taken = list(lmms_eval_samples.read(file, task))
+    except DataError as error:
+        one_line(error)
+        return
+    assert all(isinstance(one.text, str) and isinstance(one.number, int) for one in taken)
+
+
+records = mixed(
+    sample_id=st.text(max_size=5) | st.integers(0, 3),
+    prediction=st.text(max_size=8) | st.integers(-1, 4),
+    answer=st.integers(-1, 4) | st.text(max_size=5),
+    references=st.lists(st.text(max_size=5), max_size=2),
+    answer_options=st.lists(st.text(max_size=5), max_size=4),
+    round_id=st.integers(0, 3),
+    text=st.text(max_size=8),
+    question=st.text(max_size=8),
+)
+
+
+@given(
+    found=st.lists(records, max_size=3) | trees,
+    formulation=st.sampled_from(FORMULATIONS),
+    method=st.sampled_from(METHODS),
+    rounds=st.booleans(),
+)
+@example(
+    found=[{"sample_id": 1, "prediction": "A", "answer": 0, "answer_options": 7}],
+    formulation="SingleChoice",
+    method="generation",
+    rounds=False,
+)
+@example(
+    found=[{"sample_id": 1, "prediction": "A", "answer": float("inf")}],
+    formulation="SingleChoice",
+    method="generation",
+    rounds=False,
+)
+@FEW
+def test_any_predictions_are_read_or_refused(
+    folder: Path, found: Any, formulation: str, method: str, rounds: bool
+) -> None:
+    file = folder / "predictions.json"
+    file.write_text(json.dumps(found))
+    try:
+        made = list(predictions(read_file(file), formulation, method, rounds=rounds))
+    except DataError as error:
+        one_line(error)
+        return
+    assert all(isinstance(one.text, str) and isinstance(one.prompt, str) for one in made)
+
+
+@given(content=st.binary(max_size=40))
+@example(b"[" * 100_000)
+@FEW
+def test_any_bytes_are_no_predictions(folder: Path, content: bytes) -> None:
+    file = folder / "predictions.json"
+    file.write_bytes(content)
+    with pytest.raises(DataError):
+        read_file(file)
+
+
+@given(text=trees | st.text("ABCabc+/=, \n\x80", max_size=20))
+@FEW
+def test_any_base64_is_bytes_or_refused(text: Any) -> None:
+    try:
+        data = decoded(text, "row 1")
+    except DataError as error:
+        one_line(error)
+        return
+    assert data is None or isinstance(data, bytes)
+
+
+@given(data=st.binary(max_size=40), box=trees, task=st.sampled_from([n for n, d in DATASETS.items() if d.boxes]))
+@FEW
+def test_an_image_of_any_bytes_is_a_bad_row(data: bytes, box: Any, task: str) -> None:
+    with pytest.raises(BadRowError):
+        shown(data, DATASETS[task].boxes, box)
+
+
+FAMILIES = sorted({(d.family, d.file.rpartition("/")[2]): name for name, d in DATASETS.items()}.values())
+
+
+def reform_rows(file: Path, task: str) -> None:
+    """Reads and words every row; `DataError` and `BadRowError` alone may come of it."""
+    (benchmark,) = find([task]).values()
+    try:
+        for row in open_reform(task, str(file)):
+            for _ in benchmark.samples(row, Variant(task, settings=benchmark.settings())):
+                pass
+    except (DataError, BadRowError):
+        return
+
+
+@given(
+    data=st.lists(
+        mixed(
+            question_id=st.integers(0, 9),
+            question=st.text(max_size=8),
+            answer=st.text(max_size=8) | st.integers(0, 3),
+            answers=st.lists(st.text(max_size=5), max_size=2),
+            image=st.binary(max_size=9).map(lambda data: base64.b64encode(data).decode()),
+            text=st.text(max_size=5),
+            bbox=st.lists(st.integers(0, 9), max_size=4),
+        )
+        | trees,
+        max_size=3,
+    ),
+    task=st.sampled_from(sorted(DATASETS)),
+    array=st.booleans(),
+)
+@settings(max_examples=150)
+def test_any_upstream_json_is_rows_or_a_data_error(folder: Path, data: list[Any], task: str, array: bool) -> None:
+    file = folder / DATASETS[task].file.rpartition("/")[2]
+    file.write_text(json.dumps(data if array else {"version": "1", "dataset_name": "x", "data": data}))
+    reform_rows(file, task)
+
+
+@given(word=st.text(string.printable, max_size=20) | st.from_regex(r"\A[\w/]{0,6}(\[\w=\w\])?(>=|<|>)[0-9.e%]{0,6}\Z"))
+@FEW
+def test_any_gate_is_conditions_or_a_usage_error(word: str) -> None:
+    try:
+        conditions = parse(word)
+    except click.UsageError:
+        return
+    assert conditions
+    assert all(condition.name for condition in conditions)
+
+
+def planned(words: Sequence[str]) -> None:
+    make(["reform_CIFAR10", "voila_wd"], synthetic=True, limit=1, settings=list(words))
+
+
+NAMES = sorted(
+    {
+        field.name
+        for benchmark in find(["reform", "voila_wd", "voila_nd", "marvel"]).values()
+        if dataclasses.is_dataclass(benchmark.settings)
+        for field in dataclasses.fields(benchmark.settings)
+    }
+)
+
+
+values = st.sampled_from(["1", "-1", "true", "nan", "1e999", "9" * 30]) | st.text(max_size=6)
+setting = st.tuples(st.sampled_from(NAMES) | st.text(max_size=5), st.sampled_from(["=", "", "=="]), values).map("".join)
+
+
+@given(words=st.lists(setting, max_size=3))
+@FEW
+def test_any_setting_is_taken_or_a_config_error(words: list[str]) -> None:
+    try:
+        planned(words)
+    except ConfigError:
+        return
+
+
+@given(word=st.text(max_size=8) | st.from_regex(r"\A[0-9\u00b2\u0663]{0,3}/[0-9]{0,3}\Z"))
+@example("9" * 5000 + "/2")
+@example("0/" + "9" * 5000)
+@FEW
+def test_any_shard_is_a_part_or_a_config_error(word: str) -> None:
+    try:
+        shard = parse_shard(word)
+    except ConfigError:
+        return
+    assert shard is not None
+    assert 0 <= shard[0] < shard[1]
+
+
+@given(word=st.text(max_size=12) | st.from_regex(r"\A[a-z\[\]:.]{0,6}:[0-9]{1,6}\Z"))
+@FEW
+def test_any_endpoint_is_host_and_port_or_a_config_error(word: str) -> None:
+    try:
+        found = parse_endpoints([word])
+        one_endpoint(word)
+    except ConfigError:
+        return
+    assert all(endpoint.host and 0 < endpoint.port < 65536 for endpoint in found)

@@ -1,0 +1,68 @@
+"""Images for tests: built by docker/build with buildah, run with chroot isolation."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from helpers.manifests import REPOSITORY
+
+TAG = "tested"
+SERVICES = {"orchestrator": "orchestrator", "scorer": "scorer", "model-server": "model-server-slim"}
+"""Service -> the image that the tests build of it."""
+
+
+def missing() -> str:
+    """Why images cannot be built here; empty if they can."""
+    if os.environ.get("LYNCEAN_BUILD_IMAGES") == "0":
+        return "LYNCEAN_BUILD_IMAGES=0"
+    if shutil.which("buildah") is None:
+        return "no buildah: install it (and debootstrap, to be offline)"
+    return "" if os.geteuid() == 0 else "not root: buildah's chroot isolation needs it"
+
+
+def build(*images: str) -> None:
+    """Builds images, with buildah even where a docker engine is."""
+    environment = {**os.environ, "TAG": TAG, "DOCKER_HOST": "unix:///nowhere"}
+    words = [str(REPOSITORY / "docker/build"), *images]
+    # One build at a time: the second finds the layers of the first.
+    with (Path(tempfile.gettempdir()) / "lyncean-images.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(words, env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def name_of(image: str) -> str:
+    """An image's full name."""
+    return f"localhost/lyncean-{image}:{TAG}"
+
+
+def buildah(*words: str) -> str:
+    """Runs buildah; returns what it prints."""
+    done = subprocess.run(["buildah", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def command(container: str, *words: str, volumes: tuple[str, ...] = ()) -> list[str]:
+    """The words that run a program in a container."""
+    mounted = [word for volume in volumes for word in ("--volume", volume)]
+    return ["buildah", "run", "--isolation", "chroot", *mounted, container, "--", *words]
+
+
+def run(container: str, *words: str, volumes: tuple[str, ...] = ()) -> str:
+    """Runs a program in a container to its end; returns what it prints."""
+    done = subprocess.run(command(container, *words, volumes=volumes), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def own(folder: Path) -> Path:
+    """Gives a folder to the images' user."""
+    os.chown(folder, 65532, 65532)
+    folder.chmod(0o755)
+    return folder

@@ -1,0 +1,283 @@
+"""The builders of `tiny` for families beyond LLaVA and Qwen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import transformers as tf
+
+from helpers.tiny import TEMPLATE, VOCAB, WIDTH, clip_vision, ids, save, text_config, tokenizer
+
+
+def siglip(image: int = 28, patch: int = 14, **kwargs: Any) -> dict[str, Any]:
+    """A two-layer SigLIP tower."""
+    return {
+        "model_type": "siglip_vision_model",
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "image_size": image,
+        "patch_size": patch,
+        "vision_use_head": False,
+        **kwargs,
+    }
+
+
+def llava_next(out: Path) -> None:
+    """LLaVA-NeXT: the image once whole and once in tiles."""
+    tok = tokenizer({"image_token": "<image>"})
+    pinpoints = [[28, 56], [56, 28], [56, 56]]
+    images = tf.LlavaNextImageProcessor(
+        size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28}, image_grid_pinpoints=pinpoints
+    )
+    processor = tf.LlavaNextProcessor(
+        images,
+        tok,
+        patch_size=14,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=TEMPLATE.replace("IMAGE", "<image>\n"),
+    )
+    config = tf.LlavaNextConfig(
+        vision_config=clip_vision(),
+        text_config=text_config(),
+        image_token_id=tok.convert_tokens_to_ids("<image>"),
+        image_grid_pinpoints=pinpoints,
+        image_seq_length=4,
+    )
+    save(ids(tok, config), processor, out)
+
+
+def llava_onevision(out: Path) -> None:
+    """LLaVA-OneVision over Qwen2: tiles for one image, none for several."""
+    tok = tokenizer({"image_token": "<image>", "video_token": "<video>"})
+    pinpoints = [[28, 28], [28, 56], [56, 28], [56, 56]]
+    images = tf.LlavaOnevisionImageProcessor(size={"height": 28, "width": 28}, image_grid_pinpoints=pinpoints)
+    videos = tf.LlavaOnevisionVideoProcessor(size={"height": 28, "width": 28})
+    processor = tf.LlavaOnevisionProcessor(
+        images,
+        tok,
+        videos,
+        num_image_tokens=4,
+        vision_feature_select_strategy="full",
+        chat_template=TEMPLATE.replace("IMAGE", "<image>\n"),
+    )
+    config = tf.LlavaOnevisionConfig(
+        vision_config=siglip(),
+        text_config=text_config("qwen2"),
+        image_token_id=tok.convert_tokens_to_ids("<image>"),
+        video_token_id=tok.convert_tokens_to_ids("<video>"),
+        image_grid_pinpoints=pinpoints,
+        vision_feature_select_strategy="full",
+    )
+    save(ids(tok, config), processor, out)
+
+
+def internvl(out: Path) -> None:
+    """InternVL over Qwen2: tiles of 28, four patches folded into one token."""
+    names = {
+        "start_image_token": "<img>",
+        "end_image_token": "</img>",
+        "context_image_token": "<IMG_CONTEXT>",
+        "video_token": "<video>",
+    }
+    tok = tokenizer(names)
+    images = tf.GotOcr2ImageProcessor(size={"height": 28, "width": 28}, crop_to_patches=True, max_patches=2)
+    videos = tf.InternVLVideoProcessor(size={"height": 28, "width": 28})
+    template = TEMPLATE.replace("IMAGE", "<IMG_CONTEXT>\n")
+    processor = tf.InternVLProcessor(images, tok, videos, image_seq_length=4, chat_template=template)
+    vision = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = tf.InternVLConfig(
+        vision_config=vision | {"image_size": [28, 28], "patch_size": [7, 7]},
+        text_config=text_config("qwen2"),
+        image_token_id=tok.convert_tokens_to_ids("<IMG_CONTEXT>"),
+        image_seq_length=4,
+        downsample_ratio=0.5,
+    )
+    save(ids(tok, config), processor, out)
+
+
+def _idefics(out: Path, kind: str) -> None:
+    names = {
+        "image_token": "<image>",
+        "fake_image_token": "<fake_token_around_image>",
+        "global_image_token": "<global-img>",
+        "end_of_utterance_token": "<end_of_utterance>",
+        "video_token": "<video>",
+    }
+    rows = tuple(f"<row_{i + 1}_col_{j + 1}>" for i in range(6) for j in range(6))
+    tok = tokenizer(names, rows)
+    sizes: dict[str, Any] = {"size": {"longest_edge": 56}, "max_image_size": {"longest_edge": 28}}
+    template = TEMPLATE.replace("IMAGE", "<image>")
+    if kind == "idefics3":
+        processor = tf.Idefics3Processor(
+            tf.Idefics3ImageProcessor(**sizes), tok, image_seq_len=1, chat_template=template
+        )
+    else:
+        videos = tf.SmolVLMVideoProcessor(
+            size={"longest_edge": 28},
+            max_image_size={"longest_edge": 28},
+            video_sampling={"fps": 1, "max_frames": 2, "video_size": {"longest_edge": 28}},
+        )
+        processor = tf.SmolVLMProcessor(
+            tf.SmolVLMImageProcessor(**sizes), tok, videos, image_seq_len=1, chat_template=template
+        )
+    vision = {k: v for k, v in siglip().items() if k not in ("model_type", "vision_use_head")}
+    config = tf.AutoConfig.for_model(
+        kind,
+        vision_config=vision,
+        text_config=text_config(max_position_embeddings=1024),
+        image_token_id=tok.convert_tokens_to_ids("<image>"),
+        scale_factor=2,
+    )
+    save(ids(tok, config), processor, out)
+
+
+def idefics3(out: Path) -> None:
+    """Idefics3: tiles of 28 and the whole image, four patches folded into one token."""
+    _idefics(out, "idefics3")
+
+
+def smolvlm(out: Path) -> None:
+    """SmolVLM: Idefics3's successor."""
+    _idefics(out, "smolvlm")
+
+
+def gemma3(out: Path) -> None:
+    """Gemma 3: sliding attention in one layer of two, with a window shorter than any prompt."""
+    names = {"image_token": "<image_soft_token>", "boi_token": "<start_of_image>", "eoi_token": "<end_of_image>"}
+    tok = tokenizer(names)
+    images = tf.Gemma3ImageProcessor(size={"height": 28, "width": 28}, image_seq_length=4)
+    template = TEMPLATE.replace("IMAGE", "<start_of_image>")
+    processor = tf.Gemma3Processor(images, tok, chat_template=template, image_seq_length=4)
+    config = tf.Gemma3Config(
+        vision_config=siglip(patch=7),
+        text_config={
+            **{k: v for k, v in text_config().items() if k != "model_type"},
+            "sliding_window": 8,
+            "layer_types": ["sliding_attention", "full_attention"],
+            "query_pre_attn_scalar": 16,
+        },
+        mm_tokens_per_image=4,
+        image_token_id=tok.convert_tokens_to_ids("<image_soft_token>"),
+        boi_token_index=tok.convert_tokens_to_ids("<start_of_image>"),
+        eoi_token_index=tok.convert_tokens_to_ids("<end_of_image>"),
+    )
+    config.image_token_id = config.image_token_index = tok.convert_tokens_to_ids("<image_soft_token>")
+    save(ids(tok, config), processor, out)
+
+
+def paligemma(out: Path) -> None:
+    """PaliGemma: no chat template, a prefix that sees itself both ways."""
+    tok = tokenizer({"image_token": "<image>"})
+    images = tf.SiglipImageProcessor(size={"height": 28, "width": 28}, image_seq_length=4)
+    images.image_seq_length = 4
+    processor = tf.PaliGemmaProcessor(images, tok)
+    config = tf.PaliGemmaConfig(
+        vision_config=siglip(projection_dim=WIDTH),
+        text_config=text_config("gemma", vocab_size=len(tok) + 8),
+        projection_dim=WIDTH,
+        image_token_id=tok.convert_tokens_to_ids("<image>"),
+    )
+    config.image_token_index = config.image_token_id
+    save(ids(tok, config), processor, out)
+
+
+def _blip(out: Path, kind: str, text: dict[str, Any], qformer_tokens: bool) -> None:
+    tok = tokenizer()
+    images = tf.BlipImageProcessor(size={"height": 28, "width": 28})
+    if qformer_tokens:
+        processor = tf.InstructBlipProcessor(images, tok, tokenizer(), num_query_tokens=4)
+    else:
+        processor = tf.Blip2Processor(images, tok, num_query_tokens=4)
+    small = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = tf.AutoConfig.for_model(
+        kind,
+        vision_config=small | {"image_size": 28, "patch_size": 14},
+        qformer_config=small | {"encoder_hidden_size": 32, "vocab_size": VOCAB, "cross_attention_frequency": 1},
+        text_config=text,
+        num_query_tokens=4,
+        image_token_index=tok.convert_tokens_to_ids("<image>"),
+    )
+    config.image_token_id = config.image_token_index
+    save(ids(tok, config), processor, out)
+
+
+def blip2(out: Path) -> None:
+    """BLIP-2 over OPT, with its learned positions."""
+    text = {"model_type": "opt", "hidden_size": WIDTH, "ffn_dim": 128, "num_hidden_layers": 2, "vocab_size": VOCAB}
+    text |= {"num_attention_heads": 4, "max_position_embeddings": 512, "word_embed_proj_dim": WIDTH}
+    _blip(out, "blip-2", text, qformer_tokens=False)
+
+
+def instructblip(out: Path) -> None:
+    """InstructBLIP over Llama: the question is read by the Q-Former too."""
+    _blip(out, "instructblip", text_config(), qformer_tokens=True)
+
+
+def janus(out: Path) -> None:
+    """Janus: sees images, and draws them as tokens of a codebook of its own."""
+    names = {"image_token": "<image_placeholder>", "boi_token": "<begin_of_image>", "eoi_token": "<end_of_image>"}
+    tok = tokenizer(names)
+    images = tf.JanusImageProcessor(image_size=28, size={"height": 28, "width": 28})
+    template = TEMPLATE.replace("IMAGE", "<image_placeholder>\n")
+    processor = tf.JanusProcessor(images, tok, chat_template=template, num_image_tokens=4)
+    vision = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+    config = tf.JanusConfig(
+        vision_config=vision | {"mlp_ratio": 2, "projection_dim": WIDTH, "num_image_tokens": 4},
+        text_config=text_config(),
+        vq_config={
+            "embed_dim": 8,
+            "num_embeddings": 32,
+            "latent_channels": 8,
+            "base_channels": 32,
+            "channel_multiplier": [1, 1, 1, 1],
+            "num_res_blocks": 1,
+            "num_patches": 2,
+            "projection_dim": WIDTH,
+            "image_token_embed_dim": WIDTH,
+            "num_hidden_layers": 1,
+        },
+        image_token_id=tok.convert_tokens_to_ids("<image_placeholder>"),
+    )
+    begin = tok.convert_tokens_to_ids("<begin_of_image>")
+    save(ids(tok, config), processor, out, generation_kwargs={"boi_token_id": begin})
+
+
+def mllama(out: Path) -> None:
+    """Llama 3.2 Vision: tiles seen through cross attention in one layer."""
+    tok = tokenizer({"image_token": "<|image|>"}, ("<|python_tag|>",))
+    images = tf.MllamaImageProcessor(size={"height": 28, "width": 28}, max_image_tiles=4)
+    processor = tf.MllamaProcessor(images, tok, chat_template=TEMPLATE.replace("IMAGE", "<|image|>"))
+    vision = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_global_layers": 1}
+    vision |= {"attention_heads": 2, "image_size": 28, "patch_size": 14, "max_num_tiles": 4}
+    vision |= {"vision_output_dim": 64, "intermediate_layers_indices": [0]}
+    vision |= {"supported_aspect_ratios": [[1, 1], [1, 2], [1, 3], [1, 4], [2, 1], [2, 2], [3, 1], [4, 1]]}
+    text = {k: v for k, v in text_config().items() if k not in ("model_type", "head_dim")}
+    config = tf.MllamaConfig(
+        vision_config=vision,
+        text_config=text | {"cross_attention_layers": [1]},
+        image_token_index=tok.convert_tokens_to_ids("<|image|>"),
+    )
+    save(ids(tok, config), processor, out)
+
+
+def kosmos2(out: Path) -> None:
+    """Kosmos-2: positions of its own, no explicit masks."""
+    tok = tokenizer(unk_token="<unk>", more=("<unk>",))
+    images = tf.CLIPImageProcessor(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28})
+    processor = tf.Kosmos2Processor(images, tok, num_patch_index_tokens=4)
+    text = {"embed_dim": WIDTH, "ffn_dim": 128, "layers": 2, "attention_heads": 4, "max_position_embeddings": 512}
+    config = tf.Kosmos2Config(
+        text_config=text | {"vocab_size": VOCAB + 40, "dropout": 0.0, "attention_dropout": 0.0},
+        vision_config={k: v for k, v in clip_vision().items() if k not in ("model_type", "projection_dim")},
+        latent_query_num=4,
+    )
+    save(ids(tok, config), processor, out)
+
+
+FAMILIES = [llava_next, llava_onevision, internvl, idefics3, smolvlm, gemma3, paligemma]
+FAMILIES += [blip2, instructblip, janus, mllama, kosmos2]
+BUILDERS = {build.__name__: build for build in FAMILIES}

@@ -1,0 +1,79 @@
+"""The demo backend: honest about what it is, always alike, parsable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import call
+from model_server.backend import LoadError
+from model_server.demo.hash_model import Unseeing
+from model_server.kit.backend import KitBackend
+from model_server.metrics import Metrics
+
+LETTERS = "Which one?\n(A) red\n(B) blue\n(C) green\n(D) white\nAnswer with the option's letter directly."
+
+
+async def answer(server: Any, message: model.Message, **config: Any) -> str:
+    request = model.GenerateRequest(messages=[message], config=model.GenerationConfig(**config))
+    reply = await call(server.stub.Generate, request, timeout=10)
+    return "".join(part.text for part in reply.parts)
+
+
+async def test_takes_one_of_the_options(served: Any, ask: Any, picture: Any) -> None:
+    async with served(KitBackend(Unseeing(), Metrics())) as server:
+        said = {await answer(server, ask(picture(seed), LETTERS)) for seed in range(20)}
+        assert said == {"A", "B", "C", "D"}
+        again = [await answer(server, ask(picture(5), LETTERS)) for _ in range(3)]
+        assert len(set(again)) == 1
+        cot = await answer(server, ask(f"{LETTERS} The last line is 'Answer: $LETTER'."))
+        assert cot.startswith("Answer: ")
+        assert await answer(server, ask("Is there a dog?")) in ("yes", "no")
+        assert (await answer(server, ask("How many dogs are there?"))).isdigit()
+        assert await answer(server, ask("Which option, 1, 2, 3 or 4?")) in set("1234")
+
+
+async def test_says_what_it_is(served: Any) -> None:
+    async with served(KitBackend(Unseeing(), Metrics())) as server:
+        info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=10)
+        assert info.model_name == "demo-no-weights"
+        assert "no weights" in info.properties["note"]
+
+
+async def test_likelihood_agrees_with_greedy(served: Any, ask: Any) -> None:
+    async with served(KitBackend(Unseeing(), Metrics())) as server:
+        message = ask(LETTERS)
+        said = await answer(server, message)
+        request = model.LikelihoodRequest(messages=[message], continuations=["A", "B", "C", "D"], return_tokens=True)
+        reply = await call(server.stub.Likelihood, request, timeout=10)
+        best = max(range(4), key=lambda i: reply.scores[i].logprob)
+        assert "ABCD"[best] == said
+        assert [score.is_greedy for score in reply.scores] == [letter == said for letter in "ABCD"]
+        for score in reply.scores:
+            assert score.logprob == pytest.approx(sum(token.logprob for token in score.tokens))
+
+
+async def test_a_seed_changes_a_sample_and_repeats_it(served: Any, ask: Any) -> None:
+    async with served(KitBackend(Unseeing(), Metrics())) as server:
+        drawn = [await answer(server, ask(LETTERS), temperature=1, seed=seed) for seed in range(12)]
+        assert len(set(drawn)) > 1
+        assert drawn == [await answer(server, ask(LETTERS), temperature=1, seed=seed) for seed in range(12)]
+
+
+async def test_constant(served: Any, ask: Any) -> None:
+    async with served(KitBackend(Unseeing("constant:1"), Metrics())) as server:
+        assert await answer(server, ask(LETTERS)) == "1"
+        info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=10)
+        assert info.model_name == "demo-constant-1"
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(LoadError, match="constant:TEXT"):
+        Unseeing("llava").load()
+
+
+@pytest.mark.parametrize("name", ["", "demo", "hash"])
+def test_its_names(name: str) -> None:
+    Unseeing(name).load()

@@ -1,0 +1,287 @@
+"""The kit over real gRPC: what an author need not write."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import grpc
+import pytest
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError, call, is_serving
+from model_server.kit.backend import KitBackend
+from model_server.kit.model import Model, Output, Request, Score
+from model_server.metrics import Metrics
+from model_server.service import NAME
+
+
+class Echo(Model):
+    """Says how many images of what size it saw, then the text."""
+
+    name = "echo"
+    max_context_tokens = 50
+    image_tokens = 10
+
+    def generate(self, request: Request) -> str:
+        sizes = "".join(f"[{image.width}x{image.height} {image.mode}]" for image in request.images)
+        return f"{sizes}{request.text}"
+
+
+class Scorer(Echo):
+    def likelihood(self, request: Request, continuations: Sequence[str]) -> list[Score]:
+        return [Score(-float(len(text)), [(text, -float(len(text)))], False) for text in continuations]
+
+
+def echo(kind: type[Model] = Echo, metrics: Metrics | None = None) -> KitBackend:
+    return KitBackend(kind(), metrics or Metrics())
+
+
+def request(message: model.Message, **config: Any) -> model.GenerateRequest:
+    return model.GenerateRequest(messages=[message], config=model.GenerationConfig(**config))
+
+
+async def test_answers_with_images_and_usage(served: Any, ask: Any, picture: Callable[..., bytes]) -> None:
+    async with served(echo()) as server:
+        sent = request(ask(picture(1, (30, 20)), "how", picture(2, (8, 9), "JPEG"), "now"))
+        reply = await call(server.stub.Generate, sent, timeout=10)
+        assert [part.text for part in reply.parts] == ["[30x20 RGB][8x9 RGB]how\nnow"]
+        assert reply.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE
+        assert (reply.usage.input_tokens, reply.usage.image_tokens) == (22, 20)
+        assert reply.effective_config.max_output_tokens == 50 - 22  # what the context leaves
+        assert reply.effective_config.HasField("temperature")
+
+
+class Held(Model):
+    """Answers and scores once it is let go."""
+
+    name = "held"
+    max_concurrency = 2
+    max_queue = 3
+    at_once = 2
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.entered = 0
+
+    def generate(self, request: Request) -> str:
+        self.entered += 1
+        self.go.wait(30)
+        return "done"
+
+    def likelihood(self, request: Request, continuations: Sequence[str]) -> list[Score]:
+        self.entered += 1
+        self.go.wait(30)
+        return [Score(-1.0, [(text, -1.0)]) for text in continuations]
+
+
+class HeldBatch(Held):
+    max_batch = 2
+    at_once = 1  # the first batch may be one call
+
+    def generate_batch(self, requests: Sequence[Request]) -> Sequence[str]:
+        return [self.generate(request) for request in requests]
+
+
+@pytest.mark.parametrize(("kind", "method"), [(Held, "Generate"), (Held, "Likelihood"), (HeldBatch, "Generate")])
+async def test_no_more_wait_than_may_and_waiting_is_no_work(
+    kind: type[Held], method: str, served: Any, ask: Any, picture: Callable[..., bytes]
+) -> None:
+    held, metrics = kind(), Metrics()
+    messages = [ask(picture(1), "x")]
+    sent: Any = model.GenerateRequest(messages=messages)
+    if method == "Likelihood":
+        sent = model.LikelihoodRequest(messages=messages, continuations=["A"])
+
+    def queued() -> float:
+        return metrics.registry.get_sample_value("lyncean_queued") or 0.0
+
+    async with served(KitBackend(held, metrics)) as server:
+        answer = getattr(server.stub, method)
+        running = []
+        for number in range(1, held.at_once + 1):
+            running.append(asyncio.ensure_future(call(answer, sent, timeout=30)))
+            while held.entered < number:
+                await asyncio.sleep(0.01)
+        running += [asyncio.ensure_future(call(answer, sent, timeout=30)) for _ in range(3)]
+        while queued() < 3:
+            await asyncio.sleep(0.01)
+        with pytest.raises(CallError) as caught:
+            await call(answer, sent, timeout=30)
+        assert (caught.value.reason, caught.value.metadata["limit"]) == ("queue_full", "3")
+        with pytest.raises(CallError) as caught:  # what is wrong with a request is said at once all the same
+            await call(answer, type(sent)(messages=[ask(b"junk", "x")], **_continuations(method)), timeout=30)
+        assert caught.value.reason == "bad_image"
+        held.go.set()
+        usages = [reply.usage for reply in await asyncio.gather(*running)]
+        waits = sorted(usage.queue_time.ToNanoseconds() for usage in usages)
+        works = sorted(usage.model_time.ToNanoseconds() for usage in usages)
+        assert waits[2] > works[0], "who waited was not at work meanwhile"
+
+
+def _continuations(method: str) -> dict[str, list[str]]:
+    return {"continuations": ["A"]} if method == "Likelihood" else {}
+
+
+async def test_limits_and_cuts(served: Any, ask: Any) -> None:
+    async with served(echo()) as server:
+        generate = server.stub.Generate
+        reply = await call(generate, request(ask("one two three four"), max_output_tokens=2), timeout=10)
+        assert reply.parts[0].text == "one two"
+        assert reply.finish_reason == model.FINISH_REASON_MAX_TOKENS
+        assert reply.usage.output_tokens == 2
+        reply = await call(
+            generate, request(ask("one two three four"), max_output_tokens=9, stop=["ee", "two"]), timeout=10
+        )
+        assert reply.parts[0].text == "one "
+        assert reply.finish_reason == model.FINISH_REASON_STOP_STRING
+        with pytest.raises(CallError) as caught:
+            await call(generate, request(ask("w " * 45), max_output_tokens=20), timeout=10)
+        assert caught.value.code == grpc.StatusCode.OUT_OF_RANGE
+        assert caught.value.metadata == {"limit": "50", "value": "66"}
+
+
+async def test_bad_images_are_refused_each_time(served: Any, ask: Any, picture: Callable[..., bytes]) -> None:
+    async with served(echo()) as server:
+        for data in (b"junk", picture(1)[:60], b"junk"):
+            with pytest.raises(CallError) as caught:
+                await call(server.stub.Generate, request(ask("x", data)), timeout=10)
+            assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "bad_image")
+
+
+async def test_likelihood_is_claimed_by_writing_it(served: Any, ask: Any) -> None:
+    async with served(echo()) as server:
+        info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=10)
+        assert model.CAPABILITY_LIKELIHOOD not in info.capabilities
+        with pytest.raises(CallError) as caught:
+            await call(
+                server.stub.Likelihood,
+                model.LikelihoodRequest(messages=[ask("x")], continuations=["a"]),
+                timeout=10,
+            )
+        assert caught.value.code == grpc.StatusCode.UNIMPLEMENTED
+    async with served(echo(Scorer)) as server:
+        reply = await call(
+            server.stub.Likelihood,
+            model.LikelihoodRequest(messages=[ask("x")], continuations=["abc", "a", "abc"], return_tokens=True),
+            timeout=10,
+        )
+        assert [score.logprob for score in reply.scores] == [-3, -1, -3]
+        assert reply.scores[0].tokens[0].token == b"abc"
+
+
+async def test_calls_run_side_by_side(served: Any, ask: Any) -> None:
+    class Meeting(Model):
+        name = "meeting"
+        max_concurrency = 3
+
+        def __init__(self) -> None:
+            self.barrier = threading.Barrier(3)
+
+        def generate(self, request: Request) -> str:
+            self.barrier.wait(5)  # passes only if three are here at once
+            return "met"
+
+    async with served(echo(Meeting)) as server:
+        replies = await asyncio.gather(*[call(server.stub.Generate, request(ask("x")), timeout=10) for _ in range(3)])
+        assert [reply.parts[0].text for reply in replies] == ["met"] * 3
+
+
+async def test_the_batching_hook(served: Any, ask: Any) -> None:
+    class Together(Model):
+        name = "together"
+        max_batch = 4
+        batch_wait = 0.2
+
+        def generate_batch(self, requests: Sequence[Request]) -> list[str]:
+            return [f"{each.text} of {len(requests)}" for each in requests]
+
+    async with served(echo(Together)) as server:
+        replies = await asyncio.gather(*[call(server.stub.Generate, request(ask(text)), timeout=10) for text in "abcd"])
+        assert [reply.parts[0].text for reply in replies] == [f"{text} of 4" for text in "abcd"]
+
+
+async def test_an_iterator_that_ends_in_the_authors_code_is_internal_too(served: Any, ask: Any) -> None:
+    class Exhausted(Echo):
+        def generate(self, request: Request) -> str:
+            return str(next(iter(())))  # StopIteration, which a future cannot carry
+
+    async with served(echo(Exhausted)) as server:
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, request(ask("x")), timeout=5)
+        assert caught.value.code == grpc.StatusCode.INTERNAL
+
+
+async def test_an_exception_of_the_authors_is_internal(served: Any, ask: Any) -> None:
+    class Broken(Model):
+        name = "broken"
+
+        def generate(self, request: Request) -> str:
+            raise KeyError("oops")
+
+    metrics = Metrics()
+    async with served(echo(Broken, metrics), metrics=metrics) as server:
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, request(ask("x")), timeout=10)
+        assert caught.value.code == grpc.StatusCode.INTERNAL
+        assert "oops" not in str(caught.value)
+    labels = {"method": "Generate", "code": "INTERNAL"}
+    assert metrics.registry.get_sample_value("lyncean_calls_total", labels) == 1
+
+
+async def test_cancelling_reaches_the_author(served: Any, ask: Any) -> None:
+    class Slow(Model):
+        name = "slow"
+        max_concurrency = 1
+
+        def __init__(self) -> None:
+            self.ended = threading.Event()
+            self.begun = threading.Event()
+
+        def generate(self, request: Request) -> str:
+            if request.text == "quick":
+                return "quick"
+            self.begun.set()
+            while not request.call.over:
+                self.ended.wait(0.01)
+            self.ended.set()
+            return "late"
+
+    kit = Slow()
+    async with served(KitBackend(kit, Metrics())) as server:
+        running = server.stub.Generate(request(ask("slow")))
+        task = asyncio.ensure_future(running)
+        await asyncio.to_thread(kit.begun.wait, 5)
+        task.cancel()
+        reply = await call(server.stub.Generate, request(ask("quick")), timeout=10)
+        assert reply.parts[0].text == "quick"
+        assert kit.ended.is_set()
+
+
+async def test_image_output(served: Any, ask: Any, picture: Callable[..., bytes]) -> None:
+    class Painter(Model):
+        name = "painter"
+        image_output = True
+
+        def generate(self, request: Request) -> Output:
+            return Output("there", image_files=[picture(3)])
+
+    async with served(echo(Painter)) as server:
+        sent = model.GenerateRequest(messages=[ask("draw")], modality=model.MODALITY_IMAGE)
+        reply = await call(server.stub.Generate, sent, timeout=10)
+        assert reply.parts[1].image.data == picture(3)
+
+
+async def test_health_follows_loading(served: Any, ask: Any) -> None:
+    async with served(echo(), load=False) as server:
+        assert await is_serving(server.channel)
+        assert not await is_serving(server.channel, NAME)
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=10)
+        assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.UNAVAILABLE, "model_loading")
+        server.core.ready()
+        await server.server.set_serving()
+        assert await is_serving(server.channel, NAME)
+        await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=10)

@@ -1,0 +1,352 @@
+"""The `openai` backend against a real HTTP server that behaves as the vendors and vLLM do."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError, call
+from model_server.backend import LoadError
+
+pytest.importorskip("openai")
+from helpers.openai_endpoint import Endpoint, backend, completion, error, request
+
+from model_server.openai_api.client import Settings, look
+
+
+async def test_what_is_sent_and_what_comes_back(endpoint: Endpoint, served: Any, ask: Any, picture: Any) -> None:
+    async with served(backend(endpoint)) as server:
+        one, two = picture(1), picture(2, form="JPEG")
+        sent = model.GenerateRequest(
+            messages=[
+                model.Message(role=model.ROLE_SYSTEM, parts=[model.Part(text="Be brief.")]),
+                ask(one, "And", two, "?"),
+                model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="Two.")]),
+                ask("Why?"),
+            ],
+            config=model.GenerationConfig(max_output_tokens=7, temperature=0.7, top_p=0.9, stop=["\n", "Q:"]),
+        )
+        reply = await call(server.stub.Generate, sent, timeout=10)
+        assert reply.parts[0].text == "fine"
+        assert reply.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE
+        assert (reply.usage.input_tokens, reply.usage.output_tokens) == (11, 2)
+        assert reply.effective_config == sent.config
+        (body,) = endpoint.seen
+        assert endpoint.keys == ["Bearer sesame"]
+        assert body == {
+            "model": "m",
+            "max_tokens": 7,
+            "temperature": 0.7,
+            "top_p": 0.9,
+            "stop": ["\n", "Q:"],
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{b64(one)}"}},
+                        {"type": "text", "text": "And"},
+                        {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{b64(two)}"}},
+                        {"type": "text", "text": "?"},
+                    ],
+                },
+                {"role": "assistant", "content": "Two."},
+                {"role": "user", "content": "Why?"},
+            ],
+        }
+
+
+def b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+@pytest.mark.parametrize(
+    ("reply", "text", "reason"),
+    [
+        (completion("cut", "length"), "cut", model.FINISH_REASON_MAX_TOKENS),
+        (completion(None, "content_filter"), "", model.FINISH_REASON_CONTENT_FILTER),
+        (completion("a", choice={"stop_reason": "\n"}), "a", model.FINISH_REASON_STOP_STRING),
+        (completion("a", choice={"stop_reason": 151645}), "a", model.FINISH_REASON_END_OF_SEQUENCE),
+        (completion("a", choice={"matched_stop": "\n"}), "a", model.FINISH_REASON_STOP_STRING),
+        (completion("a", choice={"matched_stop": 151645}), "a", model.FINISH_REASON_END_OF_SEQUENCE),
+        (completion("", "length", usage=None), "", model.FINISH_REASON_MAX_TOKENS),
+        (
+            completion([{"type": "thinking", "thinking": []}, {"type": "text", "text": "B"}]),
+            "B",
+            model.FINISH_REASON_END_OF_SEQUENCE,
+        ),
+        (completion("cut in two \ud83d", "length"), "cut in two \ufffd", model.FINISH_REASON_MAX_TOKENS),
+        (
+            completion(None, choice={"message": {"role": "assistant", "content": None, "refusal": "I cannot."}}),
+            "I cannot.",
+            model.FINISH_REASON_CONTENT_FILTER,
+        ),
+    ],
+)
+async def test_finish_reasons(reply: Any, text: str, reason: Any, endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.replies = [reply]
+    async with served(backend(endpoint)) as server:
+        got = await call(server.stub.Generate, request(ask("x")), timeout=10)
+        assert "".join(part.text for part in got.parts) == text
+        assert got.finish_reason == reason
+
+
+LONG = "This model's maximum context length is 8192 tokens. However, you requested 9001 tokens."
+ERRORS = [
+    (error, (401, "Incorrect API key provided", "invalid_api_key"), "UNAUTHENTICATED", "endpoint_key", 1),
+    (error, (403, "No access to model", None), "UNAUTHENTICATED", "endpoint_key", 1),
+    (error, (403, "Moderation is required. Your input was flagged", None), "PERMISSION_DENIED", "content_policy", 1),
+    (error, (403, "Your account was flagged for suspicious traffic", None), "UNAUTHENTICATED", "endpoint_key", 1),
+    (error, (402, "Insufficient Balance", "invalid_request_error"), "UNAUTHENTICATED", "quota_exhausted", 1),
+    (error, (400, "Hard limit reached", "billing_hard_limit_reached"), "UNAUTHENTICATED", "quota_exhausted", 1),
+    (error, (400, "API key not valid. Please pass a valid one.", None), "UNAUTHENTICATED", "endpoint_key", 1),
+    (error, (429, "Rate limit reached", "rate_limit_exceeded"), "RESOURCE_EXHAUSTED", "endpoint_busy", 3),
+    (error, (429, "You exceeded your current quota", "insufficient_quota"), "UNAUTHENTICATED", "quota_exhausted", 3),
+    (error, (500, "The server had an error", None), "UNAVAILABLE", "endpoint_failed", 3),
+    (error, (503, "Loading", None), "UNAVAILABLE", "endpoint_failed", 3),
+    (error, (400, LONG, "context_length_exceeded"), "OUT_OF_RANGE", "context_exceeded", 1),
+    (error, (400, LONG, None), "OUT_OF_RANGE", "context_exceeded", 1),
+    (error, (400, "Your request was rejected by our safety system", None), "PERMISSION_DENIED", "content_policy", 1),
+    (error, (400, "no", "content_policy_violation"), "PERMISSION_DENIED", "content_policy", 1),
+    (error, (400, "Invalid image data", "invalid_image"), "INVALID_ARGUMENT", "endpoint_refused", 1),
+    (error, (413, "Too large", None), "INVALID_ARGUMENT", "request_too_large", 1),
+    (error, (404, "The model does not exist", "model_not_found"), "UNIMPLEMENTED", "endpoint_not_found", 1),
+]
+
+
+@pytest.mark.parametrize(("make", "args", "code", "reason", "calls"), ERRORS)
+async def test_errors(
+    make: Any, args: Any, code: str, reason: str, calls: int, endpoint: Endpoint, served: Any, ask: Any
+) -> None:
+    endpoint.answer = lambda body: make(*args, **{"Retry-After": "0.01"})
+    async with served(backend(endpoint)) as server:
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, request(ask("x")), timeout=20)
+        assert (caught.value.code.name, caught.value.reason) == (code, reason)
+        assert len(endpoint.seen) == calls
+        if reason == "context_exceeded":
+            assert caught.value.metadata == {"limit": "8192", "value": "9001"}
+
+
+async def test_retries_honour_retry_after(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.replies = [error(429, "slow down", **{"Retry-After": "0.3"}), error(502, "bad gateway")]
+    loop = asyncio.get_running_loop()
+    times: list[float] = []
+    endpoint.answer = lambda body: (times.append(loop.time()), completion("at last"))[1]
+    first = loop.time()
+    async with served(backend(endpoint)) as server:
+        reply = await call(server.stub.Generate, request(ask("x")), timeout=20)
+        assert reply.parts[0].text == "at last"
+        assert len(endpoint.seen) == 3
+        assert times[0] - first >= 0.3  # never sooner than it was told
+
+
+CHOICE = '{"choices": [{"index": 0, "finish_reason": "stop", "message": %s}], "usage": {"prompt_tokens": %s}}'
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["not json", "", '{"choices": []}', '{"id": 1}', "null", CHOICE % ("null", 1), CHOICE % ('{"content": ""}', -1)],
+)
+async def test_replies_that_are_none(body: str, endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.answer = lambda _: web.Response(text=body, content_type="application/json")
+    async with served(backend(endpoint, retries=0)) as server:
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, request(ask("x")), timeout=10)
+        assert (caught.value.code.name, caught.value.reason) == ("INTERNAL", "bad_reply")
+
+
+async def test_what_was_withheld_or_empty_has_no_log_probabilities(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.card |= {"owned_by": "vllm"}
+    refused = completion(None, choice={"message": {"role": "assistant", "content": None, "refusal": "I cannot."}})
+    endpoint.replies = [refused, completion(None, "content_filter"), completion("", "length"), completion("A")]
+    async with served(backend(endpoint)) as server:
+        sent = request(ask("x"), top_logprobs=2)
+        reasons = [(await call(server.stub.Generate, sent, timeout=10)).finish_reason for _ in range(3)]
+        assert reasons[:2] == [model.FINISH_REASON_CONTENT_FILTER] * 2
+        assert reasons[2] == model.FINISH_REASON_MAX_TOKENS
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, sent, timeout=10)
+        assert caught.value.reason == "no_logprobs"
+
+
+async def test_keys_and_passwords_are_told_to_nobody(
+    endpoint: Endpoint, served: Any, ask: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    caplog.set_level(logging.INFO)
+    endpoint.answer = lambda body: error(400, "what is sk-very-secret to do with this?")
+    async with served(backend(endpoint)) as server:
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, request(ask("x")), timeout=10)
+        assert "what is *** to do" in str(caught.value)
+    behind = endpoint.url.replace("://", "://user:hunter2@")
+    async with served(backend(endpoint, base_url=behind)) as server:
+        endpoint.answer = lambda body: completion("fine")
+        await call(server.stub.Generate, request(ask("x")), timeout=10)
+    for url in ("http://user:hunter2@127.0.0.1:1/v1", "ftp://user:hunter2@127.0.0.1:1/v1"):
+        with pytest.raises(LoadError) as refused:
+            await asyncio.to_thread(look, Settings(model="m", base_url=url, patience=0.0))
+        assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in caplog.text
+
+
+@pytest.mark.parametrize("body", ["<html>Log in</html>", '{"data', '["m"]', '{"data": ["m"]}'])
+async def test_an_address_that_lists_no_models(body: str, endpoint: Endpoint) -> None:
+    endpoint.listing = lambda: web.Response(text=body, content_type="text/html" if "<" in body else "application/json")
+    with pytest.raises(LoadError, match=r"its list of models cannot be read; does --base-url end in /v1\?"):
+        await asyncio.to_thread(look, Settings(model="m", base_url=endpoint.url, patience=0.0))
+
+
+async def test_a_key_that_is_refused_with_another_status(endpoint: Endpoint) -> None:
+    google = [{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key."}}]
+    endpoint.listing = lambda: web.json_response(google, status=400)
+    with pytest.raises(LoadError, match="refuses the key"):
+        await asyncio.to_thread(look, Settings(model="m", base_url=endpoint.url, patience=0.0))
+
+
+async def test_deadlines(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    async def hang(body: dict[str, Any]) -> Any:
+        await asyncio.sleep(1)
+
+    endpoint.answer = hang
+    async with served(backend(endpoint, timeout=0.2, retries=0)) as server:
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, request(ask("x")), timeout=4)
+        assert caught.value.code.name == "DEADLINE_EXCEEDED"
+
+
+async def test_the_newer_name_of_the_output_limit(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    def picky(body: dict[str, Any]) -> Any:
+        if "max_tokens" in body:
+            return error(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
+        return completion("ok")
+
+    endpoint.answer = picky
+    async with served(backend(endpoint)) as server:
+        for _ in range(2):
+            await call(server.stub.Generate, request(ask("x"), max_output_tokens=5), timeout=10)
+        assert [sorted(b for b in body if b.startswith("max_")) for body in endpoint.seen] == [
+            ["max_tokens"],
+            ["max_completion_tokens"],
+            ["max_completion_tokens"],
+        ]
+        assert endpoint.seen[-1]["max_completion_tokens"] == 5
+
+
+async def test_many_calls_learn_the_newer_name_at_once(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    together = asyncio.Barrier(16)
+
+    async def picky(body: dict[str, Any]) -> Any:
+        if "max_completion_tokens" in body:
+            return completion("ok")
+        await together.wait()  # every call has been sent before the first is refused
+        return error(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
+
+    endpoint.answer = picky
+    async with served(backend(endpoint)) as server:
+        sent = request(ask("x"), max_output_tokens=5)
+        replies = await asyncio.gather(*(call(server.stub.Generate, sent, timeout=20) for _ in range(16)))
+        assert [reply.parts[0].text for reply in replies] == ["ok"] * 16
+        assert len(endpoint.seen) == 32
+        await call(server.stub.Generate, sent, timeout=20)
+        assert len(endpoint.seen) == 33, "and it stays learned"
+
+
+async def test_an_endpoint_that_refuses_both_names_is_asked_twice(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.answer = lambda body: error(400, "max_completion_tokens is too large")
+    async with served(backend(endpoint)) as server:
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, request(ask("x"), max_output_tokens=5), timeout=10)
+        assert (caught.value.code.name, caught.value.reason) == ("INVALID_ARGUMENT", "endpoint_refused")
+        assert len(endpoint.seen) == 2
+
+
+async def test_what_an_unknown_endpoint_may_ignore_is_refused(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    async with served(backend(endpoint)) as server:
+        for config in ({"top_k": 5}, {"seed": 1, "temperature": 1.0}, {"top_logprobs": 2}):
+            with pytest.raises(CallError) as caught:
+                await call(server.stub.Generate, request(ask("x"), **config), timeout=10)
+            assert caught.value.code.name == "UNIMPLEMENTED"
+        assert not endpoint.seen
+
+
+async def test_logprobs_of_an_engine_that_is_known(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.card |= {"owned_by": "vllm", "max_model_len": 4096}
+    top = [{"token": "A", "bytes": [65], "logprob": -0.5}, {"token": "B", "bytes": None, "logprob": -1.5}]
+    endpoint.answer = lambda body: completion(
+        "A", choice={"logprobs": {"content": [{**top[0], "top_logprobs": top}], "refusal": None}}
+    )
+    async with served(backend(endpoint)) as server:
+        info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=10)
+        assert info.max_context_tokens == 4096
+        assert info.properties["endpoint"] == "vllm"
+        reply = await call(
+            server.stub.Generate, request(ask("x"), top_logprobs=2, top_k=5, seed=3, temperature=1), timeout=10
+        )
+        (body,) = endpoint.seen
+        assert (body["logprobs"], body["top_logprobs"], body["top_k"], body["seed"]) == (True, 2, 5, 3)
+        (token,) = reply.logprobs
+        assert (token.token, token.logprob) == (b"A", -0.5)
+        assert [(t.token, t.logprob) for t in token.alternatives] == [(b"A", -0.5), (b"B", -1.5)]
+
+
+async def test_bad_images_are_found_here(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    async with served(backend(endpoint)) as server:
+        with pytest.raises(CallError) as caught:
+            await call(server.stub.Generate, request(ask(b"junk", "x")), timeout=10)
+        assert (caught.value.code.name, caught.value.reason) == ("INVALID_ARGUMENT", "bad_image")
+        assert not endpoint.seen
+
+
+async def test_loading_mistakes(endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(**kwargs: Any) -> None:
+        look(Settings(**({"model": "m", "base_url": endpoint.url, "patience": 0.0} | kwargs)))
+
+    key = tmp_path / "key"
+    for text, kwargs, words in (
+        ("wrong", {"key_file": key}, "refuses the key"),
+        ("  ", {"key_file": key}, "empty"),
+        ("x", {"base_url": "http://[::1/v1"}, "is no URL"),
+        ("x", {"base_url": "http://host:99999/v1"}, "is no URL"),
+        ("x", {"base_url": "host:8000/v1"}, "is no URL"),
+        ("s\u00e9same", {"key_file": key}, "holds no key"),
+        ("open\nsesame", {"key_file": key}, "holds no key"),
+        ("x", {"model": "other"}, "does not serve 'other'; it has m"),
+        ("x", {"base_url": "http://127.0.0.1:1/v1"}, "cannot reach"),
+    ):
+        key.write_text(text)
+        with pytest.raises(LoadError, match=words) as caught:
+            await asyncio.to_thread(load, **kwargs)
+        assert "\n" not in str(caught.value)
+        assert "wrong" not in str(caught.value), "a key is never told"
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(LoadError, match="no key"):
+        await asyncio.to_thread(load, base_url=None)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+async def test_a_checkpoints_sampling_defaults_do_not_apply(
+    engine: str, endpoint: Endpoint, served: Any, ask: Any
+) -> None:
+    """Both engines take what a request leaves open from generation_config.json: Qwen's has a repetition penalty."""
+    endpoint.card |= {"owned_by": engine}
+    async with served(backend(endpoint)) as server:
+        greedy = await call(server.stub.Generate, request(ask("x")), timeout=10)
+        drawn = await call(server.stub.Generate, request(ask("x"), temperature=1, top_k=5, top_p=0.5), timeout=10)
+    first, second = endpoint.seen
+    assert (first["temperature"], first["top_p"], first["top_k"]) == (0, 1, -1)
+    assert (second["temperature"], second["top_p"], second["top_k"]) == (1, 0.5, 5)
+    for body in endpoint.seen:
+        assert (body["repetition_penalty"], body["min_p"]) == (1, 0)
+    config = greedy.effective_config
+    assert [config.HasField(name) for name in ("temperature", "top_p", "top_k")] == [True] * 3
+    assert (config.temperature, config.top_p, config.top_k) == (0, 1, 0)
+    assert drawn.effective_config.top_k == 5

@@ -1,0 +1,194 @@
+"""The prompt layouts, to the last blank."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orchestrator.benchmarks.reform.layouts import (
+    LAYOUTS,
+    ConvSingleChoiceProcessor,
+    Layout,
+    MMGPTSingleChoiceProcessor,
+    SingleChoiceProcessor,
+    answered,
+    render,
+)
+from orchestrator.benchmarks.reform.prompts import ALPHABETS, CONTEXTS, marks_of, with_options
+
+SHARED = Path(os.environ.get("LYNCEAN_SHARED_DATA", Path(__file__).parents[4] / ".." / "shared" / "data"))
+SHIPPED = SHARED / "reform" / "shipped_predictions"
+UPPER = ALPHABETS["upper"]
+ITEM = {
+    "instruct": "Look.",
+    "question": "Which?",
+    "answer_options": ["a", "b"],
+    "history": [{"from": "human", "value": "See?"}, {"from": "assistant", "value": "(A) yes"}],
+}
+ASKED = "Which? Options: (A) a; (B) b."
+
+
+@pytest.mark.skipif(not SHIPPED.exists(), reason="the shipped ReForm-Eval predictions are not here")
+@pytest.mark.parametrize(
+    ("file", "layout", "likelihood", "count"),
+    [
+        ("FUNSD_KIEOpenEnded_generation_blip2_blip2_t5_instruct", LAYOUTS["blip2"], False, 588),
+        ("MSCOCO_Generation_generation_lynx_LYNX", replace(LAYOUTS["lynx"], prefix=None), False, 500),
+        ("TDIUC_SingleChoice_likelihood_imagebindLLM_imagebindLLM", LAYOUTS["imagebind_llm"], True, 55),
+    ],
+)
+def test_published_prompts_come_out_of_their_records(file, layout, likelihood, count):
+    records = json.loads((SHIPPED / f"{file}.json").read_text())
+    assert len(records) == count
+    for record in records:
+        assert render(layout, record, UPPER, likelihood=likelihood) == record["text"]
+        if likelihood:
+            assert record["history"] == CONTEXTS["V1n"].turns("The answer is")
+
+
+@pytest.mark.parametrize(
+    ("layout", "text"),
+    [
+        (
+            Layout("one", "\n", roles=("User", "Bot"), system="S", prefix="The answer is"),
+            f"S\nUser: Look. See?\nBot: (A) yes\nUser: {ASKED}\nBot: The answer is",
+        ),
+        (
+            Layout("two", " ", "</s>", roles=("U", "A"), system="S"),
+            f"S U: Look. See? A: (A) yes</s>U: {ASKED} A:",
+        ),
+        (
+            Layout("two", " ", "|", roles=("U", "A"), init=(("U", "<image>"),), prefix="P"),
+            f"U: <image> U: Look. See?|A: (A) yes U: {ASKED}|A: P",
+        ),
+        (
+            Layout("otter", " ", "|", roles=("User", "GPT"), system="S", first_query="<image>{}", prefix="P"),
+            f"SUser: <image>Look. See? GPT:<answer> (A) yes|User: {ASKED} GPT:<answer> P",
+        ),
+        (
+            Layout("llama_adapter2", "##", roles=("Input", "Response"), system="S", prefix="P"),
+            f"S##Instruction:\nLook.##Input:\nSee?##Response:\n(A) yes##Input:\n{ASKED}##Response:\nP",
+        ),
+        (
+            Layout("visualglm", "\n", roles=("Q", "A"), prefix="P"),
+            f"[Round 1]\nQ：Look. See?\nA：(A) yes\n[Round 2]\nQ：{ASKED}\nA：P",
+        ),
+        (
+            Layout("llama_2", "<s>", "</s>", roles=("U", "A"), system="S", prefix="P"),
+            f"[INST] <<SYS>>\nS\n<</SYS>>\n\nLook. See? [/INST] (A) yes </s><s>[INST] {ASKED} [/INST]P",
+        ),
+        (
+            Layout("llama_2", "<s>", "</s>", roles=("U", "A")),
+            f"[INST] <<SYS>>\nNone\n<</SYS>>\n\nLook. See? [/INST] (A) yes </s><s>[INST] {ASKED} [/INST]",
+        ),
+        (
+            Layout("single", " ", "\n"),
+            f"Look.\nQuestion: See? Answer: (A) yes\nQuestion: {ASKED} Answer:",
+        ),
+        (
+            Layout("mmgpt", "#", "#", roles=("I", "R"), system="S", prefix="P"),
+            f"S#Image:\n<image>#I:\nLook. See?#R:\n(A) yes#I:\n{ASKED}#R:\nP",
+        ),
+    ],
+)
+def test_styles(layout, text):
+    assert render(layout, ITEM, UPPER) == text
+
+
+def test_likelihood_is_bare_and_ends_in_the_role():
+    layout = Layout("one", "\n", roles=("U", "A"), prefix="The answer is")
+    assert render(layout, {"question": "Which?", "answer_options": ["a"]}, UPPER, likelihood=True) == "U: Which?\nA:"
+
+
+def test_the_end_strips_characters_not_a_prefix():
+    layout = Layout("llama_2", "[I ", "|", system="S")
+    assert render(layout, {"question": "q"}, UPPER).startswith("NST] <<SYS>>")
+
+
+def test_an_empty_turn_is_printed_as_an_open_slot():
+    item = ITEM | {"history": [{"from": "human", "value": "See?"}, {"from": "assistant", "value": ""}]}
+    text = render(Layout("one", "\n", roles=("U", "A"), prefix="P"), item, UPPER)
+    assert text == f"U: Look. See?\nA: PU: {ASKED}\nA: P"
+
+
+def test_unknown_style():
+    with pytest.raises(NotImplementedError, match="three"):
+        Layout("three")
+
+
+def test_options_behind_a_question():
+    assert with_options("q", ["x", "y", "z"], ALPHABETS["number"]) == "q Options: (1) x; (2) y; (3) z."
+    assert with_options("q", [], UPPER) == "q Options: "
+    assert with_options("q", None, UPPER) == "q"
+    with pytest.raises(IndexError):
+        with_options("q", ["o"] * 10, ALPHABETS["number"])
+
+
+def test_random_marks_are_one_of_three_alphabets():
+    drawn = {marks_of("random", random.Random(seed)) for seed in range(50)}
+    assert drawn == set(ALPHABETS.values())
+
+
+def test_processor_takes_the_references_arguments():
+    processor = ConvSingleChoiceProcessor(
+        "\n",
+        roles=["User", "Bot"],
+        system_msg="S",
+        first_query_fn=lambda text: "<image> " + text,
+        sep_style="one",
+        alphabet_choice="lower",
+        response_prefix="The answer is",
+    )
+    assert processor(ITEM) == (
+        "S\nUser: <image> Look. See?\nBot: (A) yes\nUser: Which? Options: (a) a; (b) b.\nBot: The answer is"
+    )
+    assert processor.process_qa("q", ["x", "y"], 1) == ("q Options: (a) x; (b) y.", "The answer is (b) y")
+    assert processor.process_qa("q", ["x", "y"], "raw")[1] == "The answer is raw"
+    processor.set_mark("number")
+    assert processor.process_qa("q", ["x", "x"], "x")[1] == "The answer is (1) x"
+    with pytest.raises(ValueError, match="roman"):
+        processor.set_mark("roman")
+    bare = ConvSingleChoiceProcessor("\n", sep_style="one", infer_method="likelihood", response_prefix="P")
+    assert bare.response_prefix is None
+    assert bare({"question": "q", "answer_options": ["a"]}) == "Question: q\nAnswer:"
+
+
+def test_the_other_two_processors():
+    single = SingleChoiceProcessor(" ", "\n", alphabet_choice="number")
+    assert single(ITEM) == "Look.\nQuestion: See? Answer: (A) yes\nQuestion: Which? Options: (1) a; (2) b. Answer:"
+    assert single.process_qa("q", ["x"], 0)[1] == "(1) x"
+    assert single.response_prefix is None
+    owl = MMGPTSingleChoiceProcessor("|", "#", sep_style="two", alphabet_choice="upper", response_prefix="P")
+    assert owl(ITEM) == (
+        "Below is an instruction that describes a task. Write a response that appropriately completes the request.|"
+        f"Image:\n<image>#Instruction:\nLook. See?|Response:\n(A) yes#Instruction:\n{ASKED}|Response:\nP"
+    )
+    assert MMGPTSingleChoiceProcessor("|", sep_style="one")({"question": "q"}).endswith(
+        "<image>|Instruction:\nq|Response:\n"
+    )
+
+
+def test_answers_of_a_history():
+    assert answered("b", ["a", "b"], UPPER, None) == "(B) b"
+    assert answered("", ["a"], UPPER, "P") == "P "
+
+
+def test_in_context_turns():
+    assert CONTEXTS["V3"].turns("P")[1]["value"] == "P (A) yes"
+    assert CONTEXTS["V1n"].turns("P")[1]["value"] == "(A) yes"
+    assert CONTEXTS["V1n"].turns("P", faithful=False)[1]["value"] == "P (A) yes"
+    assert (
+        CONTEXTS["V2-3"].human == "What is the shape of this image? Options: (A) rectangle; (B) circle; (C) triangle."
+    )
+    assert CONTEXTS["V2-3"].answer == "(A) rectangle."
+    assert CONTEXTS["V2-4"].answer == "(A) rectangle;"
+    assert CONTEXTS["V2-4c"].human.endswith("(D) hexagon;")
+    assert "(B) refuted (C)" in CONTEXTS["V8"].human
+    assert CONTEXTS["V1c capitalised"].human == (
+        "Can you see the image? Options: (A) Yes; (B) No; (C) Maybe; (D) Not sure."
+    )

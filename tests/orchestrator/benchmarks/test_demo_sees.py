@@ -1,0 +1,94 @@
+"""The demo model sees: its figures stand clear of chance, and fall with every mistake a server could make."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from helpers.engine_cluster import HERE, Cluster, Server
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+Interval = tuple[float, float]
+Asked = Callable[..., dict[str, Any]]
+CHANCE = {"vstar_bench": 37.5, "marvel": 25.0, "VisualPuzzles_direct": 25.0}
+"""Percent; half of V*-Bench's questions have two options, half have four."""
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    """Asks the demo model, whole or broken, and returns a task's results; each server is started once."""
+    cluster = Cluster(tmp_path_factory.mktemp("demo"))
+    scorer = cluster.scorer()
+    servers: dict[str, Server] = {}
+
+    def run(task: str, limit: int, *words: str, mutation: str = "none") -> dict[str, Any]:
+        if mutation not in servers:
+            command = [sys.executable, str(HERE / "demo_mutants.py"), mutation]
+            servers[mutation] = Server(cluster.folder / mutation, command).start()
+            cluster.servers.append(servers[mutation])
+        name = "-".join(word.strip("-") for word in (mutation, task, str(limit), *words))
+        if not (cluster.folder / name).exists():
+            cluster.eval(name, [servers[mutation]], scorer, "--task", task, "--limit", str(limit), *words)
+        found: dict[str, Any] = json.loads(cluster.results(name))["tasks"][task]
+        assert found["counts"]["scored"] + found["counts"]["unparsed"] == found["counts"]["planned"]
+        return found
+
+    yield run
+    cluster.close()
+
+
+def interval(results: dict[str, Any], name: str) -> Interval:
+    """Returns the interval of a figure over all items, in percent."""
+    (figure,) = [f for f in results["figures"] if f["name"] == name and not f["labels"]]
+    scale = 1.0 if figure["unit"] == "percent" else 100.0
+    return figure["interval"]["low"] * scale, figure["interval"]["high"] * scale
+
+
+AVR = ("--set", "questions=avr")
+SHOWN: dict[str, tuple[str, int, tuple[str, ...]]] = {
+    "vstar_bench": ("accuracy", 80, ()),
+    "marvel": ("AVR", 60, AVR),
+    "VisualPuzzles_direct": ("accuracy", 80, ()),
+}
+"""A task's headline figure, how many rows show it, and what is asked of them."""
+
+
+@pytest.mark.parametrize("method", ["generate", "likelihood"])
+@pytest.mark.parametrize("task", list(CHANCE))
+def test_it_stands_clear_of_chance(ask: Asked, task: str, method: str) -> None:
+    name, limit, words = SHOWN[task]
+    assert interval(ask(task, limit, *words, "--method", method), name)[0] > CHANCE[task]
+
+
+@pytest.mark.parametrize("task", list(CHANCE))
+def test_without_images_it_falls_to_chance(ask: Asked, task: str) -> None:
+    name, limit, words = SHOWN[task]
+    assert interval(ask(task, limit, *words, "--blind"), name)[0] <= CHANCE[task]
+
+
+@pytest.mark.parametrize(
+    ("mutation", "task", "limit", "words", "name"),
+    [
+        ("mirrored", "vstar_bench_relative_position", 60, (), "accuracy"),
+        ("template", "marvel", 30, ("--set", "questions=fine"), "Fine"),
+        ("boundary", "vstar_bench", 60, ("--method", "likelihood"), "accuracy"),
+        ("order", "voila_nd", 60, ("--set", "steps=1"), "step 1: subject type"),
+        ("dropped", "voila_nd", 60, ("--set", "steps=1"), "step 1: subject type"),
+    ],
+)
+def test_a_server_that_is_wrong_is_found_out(
+    ask: Asked,
+    mutation: str,
+    task: str,
+    limit: int,
+    words: tuple[str, ...],
+    name: str,
+) -> None:
+    whole = interval(ask(task, limit, *words), name)
+    broken = interval(ask(task, limit, *words, mutation=mutation), name)
+    assert broken[1] < whole[0], f"{mutation}: {broken}, whole: {whole}"

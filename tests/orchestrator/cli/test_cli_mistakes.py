@@ -1,0 +1,136 @@
+"""Mistakes in a command: each is one line that says what, where and how to mend it, and exit code 2."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from helpers.engine_cluster import Cluster, Server, wait_for
+
+from orchestrator.cli import main
+from orchestrator.cli.eval import command
+
+
+def mistake(*words: str) -> str:
+    result = CliRunner().invoke(command, words)
+    assert result.exit_code == 2, result.output
+    assert isinstance(result.exception, SystemExit)
+    errors = [line for line in result.output.splitlines() if line.startswith("Error:")]
+    assert len(errors) == 1, result.output
+    return errors[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("--set", "max_output_tokens=0"), "give 1 to"),
+        (("--set", "max_output_tokens=-1"), "give 1 to"),
+        (("--set", "max_output_tokens=4294967296"), "give 1 to"),
+        (("--endpoint", ""), "is empty"),
+        (("--endpoint", "a:1", "--endpoint", " "), "is empty"),
+        (("--scorer", ""), "is empty"),
+        (("--stage", "draw="), "is empty"),
+        (("--endpoint", "http://localhost:8000"), "is not host:port"),
+    ],
+)
+def test_words_that_cannot_be_meant(words: tuple[str, ...], hint: str) -> None:
+    assert hint in mistake("--task", "marvel", "--synthetic", *words)
+
+
+@pytest.mark.parametrize(
+    ("option", "number"),
+    [
+        ("--seed", "99999999999999999999999999"),
+        ("--limit", "99999999999999999999"),
+        ("--repeats", "99999999999999999999"),
+        ("--concurrency", "99999999999999999999"),
+        ("--max-requests-per-second", "nan"),
+        ("--max-requests-per-second", "1e-320"),
+        ("--timeout", "inf"),
+        ("--timeout", "nan"),
+        ("--timeout", "1e12"),
+        ("--patience", "nan"),
+        ("--deadline", "inf"),
+    ],
+)
+def test_numbers_that_cannot_be_meant(option: str, number: str) -> None:
+    assert f"Invalid value for '{option}'" in mistake("--task", "marvel", "--synthetic", "--dry-run", option, number)
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("eval", "-t", "marvel", "--synthetic", "--run", ""), "it is empty: give a run folder"),
+        (("eval", "-t", "marvel", "--synthetic", "--run", "b\udcff"), "is not UTF-8"),
+        (("merge", "part", "--run", " "), "it is empty"),
+        (("merge", "", "--run", "whole"), "it is empty"),
+        (("score", ""), "it is empty"),
+        (("report", ""), "it is empty"),
+        (("submit", "-t", "marvel", "--run", ""), "a name of a-z"),
+        (("compare", "", ""), "it is empty"),
+        (("import", "lmms-eval", __file__, "--run", ""), "it is empty"),
+        (("import", "reform", __file__, "--formulation", "SingleChoice", "--run", ""), "it is empty"),
+    ],
+)
+def test_an_empty_variable_is_not_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], hint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert hint in result.output
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("word", ["", "marvel="])
+def test_an_empty_variable_is_not_the_hub(word: str) -> None:
+    assert "names no data" in mistake("--task", "marvel", "--data", word)
+
+
+def test_data_without_a_row_is_no_complete_run(tmp_path: Path) -> None:
+    columns = [
+        "id", "pattern", "task_configuration", "avr_question", "explanation", "answer", "f_perception_question",
+        "f_perception_answer", "f_perception_distractor", "c_perception_question_tuple", "c_perception_answer_tuple",
+        "image",
+    ]  # fmt: skip
+    path = tmp_path / "none.parquet"
+    pq.write_table(pa.table({name: pa.array([], pa.string()) for name in columns}), path)
+    assert "has no rows" in mistake("--task", "marvel", "--data", str(path))
+
+
+def test_the_wrong_service_at_an_address(cluster: Cluster, shared_scorer: Server) -> None:
+    model = cluster.model()
+    output = cluster.eval("a", [model], model, "--limit", "1", code=2)
+    assert f"Error: {model.address} does not speak lyncean.scorer.v1.ScorerService" in output
+    output = cluster.eval("b", [shared_scorer], shared_scorer, "--limit", "1", code=2)
+    assert f"Error: {shared_scorer.address} does not speak lyncean.model.v1.ModelService" in output
+
+
+def test_tls_where_there_is_none(cluster: Cluster, shared_scorer: Server) -> None:
+    output = cluster.eval("a", [cluster.model()], shared_scorer, "--tls", "--patience", "1", code=3)
+    assert "TLS handshake failed: WRONG_VERSION_NUMBER" in output
+    assert "ssl_transport_security" not in output
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
+def test_a_server_of_its_own_that_was_killed_can_be_resumed(cluster: Cluster, shared_scorer: Server) -> None:
+    words = ("eval", "--task", "toy", "--synthetic", "--limit", "12", "--model", "demo:hash", "--run", "run")
+    words += ("--scorer", shared_scorer.address)
+    running = cluster.start(*words, "--max-requests-per-second", "5")
+    answers = cluster.folder / "run" / "responses.jsonl"
+    wait_for(lambda: answers.exists() and answers.stat().st_size)
+    (child,) = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+    os.kill(int(child), signal.SIGKILL)
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 3
+    assert "Error: model-server has ended by SIGKILL; every answer is safe" in errors
+    kept = answers.read_bytes()
+    cluster.orchestrator(*words)
+    assert answers.read_bytes().startswith(kept)
+    assert cluster.counts("run")["scored"] + cluster.counts("run")["unparsed"] == 12

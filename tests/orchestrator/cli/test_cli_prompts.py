@@ -1,0 +1,108 @@
+"""`orchestrator prompts`: requests as eval would send them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+from helpers.bench_scoring import shared_data
+
+from orchestrator.cli import main
+
+
+def invoke(*words: str) -> Result:
+    return CliRunner().invoke(main, ["prompts", *words])
+
+
+def lines(*words: str) -> list[dict]:
+    result = invoke(*words)
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_five_requests_for_a_puzzle():
+    data = shared_data("marvel", "marvel.parquet")
+    found = lines("--task", "marvel", "--data", str(data), "--limit", "2")
+    assert [line["key"] for line in found][:6] == [
+        *(f"marvel/1:{name}" for name in ("avr", "fine", "context", "choices", "whole")),
+        "marvel/2:avr",
+    ]
+    assert len(found) == 10
+    first = found[0]
+    assert (first["rule"], first["target"], first["options"], first["group"]) == (
+        "choice_number",
+        "3",
+        ["1", "2", "3", "4"],
+        "1",
+    )
+    assert first["labels"]["pattern"] == "Temporal Movement"
+    (message,) = first["request"]["messages"]
+    original = (data.parent / "github" / "Marvel" / "1.png").read_bytes()
+    assert message["parts"][0] == {
+        "image": {
+            "media_type": "image/png",
+            "sha256": hashlib.sha256(original).hexdigest(),
+            "bytes_length": len(original),
+        }
+    }
+    assert first["request"]["config"] == {"max_output_tokens": 512, "temperature": 0.0}
+
+
+def test_later_turns_are_shown_with_stand_ins(tmp_path):
+    found = lines(
+        "--task", "VisualPuzzles_spatial_visual_cot", "--synthetic", "--limit", "1", "--images", str(tmp_path)
+    )
+    assert [(line["step"], line["rule"], line["stage"]) for line in found] == [
+        ("diagram", None, "generate"),
+        ("answer", "choice", ""),
+    ]
+    assert found[0]["request"]["modality"] == "MODALITY_IMAGE"
+    images = [part["image"]["sha256"] for part in found[1]["request"]["messages"][0]["parts"] if "image" in part]
+    assert len(images) == 2
+    for name in images:
+        assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == name
+
+
+def test_likelihood_shuffles_and_repeats():
+    found = lines(
+        "--task",
+        "vstar_bench_direct_attributes",
+        "--synthetic",
+        "--limit",
+        "1",
+        "--method",
+        "likelihood",
+        "--shuffle-options",
+        "--repeats",
+        "3",
+    )
+    assert [line["key"] for line in found] == [f"vstar_bench_direct_attributes/0{end}" for end in ("", "#1", "#2")]
+    assert len({tuple(line["request"]["continuations"]) for line in found}) > 1
+    assert len({line["target"] for line in found}) == 1
+
+
+def test_rows_that_cannot_be_asked_say_why():
+    data = shared_data("marvel", "github")
+    found = lines("--task", "marvel", "--data", str(data), "--limit", "4")
+    assert found[-1]["request"] is None
+    assert found[-1]["error"]["reason"] == "unreadable_image"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--task", "marvle", "--synthetic"), "did you mean marvel"),
+        (("--task", "marvel", "--data", "/nowhere/at/all"), "no data at /nowhere/at/all"),
+        (("--task", "vstar_bench", "--synthetic", "--parity", "--shuffle-options"), "never shuffles"),
+        (("--task", "vstar_bench", "--synthetic", "--parity", "--method", "likelihood"), "only generates"),
+        (("--task", "marvel", "--synthetic", "--parity"), "no published reference implementation"),
+        (("--task", "marvel", "--synthetic", "--set", "letters=perhaps"), "give true or false"),
+    ],
+)
+def test_mistakes_are_one_line(words, message):
+    result = invoke(*words)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert "Traceback" not in result.output

@@ -1,0 +1,193 @@
+"""orchestrator compare: exit codes, tables, JSON and the page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import orjson
+import pytest
+from click.testing import CliRunner, Result
+from helpers.report_runs import Writer, marvel_run
+
+from orchestrator.cli.compare import command
+
+NASTY = "</pre><script>alert(1)</script>"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> tuple[Path, Path]:
+    return marvel_run(tmp_path / "before", skill=0.9), marvel_run(tmp_path / "after", model="qwen-tiny", skill=0.2)
+
+
+def invoke(*args: str | Path) -> Result:
+    return CliRunner().invoke(command, [str(arg) for arg in args])
+
+
+def test_tables(runs: tuple[Path, Path]) -> None:
+    result = invoke(*runs)
+    assert result.exit_code == 0
+    assert "before  →  after" in result.output
+    assert "<0.001" in result.output
+    assert "caution" not in result.output
+    assert "worse marvel/" in result.output
+    flips = orjson.loads(invoke(*runs, "--json").output)["comparisons"][0]["flips"]
+    assert flips["items"] == 154
+    assert f"of 154 items {flips['gained']} better, {flips['lost']} worse" in result.output
+
+
+def test_json(runs: tuple[Path, Path]) -> None:
+    found = orjson.loads(invoke(*runs, runs[0], "--json").output)
+    pair = found["comparisons"][0]["pairs"][0]
+    assert pair["items"] == 154
+    assert pair["regression"] is True
+    assert pair["difference"] == pytest.approx(pair["second"] - pair["first"])
+    assert found["comparisons"][1]["pairs"][0]["p"] == 1.0
+    assert [place["rank"] for place in found["leaderboard"][0]["places"]] == [1, 1, 3]
+    names = {run["name"] for run in found["runs"]}
+    assert names == {str(runs[0]), "after"}, "runs of the same name are told apart"
+
+
+@pytest.mark.parametrize(
+    ("gate", "code"),
+    [
+        ("acc>=0.1", 0),
+        ("acc>=0.9", 4),
+        ("no_regression", 4),
+        ("acc>=0.1,no_regression", 4),
+        ("acc >> 3", 2),
+        ("wer<1", 2),
+    ],
+)
+def test_the_gate_decides_the_exit_code(runs: tuple[Path, Path], gate: str, code: int) -> None:
+    assert invoke(*runs, "--gate", gate).exit_code == code
+    assert invoke(*runs, "--gate", gate, "--json").exit_code == code
+
+
+def test_getting_better_is_no_regression(runs: tuple[Path, Path]) -> None:
+    result = invoke(runs[1], runs[0], "--gate", "no_regression")
+    assert result.exit_code == 0
+    assert "pass  no_regression" in result.output
+
+
+def test_one_run_alone_has_its_gate(runs: tuple[Path, Path]) -> None:
+    assert invoke(runs[0], "--gate", "acc>=0.5").exit_code == 0
+    assert invoke(runs[0], "--gate", "no_regression").exit_code == 2
+    assert invoke(runs[0]).exit_code == 2
+
+
+@pytest.mark.parametrize("gate", ["", " "])
+def test_an_empty_variable_is_no_gate(runs: tuple[Path, Path], gate: str) -> None:
+    for some in (runs, runs[:1]):
+        result = invoke(*some, "--gate", gate)
+        assert result.exit_code == 2
+        assert "'' is no condition" in result.output
+
+
+def test_a_run_that_goes_on_is_compared_with_a_caution_and_passes_no_gate(
+    tmp_path: Path, runs: tuple[Path, Path]
+) -> None:
+    going = marvel_run(tmp_path / "going", puzzles=7, skill=0.9)
+    (going / "results.json").unlink()
+    for pair in ((runs[0], going), (going, runs[0])):
+        found = orjson.loads(invoke(*pair, "--json").output)["comparisons"][0]
+        assert "going is not complete: what is not scored yet is left out" in found["warnings"]
+        assert [step["items"] for step in found["pairs"]] == [7]
+        assert "caution" in invoke(*pair).output
+        for gate in ("no_regression", "failed<=100%"):
+            result = invoke(*pair, "--gate", gate)
+            assert result.exit_code == 2
+            assert "--gate: going is not complete" in result.output
+    assert invoke(going, "--gate", "failed<=100%").exit_code == 2
+
+
+def test_nothing_in_common_is_a_mistake(tmp_path: Path, runs: tuple[Path, Path]) -> None:
+    writer = Writer(tmp_path / "other", tasks=["vstar_bench"])
+    writer.item("vstar_bench/1", answer="A", score=1.0)
+    result = invoke(runs[0], writer.close())
+    assert result.exit_code == 2
+    assert "no scored item in common: marvel and vstar_bench" in result.output
+
+
+def test_what_is_no_run_is_a_mistake(tmp_path: Path, runs: tuple[Path, Path]) -> None:
+    (tmp_path / "empty").mkdir()
+    result = invoke(runs[0], tmp_path / "empty")
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def test_the_page_has_both_answers_and_no_markup_of_theirs(tmp_path: Path) -> None:
+    paths = []
+    for name, said, score in (("one", "It is 1" + NASTY, 1.0), ("two", "It is 2" + NASTY, 0.0)):
+        writer = Writer(tmp_path / name)
+        picture = writer.image(b"\x89PNG\r\n\x1a\n" + name.encode())
+        verdict = {"extracted": said[6], "span": {"start": 6, "end": 7}}
+        writer.item("marvel/1", parts=[picture, {"text": NASTY}], answer=said, score=score, verdict=verdict)
+        paths.append(writer.close())
+    page = tmp_path / "pages" / "compare.html"
+    page.parent.mkdir()
+    assert invoke(*paths, "--html", page).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "It is <mark>1</mark>&lt;/pre&gt;" in text
+    assert "It is <mark>2</mark>&lt;/pre&gt;" in text
+    assert "<script" not in text
+    assert "script-src &#39;none&#39;" in text
+    assert 'src="../one/images/' in text
+
+
+def test_the_page_says_how_many_flips_it_leaves_out(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    invoke(*runs, "--html", tmp_path / "c.html", "--html-flips", "2")
+    text = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert re.search(r"Worse: \d+ of 154 items <span class=\"muted\">\(the first 2\)", text)
+    assert text.count('class="flip"') <= 4
+
+
+def test_unwritable_page_is_a_mistake(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    result = invoke(*runs, "--html", tmp_path / "none" / "c.html")
+    assert result.exit_code == 2
+    assert "cannot be written" in result.output
+
+
+def test_reform_is_ranked_as_its_tables_are(runs: tuple[Path, Path]) -> None:
+    for run, scores in zip(runs, ({"reform_gqa": 0.4, "reform_vsr": 0.7}, {"reform_gqa": 0.5}), strict=True):
+        results = orjson.loads((run / "results.json").read_bytes())
+        for task, value in scores.items():
+            figure = {"name": "Accuracy", "value": value, "unit": "fraction", "labels": {}}
+            results["tasks"][task] = results["tasks"]["marvel"] | {"figures": [figure]}
+        (run / "results.json").write_bytes(orjson.dumps(results))
+    shown = invoke(*runs).output
+    assert "ReForm-Eval: means over datasets (ranks)" in shown
+    assert re.search(r"visually grounded reasoning\s+40\.0 \(2\)\s+50\.0 \(1\)", shown), shown
+    assert "after lacks reform_vsr" in shown
+    page = runs[0].parent / "c.html"
+    invoke(*runs, "--html", page)
+    text = re.sub(r"<[^>]+>", " ", page.read_text(encoding="utf-8"))
+    assert re.search(r"visually grounded reasoning\s+40\.0\s+2\s+50\.0\s+1\s", text)
+    assert re.search(r"average\s+55\.0\s+1\.5\s+–\s", text)
+    assert "after lacks reform_vsr" in text
+    found = orjson.loads(invoke(*runs, "--json").output)["reform"]
+    assert found["before"]["ranks"] == {"vgr": 2, "spatial": 1}
+    assert found["after"]["average"] is None
+
+
+def test_without_reform_there_is_none_of_it(runs: tuple[Path, Path]) -> None:
+    page = runs[0].parent / "c.html"
+    assert "ReForm" not in invoke(*runs, "--html", page).output
+    assert "ReForm" not in page.read_text(encoding="utf-8")
+    assert orjson.loads(invoke(*runs, "--json").output)["reform"] == {}
+
+
+def test_what_a_run_lacks_has_not_kept_from_regressing(tmp_path: Path) -> None:
+    paths = []
+    for name, tasks in (("both", ("marvel", "vstar_bench")), ("one", ("marvel",))):
+        writer = Writer(tmp_path / name, tasks=list(tasks))
+        for task in tasks:
+            for number in range(6):
+                writer.item(f"{task}/{number}", answer="1", score=1.0)
+        paths.append(writer.close())
+    both, one = paths
+    lacking = invoke(both, one, "--gate", "no_regression")
+    assert lacking.exit_code == 2
+    assert "one lacks vstar_bench, which the first run has" in " ".join(lacking.output.split())
+    assert invoke(one, both, "--gate", "no_regression").exit_code == 0
+    assert invoke(both, one, "--gate", "acc>=0.5").exit_code == 0

@@ -1,0 +1,103 @@
+"""The gate's language."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from helpers.report_runs import marvel_run
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.compare import gate
+from orchestrator.run_folder.reader import Run, open_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return open_run(marvel_run(tmp_path_factory.mktemp("gate") / "run"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("acc>=0.6", gate.Condition("acc>=0.6", "acc", operator=">=", number=0.6)),
+        ("failed <= 1%", gate.Condition("failed <= 1%", "failed", operator="<=", number=0.01)),
+        ("m/P^C&F>.05", gate.Condition("m/P^C&F>.05", "P^C&F", task="m", operator=">", number=0.05)),
+        ("AVR.low>2e-1", gate.Condition("AVR.low>2e-1", "AVR", part="low", operator=">", number=0.2)),
+        (
+            "AVR[a=2D-x,b=Two row].answered<0.5",
+            gate.Condition("AVR[a=2D-x,b=Two row].answered<0.5", "AVR", part="answered", operator="<", number=0.5,
+                           labels=(("a", "2D-x"), ("b", "Two row"))),
+        ),
+        ("no_regression", gate.Condition("no_regression", "no_regression")),
+    ],
+)  # fmt: skip
+def test_conditions(text: str, expected: gate.Condition) -> None:
+    assert gate.parse(text) == [expected]
+
+
+def test_commas_separate_conditions_but_not_labels() -> None:
+    found = gate.parse("acc>=0.6, AVR[a=1,b=2]>0 ,no_regression")
+    assert [condition.text for condition in found] == ["acc>=0.6", "AVR[a=1,b=2]>0", "no_regression"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "acc", "acc>=", ">=0.6", "acc=0.6", "acc==0.6", "acc>=0.6,", "acc>=many", "acc>=0.6%%",
+             "AVR[pattern]>0", "AVR[=x]>0", "no_regression>1", "acc>=nan", "AVR[a=1>0", "failed<=1e999",
+             "AVR[a=1,a=2]>0"]
+)  # fmt: skip
+def test_what_is_none_is_named(text: str) -> None:
+    with pytest.raises(click.UsageError, match="--gate"):
+        gate.parse(text)
+
+
+@pytest.mark.parametrize("text", ["unparsed[cat=nonsense]<=5%", "rejected.low<=100%", "marvel/rejected[cat=x]<=0"])
+def test_an_outcome_has_neither_slices_nor_parts(text: str) -> None:
+    with pytest.raises(click.UsageError, match="its share of all planned items"):
+        gate.parse(text)
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        found = gate.parse(text)
+    except click.UsageError:
+        return
+    assert all(condition.name for condition in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "passed"),
+    [
+        ("acc>=0.44", True),  # 68 of 154
+        ("acc>=0.45", False),
+        ("accuracy>=44%", True),
+        ("avr>=0.44", True),
+        ("AVR.answered>=0.47", True),
+        ("AVR.low>=0.37", False),
+        ("AVR.high<=0.53", True),
+        ("AVR[pattern=Temporal Movement]>=0.3", False),
+        ("AVR[configuration=Matrix,pattern=Quantities]>=0.2", True),
+        ("failed<=0.02", True),
+        ("failed<=0.01", False),
+        ("unjudged<=0", True),
+        ("marvel/refused<2%", True),
+    ],
+)
+def test_a_run_is_held_against_them(run: Run, text: str, passed: bool) -> None:
+    assert [finding.passed for finding in gate.judge(gate.parse(text), run, None)] == [passed]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("wer<=0.1", "it has AVR"),
+        ("AVR[pattern=Nonsense]>0", "none with these labels"),
+        ("other/AVR>0", "none with these labels"),
+        ("other/failed<=0", "has no results of other"),
+        ("no_regression", "needs two runs"),
+    ],
+)
+def test_what_the_run_has_not_is_a_mistake(run: Run, text: str, words: str) -> None:
+    with pytest.raises(click.UsageError, match=words):
+        gate.judge(gate.parse(text), run, None)

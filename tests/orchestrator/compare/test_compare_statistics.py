@@ -1,0 +1,297 @@
+"""Paired tests, ranks and what makes runs comparable."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from helpers.report_runs import Writer, marvel_run, puzzle
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.compare import items, scores, statistics
+from orchestrator.run_folder.reader import open_run
+
+
+def run(path: Path, right: str, *, group: int = 1, turn: str = "", **identity: object) -> scores.Scores:
+    """A run whose items are right (1), wrong (0), half right (h) or failed (f)."""
+    writer = Writer(path, **identity)
+    for number, mark in enumerate(right):
+        key, common = f"marvel/{number}{turn}", {"group": str(number // group), "answer": "1"}
+        if mark == "f":
+            writer.item(key, outcome="failed", error={"code": "UNAVAILABLE", "reason": "", "message": "gone"})
+        else:
+            writer.item(key, score={"1": 1.0, "0": 0.0, "h": 0.5}[mark], **common)
+    return scores.read(open_run(writer.close()))
+
+
+@pytest.mark.parametrize(
+    ("gained", "lost", "p"),
+    # By hand: twice the tail of a fair coin, at most 1.
+    [(0, 0, 1.0), (5, 0, 2 / 32), (0, 5, 2 / 32), (6, 2, 2 * (28 + 8 + 1) / 256), (3, 3, 1.0), (10, 1, 2 * 12 / 2048)],
+)
+def test_mcnemar_is_the_exact_binomial(gained: int, lost: int, p: float) -> None:
+    assert statistics.mcnemar(gained, lost) == pytest.approx(p)
+
+
+def test_mcnemar_agrees_with_statsmodels() -> None:
+    tables = pytest.importorskip("statsmodels.stats.contingency_tables")
+    for gained, lost in itertools.product(range(0, 30, 3), repeat=2):
+        expected = tables.mcnemar([[5, gained], [lost, 7]], exact=True).pvalue
+        assert statistics.mcnemar(gained, lost) == pytest.approx(expected)
+
+
+def test_holm_by_hand() -> None:
+    assert statistics.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert statistics.holm([0.6, 0.9]) == [1.0, 1.0]
+    assert statistics.holm([]) == []
+
+
+def test_rows_of_what_all_have_stand_in_the_order_of_the_first() -> None:
+    luck = random.Random(5)
+    for _ in range(300):
+        lists = [luck.sample(range(12), luck.randint(1, 12)) for _ in range(luck.randint(2, 4))]
+        rows = items.pair([np.array([b"%016d" % number for number in each]) for each in lists])
+        wanted = [number for number in lists[0] if all(number in each for each in lists)]
+        assert [[each[row] for row in mine] for each, mine in zip(lists, rows, strict=True)] == [wanted] * len(lists)
+
+
+def test_what_is_held_of_an_item_does_not_depend_on_its_length(tmp_path: Path) -> None:
+    writer, count = Writer(tmp_path / "run"), 3000
+    for number in range(count):
+        parts = [{"text": f"{number} " + "word " * 200}]
+        writer.item(f"marvel/{'x' * 100}{number}", parts=parts, answer="1", score=number / count, group=str(number))
+    opened = open_run(writer.close())
+    tracemalloc.start()
+    try:
+        found = scores.read(opened)
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert len(found.items["marvel"]) == count
+    assert held < 200 * count
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_holm_is_never_below_nor_beyond_bonferroni(values: list[float]) -> None:
+    adjusted = statistics.holm(values)
+    assert all(v <= a <= min(1.0, len(values) * v) + 1e-12 for v, a in zip(values, adjusted, strict=True))
+    order = sorted(range(len(values)), key=values.__getitem__)
+    assert all(adjusted[i] <= adjusted[j] for i, j in itertools.pairwise(order))
+
+
+def test_sign_flips_agree_with_the_exact_permutation() -> None:
+    differences = np.array([1.0, 0.5, -0.25, 2.0, 0.75, 1.5, -0.5, 1.0])
+    sums = [abs(np.dot(signs, differences)) for signs in itertools.product((-1, 1), repeat=8)]
+    exact = np.mean([s >= abs(differences.sum()) - 1e-9 for s in sums])
+    assert statistics.sign_flip(differences)[0] == pytest.approx(exact, abs=0.02)
+
+
+@pytest.mark.parametrize("steps", [1, 5, 6, 61, 110, 1000])
+def test_whatever_the_number_of_steps_a_plain_loss_is_seen(steps: int) -> None:
+    lost, draws = statistics.sign_flip(np.full(500, -1.0), steps)
+    assert lost == 1 / (draws + 1)
+    assert max(statistics.holm([lost] * steps)) < 0.05 / 19
+    assert statistics.sign_flip(np.full(500, -1.0), steps) == (lost, draws)
+
+
+def test_more_draws_are_made_only_where_the_first_leave_it_open() -> None:
+    differences = np.array([1.0] * 14 + [-1.0] * 8 + [0.5])
+    plain = statistics.sign_flip(differences)
+    assert plain[0] > 0.1
+    assert statistics.sign_flip(differences, 110) == plain
+    exact = statistics.mcnemar(20, 4)
+    p, draws = statistics.sign_flip(np.array([1.0] * 20 + [-1.0] * 4), 110)
+    assert draws == 44_000
+    assert p == pytest.approx(exact, rel=0.3)
+
+
+def test_a_regression_in_one_of_many_figures_is_seen(tmp_path: Path) -> None:
+    found = []
+    for name in ("a", "b"):
+        writer = Writer(tmp_path / name)
+        for number, kind in itertools.product(range(40), range(120)):
+            score = float(name == "a" or kind != 7)
+            writer.item(f"marvel/{number}:{kind}", answer="1", score=score / 2, labels={"kind": str(kind)})
+        path = writer.close()
+        manifest = orjson.loads((path / "manifest.json").read_bytes())
+        where = [{"kind": {"values": [str(kind)]}} for kind in range(120)]
+        manifest["metrics"] = {"marvel": [{"name": str(n), "metric": "mean", "where": w} for n, w in enumerate(where)]}
+        (path / "manifest.json").write_bytes(orjson.dumps(manifest))
+        found.append(scores.read(open_run(path)))
+    assert [str(pair.step) for pair in statistics.compare(*found) if pair.regression] == ["marvel: 7"]
+
+
+def test_a_pair_counts_what_was_not_answered_as_wrong(tmp_path: Path) -> None:
+    first, second = run(tmp_path / "a", "1100f1"), run(tmp_path / "b", "101010")
+    (pair,) = statistics.compare(first, second)
+    assert (pair.items, pair.gained, pair.lost) == (6, 2, 2)
+    assert (pair.first, pair.second) == (pytest.approx(0.5), pytest.approx(0.5))
+    assert pair.test == "McNemar exact"
+    assert pair.low <= pair.difference <= pair.high
+
+
+def test_items_of_one_group_are_not_independent(tmp_path: Path) -> None:
+    # Twenty items better, but all of them in two groups: that is little evidence.
+    alone = statistics.compare(run(tmp_path / "a", "0" * 40), run(tmp_path / "b", "1" * 20 + "0" * 20))[0]
+    grouped = statistics.compare(
+        run(tmp_path / "c", "0" * 40, group=10), run(tmp_path / "d", "1" * 20 + "0" * 20, group=10)
+    )[0]
+    assert alone.p < 1e-5
+    assert grouped.test.startswith("sign-flip")
+    assert grouped.p > 0.3
+    assert grouped.high - grouped.low > alone.high - alone.low
+
+
+def test_partial_credit_is_permuted(tmp_path: Path) -> None:
+    (pair,) = statistics.compare(run(tmp_path / "a", "h" * 12), run(tmp_path / "b", "1" * 12))
+    assert pair.test.startswith("sign-flip")
+    assert pair.difference == pytest.approx(0.5)
+    assert pair.p < 0.01
+
+
+def test_repeats_are_one_cluster(tmp_path: Path) -> None:
+    found = []
+    for name, right in (("a", 0.0), ("b", 1.0)):
+        writer = Writer(tmp_path / name)
+        for number, repeat in itertools.product(range(3), ("", "#1", "#2", "#3")):
+            writer.item(f"marvel/{number}{repeat}", answer="1", score=right)
+        found.append(scores.read(open_run(writer.close())))
+    (pair,) = statistics.compare(*found)
+    assert pair.items == 12
+    assert pair.p >= 0.2, "three questions, not twelve"
+
+
+def test_a_hash_within_a_name_is_no_repeat(tmp_path: Path) -> None:
+    found = []
+    for name, right in (("a", 0.0), ("b", 1.0)):
+        writer = Writer(tmp_path / name)
+        for number in range(12):
+            writer.item(f"marvel/panel#{number}-left", answer="1", score=right)
+        found.append(scores.read(open_run(writer.close())))
+    (pair,) = statistics.compare(*found)
+    assert (pair.items, pair.test) == (12, "McNemar exact"), "twelve questions, not one"
+
+
+def test_figures_of_the_manifest_are_what_is_compared(tmp_path: Path) -> None:
+    def make(name: str, good: bool) -> scores.Scores:
+        writer = Writer(tmp_path / name)
+        for number in range(10):
+            for kind in ("avr", "fine"):
+                score = float(good and (kind == "avr" or number < 5))
+                common = {"labels": {"kind": kind}, "group": str(number), "verdict": {"scores": {"half": score / 2}}}
+                writer.item(f"marvel/{number}:{kind}", answer="1", score=score, **common)
+        path = writer.close()
+        manifest = orjson.loads((path / "manifest.json").read_bytes())
+        manifest["metrics"] = {
+            "marvel": [
+                {"name": "AVR", "metric": "accuracy", "where": {"kind": {"values": ["avr"]}}},
+                {"name": "Both", "metric": "group_all"},
+                {"name": "Half", "metric": "mean", "params": {"part": "half"}},
+                {"name": "Bias", "metric": "choice_bias"},
+            ]
+        }
+        (path / "manifest.json").write_bytes(orjson.dumps(manifest))
+        return scores.read(open_run(path))
+
+    pairs = {str(pair.step): pair for pair in statistics.compare(make("a", False), make("b", True))}
+    assert list(pairs) == ["marvel: AVR", "marvel: Both", "marvel: Half"]
+    assert (pairs["marvel: AVR"].items, pairs["marvel: AVR"].second) == (10, 1.0)
+    assert (pairs["marvel: Both"].items, pairs["marvel: Both"].second) == (10, 0.5)
+    assert (pairs["marvel: Half"].items, pairs["marvel: Half"].second) == (20, pytest.approx(0.375))
+
+
+def test_ranks_within_their_intervals(tmp_path: Path) -> None:
+    runs = [
+        run(tmp_path / n, r)
+        for n, r in (("low", "0" * 180 + "1" * 20), ("tie", "1" * 100 + "0" * 100), ("even", "0" * 100 + "1" * 100))
+    ]
+    count, places = statistics.leaderboard(runs, next(iter(runs[0].steps)))
+    assert count == 200
+    assert [(place.name, place.rank, place.best, place.worst) for place in places] == [
+        ("even", 1, 1, 2), ("tie", 1, 1, 2), ("low", 3, 3, 3),
+    ]  # fmt: skip
+    assert all(place.low <= place.score <= place.high for place in places)
+
+
+def test_ranks_are_over_what_all_have(tmp_path: Path) -> None:
+    runs = [run(tmp_path / "a", "11110000"), run(tmp_path / "b", "1111")]
+    count, places = statistics.leaderboard(runs, next(iter(runs[0].steps)))
+    assert count == 4
+    assert {place.score for place in places} == {1.0}
+
+
+def test_same_command_nothing_to_warn_of(tmp_path: Path) -> None:
+    first = scores.read(open_run(marvel_run(tmp_path / "a", puzzles=20)))
+    second = scores.read(open_run(marvel_run(tmp_path / "b", puzzles=20, model="other", skill=0.9)))
+    assert scores.warnings(first, second) == []
+
+
+@pytest.mark.parametrize(
+    ("identity", "words"),
+    [
+        ({"data": {"marvel": {"digest": "0" * 64}}}, "data.marvel.digest differs: 9f2c9f2c9f2c… and 000000000000…"),
+        ({"rules": {"choice_number": "0" * 64}}, "rules.choice_number differs"),
+        ({"parity": True}, "parity differs: False and True"),
+        ({"seed_of_options": 3}, "seed_of_options differs: none and 3"),
+    ],
+)  # fmt: skip
+def test_what_differs_is_named(tmp_path: Path, identity: dict[str, object], words: str) -> None:
+    first = scores.read(open_run(marvel_run(tmp_path / "a", puzzles=4)))
+    second = scores.read(open_run(marvel_run(tmp_path / "b", puzzles=4, **identity)))
+    assert [warning for warning in scores.warnings(first, second) if warning.startswith(words)]
+
+
+def test_other_prompts_targets_and_items_are_counted(tmp_path: Path) -> None:
+    def make(name: str, prompt: str, target: str, count: int) -> scores.Scores:
+        writer = Writer(tmp_path / name)
+        picture = writer.image(puzzle(1))
+        for number in range(count):
+            words = prompt if number == 1 else "What is missing?"
+            targets = [target if number == 2 else "1"]
+            parts = [picture, {"text": words}]
+            writer.item(f"marvel/{number}", parts=parts, answer="1", score=1.0, targets=targets)
+        return scores.read(open_run(writer.close()))
+
+    found = scores.warnings(make("a", "What?", "1", 5), make("b", "Which?", "2", 4))
+    assert found == [
+        "marvel: 4 items in both, 1 only in a, 0 only in b",
+        "marvel: the prompt differs in 1 of 4 items",
+        "marvel: targets or options differ in 1 of 4 items",
+    ]
+
+
+def test_prompts_that_hold_the_models_own_answers_are_expected_to_differ(tmp_path: Path) -> None:
+    def make(name: str, said: str) -> scores.Scores:
+        writer = Writer(tmp_path / name)
+        messages = [
+            {"role": "ROLE_USER", "parts": [{"text": "?"}]},
+            {"role": "ROLE_ASSISTANT", "parts": [{"text": said}]},
+        ]
+        writer.item("voila/1:apply", answer="1", score=1.0, messages=messages)
+        return scores.read(open_run(writer.close()))
+
+    assert scores.warnings(make("a", "this"), make("b", "that")) == []
+
+
+def test_draws_over_kinds_of_groups_are_draws_over_groups() -> None:
+    draw = np.random.default_rng(3)
+    sums, sizes = draw.integers(0, 3, (2, 400)).astype(float), draw.integers(3, 5, 400).astype(float)
+    weights = draw.multinomial(400, np.full(400, 1 / 400), size=2000)
+    plain = (weights @ sums.T) / (weights @ sizes)[:, None]
+    means = statistics.resample(sums, sizes)
+    assert means.shape == (2000, 2)
+    assert np.allclose(means.mean(axis=0), plain.mean(axis=0), atol=0.003)
+    assert np.allclose(np.cov(means.T), np.cov(plain.T), rtol=0.2, atol=2e-5)
+
+
+def test_a_sign_flip_over_kinds_of_differences_is_the_exact_permutation() -> None:
+    differences = np.array([1.0, 1.0, 1.0, -1.0, 2.0, 0.0, 0.5, 0.5, 3.0])
+    flips = np.array(list(itertools.product((-1, 1), repeat=len(differences))))
+    exact = float((np.abs(flips @ differences) >= abs(differences.sum()) - 1e-12).mean())
+    assert statistics.sign_flip(differences)[0] == pytest.approx(exact, abs=0.03)

@@ -1,0 +1,128 @@
+"""Replicas that do not answer at the start, and one that leaves its name while the pool is asking after it."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import threading
+from collections.abc import AsyncIterator, Sequence
+
+import grpc
+import pytest
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import PLAIN, CallError
+from orchestrator.engine import Endpoint, Pool
+from orchestrator.engine import pool as pool_module
+from orchestrator.engine.replica import Health, Replica
+from orchestrator.errors import IncompleteError
+
+INFO = model.GetModelInfoResponse(model_name="m", max_concurrency=2)
+STAYS, LEAVES = "127.0.0.1:11", "127.0.0.1:12"
+
+
+class Servers:
+    """What `GetModelInfo` meets at each address, and the addresses behind the name."""
+
+    def __init__(self) -> None:
+        self.known = [STAYS, LEAVES]
+        self.answering = asyncio.Event()
+        self.answering.set()
+        self.asked: list[str] = []
+        self.draining = False
+
+    async def resolve(self, _: Endpoint) -> Sequence[str]:
+        return list(self.known)
+
+    async def info(self, replica: Replica) -> model.GetModelInfoResponse:
+        if replica.health is Health.GONE:
+            # What a stub of a closed channel says: a defect, not a status.
+            raise grpc.aio.UsageError("Channel is closed.")
+        self.asked.append(replica.address)
+        await self.answering.wait()
+        if self.draining and replica.address == LEAVES:
+            raise CallError(grpc.StatusCode.UNAVAILABLE, "draining", "it goes away")
+        return INFO
+
+
+@pytest.fixture
+async def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
+    made = Servers()
+    monkeypatch.setattr(Replica, "fetch_info", lambda replica: made.info(replica))
+    monkeypatch.setattr(pool_module, "RESOLVE_SECONDS", 0.01)
+    return made
+
+
+@pytest.fixture
+async def pool(servers: Servers) -> AsyncIterator[Pool]:
+    made = Pool([Endpoint("models", 1)], PLAIN, resolver=servers.resolve)
+    await made.connect()
+    assert len(made.ready) == 2
+    yield made
+    await made.close()
+
+
+async def until_only_one_is_left(pool: Pool) -> None:
+    async with asyncio.timeout(30):
+        while list(pool.replicas) != [STAYS] or pool._probing:
+            await asyncio.sleep(0.005)
+
+
+async def test_it_leaves_between_two_probes(pool: Pool, servers: Servers) -> None:
+    leaving, servers.draining = pool.replicas[LEAVES], True
+    pool.suspect(leaving, CallError(grpc.StatusCode.UNAVAILABLE, "draining", "it goes away"))
+    async with asyncio.timeout(30):
+        while servers.asked.count(LEAVES) < 2:
+            await asyncio.sleep(0.005)
+    servers.known.remove(LEAVES)
+    await until_only_one_is_left(pool)
+    pool.check()
+    assert leaving.health is Health.GONE
+    assert [replica.address for replica in pool.ready] == [STAYS]
+
+
+async def test_it_leaves_while_it_answers_a_probe(pool: Pool, servers: Servers) -> None:
+    leaving, asked = pool.replicas[LEAVES], servers.asked.count(LEAVES)
+    servers.answering.clear()
+    pool.suspect(leaving, CallError(grpc.StatusCode.UNAVAILABLE, "draining", "it goes away"))
+    async with asyncio.timeout(30):
+        while servers.asked.count(LEAVES) == asked:
+            await asyncio.sleep(0.005)
+        servers.known.remove(LEAVES)
+        while LEAVES in pool.replicas:
+            await asyncio.sleep(0.005)
+    servers.answering.set()
+    await until_only_one_is_left(pool)
+    pool.check()
+    assert leaving.health is Health.GONE, "its late answer does not bring it back"
+    assert leaving.free == 0
+
+
+async def test_who_does_not_answer_at_the_start_is_named_once_and_when_he_comes(servers: Servers) -> None:
+    servers.draining = True
+    notes: list[str] = []
+    pool = Pool([Endpoint("models", 1)], PLAIN, resolver=servers.resolve, notify=notes.append)
+    await pool.connect()
+    assert notes == [f"{LEAVES} does not answer yet (UNAVAILABLE: it goes away); going on without it"]
+    async with asyncio.timeout(30):
+        while servers.asked.count(LEAVES) < 5:
+            await asyncio.sleep(0.005)
+        servers.draining = False
+        while len(pool.ready) < 2:
+            await asyncio.sleep(0.005)
+        while pool._probing:
+            await asyncio.sleep(0.005)
+    assert notes[1:] == [f"{LEAVES} answers"]
+    await pool.close()
+
+
+async def test_a_web_server_is_no_model_server_and_the_wait_for_it_has_an_end() -> None:
+    web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+    threading.Thread(target=web.serve_forever, daemon=True).start()
+    notes: list[str] = []
+    pool = Pool([Endpoint("127.0.0.1", web.server_port)], PLAIN, patience=2, notify=notes.append)
+    with pytest.raises(IncompleteError, match=r"UNAVAILABLE: what answers there does not speak gRPC\)"):
+        await pool.connect()
+    await pool.close()
+    web.shutdown()
+    assert notes[0].startswith(f"waiting for 127.0.0.1:{web.server_port}, 2 s at most: ")

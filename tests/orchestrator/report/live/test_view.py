@@ -1,0 +1,315 @@
+"""orchestrator view: what it serves, to whom, and that it follows runs as they grow."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import http.client
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import tracemalloc
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import orjson
+import pytest
+from click.testing import CliRunner
+from helpers.report_runs import Writer, marvel_run
+
+from orchestrator.cli.view import command
+from orchestrator.report.live import server as view_server
+from orchestrator.report.live.followed import Folder, Tally
+from orchestrator.report.live.server import HOST, serve
+from orchestrator.run_folder.reader import Run
+
+
+class Client:
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def get(self, path: str, method: str = "GET", host: str | None = None) -> tuple[int, bytes, dict[str, str]]:
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=30)
+        connection.putrequest(method, path, skip_host=True)
+        connection.putheader("Host", host or f"{HOST}:{self.port}")
+        connection.endheaders()
+        response = connection.getresponse()
+        body = response.read()
+        connection.close()
+        return response.status, body, dict(response.getheaders())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    marvel_run(tmp_path / "runs" / "first", puzzles=20)
+    marvel_run(tmp_path / "runs" / "deep" / "a b", puzzles=10, model="other")
+    (tmp_path / "secret").write_text("do not read")
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def client(folder: Path) -> Iterator[Client]:
+    server = serve(folder, 0)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield Client(server.server_address[1])
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_runs_are_listed(client: Client) -> None:
+    status, body, headers = client.get("/api/runs")
+    assert (status, headers["Content-Type"], headers["Cache-Control"]) == (200, "application/json", "no-store")
+    runs = {run["name"]: run for run in orjson.loads(body)}
+    assert set(runs) == {"first", "deep/a b"}
+    first = runs["first"]
+    assert (first["model"], first["state"], first["answered"]) == ("llava-tiny", "complete", 20)
+    assert first["figures"][0]["name"] == "AVR"
+    assert sum(first["counts"].values()) == 20
+
+
+def test_pages_and_images_are_served(client: Client, folder: Path) -> None:
+    for run in orjson.loads(client.get("/api/runs")[1]):
+        status, body, headers = client.get("/" + run["address"])
+        assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+        assert b"Content-Security-Policy" in body
+    name = next((folder / "first" / "images").iterdir()).name
+    status, body, headers = client.get(f"/runs/first/images/{name}")
+    assert (status, headers["Content-Type"]) == (200, "image/png")
+    assert body == (folder / "first" / "images" / name).read_bytes()
+    assert client.get(f"/runs/first/images/{name}", "HEAD")[1] == b""
+    assert client.get("/")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../secret", "/runs/../secret", "/runs/first/../../secret", "/runs/first/images/../../../secret",
+        "/runs/%2e%2e/secret/", "/runs/first/%2e%2e/%2e%2e/", "/runs/first%2fimages/",
+        "/runs//etc/passwd", "//etc/passwd",
+        "/runs/first/manifest.json", "/runs/first/images/" + "0" * 64, "/runs/first/images/..%2fmanifest.json",
+        "/runs/none/", "/favicon.ico", "/runs/first/images/" + "a" * 63 + "%00",
+    ],
+)  # fmt: skip
+def test_nothing_else_can_be_read(client: Client, path: str) -> None:
+    status, body, _ = client.get(path)
+    assert status == 404
+    assert b"do not read" not in body
+
+
+def test_a_link_out_of_the_folder_is_no_image(client: Client, folder: Path) -> None:
+    (folder / "first" / "images" / ("b" * 64)).symlink_to(folder.parent / "secret")
+    assert client.get("/runs/first/images/" + "b" * 64)[0] == 404
+
+
+@pytest.mark.parametrize("host", ["localhost", HOST, "LOCALHOST:{}", "localhost:{}", f"{HOST}:80"])
+def test_its_own_names_are_answered_with_a_port_or_without(client: Client, host: str) -> None:
+    assert client.get("/api/runs", host=host.format(client.port))[0] == 200
+
+
+def test_what_a_page_may_do_and_that_no_other_frames_it_is_said_in_a_header(client: Client, folder: Path) -> None:
+    for path in ("/", "/runs/first/"):
+        _, body, headers = client.get(path)
+        found = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', body.decode())
+        assert found
+        assert headers["Content-Security-Policy"] == html.unescape(found[1]) + "; frame-ancestors 'none'"
+    image = next((folder / "first" / "images").iterdir()).name
+    for path in ("/api/runs", "/none", f"/runs/first/images/{image}"):
+        assert client.get(path)[2]["Content-Security-Policy"] == "default-src 'none'; frame-ancestors 'none'"
+
+
+def test_the_last_few_pages_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        marvel_run(tmp_path / str(number), puzzles=1)
+    rendered: list[str] = []
+    monkeypatch.setattr(view_server, "render", lambda run: rendered.append(run.name) or run.name)
+    site = view_server.Site(tmp_path)
+    runs = site.folder.runs()
+    for name in "0123340424":
+        assert site.page(runs[name]) == name.encode()
+    assert "".join(rendered) == "0123402"
+
+
+def test_a_page_that_two_ask_for_is_made_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both, rendered = threading.Barrier(2), []
+
+    def render(run: Run) -> str:
+        rendered.append(run.name)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(1)
+        return run.name
+
+    monkeypatch.setattr(view_server, "render", render)
+    site = view_server.Site(folder)
+    run = site.folder.runs()["first"]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(site.page, (run, run))) == [b"first", b"first"]
+    assert rendered == ["first"]
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example:80", "", "[", "localhost.evil.example", ":80"]
+)
+def test_other_names_are_refused(client: Client, host: str) -> None:
+    status, body, _ = client.get("/api/runs", host=host or "x:1")
+    assert status == 403
+    assert b"llava" not in body
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+def test_it_only_reads(client: Client, method: str) -> None:
+    assert client.get("/api/runs", method)[0] == 501
+
+
+def test_how_many_items_there_will_be(client: Client, folder: Path) -> None:
+    """An estimate from the start, the number once every row was planned; older runs have neither while they run."""
+    writer = Writer(folder / "live")
+    writer.item("marvel/1", answer="1", score=1.0, verdict={"extracted": "1"})
+    manifest = writer.close(complete=False) / "manifest.json"
+    content = orjson.loads(manifest.read_bytes())
+    content.pop("planned", None)
+
+    def look(**fields: object) -> tuple[object, object]:
+        manifest.write_bytes(orjson.dumps(content | fields))
+        run = next(run for run in orjson.loads(client.get("/api/runs")[1]) if run["name"] == "live")
+        return run["total"], run["estimated"]
+
+    assert look() == (None, True)
+    assert look(expected=770) == (770, True)
+    assert look(expected=770, planned={"marvel": 765, "vstar": 1}) == (766, False)
+
+
+def test_it_follows_a_run(client: Client, folder: Path) -> None:
+    writer = Writer(folder / "live")
+    writer.item("marvel/1", answer="1", score=1.0, verdict={"extracted": "1"})
+    path = writer.close(complete=False)
+
+    def look() -> dict[str, object]:
+        return next(run for run in orjson.loads(client.get("/api/runs")[1]) if run["name"] == "live")
+
+    first = look()
+    assert (first["state"], first["answered"], first["mean"]) == ("running", 1, 1.0)
+    assert b"not complete" in client.get("/runs/live/")[1]
+    with (path / "responses.jsonl").open("ab") as file:
+        file.write(writer.responses[0].replace(b"marvel/1", b"marvel/2"))
+        file.write(b'{"key": "marvel/3", "to')
+    verdict = {**writer.verdicts[0], "key": "marvel/2", "score": 0.0}
+    with (path / "verdicts.jsonl").open("ab") as file:
+        file.write(
+            orjson.dumps(verdict) + b"\n" + orjson.dumps({**verdict, "key": "marvel/1", "outcome": "unparsed"}) + b"\n"
+        )
+    second = look()
+    assert (second["answered"], second["mean"]) == (2, 0.0)
+    assert second["counts"] == {"scored": 1, "unparsed": 1, "refused": 0, "rejected": 0, "unjudged": 0, "failed": 0}
+    assert b"marvel/2" not in client.get("/")[1]
+
+
+def test_a_log_that_was_written_anew_is_counted_anew(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    for number in range(4):
+        writer.item(f"marvel/{number}", answer="1", score=1.0)
+    writer.item("marvel/5", answer="1", outcome="step")
+    path = writer.close(complete=False)
+    (run,) = Folder(tmp_path).runs().values()
+    assert (run.state()["answered"], run.state()["mean"], run.state()["counts"]["scored"]) == (5, 0.8, 4)
+    for line in writer.verdicts[:2]:
+        line |= {"outcome": "unparsed", "score": 0.0}
+    new = tmp_path / "new"
+    new.write_bytes(b"[]\n" + b"".join(orjson.dumps(line) + b"\n" for line in writer.verdicts[:4]))
+    new.replace(path / "verdicts.jsonl")
+    state = run.state()
+    assert (state["answered"], state["mean"]) == (5, 0.5)
+    assert state["counts"] | {"scored": 2, "unparsed": 2} == state["counts"]
+    (path / "responses.jsonl").write_bytes(writer.responses[0])
+    assert (run.state()["answered"], run.state()["mean"]) == (1, 0.5)
+
+
+def test_what_is_remembered_of_an_item_does_not_depend_on_its_key() -> None:
+    tally, items = Tally(), 20_000
+    tracemalloc.start()
+    try:
+        for number in range(items):
+            line = {"key": f"marvel/{'x' * 200}{number}", "outcome": "scored", "score": number / items}
+            tally.answer(line)
+            tally.judge(line)
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert (tally.answered, tally.counts["scored"], tally.mean) == (items, items, pytest.approx(0.5, abs=1e-4))
+    assert held < 60 * items
+
+
+def test_nothing_is_written(client: Client, folder: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    for path in ("/", "/api/runs", "/runs/first/"):
+        client.get(path)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_a_run_that_was_left_is_stopped(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "old")
+    writer.item("marvel/1", answer="1", score=1.0)
+    path = writer.close(complete=False)
+    for file in path.iterdir():
+        os.utime(file, (1, 1))
+    (state,) = (run.state() for run in Folder(tmp_path).runs().values())
+    assert state["state"] == "stopped"
+
+
+def test_a_manifest_half_written_is_looked_at_again(tmp_path: Path) -> None:
+    path = marvel_run(tmp_path / "run", puzzles=3)
+    whole = (path / "manifest.json").read_bytes()
+    folder = Folder(path)
+    (path / "manifest.json").write_bytes(whole[:40])
+    assert next(iter(folder.runs().values())).state()["model"] == "run"
+    (path / "manifest.json").write_bytes(whole)
+    assert next(iter(folder.runs().values())).state()["model"] == "llava-tiny"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("results.json", b'{"tasks": [1]}', b"results.json is damaged"),
+        ("manifest.json", b'{"identity": 1}', b"is not the manifest of a run"),
+        ("responses.jsonl", b'{"key":"marvel/1:avr" 1}\n', b"responses.jsonl is damaged at byte 0"),
+        ("verdicts.jsonl", b'{"key":"marvel/1:avr","score":"x" 1}\n', b"verdicts.jsonl is damaged at byte 0"),
+    ],
+)
+def test_a_damaged_run_says_so_on_its_page_and_hides_no_other(
+    client: Client, folder: Path, name: str, content: bytes, words: bytes
+) -> None:
+    (folder / "first" / name).write_bytes(content)
+    status, body, _ = client.get("/api/runs")
+    assert status == 200
+    assert {run["name"] for run in orjson.loads(body)} == {"first", "deep/a b"}
+    status, body, headers = client.get("/runs/first/")
+    assert (status, headers["Content-Type"]) == (500, "text/plain; charset=utf-8")
+    assert words in body
+    assert client.get("/runs/deep/a%20b/")[0] == 200
+
+
+def test_command_serves_until_it_is_interrupted(folder: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "orchestrator", "view", str(folder), "--port", "0"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout
+        found = re.match(rf"http://{HOST}:(\d+)/", process.stdout.readline())
+        assert found
+        assert Client(int(found[1])).get("/")[0] == 200
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=120) == 0
+
+
+def test_a_taken_port_is_a_mistake(folder: Path) -> None:
+    server = serve(folder, 0)
+    result = CliRunner().invoke(command, [str(folder), "--port", str(server.server_address[1])])
+    server.server_close()
+    assert result.exit_code == 2
+    assert "give another --port" in result.output

@@ -1,0 +1,114 @@
+"""The results table, wide and narrow."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import orjson
+import pytest
+from click.testing import CliRunner
+from helpers.report_runs import Writer, marvel_run
+from rich.console import Console
+
+from orchestrator.cli.report import command
+from orchestrator.report.terminal import print_results
+
+
+def shown(run: Path, width: int, **options: object) -> str:
+    out = io.StringIO()
+    print_results(run, Console(file=out, width=width, **options))  # type: ignore[arg-type]
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_it_fits(tmp_path: Path, width: int) -> None:
+    text = shown(marvel_run(tmp_path / "run"), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "154 planned = 133 scored + 11 unparsed" in " ".join(text.split())
+    assert "44.2" in text
+    assert "[36.6, 52.0]" in text
+    assert "154" in text
+
+
+def test_wide_has_both_denominators_and_the_slices(tmp_path: Path) -> None:
+    text = shown(marvel_run(tmp_path / "run"), 120)
+    assert "over answered" in text
+    assert "144" in text
+    assert "95% wilson" in text
+    assert "by pattern" in text
+    assert "by configuration" in text
+    assert "by pattern" not in shown(tmp_path / "run", 60)
+
+
+def test_colour_only_on_a_terminal(tmp_path: Path) -> None:
+    run = marvel_run(tmp_path / "run")
+    assert "\x1b[" not in shown(run, 100)
+    assert "\x1b[" in shown(run, 100, force_terminal=True)
+
+
+def test_a_run_that_goes_on(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    assert "no results yet" in shown(writer.close(complete=False), 80)
+
+
+def test_markup_in_names_is_text(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run", "[red]model[/red] [/nonsense]")
+    writer.item("marvel/1", answer="1", score=1.0)
+    assert "[red]model[/red] [/nonsense]" in shown(writer.close(), 100)
+
+
+def test_command(tmp_path: Path) -> None:
+    run = marvel_run(tmp_path / "run")
+    result = CliRunner().invoke(command, [str(run), "--format", "terminal"])
+    assert result.exit_code == 0
+    assert "154 planned" in result.output
+
+
+@pytest.mark.parametrize("width", [44, 60, 80, 120])
+def test_many_tasks_are_one_table(tmp_path: Path, width: int) -> None:
+    writer = Writer(tmp_path / "run")
+    for number in range(12):
+        writer.item(f"reform_dataset_number_{number}/1", answer="A", score=float(number % 2))
+    text = shown(writer.close(), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert text.count("over planned") == 1
+    assert text.count("[20.7, 100.0]") == 6
+    assert "all tasks  12 planned = 12 scored" in text
+
+
+def test_what_went_wrong_stands_beneath_with_its_reason(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    writer.item("marvel/1", answer="1", score=1.0)
+    broken = {"reason": "unreadable_image", "detail": "image a.png cannot be read:\nNo such file"}
+    writer.item("marvel/2", outcome="rejected", error={"code": "", "reason": "", "message": ""}, verdict=broken)
+    writer.item("marvel/3", outcome="failed", error={"code": "", "reason": "", "message": ""})
+    run = writer.close()
+    text = shown(run, 120)
+    assert "1 rejected, unreadable_image: image a.png cannot be read: No such file\n" in text
+    assert "\n  1 failed\n" in text
+    # The last line of a key counts: the item was asked again, and an answer may speak of outcomes too.
+    again = b'{"key":"marvel/3","outcome":"scored","score":1.0,"task":"marvel","labels":{"outcome":"scored"}}\n'
+    (run / "verdicts.jsonl").write_bytes((run / "verdicts.jsonl").read_bytes() + again)
+    results = orjson.loads((run / "results.json").read_bytes())
+    results["tasks"]["marvel"]["counts"] |= {"scored": "2", "failed": "0"}
+    (run / "results.json").write_bytes(orjson.dumps(results))
+    assert "1 failed" not in shown(run, 120)
+
+
+def test_of_many_reasons_the_most_frequent_stand_there(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    for number in range(21):
+        kind = 0 if number < 15 else number
+        writer.item(f"marvel/{number}", answer="?", outcome="unparsed", score=0.0, verdict={"reason": f"reason_{kind}"})
+    text = shown(writer.close(), 80)
+    assert "  15 unparsed, reason_0\n  1 unparsed, reason_15\n" in text
+    assert "and 2 more kinds: see the report" in text
+
+
+def test_a_damaged_verdict_is_named(tmp_path: Path) -> None:
+    run = marvel_run(tmp_path / "run")
+    (run / "verdicts.jsonl").write_bytes(b"{]\n")
+    result = CliRunner().invoke(command, [str(run), "--format", "terminal"])
+    assert result.exit_code == 2
+    assert "verdicts.jsonl is damaged" in result.output

@@ -1,0 +1,74 @@
+"""`eval --dry-run`: what it says of a run that it does not make."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from lyncean.model.v1 import model_pb2 as model
+from orchestrator.cli import main
+from orchestrator.data.rows import DataError
+from orchestrator.run.placeholders import walk
+from orchestrator.samples import BadRowError, Call, NoAnswerError, Sample, Turn, text_part, user
+
+
+def dry(*words: str) -> str:
+    result = CliRunner().invoke(main, ["eval", "--synthetic", "--limit", "2", "--dry-run", *words])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-t", "VisualPuzzles_cot"), "at most 8,192 output tokens\n"),
+        # A diagram has no bound, the answer after it has one of 512.
+        (("-t", "VisualPuzzles_visual_cot"), "at most 1,024 output tokens, and 2 calls set no bound\n"),
+        (("-t", "VisualPuzzles_cot", "-t", "VisualPuzzles_spatial_visual_cot"),
+         "at most 9,216 output tokens, and 2 calls set no bound\n"),
+        (("-t", "vstar_bench", "--method", "likelihood"), "no output tokens: nothing is generated\n"),
+    ],
+)  # fmt: skip
+def test_every_turns_own_bound_counts(words: tuple[str, ...], said: str) -> None:
+    assert said in dry(*words)
+
+
+def test_the_first_request_is_whole_json_with_the_prompt_as_it_is_sent() -> None:
+    said = dry("-t", "marvel")
+    request = json.loads(said[said.index("{\n") :])
+    [text] = [part["text"] for part in request["messages"][0]["parts"] if "text" in part]
+    assert text.startswith("You are given a puzzle, with its context on top and four choices (marked by 1, 2, 3, or 4)")
+
+
+def test_what_a_run_would_reject_is_passed_over() -> None:
+    def ask(error: Exception | None) -> Call:
+        if error:
+            raise error
+        return Call((user(text_part("?")),))
+
+    def sample(second: Exception | None) -> Sample:
+        return Sample(
+            "t/1", (Turn(lambda _: ask(None), "a"), Turn(lambda _: ask(second), "b"), Turn(lambda _: ask(None)))
+        )
+
+    assert [turn.name for turn, _ in walk(sample(None), blind=False)] == ["a", "b", ""]
+    for error, reason in (
+        (DataError("page 3 is damaged"), "unreadable_row"),
+        (BadRowError("bad_image", "cut"), "bad_image"),
+        (NoAnswerError("no_image", "none"), "no_image"),
+    ):
+        (_, first), (turn, second) = walk(sample(error), blind=False)
+        assert isinstance(first, Call)
+        assert turn.name == "b"
+        assert isinstance(second, type(error) if not isinstance(error, DataError) else BadRowError)
+        assert (second.reason, str(second)) == (reason, str(error))
+
+
+def test_the_stand_in_for_an_image_is_an_image() -> None:
+    seen = []
+    draw = Call((user(text_part("draw")),), modality=model.MODALITY_IMAGE)
+    turns = (Turn(lambda _: draw, "draw"), Turn(lambda answers: seen.append(answers[0]) or draw))
+    list(walk(Sample("t/1", turns), blind=False))
+    assert seen[0].images[0].media_type == "image/png"

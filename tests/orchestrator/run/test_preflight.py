@@ -1,0 +1,138 @@
+"""A mistake that no answer can make good is found before the first call: nothing is asked, no folder is made."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+import toybench
+from helpers.engine_cluster import Cluster, Server
+
+from lyncean.rpc import PLAIN
+from lyncean.scorer.v1.scorer_pb2 import MetricSpec, ScoreRequest, Summary
+from orchestrator.data.rows import DataError, Row
+from orchestrator.engine import Endpoint, EngineError, ScorerClient
+from orchestrator.run import plan as run_plan
+from orchestrator.run.preflight import check_scoring
+from orchestrator.samples import Sample, Variant
+
+FILE = """data: animals.jsonl
+id: id
+question: question
+options: [A, B, C]
+answer: answer
+"""
+
+
+def toy_plan() -> run_plan.Plan:
+    return run_plan.make(["toy"], synthetic=True, limit=4)
+
+
+def rows(count: int, **last: str) -> list[dict[str, str]]:
+    row = {"A": "cat", "B": "dog", "C": "hen", "answer": "B"}
+    made = [{"id": f"q{number}", "question": f"row {number}: which barks?", **row} for number in range(1, count + 1)]
+    made[-1] |= last
+    return made
+
+
+def write(folder: Path, table: list[dict[str, str]], more: str = "") -> tuple[str, ...]:
+    (folder / "animals.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in table))
+    (folder / "animals.yaml").write_text(FILE + more)
+    return ("--task", "animals.yaml", "--data", "animals.jsonl")
+
+
+def refused(cluster: Cluster, scorer: Server, words: tuple[str, ...]) -> str:
+    """Returns the error of an `eval` that asks nothing and leaves nothing."""
+    said = cluster.eval("run", [cluster.servers[0]], scorer, *words, code=2)
+    assert "Traceback" not in said
+    assert said.startswith("Error: ")
+    assert not cluster.calls()
+    assert not (cluster.folder / "run").exists()
+    return said
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("metrics: [accuracy, nosuch]", "task animals: metric 'nosuch': there is no metric 'nosuch'; known: accuracy"),
+        ("metrics: [accuracy, accuracy]", "task animals: metric name 'accuracy' is empty or stands twice"),
+        ("metrics: [{metric: accuracy, params: {level: 2}}]", "task animals: metric 'accuracy': parameter 'level'"),
+        ("metrics: [{metric: accuracy, params: {day: 2024-01-01}}]", "line 6: metrics: Object of type date"),
+        ("rule: nosuch", "task animals, rule 'nosuch': the scorer has no such rule; it has caption, choice"),
+        ("params: {nosuch: 1}", "task animals, rule 'choice': it has no parameter 'nosuch'; it has count, labels"),
+        ("params: {count: many}", "task animals: item 'animals/q1', rule 'choice': choice: params.count must be"),
+        ("rule: count", "target 'B' is no whole number"),
+        ("rule: judge_answer", "task animals, rule 'judge_answer': it asks a judge, and the scorer has none"),
+    ],
+)
+def test_what_the_scorer_cannot_do_is_found_first(
+    cluster: Cluster, shared_scorer: Server, more: str, said: str
+) -> None:
+    cluster.model()
+    words = write(cluster.folder, rows(3), more)
+    assert said in refused(cluster, shared_scorer, words)
+    write(cluster.folder, rows(3))
+    cluster.eval("run", [cluster.servers[0]], shared_scorer, *words)
+    assert cluster.counts("run", "animals")["scored"] == 3
+    assert cluster.calls().total() == 3
+
+
+def test_the_answers_of_all_rows_are_looked_at_first(cluster: Cluster, shared_scorer: Server) -> None:
+    cluster.model()
+    words = write(cluster.folder, rows(300, answer="E"))
+    said = refused(cluster, shared_scorer, words)
+    assert "animals.yaml, line 5: animals.jsonl, row 300: animals/q300: the answer 'E' is not the letter" in said
+
+
+def test_a_row_without_a_column_is_named(cluster: Cluster, shared_scorer: Server) -> None:
+    cluster.model()
+    table = rows(3)
+    del table[1]["answer"]
+    said = refused(cluster, shared_scorer, write(cluster.folder, table))
+    assert "animals.jsonl, row 2, has no column 'answer'" in said
+
+
+@pytest.mark.parametrize(
+    ("column", "error", "said"),
+    [
+        ("nosuch", DataError, r"^synthetic, seed 0, row 3: it has no column 'nosuch'; it has id, number$"),
+        ("", EngineError, r"^benchmark toy, synthetic, seed 0, row 3: ZeroDivisionError: division by zero$"),
+    ],
+)
+def test_a_row_that_a_benchmark_cannot_use_is_named(column: str, error: type[Exception], said: str) -> None:
+    def samples(row: Row, variant: Variant) -> Iterable[Sample]:
+        if row["number"] == 2:
+            assert row[column] if column else 1 / 0
+        return toybench.BENCHMARK.samples(row, variant)
+
+    plan = toy_plan()
+    (task,) = plan.tasks
+    benchmark = dataclasses.replace(task.benchmark, samples=samples)
+    plan = dataclasses.replace(plan, tasks=(dataclasses.replace(task, benchmark=benchmark),))
+    made = plan.samples()
+    assert [next(made).key, next(made).key] == ["toy/0", "toy/1"]
+    with pytest.raises(error, match=said):
+        next(made)
+
+
+async def test_metrics_are_tried_with_no_items(shared_scorer: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of them take long: the caption metrics start Java twice, for one item as well."""
+    client = ScorerClient(Endpoint("127.0.0.1", shared_scorer.port), PLAIN, patience=60.0)
+    tried: list[tuple[list[str], list[str], list[float]]] = []
+    summarize = client.summarize
+
+    async def noted(items: Callable[[], Iterable[ScoreRequest]], metrics: Iterable[MetricSpec]) -> Summary:
+        summary = await summarize(items, metrics)
+        figures = [figure.denominator for figure in summary.figures]
+        tried.append(([item.key for item in items()], [spec.metric for spec in metrics], figures))
+        return summary
+
+    monkeypatch.setattr(client, "summarize", noted)
+    try:
+        await check_scoring(toy_plan(), client, await client.list_rules())
+    finally:
+        await client.close()
+    assert tried == [([], ["accuracy", "group_all"], [0, 0]), (["toy/0"], ["accuracy"], [0])]

@@ -1,0 +1,234 @@
+"""Run folders behind a URL: killed, resumed elsewhere, sharded, merged; nothing is lost and nothing asked twice."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from helpers.engine_cluster import Cluster, Server, environment, wait_for
+from helpers.s3_server import BUCKET, SECRET, S3Server
+from packaging.requirements import Requirement
+
+from orchestrator.errors import ConfigError
+from orchestrator.run_folder.log import RunBusyError
+from orchestrator.run_folder.remote.lease import WRITER, Lease
+from orchestrator.run_folder.remote.store import Store
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    server = S3Server(tmp_path_factory.mktemp("s3"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture(params=["file", "s3"])
+def base(request: pytest.FixtureRequest, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A URL below which a test may write."""
+    monkeypatch.setenv("LYNCEAN_UPLOAD_SECONDS", "0.2")
+    if request.param == "file":
+        return f"file://{cluster.folder}/far"
+    server = request.getfixturevalue("s3")
+    server.environment(monkeypatch)
+    return f"s3://{BUCKET}/{cluster.folder.name}"
+
+
+def objects(url: str) -> dict[str, bytes]:
+    """Everything below a URL."""
+    options = {"use_listings_cache": False, "skip_instance_cache": True} if url.startswith("s3:") else {}
+    files, root = fsspec.url_to_fs(url, **options)
+    return {path[len(root) + 1 :]: files.cat_file(path) for path in files.find(root)} if files.exists(root) else {}
+
+
+def uploaded(url: str) -> list[str]:
+    """Keys of the answers in a remote run folder."""
+    parts = [data for name, data in sorted(objects(url).items()) if name.startswith("responses/")]
+    return [json.loads(line)["key"] for line in b"".join(parts).splitlines()]
+
+
+def local(cluster: Cluster) -> Path:
+    (found,) = [path for path in (cluster.folder / "runs").iterdir() if "superseded" not in path.name]
+    return found
+
+
+def hold(server: Server, calls: int) -> None:
+    """Stops a model that has answered so many calls: the run does not end, however slow the machine."""
+    log = server.folder / "calls"
+    wait_for(lambda: log.exists() and len(log.read_text().split()) >= calls)
+    server.signal(signal.SIGSTOP)
+
+
+def test_killed_and_resumed_on_another_machine(cluster: Cluster, shared_scorer: Server, base: str) -> None:
+    cluster.eval("whole", [cluster.model()], shared_scorer)
+    url = f"{base}/killed"
+    server = cluster.model("--delay", "0.2", "--concurrency", "2")
+    process = cluster.start(*cluster.words(url, [server], shared_scorer))
+    hold(server, 8)
+    wait_for(lambda: len(uploaded(url)) > 4)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = uploaded(url)
+    assert 4 < len(before) < 40
+    (cluster.folder / "runs").rename(cluster.folder / "the other machine")
+    again = cluster.model()
+    cluster.eval(url, [again], shared_scorer)
+    asked = (again.folder / "calls").read_text().split()
+    assert len(asked) == len(set(asked)) == 40 - len(before)
+    assert not {f"toy/{number}" for number in asked} & set(before)
+    assert objects(url)["results.json"] == cluster.results("whole")
+    assert (local(cluster) / "results.json").read_bytes() == cluster.results("whole")
+    images = {path.name for path in (cluster.folder / "whole" / "images").iterdir()}
+    assert {path.name for path in (local(cluster) / "images").iterdir()} == images
+    assert "writer.json" not in objects(url)
+    everything = [path.read_bytes() for path in cluster.folder.rglob("*") if path.is_file()]
+    assert not any(SECRET.encode() in data for data in [*everything, *objects(url).values()])
+
+
+def test_resumed_on_the_same_machine_and_read_from_there(cluster: Cluster, shared_scorer: Server, base: str) -> None:
+    url = f"{base}/read"
+    server = cluster.model()
+    cluster.eval(url, [server], shared_scorer, "--max-tokens-total", "100", code=3)
+    assert 0 < len(uploaded(url)) < 40
+    cluster.eval(url, [server], shared_scorer)
+    assert cluster.calls() == {str(number): 1 for number in range(40)}
+    names = set(objects(url))
+    cluster.eval(url, [server], shared_scorer)
+    assert set(objects(url)) == names
+    (cluster.folder / "runs").rename(cluster.folder / "elsewhere")
+    assert '"scored": 40' in cluster.orchestrator("report", url, "--json")
+    assert "items 0 better, 0 worse" in cluster.orchestrator("compare", url, str(local(cluster)))
+    results = objects(url)["results.json"]
+    cluster.orchestrator("score", url, "--scorer", shared_scorer.address)
+    assert objects(url)["results.json"] == results
+    error = cluster.orchestrator("report", f"{base}/none", code=2)
+    assert "is no run: it holds no manifest.json" in error
+
+
+def test_shards_are_merged(cluster: Cluster, shared_scorer: Server, base: str) -> None:
+    server = cluster.model()
+    cluster.eval("whole", [server], shared_scorer)
+    shards = [f"{base}/part{index}" for index in range(2)]
+    for index, url in enumerate(shards):
+        cluster.eval(url, [server], shared_scorer, "--shard", f"{index}/2")
+    (cluster.folder / "runs").rename(cluster.folder / "elsewhere")
+    cluster.orchestrator("merge", *shards, "--run", f"{base}/merged", "--scorer", shared_scorer.address)
+    assert objects(f"{base}/merged")["results.json"] == cluster.results("whole")
+    assert len(uploaded(f"{base}/merged")) == 40
+
+
+@pytest.mark.parametrize("base", ["s3"], indirect=True)
+def test_the_commands_of_the_page(cluster: Cluster, base: str) -> None:
+    page = Path(__file__).parents[4] / "docs" / "run-folder.md"
+    (block,) = re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    for line in block.splitlines():
+        output = cluster.orchestrator(*shlex.split(line.replace("s3://bucket", base))[1:])
+    assert "items 0 better, 0 worse" in output
+    assert objects(f"{base}/runs/first")["results.json"] == objects(f"{base}/runs/whole")["results.json"]
+
+
+def test_a_second_writer_is_refused(cluster: Cluster, shared_scorer: Server, base: str) -> None:
+    url = f"{base}/two"
+    server = cluster.model("--delay", "2", "--concurrency", "1")
+    first = cluster.start(*cluster.words(url, [server], shared_scorer))
+    wait_for(lambda: "manifest.json" in objects(url))
+    output = cluster.eval(url, [server], shared_scorer, code=3)
+    # On one machine the folder's own lock may be met before the one at the address.
+    where = rf"({re.escape(socket.gethostname())}, )?pid {first.pid}"
+    assert re.search(rf"is being written by another process \({where}\)", output)
+    # Somebody else takes it over: who wrote before stops at his next upload, and uploads nothing more.
+    files, root = fsspec.url_to_fs(url)
+    files.pipe_file(f"{root}/writer.json", b'{"id":"x","host":"far","pid":1,"renewed":9e12,"seconds":9}')
+    _, error = first.communicate(timeout=60)
+    assert first.returncode == 3
+    assert "is being written by another process (far, pid 1)" in error
+    assert json.loads(objects(url)["writer.json"])["id"] == "x"
+
+
+def test_a_lost_upload_names_the_local_folder(
+    cluster: Cluster, shared_scorer: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = S3Server(cluster.folder)
+    server.start()
+    server.environment(monkeypatch)
+    url = f"s3://{BUCKET}/lost"
+    slow = cluster.model("--delay", "0.2", "--concurrency", "4")
+    try:
+        process = cluster.start(*cluster.words(url, [slow], shared_scorer))
+        hold(slow, 1)
+        wait_for(lambda: "manifest.json" in objects(url))
+        server.kill()
+        slow.signal(signal.SIGCONT)
+        _, error = process.communicate(timeout=150)
+        assert process.returncode == 3, error
+        (line,) = [line for line in error.splitlines() if line.startswith("Error:")]
+        assert "not all of the run is uploaded" in line
+        assert f"all of it is in runs/{local(cluster).name}: run the same command on this machine again" in line
+        assert cluster.answered(str(local(cluster))) == 40
+        server.start()
+        cluster.eval(url, [slow], shared_scorer)
+        assert len(uploaded(url)) == 40
+        assert max(cluster.calls().values()) == 1
+    finally:
+        server.kill()
+
+
+def test_a_package_that_cannot_keep_two_writers_apart_is_refused() -> None:
+    class Old(MemoryFileSystem):  # type: ignore[misc]
+        """As up to fsspec 2024.10: `mode` is taken for an option of the server's and overwrites."""
+
+        protocol = "old"
+
+        def pipe_file(self, path: str, value: bytes, **kwargs: object) -> None:
+            super().pipe_file(path, value)
+
+    fsspec.register_implementation("old", Old, clobber=True)
+    store = Store("old://bucket/run")
+    with pytest.raises(ConfigError, match=r"old://bucket/run: Old \(fsspec .*\) would let two runs write here at once"):
+        Lease(store, 180)
+    assert store.get(WRITER) is None
+    new = Store("memory://two-writers/run")
+    Lease(new, 180)
+    with pytest.raises(RunBusyError):
+        Lease(new, 180)
+    needs = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())["project"]
+    floors = [Requirement(line) for line in [*needs["dependencies"], *needs["optional-dependencies"]["s3"]]]
+    refused = [one.name for one in floors if one.name in ("fsspec", "s3fs") and "2024.10" not in one.specifier]
+    assert refused == ["fsspec", "s3fs"]
+
+
+def test_a_missing_package_is_named(cluster: Cluster) -> None:
+    (cluster.folder / "s3fs.py").write_text("raise ImportError('no s3fs here')")
+    words = ["orchestrator", "report", "s3://bucket/run"]
+    script = f"import sys; sys.path.insert(0, {str(cluster.folder)!r}); sys.argv = {words!r}"
+    command = [sys.executable, "-c", f"{script}; from orchestrator.cli import main; main()"]
+    found = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+    assert found.returncode == 2
+    assert "s3://bucket/run: pip install 'lyncean[s3]'" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("s3://name:secret@bucket/run", "leave credentials out of the URL"),
+        ("nowhere://bucket/run", "Protocol not known"),
+    ],
+)
+def test_urls_that_cannot_be_used(cluster: Cluster, url: str, words: str) -> None:
+    output = cluster.orchestrator("eval", "--task", "toy", "--synthetic", "--run", url, code=2)
+    assert words in output
+    assert "secret" not in output
+    assert "Traceback" not in output

@@ -1,0 +1,216 @@
+"""The parts of a remote run folder: fetched back bit for bit, and never taken for whole when they are not."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.run_folder.log import RunBusyError
+from orchestrator.run_folder.remote import lease as leases
+from orchestrator.run_folder.remote import mirror as mirrors
+from orchestrator.run_folder.remote import session
+from orchestrator.run_folder.remote.lease import WRITER, Lease
+from orchestrator.run_folder.remote.mirror import Mirror
+from orchestrator.run_folder.remote.store import RemoteError, Store
+
+LOGS = ("responses.jsonl", "verdicts.jsonl")
+
+
+class Sides:
+    """A run folder here, and what is uploaded of it there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.here, self.there = folder / "here", folder / "there"
+        self.url = f"file://{self.there}"
+        (self.here / "images").mkdir(parents=True)
+        (self.here / "manifest.json").write_text("{}")
+        for log in LOGS:
+            (self.here / log).touch()
+
+    def add(self, log: str, data: bytes) -> None:
+        with (self.here / log).open("ab") as file:
+            file.write(data)
+
+    def image(self, data: bytes) -> None:
+        (self.here / "images" / hashlib.sha256(data).hexdigest()).write_bytes(data)
+
+    def upload(self) -> Mirror:
+        mirror = Mirror(self.here, Store(self.url))
+        mirror.look()
+        mirror.upload()
+        return mirror
+
+    def fetch(self, folder: str = "fetched") -> Path:
+        mirror = Mirror(self.here.parent / folder, Store(self.url))
+        mirror.fetch()
+        return mirror.local
+
+    def parts(self, log: str) -> list[Path]:
+        folder = self.there / log.removesuffix(".jsonl")
+        return sorted(folder.iterdir()) if folder.exists() else []
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> Sides:
+    return Sides(tmp_path)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@given(st.lists(st.lists(st.binary(max_size=40).map(lambda data: data.replace(b"\n", b" ")), max_size=5), max_size=5))
+def test_what_is_fetched_is_what_was_written(
+    tmp_path_factory: pytest.TempPathFactory, uploads: list[list[bytes]]
+) -> None:
+    sides = Sides(tmp_path_factory.mktemp("run"))
+    mirror = sides.upload()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mirrors, "_PART_BYTES", 30)
+        for lines in uploads:
+            for line in lines:
+                sides.image(line)
+                sides.add(LOGS[len(line) % 2], line + b"\n")
+            mirror.upload()
+    assert content(sides.fetch()) == content(sides.here)
+    assert Mirror(sides.here, Store(sides.url)).follows()
+
+
+def test_a_torn_line_and_a_half_written_image_wait(sides: Sides) -> None:
+    sides.add("responses.jsonl", b'{"key":"a"}\n{"ke')
+    sides.image(b"whole")
+    (sides.here / "images" / hashlib.sha256(b"half").hexdigest()).write_bytes(b"ha")
+    mirror = sides.upload()
+    found = sides.fetch()
+    assert (found / "responses.jsonl").read_bytes() == b'{"key":"a"}\n'
+    assert [path.read_bytes() for path in (found / "images").iterdir()] == [b"whole"]
+    sides.add("responses.jsonl", b'y":"b"}\n')
+    sides.image(b"half")
+    mirror.upload()
+    assert content(sides.fetch("again")) == content(sides.here)
+
+
+def test_parts_are_whole_or_named(sides: Sides) -> None:
+    mirror = sides.upload()
+    for line in (b"a\n", b"b\n", b"c\n"):
+        sides.add("responses.jsonl", line)
+        sides.image(line)
+        mirror.upload()
+    for path in [*sides.parts("responses.jsonl"), *(sides.there / "images").glob("*.tar")]:
+        whole = path.read_bytes()
+        for damaged in (whole[:-1], whole[:1] + b"x" + whole[2:], whole + b"x", b""):
+            if damaged == whole:
+                continue
+            path.write_bytes(damaged)
+            with pytest.raises(RemoteError, match="damaged"):
+                sides.fetch()
+        path.write_bytes(whole)
+    first, second, _ = sides.parts("responses.jsonl")
+    second.rename(sides.there / "aside")
+    with pytest.raises(RemoteError, match=r"/responses: what stands at byte 2 is missing"):
+        sides.fetch()
+    (sides.there / "aside").rename(second)
+    other = hashlib.sha256(b"z\n").hexdigest()
+    first.with_name(f"{'0' * 15}-{'0' * 14}2-{other}.jsonl").write_bytes(b"z\n")
+    with pytest.raises(RemoteError, match="there twice: two processes wrote to it"):
+        sides.fetch()
+
+
+def test_verdicts_written_anew_replace_the_old_and_answers_never_do(sides: Sides) -> None:
+    sides.add("responses.jsonl", b"a\nb\n")
+    sides.add("verdicts.jsonl", b"1\n2\n")
+    sides.upload()
+    (sides.here / "verdicts.jsonl").write_bytes(b"3\n4\n5\n")
+    sides.upload()
+    assert content(sides.fetch()) == content(sides.here)
+    (sides.here / "responses.jsonl").write_bytes(b"c\nb\n")
+    with pytest.raises(RemoteError, match="holds other answers than"):
+        sides.upload()
+
+
+def test_a_result_that_is_gone_here_goes_there(sides: Sides) -> None:
+    (sides.here / "results.json").write_text("{}")
+    sides.upload()
+    assert (sides.there / "results.json").exists()
+    (sides.here / "results.json").unlink()
+    sides.upload()
+    assert not (sides.there / "results.json").exists()
+
+
+def test_a_local_copy_with_other_answers_is_moved_aside(
+    sides: Sides, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sides.add("responses.jsonl", b"a\nb\n")
+    sides.upload()
+    mine = session.fetched(sides.url)
+    (mine / "responses.jsonl").write_bytes(b"a\nb\nc\n")
+    assert session.fetched(sides.url) == mine
+    assert (mine / "responses.jsonl").read_bytes() == b"a\nb\nc\n", "what is here alone is kept"
+    (mine / "responses.jsonl").write_bytes(b"a\nother\n")
+    assert (session.fetched(sides.url) / "responses.jsonl").read_bytes() == b"a\nb\n"
+    (aside,) = Path("runs").glob("*.superseded1")
+    assert (aside / "responses.jsonl").read_bytes() == b"a\nother\n"
+
+
+@pytest.mark.parametrize("other", ["boot_id", "pid_namespace"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_namesake_whose_process_is_not_seen_still_writes(tmp_path: Path, other: str, known: bool) -> None:
+    store = Store(f"file://{tmp_path}/run")
+    Lease(store, 100)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    there = orjson.loads(store.get(WRITER) or b"") | {"pid": gone.pid}
+    assert there.pop(other)
+    store.put(WRITER, orjson.dumps(there | {other: "another's"} if known else there))
+    with pytest.raises(RunBusyError, match=socket.gethostname()):
+        Lease(store, 100)
+    store.put(WRITER, orjson.dumps(there | {other: "another's", "renewed": there["renewed"] - 101}))
+    Lease(store, 100).check()
+
+
+def test_where_the_system_tells_no_boot_a_process_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "_BOOT_ID", tmp_path / "none")
+    store = Store(f"file://{tmp_path}/run")
+    Lease(store, 100)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    store.put(WRITER, orjson.dumps(orjson.loads(store.get(WRITER) or b"") | {"pid": gone.pid}))
+    with pytest.raises(RunBusyError):
+        Lease(store, 100)
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    store = Store(f"file://{tmp_path}/run")
+    lease = Lease(store, 100)
+    with pytest.raises(RunBusyError, match=f"another process \\({socket.gethostname()}, pid {os.getpid()}\\)"):
+        Lease(store, 100)
+    lease.renew()
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    there = orjson.loads(store.get(WRITER) or b"")
+    store.put(WRITER, orjson.dumps(there | {"pid": gone.pid}))
+    second = Lease(store, 100)
+    with pytest.raises(RunBusyError):
+        lease.renew()
+    there = orjson.loads(store.get(WRITER) or b"")
+    store.put(WRITER, orjson.dumps(there | {"host": "far", "renewed": there["renewed"] - 99}))
+    with pytest.raises(RunBusyError, match="far"):
+        Lease(store, 100)
+    store.put(WRITER, orjson.dumps(there | {"host": "far", "renewed": there["renewed"] - 101}))
+    third = Lease(store, 100)
+    with pytest.raises(RunBusyError):
+        second.check()
+    third.release()
+    Lease(store, 100).release()

@@ -1,0 +1,119 @@
+"""The index of a run's logs and the selection of a large run's samples, against what is plain and slow."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import re
+from collections import Counter
+from pathlib import Path
+
+import click
+import orjson
+import pytest
+from helpers.report_runs import Writer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.report import page, samples
+from orchestrator.run_folder import index
+from orchestrator.run_folder.index import sortable
+from orchestrator.run_folder.reader import Run, open_run
+
+KEYS = st.text(st.sampled_from('0123456789abZ/:#."\\é٣'), min_size=1, max_size=8)
+
+
+def plain(key: str) -> list[tuple[int, int, str]]:
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", key) if part]
+
+
+@given(KEYS, KEYS)
+def test_keys_sort_as_a_person_would(one: str, other: str) -> None:
+    assert (sortable(one) < sortable(other)) == (plain(one) < plain(other))
+
+
+@given(st.lists(st.tuples(KEYS | KEYS.map("long".ljust(70).__add__), st.sampled_from("rv"))), st.binary(max_size=3))
+def test_the_last_line_of_each_key_counts(tmp_path_factory: pytest.TempPathFactory, lines: list, torn: bytes) -> None:
+    folder = tmp_path_factory.mktemp("run")
+    logs: dict[str, dict[str, int]] = {"r": {}, "v": {}}
+    files = {"r": (folder / "responses.jsonl").open("wb"), "v": (folder / "verdicts.jsonl").open("wb")}
+    for number, (key, log) in enumerate(lines):
+        logs[log][key] = number
+        files[log].write(orjson.dumps({"key": key, "number": number, "scoring": {}}) + b"\n")
+    for file in files.values():
+        file.write(torn.replace(b"\n", b""))
+        file.close()
+    run = Run(folder, {}, {}, "run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index, "_CHUNK", 2)
+        found = list(run)
+    assert {item.key for item in found} == logs["r"].keys() | logs["v"].keys()
+    assert len(run) == len(found)
+    assert [plain(item.key) for item in found] == sorted(plain(item.key) for item in found)
+    for item in [*found, *run.read(item.key for item in found)]:
+        assert item.response.get("number") == logs["r"].get(item.key)
+        assert item.verdict.get("number") == logs["v"].get(item.key)
+    assert [item.verdict for item in run.read(["not there"])] == [{}]
+
+
+@given(st.lists(st.text(st.sampled_from("01\0\1\2a٠"), min_size=1, max_size=5), unique=True))
+def test_keys_that_are_sorted_alike_are_two_items(tmp_path_factory: pytest.TempPathFactory, keys: list[str]) -> None:
+    folder = tmp_path_factory.mktemp("run")
+    lines = [orjson.dumps({"key": key, "scoring": {}}) + b"\n" for key in keys]
+    (folder / "responses.jsonl").write_bytes(b"".join(lines))
+    run = Run(folder, {}, {}, "run")
+    assert sorted(item.key for item in run) == sorted(keys)
+    assert sorted(run.index.find(key) for key in keys) == list(range(len(keys)))
+
+
+@pytest.mark.parametrize("damage", [b'{"key":"a","text":\n', b"[]\n", b"{}\n", b"\xff\n"])
+def test_a_damaged_line_is_named(tmp_path: Path, damage: bytes) -> None:
+    line = b'{"key":"b","scoring":null}\n'
+    (tmp_path / "responses.jsonl").write_bytes(line + damage + line)
+    with pytest.raises(click.UsageError, match=r"responses\.jsonl.* damaged"):
+        list(Run(tmp_path, {}, {}, "run"))
+
+
+def large(path: Path) -> Run:
+    """600 samples of two steps each, nearly all right; 30 wrong, 2 refused, 1 failed."""
+    writer = Writer(path)
+    for number in range(600):
+        writer.item(f"marvel/{number}:look", answer="it", scored=False)
+        key = f"marvel/{number}:say"
+        if number in (7, 300):
+            writer.item(key, answer="", outcome="refused", verdict={"reason": "declined"}, score=0.0)
+        elif number == 599:
+            error = {"code": "UNAVAILABLE", "reason": "gone", "message": "gone"}
+            writer.item(key, outcome="failed", error=error, verdict={"reason": "gone"}, score=0.0)
+        else:
+            right = number % 20 != 3
+            writer.item(key, answer="1", verdict={"extracted": "1"}, score=float(right))
+    return open_run(writer.close())
+
+
+def unpacked(packed: samples.Packed) -> list[dict]:
+    return [line for chunk in packed.chunks for line in orjson.loads(gzip.decompress(base64.b64decode(chunk)))]
+
+
+def test_a_page_of_a_large_run_holds_some_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = large(tmp_path / "run")
+    whole = page.render(run)
+    monkeypatch.setattr(samples, "MOST", 200)
+    packed = samples.pack(run)
+    lines = unpacked(packed)
+    assert packed.items == 1200
+    assert 190 <= packed.shown == len(lines) <= 200
+    outcomes = Counter(line["v"].get("outcome") for line in lines)
+    assert outcomes["refused"] == 2
+    assert outcomes["failed"] == 1
+    assert Counter(line["v"].get("score") for line in lines)[0.0] == 33
+    keys = [line["r"]["key"] for line in lines]
+    assert keys == sorted(keys, key=plain)
+    assert all(keys[at].replace("look", "say") == keys[at + 1] for at in range(0, len(keys), 2)), "steps stay together"
+    right = [int(re.findall(r"\d+", line["r"]["key"])[0]) for line in lines if line["v"].get("score") == 1.0]
+    assert min(right) < 20
+    assert max(right) > 580
+    page_of_some = page.render(run)
+    assert f"This page holds {packed.shown} of 1,200 items" in page_of_some
+    assert "This page holds" not in whole
+    assert re.findall(r'class="number">[\d,]+</td>', page_of_some) == re.findall(r'class="number">[\d,]+</td>', whole)

@@ -1,0 +1,270 @@
+"""The run folder: torn lines, resume, the index, and the hand-written JSON against json_format."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+from pathlib import Path
+
+import orjson
+import pytest
+from google.protobuf import json_format
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.outcomes import Outcome
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.engine.wire import request_of
+from orchestrator.run_folder import records
+from orchestrator.run_folder.key_table import KeyTable, shard_of
+from orchestrator.run_folder.log import RunBusyError, RunLog, RunLogError, State, scan
+from orchestrator.samples import Call, Image, Message, Part
+
+KEYS = ["toy/0", "toy/1", 'toy/"quoted"\\', "toy/ünïcode", "toy/4#1:turn"]
+
+
+def line(key: str, outcome: str | None = None) -> bytes:
+    content: dict[str, object] = {"key": key}
+    if outcome:
+        content["outcome"] = outcome
+    return orjson.dumps(content | {"sample": key, "text": 'words, "outcome": "failed", {}\n more'})
+
+
+def full(path: Path) -> bytes:
+    log = RunLog(path)
+    for key in KEYS:
+        log.add_response(key, None, line(key))
+        log.add_verdict(key, Outcome.SCORED, line(key, "scored"))
+    log.close()
+    return (path / "responses.jsonl").read_bytes()
+
+
+def test_torn_at_every_byte(tmp_path: Path) -> None:
+    whole = full(tmp_path / "whole")
+    ends = [i for i, byte in enumerate(whole) if byte == ord("\n")]
+    for cut in range(len(whole) + 1):
+        run = tmp_path / "torn"
+        run.mkdir()
+        (run / "responses.jsonl").write_bytes(whole[:cut])
+        log = RunLog(run)
+        # A line that lacks nothing but its newline is whole.
+        kept = sum(end <= cut for end in ends)
+        assert [log.entry(key).state for key in KEYS] == [State.ANSWERED] * kept + [State.NONE] * (len(KEYS) - kept)
+        for key in KEYS[kept:]:
+            log.add_response(key, None, line(key))
+        log.close()
+        assert (run / "responses.jsonl").read_bytes() == whole
+        shutil.rmtree(run)
+
+
+def test_the_last_line_of_a_key_counts(tmp_path: Path) -> None:
+    log = RunLog(tmp_path)
+    log.add_response("toy/0", Outcome.FAILED, line("toy/0", "failed"))
+    log.add_verdict("toy/0", Outcome.FAILED, line("toy/0", "failed"))
+    assert log.entry("toy/0")[:3] == (State.FAILED, 0, Outcome.FAILED)
+    offset = log.add_response("toy/0", None, line("toy/0"))
+    log.close()
+    log = RunLog(tmp_path)
+    assert log.entry("toy/0")[:3] == (State.ANSWERED, offset, Outcome.FAILED)
+    assert log.responses.read(offset)["key"] == "toy/0"
+    log.forget_verdicts()
+    assert log.entry("toy/0").verdict is None
+    log.close()
+
+
+def test_one_writer(tmp_path: Path) -> None:
+    log = RunLog(tmp_path)
+    with pytest.raises(RunBusyError, match="pid"):
+        RunLog(tmp_path)
+    log.close()
+    RunLog(tmp_path).close()
+
+
+def test_damage_before_the_end_is_named(tmp_path: Path) -> None:
+    full(tmp_path)
+    path = tmp_path / "responses.jsonl"
+    path.write_bytes(b"oops\n" + path.read_bytes())
+    with pytest.raises(RunLogError, match="line 1"):
+        RunLog(tmp_path)
+
+
+@given(st.lists(st.tuples(st.text(max_size=8), st.sampled_from([None, *Outcome])), max_size=30))
+def test_scan_reads_what_was_written(entries: list[tuple[str, Outcome | None]]) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log"
+        path.write_bytes(b"".join(line(key, outcome) + b"\n" for key, outcome in entries))
+        found = list(scan(path))
+        data = path.read_bytes()
+    assert [(key.decode(), outcome) for key, outcome, _ in found] == entries
+    assert all(orjson.loads(data[offset:].split(b"\n")[0])["key"].encode() == key for key, _, offset in found)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 2**60), st.integers(0, 127)), max_size=400))
+def test_key_table_is_a_dict(entries: list[tuple[int, int, int]]) -> None:
+    table, expected = KeyTable(), {}
+    for key, number, flags in entries:
+        table.put(str(key), number=number, flags=flags)
+        expected[str(key)] = (number, flags)
+    assert len(table) == len(expected)
+    assert {key: table.get(key) for key in expected} == expected
+    assert table.get("another") is None
+
+
+def test_key_table_grows() -> None:
+    table = KeyTable()
+    for number in range(20_000):
+        table.put(f"toy/{number}", number=number, flags=1)
+    assert all(table.get(f"toy/{number}") == (number, 1) for number in range(20_000))
+    assert len(table) == 20_000
+
+
+def test_shards_partition() -> None:
+    counts = [0] * 8
+    for number in range(8000):
+        counts[shard_of(f"toy/{number}", 8)] += 1
+    assert min(counts) > 850
+
+
+texts = st.text(max_size=20)
+configs = st.builds(
+    model.GenerationConfig,
+    max_output_tokens=st.none() | st.integers(1, 2**32 - 1),
+    temperature=st.none() | st.floats(0, 2, width=32),
+    top_p=st.none() | st.floats(0, 1, width=32),
+    seed=st.none() | st.integers(0, 2**64 - 1),
+    stop=st.lists(texts, max_size=2),
+)
+parts = st.builds(model.Part, text=texts) | st.builds(
+    model.Part, image=st.builds(model.Image, data=st.binary(max_size=9), media_type=texts)
+)
+calls = st.builds(
+    Call,
+    messages=st.lists(
+        st.builds(
+            Message,
+            role=st.sampled_from([1, 2, 3]),
+            parts=st.lists(
+                st.builds(Part, text=texts)
+                | st.builds(Part, image=st.builds(Image, data=st.binary(max_size=9), media_type=texts)),
+                max_size=3,
+            ).map(tuple),
+        ),
+        max_size=3,
+    ).map(tuple),
+    config=configs,
+    continuations=st.lists(texts, max_size=2).map(tuple),
+    modality=st.sampled_from([0, 2]),
+)
+durations = st.builds(
+    lambda seconds, nanos: {"seconds": seconds, "nanos": nanos},
+    st.integers(0, 10**6),
+    st.sampled_from([0, 1, 1000, 5_000_000, 120_000, 999_999_999]) | st.integers(0, 999_999_999),
+)
+usages = st.builds(
+    model.Usage,
+    input_tokens=st.integers(0, 2**32 - 1),
+    output_tokens=st.integers(0, 9),
+    queue_time=st.none() | durations,
+    model_time=st.none() | durations,
+)
+tokens = st.builds(model.TokenLogprob, token=st.binary(max_size=4), logprob=st.floats(max_value=0, allow_nan=False))
+responses = st.builds(
+    model.GenerateResponse,
+    parts=st.lists(parts, max_size=3),
+    finish_reason=st.sampled_from([1, 2, 3, 4]),
+    usage=st.none() | usages,
+    effective_config=st.none() | configs,
+    logprobs=st.lists(tokens, max_size=2),
+)
+likelihoods = st.builds(
+    model.LikelihoodResponse,
+    scores=st.lists(
+        st.builds(
+            model.ContinuationScore,
+            logprob=st.floats(max_value=0, allow_nan=False),
+            token_count=st.integers(1, 99),
+            is_greedy=st.booleans(),
+            tokens=st.lists(tokens, max_size=2),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    usage=st.none() | usages,
+)
+
+
+class Store:
+    """Image references that carry the image, so that they can be turned back."""
+
+    def put(self, data: bytes) -> str:
+        return base64.b64encode(data).decode()
+
+
+def restored(content: object) -> object:
+    if isinstance(content, dict):
+        if "sha256" in content:
+            assert content["bytes_length"] == len(base64.b64decode(content["sha256"]))
+            return {"media_type": content["media_type"], "data": content["sha256"]}
+        return {name: restored(value) for name, value in content.items()}
+    return [restored(value) for value in content] if isinstance(content, list) else content
+
+
+def through_json(content: object) -> object:
+    return restored(orjson.loads(orjson.dumps(content)))
+
+
+@given(calls)
+def test_request(call: Call) -> None:
+    written = through_json(records.request_json(call, Store().put))
+    kind = model.LikelihoodRequest if call.continuations else model.GenerateRequest
+    assert json_format.ParseDict(written, kind()) == kind.FromString(request_of(call).data)
+
+
+@given(responses)
+def test_generate_response(response: model.GenerateResponse) -> None:
+    written = through_json(records.response_json(response, Store().put))
+    assert json_format.ParseDict(written, model.GenerateResponse()) == response
+    line = {"response": orjson.loads(orjson.dumps(records.response_json(response, Store().put)))}
+    answer = records.answer_of_line(line, base64.b64decode)
+    assert answer == records.answer_of(response)
+
+
+@given(likelihoods)
+def test_likelihood_response(response: model.LikelihoodResponse) -> None:
+    written = through_json(records.response_json(response, Store().put))
+    assert json_format.ParseDict(written, model.LikelihoodResponse()) == response
+    line = {"response": orjson.loads(orjson.dumps(records.response_json(response, Store().put)))}
+    assert records.answer_of_line(line, base64.b64decode) == records.answer_of(response)
+
+
+verdicts = st.builds(
+    scorer.Verdict,
+    key=texts,
+    outcome=st.sampled_from([outcome.value for outcome in Outcome]),
+    extracted=texts,
+    score=st.none() | st.floats(allow_nan=False),
+    scores=st.dictionaries(texts, st.floats(allow_nan=False), max_size=2),
+    span=st.none() | st.builds(scorer.Span, start=st.integers(0, 9), end=st.integers(0, 9)),
+    judge=st.none() | st.builds(scorer.Judgement, model=texts, words=texts, cached=st.booleans()),
+    reason=texts,
+    detail=texts,
+    panel=st.lists(st.builds(scorer.Judgement, model=texts, words=st.just("{}")), max_size=2),
+)
+SCORING = {"rule": "choice", "targets": ["A"], "options": ["x", "y"], "params": {}, "labels": {"a": "b"}, "group": "g"}
+
+
+@given(verdicts)
+def test_verdict(verdict: scorer.Verdict) -> None:
+    written = orjson.loads(records.verdict_line(verdict, "toy", SCORING))
+    context = {name: written.pop(name) for name in ("task", "rule", "labels", "group", "targets", "options")}
+    assert context == {"task": "toy"} | {name: value for name, value in SCORING.items() if name != "params"}
+    assert json_format.ParseDict(written, scorer.Verdict()) == verdict
+    carried = records.pass_through(written | context)
+    assert (carried.key, carried.rule, carried.group) == (verdict.key, "choice", "g")
+    assert carried.verdict.HasField("score") == verdict.HasField("score")
+    assert carried.verdict.score == verdict.score
+    assert carried.verdict.panel == verdict.panel

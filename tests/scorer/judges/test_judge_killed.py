@@ -1,0 +1,90 @@
+"""A scorer killed while its judge is asked: what it holds is not asked again, what was in flight is."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from helpers.judge_server import JudgeServer, Vendor
+
+
+@pytest.fixture
+def vendor() -> Iterator[Vendor]:
+    made = Vendor(lambda _: {"explanation": "because", "correct": True})
+    yield made
+    made.release.set()
+
+
+@pytest.fixture
+def url(vendor: Vendor) -> Iterator[str]:
+    with JudgeServer(vendor) as address:
+        yield address
+
+
+def command(tmp_path: Path, judge: str, number: int = 8) -> list[str]:
+    lines = [{"key": str(n), "rule": "judge_answer", "text": f"blue {n}", "targets": ["blue"]} for n in range(number)]
+    (tmp_path / "items.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = [sys.executable, "-m", "scorer", "score", str(tmp_path / "items.jsonl"), "--judge", judge]
+    return [*words, "--judge-cache", str(tmp_path / "judge.sqlite"), "--judge-poll", "0.05"]
+
+
+COUNTS = {"replies": "SELECT count(*) FROM replies", "batches": "SELECT count(*) FROM batches"}
+
+
+def kept(tmp_path: Path, table: str) -> int:
+    if not (tmp_path / "judge.sqlite").exists():
+        return 0
+    with closing(sqlite3.connect(tmp_path / "judge.sqlite")) as database:
+        if not database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
+            return 0
+        return int(database.execute(COUNTS[table]).fetchone()[0])
+
+
+def killed(words: list[str], when: Callable[[], bool]) -> None:
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    end = time.monotonic() + 60
+    while not when():
+        assert process.poll() is None
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+
+
+def scored(words: list[str]) -> list[str]:
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return [json.loads(line)["outcome"] for line in done.stdout.splitlines()]
+
+
+def test_live_replies_in_flight_at_a_kill_are_asked_again_and_no_others(
+    url: str, vendor: Vendor, tmp_path: Path
+) -> None:
+    vendor.faults = [""] * 5 + ["hold"] * 3
+    words = command(tmp_path, f"openai:j@{url}")
+    killed(words, lambda: kept(tmp_path, "replies") == 5 and len(vendor.requests) == 8)
+    held = {body["messages"][-1]["content"] for body in vendor.requests} - set(vendor.asked)
+    assert len(held) == 3
+    assert scored(words) == ["scored"] * 8
+    asked = Counter(body["messages"][-1]["content"] for body in vendor.requests)
+    assert {text for text, times in asked.items() if times == 2} == held
+    assert sum(asked.values()) == 8 + 3
+
+
+def test_a_batch_under_way_at_a_kill_is_found_again(url: str, vendor: Vendor, tmp_path: Path) -> None:
+    vendor.pending = 1_000_000
+    words = command(tmp_path, f"batch:j@{url}")
+    killed(words, lambda: kept(tmp_path, "batches") == 8)
+    vendor.batches["batch-0"]["left"] = 1
+    assert scored(words) == ["scored"] * 8
+    assert len(vendor.batches) == 1
+    assert set(vendor.asked.values()) == {1}
+    assert kept(tmp_path, "batches") == 0
+    assert kept(tmp_path, "replies") == 8

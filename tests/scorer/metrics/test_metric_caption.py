@@ -1,0 +1,128 @@
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scorer.metrics import caption
+from scorer.metrics.base import Params
+from scorer.metrics.table import CODES, Table
+
+pytest.importorskip("pycocoevalcap", reason="the extra captions is not installed")
+needs_java = pytest.mark.skipif(not shutil.which("java"), reason="no java")
+SHARED = Path(os.environ.get("LYNCEAN_SHARED_DATA", Path(__file__).parents[3] / ".." / "shared" / "data"))
+SHIPPED = SHARED / "reform" / "shipped_predictions" / "MSCOCO_Generation_generation_lynx_LYNX.json"
+
+CORPUS = [
+    ("a man rides a red bike", ["A man rides a bike.", "someone on a red bicycle\n"]),
+    ("two dogs run on grass", ["Two dogs run across the grass.", "dogs playing"]),
+    ("a plate of food", ["A plate of food on a table", "food ||| on plate"]),
+]
+
+
+def figure(rows, measure="cider", tokenize="raw"):
+    """rows: (outcome, caption, references)."""
+    plan = caption.METRIC.plan(Params({"measure": measure, "tokenize": tokenize}))
+    words = sorted({("extracted", text) for _, text, _ in rows})
+    vocabulary = {"extracted": [text for _, text in words], "targets": sorted({tuple(refs) for *_, refs in rows})}
+    count = len(rows)
+    table = Table(
+        outcome=np.array([CODES[outcome] for outcome, *_ in rows], np.uint8),
+        score=np.zeros(count),
+        group=np.arange(count),
+        sample=np.arange(count),
+        combination=np.zeros(count, np.int64),
+        labels=[{}],
+        words={
+            "extracted": np.array([vocabulary["extracted"].index(text) for _, text, _ in rows]),
+            "targets": np.array([vocabulary["targets"].index(tuple(refs)) for *_, refs in rows]),
+        },
+        vocabulary=vocabulary,
+        **({"repeat": np.zeros(count, np.int64)} if "repeat" in Table.__dataclass_fields__ else {}),
+    )
+    return plan.compute(table)
+
+
+def scored(corpus):
+    return [("scored", text, references) for text, references in corpus]
+
+
+@pytest.mark.parametrize("measure", ["bleu_1", "bleu_2", "rouge_l", "cider"])
+def test_raw_measures_need_no_java(measure, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    made = figure(scored(CORPUS), measure)
+    assert made.value > 0
+    assert made.value == made.value_answered
+    assert dict(made.details) == {"measure": measure, "tokenize": "raw"}
+
+
+@pytest.mark.parametrize(("measure", "tokenize"), [("meteor", "raw"), ("cider", "ptb")])
+def test_without_java_a_figure_says_so(measure, tokenize, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    made = figure(scored(CORPUS), measure, tokenize)
+    assert not made.HasField("value")
+    assert "not computed: needs Java" in made.details["not_computed"]
+
+
+def test_without_the_library_a_figure_says_so(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    made = figure(scored(CORPUS))
+    assert not made.HasField("value")
+    assert "lyncean[captions]" in made.details["not_computed"]
+
+
+@needs_java
+def test_words_of_the_treebank():
+    # Lower-cased brackets are no punctuation to the list that COCO's evaluation drops.
+    assert caption.tokenized([("A man's DOG, barking.", ["It\u2028is (here)\n", ""]), ("", ["x"])]) == [
+        ("a man 's dog barking", ["it is -lrb- here -rrb-", ""]),
+        ("", ["x"]),
+    ]
+
+
+@needs_java
+@pytest.mark.slow
+def test_meteor_survives_line_breaks_bars_and_silence():
+    value = caption.meteor([*CORPUS, ("", ["a bus\r\n", "b"]), ("a ||| b", ["é"])])
+    assert 0 < value < 1
+
+
+def test_unanswered_items_are_empty_captions():
+    rows = [*scored(CORPUS), ("failed", "", ["a red bus"])]
+    made = figure(rows, "rouge_l")
+    assert made.value == pytest.approx(made.value_answered * 3 / 4)
+    assert (made.denominator, made.denominator_answered) == (4, 3)
+
+
+def test_unanswered_items_without_references_leave_the_whole_undefined():
+    made = figure([*scored(CORPUS), ("failed", "", [])], "rouge_l")
+    assert not made.HasField("value")
+    assert made.HasField("value_answered")
+
+
+def test_nothing_answered():
+    made = figure([("failed", "", ["a"]), ("failed", "", ["b"])], "cider")
+    assert not made.HasField("value_answered")
+
+
+shipped = pytest.mark.skipif(not SHIPPED.exists(), reason="the shipped ReForm-Eval predictions are not here")
+
+
+def shipped_corpus():
+    return [(record["prediction"], record["references"]) for record in json.loads(SHIPPED.read_text())]
+
+
+@shipped
+def test_shipped_captions_raw():
+    assert caption.cider(shipped_corpus()) == pytest.approx(0.80041, abs=5e-6)
+    assert caption.bleu(shipped_corpus(), 4) == pytest.approx(0.240, abs=5e-4)
+
+
+@shipped
+@needs_java
+def test_shipped_captions_in_treebank_words():
+    words = caption.tokenized(shipped_corpus())
+    assert caption.cider(words) == pytest.approx(1.077, abs=5e-4)
+    assert caption.bleu(words, 4) == pytest.approx(0.305, abs=5e-4)

@@ -1,0 +1,115 @@
+"""Screens and quick searches find what the patterns behind them find."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from helpers.corpus import CORPUS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scorer.reading import counting, refusals
+from scorer.reading.label_forms import forms_of
+from scorer.reading.lexicon import after, asides, before, document
+from scorer.reading.normalize import Folded
+from scorer.reading.prefilter import Screen, loosened
+from scorer.rules.choice_number import _forms
+
+TEXTS = sorted(
+    {
+        Folded(json.loads(line)["text"]).text
+        for path in CORPUS.glob("*.jsonl")
+        for line in path.read_text("utf-8").splitlines()
+    }
+)
+SEARCHED = {
+    name: pattern
+    for module in (asides, before, after, counting, refusals, document)
+    for name, pattern in vars(module).items()
+    if isinstance(pattern, re.Pattern)
+}
+MATCHED = {
+    name: SEARCHED[name]
+    for name in ("RIGHT", "WRONG", "FITS", "SUBJECT", "YES", "NO", "ALSO", "MEETS", "SOLELY", "NOT_BELONGING")
+}
+WORDS = (
+    *(
+        "option",
+        "the",
+        "choice",
+        "A",
+        "b",
+        "(",
+        ")",
+        "C.",
+        "[",
+        "#",
+        "\n",
+        "number",
+        "as",
+        "one",
+        "3",
+        "first",
+        "third",
+    ),
+    *("with", "'", "-", "the second option", "D", "a cat", "d", "answer:", "is", "choice#2", "optionB", ".", ",", "/"),
+)
+
+
+@pytest.mark.parametrize("name", sorted(SEARCHED))
+def test_a_screen_lets_everything_through_that_its_pattern_finds(name: str) -> None:
+    pattern = SEARCHED[name]
+    screen = Screen([pattern])
+    found = 0
+    for text in TEXTS:
+        match = pattern.search(text)
+        if match:
+            found += 1
+            assert screen(text).search(pattern).span() == match.span(), text
+            # In a piece that begins at a word, too, with what was found in the whole.
+            assert screen(text).piece(text[match.start() :]).may(pattern)
+    if name in ("ANSWER", "NOT", "HYPOTHETICAL", "ABSTAIN", "_DECLINES"):
+        assert found > 20
+
+
+@pytest.mark.parametrize("name", sorted(MATCHED))
+def test_an_anchored_screen_lets_everything_through_that_its_pattern_matches(name: str) -> None:
+    pattern = MATCHED[name]
+    screen = Screen([pattern], anchored=True)
+    for text in TEXTS:
+        for place in range(0, min(len(text), 200), 3):
+            tail = text[place:]
+            assert not pattern.match(tail) or screen(tail).match(pattern), tail
+
+
+def test_what_is_loosened() -> None:
+    assert loosened(re.compile(r"(?<=a(b)[)])x{2,5}(?!\w)y{0,9}?[$^]$")) == r"x+y*?[$^]\n?\z"
+
+
+@pytest.mark.parametrize("forms", [forms_of(tuple("ABCD")), forms_of(("I", "II", "1.", "x-y")), _forms(4, True)])
+def test_forms_are_found_as_their_pattern_finds_them(forms: object) -> None:
+    for text in TEXTS:
+        counted = [match.span() for match in forms.find(text)]
+        missed = {m.span() for m in forms.pattern.finditer(text)} - set(counted)
+        assert counted == sorted(counted)
+        # What is passed over is an article before a noun.
+        for start, end in missed:
+            assert re.fullmatch(
+                r"(?i:the |option |choice |(?:one|figure) (?:marked )?with )*[\"'(\[<]{0,3}[a-z]", text[start:end]
+            ), (
+                text,
+                start,
+                end,
+            )
+            assert re.match(r" \w", text[end:]), (text, start, end)
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
+@settings(max_examples=300)
+def test_forms_are_found_in_any_text(text: str) -> None:
+    for forms in (forms_of(tuple("ABCD")), _forms(4, False)):
+        found = {match.span() for match in forms.find(text)}
+        for match in forms.pattern.finditer(text):
+            assert match.span() in found or (match["soft"] and match["label"] in "abcd"), match
