@@ -16,7 +16,8 @@ from orchestrator.benchmarks.base import Benchmark
 _IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|[^\n]*)|import\s+([\w.]+))", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 _OWN = "orchestrator"
-_SYNTHETIC = "orchestrator.synthetic"
+_SYNTHETIC = "synthetic"
+"""What a module is called that draws a benchmark's synthetic rows."""
 
 
 def code_hash(benchmark: Benchmark, *, synthetic: bool) -> str:
@@ -42,7 +43,7 @@ def _hash(modules: frozenset[str], synthetic: bool) -> str:
     while wanted:
         name = wanted.pop()
         path = None if name in files else _file(name)
-        if path is None or (not synthetic and name.startswith(_SYNTHETIC)):
+        if path is None or (not synthetic and name.rpartition(".")[2] == _SYNTHETIC):
             continue
         files[name] = path.read_bytes()
         wanted.update(other for other in _imports(files[name].decode()) if other.partition(".")[0] in roots)

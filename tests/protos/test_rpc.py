@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import socket
 import subprocess
@@ -328,7 +327,7 @@ asyncio.run(main())
 
 async def test_sigterm_drains_a_process(tmp_path: Any) -> None:
     port_file = tmp_path / "port"
-    process = subprocess.Popen([sys.executable, "-c", _PROGRAM, str(port_file)], cwd=os.path.dirname(__file__))  # noqa: PTH120
+    process = subprocess.Popen([sys.executable, "-c", _PROGRAM, str(port_file)], cwd=Path(__file__).parents[1])
     try:
         while not port_file.exists():
             assert process.poll() is None
