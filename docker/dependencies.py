@@ -10,13 +10,10 @@ import tomllib
 from pathlib import Path
 
 WITHOUT = {
-    "orchestrator": {"google-re2", "prometheus-client", "statsmodels"},
+    "orchestrator": {"google-re2", "prometheus-client"},
     "scorer": {"datasets", "fsspec", "httpx", "ijson", "jinja2", "pillow", "pyarrow", "rich"},
-    "model-server": {
-        "datasets", "fsspec", "google-re2", "httpx", "ijson", "jsonschema", "orjson", "pyarrow", "rich", "scipy",
-        "statsmodels",
-    },
-}  # fmt: skip
+    "model-server": {"datasets", "fsspec", "google-re2", "httpx", "ijson", "jsonschema", "orjson", "pyarrow", "rich"},
+}
 
 image, path, *extras = sys.argv[1:]
 project = tomllib.loads(Path(path).read_text())["project"]

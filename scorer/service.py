@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import grpc
 
-from lyncean.outcomes import Outcome
 from lyncean.rpc import MAX_MESSAGE_BYTES, InvalidRequest, Server, ServerConfig
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.scorer.v1 import scorer_pb2_grpc
@@ -29,9 +27,6 @@ MOST_ITEMS = 4096
 
 MOST_WAITING = 16
 """Responses waiting for a client that reads slowly, before its items are no longer read."""
-
-WARM_SECONDS = 2.0
-"""After how long without a listing what metrics need is loaded all the same."""
 
 SLICE_SECONDS = 0.01
 """How long rules may run before health and other streams get their turn."""
@@ -53,21 +48,13 @@ class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
         self._telemetry = telemetry
         self._metrics = registry
         self._listing: pb.ListRulesResponse | None = None
-        self._warming: asyncio.Task[None] | None = None
-        asyncio.get_running_loop().call_later(WARM_SECONDS, self._warm)
 
     async def ListRules(self, request: pb.ListRulesRequest, context: Any) -> pb.ListRulesResponse:  # noqa: N802
         """Says which rules and metrics there are: what a run begins with."""
         if self._listing is None:
             self._listing = await asyncio.to_thread(listing, self._scorer.registry, self._metrics)
             self._listing.judges.extend(self._judges)
-        # Not before it is answered: what is loaded then takes the processor that the answer needs.
-        context.add_done_callback(lambda _: self._warm())
         return self._listing
-
-    def _warm(self) -> None:
-        if self._warming is None:
-            self._warming = asyncio.create_task(asyncio.to_thread(warm))
 
     async def Score(  # noqa: N802
         self, requests: AsyncIterator[pb.ScorerServiceScoreRequest], context: Any
@@ -190,18 +177,6 @@ def _sized(response: pb.ScorerServiceScoreResponse) -> list[pb.ScorerServiceScor
     half = len(verdicts) // 2
     parts = (verdicts[:half], verdicts[half:])
     return [small for part in parts for small in _sized(pb.ScorerServiceScoreResponse(verdicts=part))]
-
-
-def warm() -> None:
-    """Makes a small summary: what SciPy and statsmodels take to load, seconds, is then not the first run's to wait."""
-    spec = pb.MetricSpec(name="warm", metric="accuracy", by=[pb.Slice(labels=["slice"])])
-    summarizer = Summarizer([spec], metrics())
-    for number in range(8):
-        request = pb.ScoreRequest(key=str(number), labels={"slice": str(number % 2)}, group=str(number % 4))
-        summarizer.add(request, pb.Verdict(key=request.key, outcome=Outcome.SCORED, score=number % 2))
-    summarizer.finish()
-    # statsmodels' multipletests collects garbage at each call; among all that is loaded by now that takes 0.05 s.
-    gc.freeze()
 
 
 def server(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 
 from lyncean.outcomes import Outcome
+from lyncean.stats import wilson
 
 
 @dataclass(slots=True)
@@ -97,12 +97,3 @@ class Accounting:
         count = self.tasks[task]
         count.outcomes[outcome] += 1
         count.resumed += 1
-
-
-def wilson(successes: float, n: float, z: float = 1.959963984540054) -> tuple[float, float]:
-    """Returns Wilson's score interval (Wilson 1927, without continuity correction)."""
-    share = successes / n
-    centre = share + z * z / (2 * n)
-    spread = z * math.sqrt(max(share * (1 - share), 0.0) / n + z * z / (4 * n * n))
-    scale = 1 + z * z / n
-    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)

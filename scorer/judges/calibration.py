@@ -11,8 +11,8 @@ from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
-from statsmodels.stats.inter_rater import cohens_kappa, to_table
 
+from lyncean.stats import cohens_kappa
 from scorer.judges.base import Judge, JudgeError, JudgePrompt
 from scorer.judges.prompts import choice_reread, open_answer
 from scorer.metrics.intervals import of_mean
@@ -130,7 +130,9 @@ async def calibrate(judge: Judge, name: str, labelled: Sequence[Case], within: f
             wrong.append(Disagreement(case, json.dumps(reply, ensure_ascii=False)))
     interval = of_mean(np.array(right, np.float64), np.array(of_case), 0.95)
     low, high = (interval.low, interval.high) if interval else (None, None)
-    return Calibration(name, len(right), sum(right), failed, unasked, low, high, _kappa(expected, said), tuple(wrong))
+    return Calibration(
+        name, len(right), sum(right), failed, unasked, low, high, cohens_kappa(expected, said), tuple(wrong)
+    )
 
 
 async def _first(judge: Judge, prompts: Sequence[JudgePrompt], within: float) -> list[Mapping[str, Any] | JudgeError]:
@@ -164,12 +166,3 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield from _leaves(inner, f"{path}/{name}")
     else:
         yield path, json.dumps(value)
-
-
-def _kappa(expected: Sequence[str], said: Sequence[str]) -> float | None:
-    kinds = sorted({*expected, *said})
-    if len(kinds) < 2:
-        return None
-    codes = np.array([[kinds.index(a), kinds.index(b)] for a, b in zip(expected, said, strict=True)])
-    table, _ = to_table(codes, bins=len(kinds))
-    return float(cohens_kappa(table).kappa)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.stats import homogeneity
 from scorer.metrics import answers
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.table import Bools, Ints, Table
@@ -49,9 +50,9 @@ def plan(params: Params) -> Plan:
             ]
             figure.details.update({"chosen": shares[0], "key": shares[1], "accuracy_by_key": by_key})
             counts = np.bincount(chosen[read] * len(names) + keys[read], minlength=len(names) ** 2)
-            p_value = _homogeneity(counts.reshape(len(names), len(names)))
+            p_value = homogeneity(counts.reshape(len(names), len(names)))
             if p_value is not None:
-                figure.details["p_value"] = p_value
+                figure.details["p_value"] = round(p_value, 10)
         return figure
 
     return Plan(compute, columns=frozenset({"extracted", "targets", "options", "rule"}))
@@ -70,20 +71,6 @@ def _named(table: Table) -> tuple[list[str], Ints, Ints]:
 def _mean(table: Table, rows: Bools) -> float | None:
     values = table.values()[rows]
     return math.fsum(values) / len(values) if len(values) else None
-
-
-def _homogeneity(counts: Ints) -> float | None:
-    """Returns the p-value of Stuart and Maxwell's test: choices (rows) and keys (columns) are distributed alike."""
-    import warnings
-
-    from statsmodels.stats.contingency_tables import SquareTable
-
-    occurs = (counts.sum(axis=0) + counts.sum(axis=1)) > 0
-    square = counts[np.ix_(occurs, occurs)].astype(np.float64)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a singular table is answered with NaN, which is looked at below
-        p_value = float(SquareTable(square, shift_zeros=False).homogeneity().pvalue)
-    return None if math.isnan(p_value) else round(p_value, 10)
 
 
 METRIC = Metric(

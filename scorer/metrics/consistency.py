@@ -8,8 +8,10 @@ from collections import Counter
 import numpy as np
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.metrics import answers, intervals
+from lyncean.stats import SHARE
+from scorer.metrics import answers
 from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.intervals import mean_figure
 from scorer.metrics.table import Table
 
 _UNREADABLE = -1
@@ -21,16 +23,9 @@ def plan(params: Params) -> Plan:
 
     def compute(table: Table) -> pb.Figure:
         values, groups, unanimous, right = _agreement(table)
-        answered = _agreement(table.take(table.answered))[0]
-        figure = pb.Figure(denominator=len(values), denominator_answered=len(answered))
+        figure = mean_figure(values, groups, level, SHARE, _agreement(table.take(table.answered))[0])
         if values:
-            figure.value = math.fsum(values) / len(values)
-            interval = intervals.of_mean(np.array(values), np.array(groups), level, intervals.SHARE)
-            if interval:
-                figure.interval.CopyFrom(interval)
             figure.details.update({"unanimous": unanimous / len(values), "majority_accuracy": right / len(values)})
-        if answered:
-            figure.value_answered = math.fsum(answered) / len(answered)
         return figure
 
     return Plan(compute, columns=frozenset({"extracted", "options", "rule"}))

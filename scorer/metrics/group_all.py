@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.metrics import intervals
 from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.intervals import mean_figure
 from scorer.metrics.table import Table, numbered
 
 
@@ -20,16 +20,9 @@ def plan(params: Params) -> Plan:
         sizes = np.bincount(number)
         groups = np.empty(len(sizes), np.int32)
         groups[number] = table.group
-        right = np.bincount(number, table.values() == 1.0) == sizes
+        right = (np.bincount(number, table.values() == 1.0) == sizes).astype(np.float64)
         answered = np.bincount(number, table.answered) == sizes
-        figure = pb.Figure(
-            value=float(right.mean()),
-            interval=intervals.of_mean(right.astype(np.float64), groups, level),
-            denominator=len(right),
-            denominator_answered=int(answered.sum()),
-        )
-        if answered.any():
-            figure.value_answered = float(right[answered].mean())
+        figure = mean_figure(right, groups, level, answered=right[answered])
         # Groups of unequal size are a sign that items are missing: let it be seen.
         figure.details.update({"items_in_smallest_group": int(sizes.min()), "items_in_largest_group": int(sizes.max())})
         return figure

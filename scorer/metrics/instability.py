@@ -9,13 +9,13 @@ import numpy as np
 
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.metrics import answers, intervals
+from lyncean.stats import entropy
+from scorer.metrics import answers
 from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.intervals import mean_figure
 from scorer.metrics.table import CODES, Table
 
 _READ = [CODES[outcome] for outcome in (Outcome.SCORED, Outcome.UNPARSED, Outcome.REFUSED)]
-
-
 _UNREADABLE = -1
 
 
@@ -25,8 +25,6 @@ def plan(params: Params) -> Plan:
     by_group = params.word("over", "sample", ("sample", "group")) == "group"
 
     def compute(table: Table) -> pb.Figure:
-        from scipy.stats import entropy
-
         kept = table.take(np.isin(table.outcome, _READ))
         if not len(kept):
             return pb.Figure()
@@ -36,14 +34,10 @@ def plan(params: Params) -> Plan:
         for rows in answers.together(kept.group if by_group else kept.sample):
             if len(rows) > 1:
                 counts = Counter(words[row] for row in rows.tolist())
-                values.append(float(entropy(sorted(counts.values()))))
+                values.append(entropy(counts.values()))
                 groups.append(int(kept.group[rows[0]]))
-        figure = pb.Figure(denominator=len(values))
+        figure = mean_figure(values, groups, level, (0.0, math.inf))
         if values:
-            figure.value = math.fsum(values) / len(values)
-            interval = intervals.of_mean(np.array(values), np.array(groups), level, (0.0, math.inf))
-            if interval:
-                figure.interval.CopyFrom(interval)
             figure.details["stable"] = values.count(0.0) / len(values)
         return figure
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-import krippendorff
-import numpy as np
-
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.stats import krippendorffs_alpha
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.table import Table
 
@@ -21,18 +19,13 @@ def plan(_: Params) -> Plan:
 def _compute(table: Table) -> pb.Figure:
     panels = [_by_judge(panel) for panel in table.word("panel") if len(panel) > 1]
     judges = sorted({judge for panel in panels for judge in panel})
-    decisions = sorted({decision for panel in panels for decision in panel.values()})
     figure = pb.Figure(denominator=len(panels))
     if panels:
         same = sum(len(set(panel.values())) == 1 for panel in panels)
         figure.details.update({"judges": judges, "unanimous": same, "judged": len(panels)})
-    if len(decisions) > 1:
-        codes = {decision: number for number, decision in enumerate(decisions)}
-        votes = np.full((len(judges), len(panels)), np.nan)
-        for column, panel in enumerate(panels):
-            for judge, decision in panel.items():
-                votes[judges.index(judge), column] = codes[decision]
-        figure.value = float(krippendorff.alpha(reliability_data=votes, level_of_measurement="nominal"))
+    alpha = krippendorffs_alpha([list(panel.values()) for panel in panels])
+    if alpha is not None:
+        figure.value = alpha
     return figure
 
 

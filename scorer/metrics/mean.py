@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
+from lyncean import stats
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.metrics import intervals, power
 from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.intervals import gathered, mean_figure
 from scorer.metrics.table import Floats, Ints, Table
+
+DETECTABLE = "minimum_detectable_difference"
+"""A key of Figure.details: what two runs like this one would show, in the metric's own unit. Runs over the same items,
+compared item by item, show smaller differences."""
 
 CLUSTER = "whether items of one group (or repeats of one item) count as dependent in the interval, default true"
 
@@ -27,19 +30,11 @@ def plan(params: Params) -> Plan:
 
     def compute(table: Table) -> pb.Figure:
         values, clusters = items(table)
-        answered = values[table.answered]
-        bounded = share and bool(((values >= 0) & (values <= 1)).all())
-        figure = pb.Figure(
-            value=math.fsum(values) / len(values),
-            interval=intervals.of_mean(values, clusters, level, intervals.SHARE if bounded else intervals.UNBOUNDED),
-            denominator=len(values),
-            denominator_answered=len(answered),
-        )
-        if len(answered):
-            figure.value_answered = math.fsum(answered) / len(answered)
-        difference = power.detectable(values, clusters)
+        within = stats.bounds(values) if share else stats.UNBOUNDED
+        figure = mean_figure(values, clusters, level, within, values[table.answered])
+        difference = stats.detectable_difference(*gathered(values, clusters), binary=stats.is_binary(values))
         if difference is not None:
-            figure.details[power.DIFFERENCE] = round(difference, 6)
+            figure.details[DETECTABLE] = round(difference, 6)
         if part:
             # A part that the rule did not report is not a zero of its own making: say so.
             missing = int(np.isnan(table.parts[part][table.scored]).sum())

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from lyncean import stats
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.table import Table
@@ -64,10 +65,8 @@ def _line(means: list[tuple[float, float, int]]) -> tuple[float | None, float]:
     """Returns Pearson's correlation and the least-squares slope; no correlation where a side is constant."""
     if len({mean for _, mean, _ in means}) < 2:
         return None, 0.0
-    from scipy.stats import linregress
-
-    line = linregress([at for at, _, _ in means], [mean for _, mean, _ in means])
-    return round(float(line.rvalue), 12), round(float(line.slope), 12)
+    correlation, slope = stats.line([at for at, _, _ in means], [mean for _, mean, _ in means])
+    return round(correlation, 12), round(slope, 12)
 
 
 METRIC = Metric(

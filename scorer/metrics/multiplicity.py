@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from lyncean import stats
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.table import Bools, Floats, Ints, numbered
 
@@ -14,9 +15,6 @@ DRAWS = 9_999
 
 KINDS = 128
 """Different clusters from which on the sum over a slice is normal enough, and permuting them takes long."""
-
-_FEW = 20
-_MOST_CELLS = 1_000_000  # numbers drawn at once
 
 
 def note(figures: Sequence[pb.Figure], members: Sequence[Ints], values: Floats, clusters: Ints | None) -> None:
@@ -32,8 +30,6 @@ def note(figures: Sequence[pb.Figure], members: Sequence[Ints], values: Floats, 
         values: One number an item, over all slices and whatever is in none.
         clusters: The cluster of each item; None where all are independent.
     """
-    from statsmodels.stats.multitest import multipletests
-
     found = {}
     numbers = None if clusters is None else numbered(clusters)
     for number, rows in enumerate(members):
@@ -44,14 +40,15 @@ def note(figures: Sequence[pb.Figure], members: Sequence[Ints], values: Floats, 
             found[number] = p_value
     if not found:
         return
-    adjusted = {name: multipletests(list(found.values()), method=name)[1] for name in ("holm", "fdr_bh")}
-    for place, (number, p_value) in enumerate(found.items()):
+    p_values = list(found.values())
+    rows_of = zip(found, p_values, stats.holm(p_values), stats.benjamini_hochberg(p_values), strict=True)
+    for number, p_value, p_holm, p_benjamini_hochberg in rows_of:
         figures[number].details.update(
             {
                 "against_rest": {
                     "p_value": _rounded(p_value),
-                    "p_holm": _rounded(adjusted["holm"][place]),
-                    "p_benjamini_hochberg": _rounded(adjusted["fdr_bh"][place]),
+                    "p_holm": _rounded(p_holm),
+                    "p_benjamini_hochberg": _rounded(p_benjamini_hochberg),
                     "comparisons": len(found),
                 }
             }
@@ -76,16 +73,14 @@ def against_rest(inside: Bools, values: Floats, clusters: Ints | None, compariso
     Returns:
         None where one side has fewer than two clusters or nothing varies.
     """
-    from scipy import stats
-
     others = ~inside
     if not inside.any() or not others.any():
         return None
     numbers = np.arange(len(values)) if clusters is None else clusters
     count = int(numbers.max()) + 1
-    if np.isin(values, (0.0, 1.0)).all() and count == len(values):
-        table = [[int(values[side].sum()), int(side.sum() - values[side].sum())] for side in (inside, others)]
-        return float(stats.fisher_exact(table).pvalue)
+    if stats.is_binary(values) and count == len(values):
+        right, other = int(values[inside].sum()), int(values[others].sum())
+        return stats.fisher(right, int(inside.sum()) - right, other, int(others.sum()) - other)
     if min(np.count_nonzero(np.bincount(numbers[side])) for side in (inside, others)) < 2:
         return None
     within = np.bincount(numbers, inside)
@@ -97,7 +92,7 @@ def against_rest(inside: Bools, values: Floats, clusters: Ints | None, compariso
     error = float(np.sqrt((np.bincount(numbers, pull) ** 2).sum() * count / (count - 1)))
     if error < 1e-12:
         return None
-    return float(2 * stats.t.sf(abs(means[0] - means[1]) / error, count - 1))
+    return stats.t_p_value(float(means[0] - means[1]) / error, count - 1)
 
 
 def _permuted(pulls: Floats, inside: Bools, comparisons: int) -> float | None:
@@ -108,24 +103,22 @@ def _permuted(pulls: Floats, inside: Bools, comparisons: int) -> float | None:
         inside: Which clusters are in the slice.
         comparisons: As above.
     """
-    from scipy import stats
-
     # Clusters of the same pull are exchangeable: how many of each kind are inside is hypergeometric.
     kinds, kind, copies = np.unique(np.round(pulls, 12), return_inverse=True, return_counts=True)
     if len(kinds) < 2:
         return None
-    seen, number, count = abs(kinds[kind[inside]].sum()), int(inside.sum()), len(pulls)
+    observed, number, count = abs(kinds[kind[inside]].sum()), int(inside.sum()), len(pulls)
     if len(kinds) > KINDS:
         spread = np.sqrt((kinds**2 @ copies) / (count - 1) * number * (count - number) / count)
-        return float(2 * stats.t.sf(seen / spread, count - 2))
+        return stats.t_p_value(float(observed / spread), count - 2)
     random = np.random.default_rng(0)
-    step = _MOST_CELLS // len(kinds)
     as_large = draws = 0
     for wanted in (DRAWS, 400 * comparisons):
-        while draws < wanted and (wanted == DRAWS or as_large < _FEW):
-            size = min(step, wanted - draws)
+        for size in stats.batches(len(kinds), wanted - draws):
+            if wanted > DRAWS and as_large >= stats.FINE:
+                break
             drawn = random.multivariate_hypergeometric(copies, number, size=size, method="marginals")
-            as_large += int((np.abs(drawn @ kinds) >= seen - 1e-9).sum())
+            as_large += int((np.abs(drawn @ kinds) >= observed - 1e-9).sum())
             draws += size
     return (as_large + 1) / (draws + 1)
 

@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.metrics import intervals
+from lyncean.stats import SHARE
 from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.intervals import mean_figure
 from scorer.metrics.table import Table
 
 
@@ -21,14 +22,7 @@ def plan(params: Params) -> Plan:
     def compute(table: Table) -> pb.Figure:
         values, groups, skipped = _values(table, k, every)
         answered, _, _ = _values(table.take(table.answered), k, every)
-        figure = pb.Figure(denominator=len(values), denominator_answered=len(answered))
-        if len(values):
-            figure.value = math.fsum(values) / len(values)
-            interval = intervals.of_mean(values, groups, level, intervals.SHARE)
-            if interval:
-                figure.interval.CopyFrom(interval)
-        if len(answered):
-            figure.value_answered = math.fsum(answered) / len(answered)
+        figure = mean_figure(values, groups, level, SHARE, answered)
         if skipped:
             figure.details["samples_with_fewer_than_k"] = skipped
         return figure

@@ -6,8 +6,8 @@ import numpy as np
 
 from lyncean.outcomes import ANSWERED, Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.metrics import intervals
 from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.intervals import mean_figure
 from scorer.metrics.mean import CLUSTER
 from scorer.metrics.table import CODES, Floats, Ints, Table
 from scorer.rule import RequestError
@@ -32,16 +32,8 @@ def plan(params: Params) -> Plan:
 
     def compute(table: Table) -> pb.Figure:
         hits, clusters = items(table)
-        figure = pb.Figure(
-            value=float(hits.mean()),
-            interval=intervals.of_mean(hits, clusters, level),
-            denominator=len(table),
-        )
-        answered = int(table.answered.sum())
-        if answered and (not outcome or Outcome(outcome) in ANSWERED):
-            figure.value_answered = float(hits[table.answered].mean())
-            figure.denominator_answered = answered
-        return figure
+        answered = hits[table.answered] if not outcome or Outcome(outcome) in ANSWERED else None
+        return mean_figure(hits, clusters, level, answered=answered)
 
     return Plan(compute, columns=frozenset({"reason"} if reason else ()), items=items)
 

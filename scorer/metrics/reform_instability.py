@@ -6,6 +6,7 @@ import math
 from collections import Counter
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.stats import entropy
 from scorer.metrics import answers
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.table import Table
@@ -15,14 +16,10 @@ def plan(params: Params) -> Plan:
     """Reads the parameters; it has none of its own."""
 
     def compute(table: Table) -> pb.Figure:
-        from scipy.stats import entropy
-
         kept = table.take(table.answered)
         words = [str(word) for word in kept.word("extracted")]
-        values = []
-        for rows in answers.together(kept.group):
-            counts = Counter(words[row] for row in rows.tolist())
-            values.append(float(entropy(sorted(counts.values()))))
+        groups = answers.together(kept.group)
+        values = [entropy(Counter(words[row] for row in rows.tolist()).values()) for rows in groups]
         figure = pb.Figure(denominator=len(values), denominator_answered=len(values))
         if values:
             figure.value = figure.value_answered = math.fsum(values) / len(values)

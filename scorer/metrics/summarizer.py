@@ -18,7 +18,7 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.judges.panel import decision
 from scorer.metrics import multiplicity
 from scorer.metrics.base import COMMON_PARAMS, Metric, Params, Plan
-from scorer.metrics.power import DIFFERENCE
+from scorer.metrics.mean import DETECTABLE
 from scorer.metrics.table import CODES, Ints, Table, numbered
 from scorer.registry import Registry
 from scorer.rule import RequestError
@@ -255,6 +255,6 @@ def _to_percent(figure: pb.Figure) -> None:
     if figure.HasField("interval"):
         figure.interval.low *= 100
         figure.interval.high *= 100
-    if DIFFERENCE in figure.details:
-        figure.details.fields[DIFFERENCE].number_value *= 100
+    if DETECTABLE in figure.details:
+        figure.details.fields[DETECTABLE].number_value *= 100
     figure.unit = "percent"

@@ -11,7 +11,6 @@ from helpers.scorer_asking import Ask
 from lyncean.rpc import ServerConfig, dial
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.scorer.v1 import scorer_pb2_grpc
-from scorer import service
 from scorer.rules import rules
 from scorer.scoring import Scorer
 from scorer.service import server
@@ -20,8 +19,7 @@ __all__ = ["authority"]
 
 
 @pytest.fixture
-async def stub(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[scorer_pb2_grpc.ScorerServiceAsyncStub]:
-    monkeypatch.setattr(service, "WARM_SECONDS", 600.0)
+async def stub() -> AsyncIterator[scorer_pb2_grpc.ScorerServiceAsyncStub]:
     serving = server(ServerConfig(grace=1.0), Scorer(rules()))
     port = await serving.start()
     await serving.set_serving()

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-
 import grpc
 import pytest
 from helpers.scorer_asking import Ask, likelihood, passed
 
-from lyncean.rpc import CallError, ServerConfig
+from lyncean.rpc import CallError
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.scorer.v1 import scorer_pb2_grpc
-from scorer import service
-from scorer.rules import rules
-from scorer.scoring import Scorer
 
 
 async def failure(ask: Ask, *args: object) -> CallError:
@@ -128,36 +122,3 @@ async def test_list_rules(stub: scorer_pb2_grpc.ScorerServiceAsyncStub) -> None:
     assert "reduction" in rule.params
     assert "accuracy" in {metric.name for metric in known.metrics}
     assert known.scorer_version.startswith("lyncean ")
-
-
-async def test_what_metrics_need_is_loaded_once_behind_the_first_listing_and_holds_up_nothing(
-    stub: scorer_pb2_grpc.ScorerServiceAsyncStub, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun: list[str] = []
-    loaded = threading.Event()
-
-    def warm() -> None:
-        begun.append("warm")
-        loaded.wait(60)
-
-    monkeypatch.setattr(service, "warm", warm)
-    await ask([likelihood("t/1", 0, 0)])
-    assert not begun
-    await stub.ListRules(pb.ListRulesRequest())
-    while not begun:
-        await asyncio.sleep(0.01)
-    await stub.ListRules(pb.ListRulesRequest())
-    verdicts, _ = await ask([likelihood("t/1", 0, 0)])
-    assert len(verdicts) == 1
-    loaded.set()
-    assert begun == ["warm"]
-
-
-async def test_it_is_loaded_where_nobody_asks_for_a_listing(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = threading.Event()
-    monkeypatch.setattr(service, "warm", loaded.set)
-    monkeypatch.setattr(service, "WARM_SECONDS", 0.05)
-    serving = service.server(ServerConfig(grace=1.0), Scorer(rules()))
-    await serving.start()
-    assert await asyncio.to_thread(loaded.wait, 30)
-    await serving.stop()

@@ -11,8 +11,6 @@ import numpy as np
 import orjson
 import pytest
 from helpers.report_runs import Writer, marvel_run, puzzle
-from hypothesis import given
-from hypothesis import strategies as st
 
 from orchestrator.compare import items, scores, statistics
 from orchestrator.run_folder.reader import open_run
@@ -28,28 +26,6 @@ def run(path: Path, right: str, *, group: int = 1, turn: str = "", **identity: o
         else:
             writer.item(key, score={"1": 1.0, "0": 0.0, "h": 0.5}[mark], **common)
     return scores.read(open_run(writer.close()))
-
-
-@pytest.mark.parametrize(
-    ("gained", "lost", "p"),
-    # By hand: twice the tail of a fair coin, at most 1.
-    [(0, 0, 1.0), (5, 0, 2 / 32), (0, 5, 2 / 32), (6, 2, 2 * (28 + 8 + 1) / 256), (3, 3, 1.0), (10, 1, 2 * 12 / 2048)],
-)
-def test_mcnemar_is_the_exact_binomial(gained: int, lost: int, p: float) -> None:
-    assert statistics.mcnemar(gained, lost) == pytest.approx(p)
-
-
-def test_mcnemar_agrees_with_statsmodels() -> None:
-    tables = pytest.importorskip("statsmodels.stats.contingency_tables")
-    for gained, lost in itertools.product(range(0, 30, 3), repeat=2):
-        expected = tables.mcnemar([[5, gained], [lost, 7]], exact=True).pvalue
-        assert statistics.mcnemar(gained, lost) == pytest.approx(expected)
-
-
-def test_holm_by_hand() -> None:
-    assert statistics.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert statistics.holm([0.6, 0.9]) == [1.0, 1.0]
-    assert statistics.holm([]) == []
 
 
 def test_rows_of_what_all_have_stand_in_the_order_of_the_first() -> None:
@@ -75,40 +51,6 @@ def test_what_is_held_of_an_item_does_not_depend_on_its_length(tmp_path: Path) -
         tracemalloc.stop()
     assert len(found.items["marvel"]) == count
     assert held < 200 * count
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
-def test_holm_is_never_below_nor_beyond_bonferroni(values: list[float]) -> None:
-    adjusted = statistics.holm(values)
-    assert all(v <= a <= min(1.0, len(values) * v) + 1e-12 for v, a in zip(values, adjusted, strict=True))
-    order = sorted(range(len(values)), key=values.__getitem__)
-    assert all(adjusted[i] <= adjusted[j] for i, j in itertools.pairwise(order))
-
-
-def test_sign_flips_agree_with_the_exact_permutation() -> None:
-    differences = np.array([1.0, 0.5, -0.25, 2.0, 0.75, 1.5, -0.5, 1.0])
-    sums = [abs(np.dot(signs, differences)) for signs in itertools.product((-1, 1), repeat=8)]
-    exact = np.mean([s >= abs(differences.sum()) - 1e-9 for s in sums])
-    assert statistics.sign_flip(differences)[0] == pytest.approx(exact, abs=0.02)
-
-
-@pytest.mark.parametrize("steps", [1, 5, 6, 61, 110, 1000])
-def test_whatever_the_number_of_steps_a_plain_loss_is_seen(steps: int) -> None:
-    lost, draws = statistics.sign_flip(np.full(500, -1.0), steps)
-    assert lost == 1 / (draws + 1)
-    assert max(statistics.holm([lost] * steps)) < 0.05 / 19
-    assert statistics.sign_flip(np.full(500, -1.0), steps) == (lost, draws)
-
-
-def test_more_draws_are_made_only_where_the_first_leave_it_open() -> None:
-    differences = np.array([1.0] * 14 + [-1.0] * 8 + [0.5])
-    plain = statistics.sign_flip(differences)
-    assert plain[0] > 0.1
-    assert statistics.sign_flip(differences, 110) == plain
-    exact = statistics.mcnemar(20, 4)
-    p, draws = statistics.sign_flip(np.array([1.0] * 20 + [-1.0] * 4), 110)
-    assert draws == 44_000
-    assert p == pytest.approx(exact, rel=0.3)
 
 
 def test_a_regression_in_one_of_many_figures_is_seen(tmp_path: Path) -> None:
@@ -277,21 +219,3 @@ def test_prompts_that_hold_the_models_own_answers_are_expected_to_differ(tmp_pat
         return scores.read(open_run(writer.close()))
 
     assert scores.warnings(make("a", "this"), make("b", "that")) == []
-
-
-def test_draws_over_kinds_of_groups_are_draws_over_groups() -> None:
-    draw = np.random.default_rng(3)
-    sums, sizes = draw.integers(0, 3, (2, 400)).astype(float), draw.integers(3, 5, 400).astype(float)
-    weights = draw.multinomial(400, np.full(400, 1 / 400), size=2000)
-    plain = (weights @ sums.T) / (weights @ sizes)[:, None]
-    means = statistics.resample(sums, sizes)
-    assert means.shape == (2000, 2)
-    assert np.allclose(means.mean(axis=0), plain.mean(axis=0), atol=0.003)
-    assert np.allclose(np.cov(means.T), np.cov(plain.T), rtol=0.2, atol=2e-5)
-
-
-def test_a_sign_flip_over_kinds_of_differences_is_the_exact_permutation() -> None:
-    differences = np.array([1.0, 1.0, 1.0, -1.0, 2.0, 0.0, 0.5, 0.5, 3.0])
-    flips = np.array(list(itertools.product((-1, 1), repeat=len(differences))))
-    exact = float((np.abs(flips @ differences) >= abs(differences.sum()) - 1e-12).mean())
-    assert statistics.sign_flip(differences)[0] == pytest.approx(exact, abs=0.03)

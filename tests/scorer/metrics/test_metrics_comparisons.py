@@ -13,8 +13,14 @@ from statsmodels.stats.power import NormalIndPower
 from statsmodels.stats.proportion import proportion_effectsize
 from statsmodels.tools import add_constant
 
+from lyncean.stats import detectable_difference, is_binary
+from scorer.metrics.intervals import gathered
 from scorer.metrics.multiplicity import against_rest
-from scorer.metrics.power import detectable
+from scorer.metrics.table import Floats, Ints
+
+
+def detectable(values: Floats, clusters: Ints | None) -> float | None:
+    return detectable_difference(*gathered(values, clusters), binary=is_binary(values))
 
 
 def test_detectable_difference_of_shares_agrees_with_statsmodels() -> None:
