@@ -10,17 +10,6 @@ from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
 
 
-class RequestError(Exception):
-    """A request that its rule cannot score: a defect of the benchmark, INVALID_ARGUMENT.
-
-    The message names what is missing or wrong; `reason` is its machine-readable cause.
-    """
-
-    def __init__(self, message: str, reason: str = "invalid_item") -> None:
-        super().__init__(message)
-        self.reason = reason
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One way to read an answer.

@@ -8,12 +8,13 @@ from functools import partial
 
 from lyncean.rpc import InternalFailure
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.judges.base import Judge
 from scorer.judges.reread import reread, rereadable
 from scorer.reading import reasoning
 from scorer.reading.reasoning import Reasoned
 from scorer.registry import Registry
-from scorer.rule import AnyRule, JudgedRule, RequestError, Rule, unparsed
+from scorer.rule import AnyRule, JudgedRule, Rule, unparsed
 
 log = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ import grpc
 from lyncean.rpc import MAX_MESSAGE_BYTES, InvalidRequest, Server, ServerConfig
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.scorer.v1 import scorer_pb2_grpc
+from scorer.errors import RequestError
 from scorer.listing import listing
 from scorer.metrics import metrics
 from scorer.metrics.base import Metric
 from scorer.metrics.summarizer import Summarizer
 from scorer.registry import Registry
-from scorer.rule import RequestError
 from scorer.scoring import Asking, Scorer
 from scorer.telemetry import Telemetry
 

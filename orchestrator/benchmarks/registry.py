@@ -1,14 +1,12 @@
-"""Finds benchmarks by task name: ours by a table, others' by the entry points `lyncean.benchmarks` or a task file."""
+"""Benchmarks by task name: ours by a table, others' by the entry points `lyncean.benchmarks` or a task file."""
 
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Iterable
-from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 
+from lyncean.registry import PluginError, Registry
 from orchestrator.benchmarks.base import Benchmark
 
 OURS = {
@@ -20,27 +18,28 @@ OURS = {
     "voila": "orchestrator.benchmarks.voila.benchmark",
     "reform": "orchestrator.benchmarks.reform.benchmark",
 }
-"""What a task's name begins with -> the module whose `BENCHMARK` has it."""
-
-GROUP = "lyncean.benchmarks"
-"""Entry points of this group load to a `Benchmark`; the entry point's name is the tasks' prefix."""
-
+"""Prefix of the tasks' names -> the module whose `BENCHMARK` has them."""
 
 TASK_FILES = (".yaml", ".yml")
-"""A task with such an ending is a task file, see `orchestrator.benchmarks.taskfile`."""
+"""Endings of task files, see `orchestrator.benchmarks.taskfile`."""
+
+_REGISTRY: Registry[Benchmark] = Registry("benchmark", OURS, (Benchmark,))
 
 
 class UnknownTaskError(Exception):
-    """No benchmark has a task of this name. The message names the closest."""
+    """No benchmark has a task of this name, and the message names the closest; or a plugin cannot be loaded."""
 
 
-@cache
 def benchmarks() -> dict[str, Benchmark]:
-    """Returns every benchmark by its name, ours first."""
-    found = [_ours(prefix) for prefix in OURS]
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        theirs: Benchmark = point.load()
-        found.append(theirs)
+    """Returns every benchmark by its name, ours first.
+
+    Raises:
+        UnknownTaskError: If a plugin cannot be loaded.
+    """
+    try:
+        found = [_REGISTRY.get(name) for name in _REGISTRY.names()]
+    except PluginError as error:
+        raise UnknownTaskError(str(error)) from error
     return {benchmark.name: benchmark for benchmark in found}
 
 
@@ -85,18 +84,13 @@ def _check_name(name: str, file: str, files: dict[str, str]) -> None:
 def _owner(word: str) -> Benchmark | None:
     # Importing one module is enough for a task of ours; the others are looked at when none has it.
     for prefix in OURS:
-        if word.startswith(prefix) and _has(_ours(prefix), word):
-            return _ours(prefix)
+        if word.startswith(prefix) and _has(_REGISTRY.get(prefix), word):
+            return _REGISTRY.get(prefix)
     return next((benchmark for benchmark in benchmarks().values() if _has(benchmark, word)), None)
 
 
 def _has(benchmark: Benchmark, word: str) -> bool:
     return word in benchmark.tasks or word in benchmark.groups
-
-
-def _ours(prefix: str) -> Benchmark:
-    benchmark: Benchmark = importlib.import_module(OURS[prefix]).BENCHMARK
-    return benchmark
 
 
 def _unknown(word: str) -> str:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import re
-import sys
-from collections.abc import Callable, Iterator
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
+from lyncean.code_hash import closure
 from orchestrator.benchmarks.base import Benchmark
 
-_IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|[^\n]*)|import\s+([\w.]+))", re.MULTILINE)
-_WORD = re.compile(r"\w+")
-_OWN = "orchestrator"
 _SYNTHETIC = "synthetic"
-"""What a module is called that draws a benchmark's synthetic rows."""
+"""Name of the modules that draw a benchmark's synthetic rows."""
 
 
 def code_hash(benchmark: Benchmark, *, synthetic: bool) -> str:
@@ -30,42 +24,8 @@ def code_hash(benchmark: Benchmark, *, synthetic: bool) -> str:
     functions: list[Callable[..., Any]] = [benchmark.samples, benchmark.rows, benchmark.metrics]
     if synthetic:
         functions.append(benchmark.synthetic)
-    return _hash(
-        frozenset(module.__name__ for function in functions if (module := inspect.getmodule(function))), synthetic
-    )
-
-
-@cache
-def _hash(modules: frozenset[str], synthetic: bool) -> str:
-    wanted = set(modules)
-    roots = {_OWN, *(name.partition(".")[0] for name in wanted)}
-    files: dict[str, bytes] = {}
-    while wanted:
-        name = wanted.pop()
-        path = None if name in files else _file(name)
-        if path is None or (not synthetic and name.rpartition(".")[2] == _SYNTHETIC):
-            continue
-        files[name] = path.read_bytes()
-        wanted.update(other for other in _imports(files[name].decode()) if other.partition(".")[0] in roots)
+    modules = {module.__name__ for function in functions if (module := inspect.getmodule(function))}
+    packages = {"orchestrator", *(name.partition(".")[0] for name in modules)}
+    files = closure(modules, packages, lambda name: not synthetic and name.rpartition(".")[2] == _SYNTHETIC)
     lines = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items()))
     return hashlib.sha256(lines.encode()).hexdigest()
-
-
-def _imports(text: str) -> Iterator[str]:
-    """Yields whatever a module's text may import: modules, and names that may be modules."""
-    for package, names, module in _IMPORT.findall(text):
-        yield package or module
-        for name in _WORD.findall(names):
-            yield f"{package}.{name}"
-
-
-def _file(name: str) -> Path | None:
-    """Returns a module's file without importing it, None where there is no such module."""
-    root, *rest = name.split(".")
-    found = getattr(sys.modules.get(root), "__file__", None)
-    if found is None:
-        return None
-    if not rest:
-        return Path(found)
-    path = Path(found).parent.joinpath(*rest)
-    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)

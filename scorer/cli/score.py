@@ -17,11 +17,12 @@ from lyncean.rpc import InternalFailure
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.cli.options import UsageExit, in_flight, rule_options
 from scorer.cli.telling import telling
+from scorer.errors import RequestError
 from scorer.judges.options import Judging, Opened, judge_options, opened
 from scorer.metrics import metrics as all_metrics
 from scorer.metrics.summarizer import Summarizer
 from scorer.registry import PluginError, Registry
-from scorer.rule import AnyRule, RequestError
+from scorer.rule import AnyRule
 from scorer.scoring import Scorer
 
 

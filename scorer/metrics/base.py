@@ -9,8 +9,8 @@ from google.protobuf import struct_pb2
 from google.protobuf.json_format import MessageToDict
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.metrics.table import Floats, Ints, Table
-from scorer.rule import RequestError
 
 COMMON_PARAMS = {
     "level": "coverage of the interval, default 0.95",

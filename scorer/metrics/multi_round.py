@@ -8,9 +8,9 @@ import numpy as np
 
 from lyncean import stats
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.table import Table
-from scorer.rule import RequestError
 
 
 def plan(params: Params) -> Plan:

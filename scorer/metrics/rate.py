@@ -6,11 +6,11 @@ import numpy as np
 
 from lyncean.outcomes import ANSWERED, Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.intervals import mean_figure
 from scorer.metrics.mean import CLUSTER
 from scorer.metrics.table import CODES, Floats, Ints, Table
-from scorer.rule import RequestError
 
 
 def plan(params: Params) -> Plan:

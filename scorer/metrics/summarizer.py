@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from lyncean.keys import split_repeat
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.judges.panel import decision
 from scorer.metrics import multiplicity
 from scorer.metrics.base import COMMON_PARAMS, Metric, Params, Plan
 from scorer.metrics.mean import DETECTABLE
 from scorer.metrics.table import CODES, Ints, Table, numbered
 from scorer.registry import Registry
-from scorer.rule import RequestError
 
 _SCORED = CODES[Outcome.SCORED]
 

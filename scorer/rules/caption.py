@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.rule import RequestError, Rule, scored
+from scorer.errors import RequestError
+from scorer.rule import Rule, scored
 
 _BETA = 1.2
 

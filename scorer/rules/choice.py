@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.reading.answer import read_choice
-from scorer.rule import RequestError, Rule
+from scorer.rule import Rule
 from scorer.rules import request as asked
 
 

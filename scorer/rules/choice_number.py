@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.reading.answer import read_choice
 from scorer.reading.label_forms import Forms
 from scorer.reading.numbers import HAN_DIGITS, ORDINALS, WORDS
-from scorer.rule import RequestError, Rule
+from scorer.rule import Rule
 from scorer.rules import request as asked
 
 LIMIT = 9

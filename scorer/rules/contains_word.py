@@ -8,8 +8,9 @@ import unicodedata
 from collections.abc import Callable
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.reading.refusals import declines
-from scorer.rule import RequestError, Rule, refused, scored
+from scorer.rule import Rule, refused, scored
 
 _PIECE = re.compile(r"[^\W_]+")
 _INNER_APOSTROPHE = re.compile(r"(?<=[^\W_])'(?=[^\W_])")

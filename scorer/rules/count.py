@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.reading.answer import read_answer
 from scorer.reading.counting import read_count
-from scorer.rule import RequestError, Rule
+from scorer.rule import Rule
 from scorer.rules import request as asked
 
 

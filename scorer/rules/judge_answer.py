@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.judges.base import Judge, JudgeError, JudgePrompt, record, unjudged
 from scorer.judges.prompts import open_answer
 from scorer.reading.refusals import only_declines
-from scorer.rule import JudgedRule, RequestError, refused, scored
+from scorer.rule import JudgedRule, refused, scored
 
 
 async def _read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.rule import RequestError, Rule, scored, unparsed
+from scorer.errors import RequestError
+from scorer.rule import Rule, scored, unparsed
 
 _REDUCTIONS: dict[str, Callable[[float, int, str], float]] = {
     "sum": lambda logprob, tokens, text: logprob,

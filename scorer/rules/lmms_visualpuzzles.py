@@ -8,7 +8,8 @@ import re
 from collections.abc import Sequence
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.rule import RequestError, Rule, scored, unparsed
+from scorer.errors import RequestError
+from scorer.rule import Rule, scored, unparsed
 from scorer.rules.parity import STRIP_REASONING, response_of
 
 LABELS = "ABCD"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.rule import RequestError, Rule, scored, unparsed
+from scorer.errors import RequestError
+from scorer.rule import Rule, scored, unparsed
 from scorer.rules.parity import STRIP_REASONING, response_of
 
 # The response is stripped and upper-cased before any of them is tried, and in each the leftmost

@@ -11,9 +11,10 @@ import re2
 import yaml
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.reading.refusals import declines
 from scorer.registry import NAME, PluginError
-from scorer.rule import RequestError, Rule, refused, scored, unparsed
+from scorer.rule import Rule, refused, scored, unparsed
 
 _KEYS: Mapping[str, type | tuple[type, ...]] = {
     "name": str,

@@ -7,7 +7,8 @@ import re
 import string
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.rule import RequestError, Rule, scored, unparsed
+from scorer.errors import RequestError
+from scorer.rule import Rule, scored, unparsed
 
 # ASCII only and exactly one character: "(10)", "( A )", "(0)" and full-width brackets are not marks.
 _MARK = re.compile(r"\(([1-9A-Za-z])\)")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.rule import RequestError, Rule, scored
+from scorer.errors import RequestError
+from scorer.rule import Rule, scored
 from scorer.rules.reform_ocr import whole_word
 
 _PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.reading.answer import Answer
-from scorer.rule import RequestError, refused, scored, unparsed
+from scorer.rule import refused, scored, unparsed
 
 
 def strings(request: pb.ScoreRequest, name: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.reading import mentions
 from scorer.reading.answer import read_answer
 from scorer.reading.label_forms import forms_of
@@ -18,7 +19,7 @@ from scorer.reading.stance import NAMED, REJECTED, SUPPOSED, WEAK
 from scorer.reading.stances import Judged
 from scorer.reading.variants import names_of
 from scorer.reading.yes_no import yes_no
-from scorer.rule import RequestError, Rule
+from scorer.rule import Rule
 from scorer.rules import request as asked
 
 _OPPOSITES = (

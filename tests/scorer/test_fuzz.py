@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from lyncean.rpc import InvalidRequest
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.cli import main
+from scorer.errors import RequestError
 from scorer.metrics import metrics
 from scorer.metrics.summarizer import Summarizer
 from scorer.registry import PluginError
-from scorer.rule import RequestError
 from scorer.rules import rules
 from scorer.rules.pattern import load
 from scorer.scoring import Scorer

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.listing import digest
 from scorer.metrics import metrics
 from scorer.registry import PluginError
-from scorer.rule import RequestError, Rule, scored, unparsed
+from scorer.rule import Rule, scored, unparsed
 from scorer.rules import rules
 from scorer.rules.pattern import load
 from scorer.testkit import check_cases, check_invariants, verdict
@@ -134,7 +135,7 @@ def test_a_name_that_is_taken(tmp_path: Path) -> None:
 PLUGIN = """
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.base import Metric, Plan
-from scorer.rules.base import Rule, scored
+from scorer.rule import Rule, scored
 
 def read(request):
     return scored(request.text.strip().lower(), float(request.text.strip().lower() in request.targets))

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.rule import RequestError, Rule
+from scorer.errors import RequestError
+from scorer.rule import Rule
 from scorer.rules import MODULES, rules
 from scorer.scoring import Scorer
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.judges.base import Judge, JudgeError, record, unjudged
-from scorer.rule import JudgedRule, RequestError
+from scorer.rule import JudgedRule
 from scorer.rules.voila import properties
 from scorer.rules.voila.prompts import prompt, verdict
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.judges.base import Judge, JudgeError, record, unjudged
-from scorer.rule import JudgedRule, RequestError, unparsed
+from scorer.rule import JudgedRule, unparsed
 from scorer.rules.voila.prompts import image_prompt, verdict
 from scorer.rules.voila.properties import truth_of
 from scorer.rules.voila.vocabulary import ANY, PROPERTIES

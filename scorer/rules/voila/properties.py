@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.reading.normalize import Folded
 from scorer.reading.refusals import declines
-from scorer.rule import RequestError, Rule, refused, scored, unparsed
+from scorer.rule import Rule, refused, scored, unparsed
 from scorer.rules.voila.answers import conclusion, images_of
 from scorer.rules.voila.changes import Change, changes
 from scorer.rules.voila.vocabulary import NUMBERS, PROPERTIES, Values, canonical

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from lyncean import code_hash as sources
 from orchestrator.benchmarks import registry
 from orchestrator.benchmarks.base import Benchmark
-from orchestrator.run import code_hash as run_code
 from orchestrator.run.code_hash import code_hash
 
 NUMBERS = itertools.count()
@@ -69,7 +69,7 @@ def test_a_companion_counts(plugin: Plugin, file: str) -> None:
     before = code_hash(benchmark, synthetic=False)
     with (folder / file).open("a") as module:
         module.write("# another prompt\n")
-    run_code._hash.cache_clear()
+    sources._module.cache_clear()
     assert code_hash(benchmark, synthetic=False) != before
 
 
@@ -77,7 +77,7 @@ def test_what_is_not_imported_does_not(plugin: Plugin) -> None:
     folder, benchmark = plugin()
     before = code_hash(benchmark, synthetic=False)
     (folder / "stranger.py").write_text("# changed\n")
-    run_code._hash.cache_clear()
+    sources._module.cache_clear()
     assert code_hash(benchmark, synthetic=False) == before
 
 
@@ -102,10 +102,10 @@ def test_our_companions_count(task: str, module: str, monkeypatch: pytest.Monkey
     before = code_hash(benchmark, synthetic=False)
     other = tmp_path / "other.py"
     other.write_text("# what the module might have become\n")
-    find = run_code._file
-    monkeypatch.setattr(run_code, "_file", lambda name: other if name == module else find(name))
-    run_code._hash.cache_clear()
+    find = sources._file
+    monkeypatch.setattr(sources, "_file", lambda name: other if name == module else find(name))
+    sources._module.cache_clear()
     try:
         assert code_hash(benchmark, synthetic=False) != before
     finally:
-        run_code._hash.cache_clear()
+        sources._module.cache_clear()

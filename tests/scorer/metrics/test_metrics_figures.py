@@ -10,7 +10,7 @@ from helpers.scorer_asking import figure, passed, spec, summarize
 from scipy import stats
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.rule import RequestError
+from scorer.errors import RequestError
 
 
 def scored(key: str, score: float, extracted: str = "", **fields: object) -> pb.ScoreRequest:

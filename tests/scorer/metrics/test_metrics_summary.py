@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.metrics import metrics
 from scorer.metrics.summarizer import Summarizer
 from scorer.metrics.table import numbered
-from scorer.rule import RequestError
 
 ALL = [
     spec("acc", "accuracy", ["a"], ["a", "b"]),

@@ -1,7 +1,7 @@
 import pytest
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.rule import RequestError
+from scorer.errors import RequestError
 from scorer.rules.caption import RULE, rouge_l
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.rule import RequestError
+from scorer.errors import RequestError
 from scorer.rules import rules
 
 NAMES = ("rubber", "Bob", "12", "leather")

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.rule import RequestError
+from scorer.errors import RequestError
 from scorer.rules.reform_choice import RULE
 
 OPTIONS = ["yes", "no", "maybe"]

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.rule import RequestError
+from scorer.errors import RequestError
 from scorer.rules.reform_kie import RULE as KIE
 from scorer.rules.reform_kie import normalise
 from scorer.rules.reform_ocr import RULE as OCR

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.rule import RequestError
+from scorer.errors import RequestError
 from scorer.rules import rules
 
 

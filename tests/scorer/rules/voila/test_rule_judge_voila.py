@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
 from scorer.judges.base import JudgeError, JudgePrompt, Reply
-from scorer.rule import RequestError
 from scorer.rules.voila import judged, judged_image
 from scorer.rules.voila.prompts import image_prompt, prompt, verdict
 from scorer.rules.voila.properties import truth_of

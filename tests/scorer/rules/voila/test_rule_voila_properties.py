@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.rule import RequestError
+from scorer.errors import RequestError
 from scorer.rules.voila.changes import changes
 from scorer.rules.voila.properties import RULE, truth_of
 from scorer.rules.voila.vocabulary import canonical, described, value_of
