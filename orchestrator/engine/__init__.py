@@ -1,10 +1,9 @@
 """The run engine: nothing lost, nothing twice."""
 
-from orchestrator.engine.budget import Budget
-from orchestrator.engine.options import Options
+from lyncean.budget import Budget
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.resolve import Endpoint, parse_endpoints
-from orchestrator.engine.run import Engine
+from orchestrator.engine.run import Engine, Options
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.errors import ConfigError, EngineError, IncompleteError
 

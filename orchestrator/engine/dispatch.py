@@ -12,12 +12,12 @@ from typing import Any
 
 import grpc
 
+from lyncean.budget import Budget
 from lyncean.rpc import CallError
+from orchestrator.engine.balance import LeastLoaded
 from orchestrator.engine.batch import Ending, Response
-from orchestrator.engine.budget import Budget
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.replica import Replica, backoff
-from orchestrator.engine.room import Room
 from orchestrator.engine.wire import Request
 from orchestrator.errors import ConfigError
 
@@ -141,10 +141,10 @@ class Dispatcher:
         while self._later and self._later[0][0] <= now:
             self._again.append(heapq.heappop(self._later)[2])
         handed: dict[Replica, list[Job]] = {}
-        room = Room(() if only and not self._again else self.pool.replicas.values())
+        balance = LeastLoaded(() if only and not self._again else self.pool.replicas.values())
         wait = 0.0
         while not self._draining and (wait := self._budget.wait()) <= 0:
-            pair = self._next(only, room)
+            pair = self._next(only, balance)
             if pair is None:
                 break
             replica, job = pair
@@ -177,9 +177,9 @@ class Dispatcher:
             # A defect of ours or a run folder that cannot be written: without this the run would wait for ever.
             self._stop(error)
 
-    def _next(self, only: Replica | None, room: Room) -> tuple[Replica, Job] | None:
+    def _next(self, only: Replica | None, balance: LeastLoaded) -> tuple[Replica, Job] | None:
         for index, job in enumerate(self._again):
-            replica = room.roomiest(job.avoid)
+            replica = balance.pick(job.avoid)
             if replica is None and job.avoid and job.avoid.free > 0 and self.pool.ready == [job.avoid]:
                 replica = job.avoid
             if replica:
@@ -187,7 +187,7 @@ class Dispatcher:
                 return replica, job
         if not self._fresh:
             return None
-        replica = room.roomiest() if only is None else only if only.free > 0 else None
+        replica = balance.pick() if only is None else only if only.free > 0 else None
         return (replica, self._fresh.popleft()) if replica else None
 
     def _wake(self, seconds: float) -> None:
@@ -241,7 +241,7 @@ class Dispatcher:
         started, clock = began
         response, failure = (None, answer) if isinstance(answer, CallError) else (answer, None)
         if failure is None:
-            replica.succeeded()
+            replica.limiter.succeeded()
         elif self._sent_again(replica, job, failure):
             return
         self._done(Result(job, response, failure, replica.address, time.perf_counter() - clock, started))
@@ -253,7 +253,7 @@ class Dispatcher:
             self._stop(ConfigError(f"{replica.address} refuses the credential: {error}"))
             return True
         if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-            replica.overloaded()
+            replica.limiter.refused()
         elif error.code in _REPLICA_AT_FAULT:
             self.pool.suspect(replica, error)
         now = time.monotonic()

@@ -10,6 +10,7 @@ from enum import Enum
 
 import grpc
 
+from lyncean.limiter import Limiter
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc
 from lyncean.rpc import CallError, Credentials, call, call_stream, dial, prepared, prepared_stream
@@ -36,8 +37,7 @@ class Health(Enum):
 class Replica:
     """A channel of its own to one address, and a bound on what is in flight there.
 
-    The bound (`limit`) starts at what the server asks for, halves each time that the server
-    says its queue is full, and creeps back with success.
+    The bound starts at what the server asks for.
     """
 
     def __init__(self, address: str, credentials: Credentials, host: str | None) -> None:
@@ -51,9 +51,7 @@ class Replica:
         self.last_error = ""
         self.reached = False
         self.in_flight = 0
-        self.most = 1
-        self.limit = 1
-        self._successes = 0
+        self.limiter = Limiter(1)
         self._metadata = credentials.metadata
         self._channel = dial(address, credentials)
         self._stub = model_pb2_grpc.ModelServiceStub(self._channel)
@@ -63,6 +61,11 @@ class Replica:
         }
         self._batch = prepared_stream(self._channel, f"/{_SERVICE}/Batch", model.BatchResponse.FromString)
         self.batches = False
+
+    @property
+    def limit(self) -> int:
+        """Calls that may be in flight."""
+        return self.limiter.limit
 
     @property
     def free(self) -> int:
@@ -86,9 +89,11 @@ class Replica:
     def admit(self, info: model.GetModelInfoResponse, concurrency: int | None) -> None:
         """Takes it into service."""
         self.info = info
-        self.most = concurrency or info.max_concurrency or 1
+        most = concurrency or info.max_concurrency or 1
+        if self.health is Health.UNKNOWN:
+            self.limiter = Limiter(most)
+        self.limiter.bound(most)
         self.batches = model.CAPABILITY_BATCH in info.capabilities
-        self.limit = self.most if self.health is Health.UNKNOWN else min(max(self.limit, 1), self.most)
         self.health = Health.READY
         self.last_error = ""
 
@@ -121,23 +126,10 @@ class Replica:
         async for response in stream:
             yield list(answers_of(response, requests))
 
-    def succeeded(self) -> None:
-        """Notes an answer."""
-        if self.limit < self.most:
-            self._successes += 1
-            if self._successes >= self.limit:
-                self._successes = 0
-                self.limit += 1
-
     def failed(self, error: CallError) -> None:
         """Notes a failure. `reached` tells a server that is not ready from one that is not there."""
         self.last_error = describe(error)
         self.reached = not not_there(error)
-
-    def overloaded(self) -> None:
-        """Notes a full queue: half as much is sent."""
-        self._successes = 0
-        self.limit = max(1, self.limit // 2)
 
     async def close(self) -> None:
         """Closes the channel; calls in flight end with CANCELLED."""

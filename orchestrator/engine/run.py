@@ -6,18 +6,18 @@ import asyncio
 import contextlib
 from array import array
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from lyncean.budget import Budget
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.accounting import Accounting
-from orchestrator.engine.budget import Budget
 from orchestrator.engine.dispatch import Dispatcher, Job, Result
 from orchestrator.engine.episode import Built, Ended, Episode, build, unasked_line
 from orchestrator.engine.lines import asked_line
-from orchestrator.engine.options import Options
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.engine.worker import Worker
@@ -43,6 +43,23 @@ _FEW_CALLS = 8
 _PREPARED_BYTES = 16 * 1024 * 1024
 _SYNC_SECONDS = 1.0
 _NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the engine runs; nothing here changes a result.
+
+    Attributes:
+        timeout: Deadline of one call, seconds.
+        patience: Seconds for which a call that meets full or absent servers is sent again.
+        blind: Whether images are replaced by grey ones.
+        shard: (index from 0, number of shards); None runs everything.
+    """
+
+    timeout: float = 600.0
+    patience: float = 600.0
+    blind: bool = False
+    shard: tuple[int, int] | None = None
 
 
 class Engine:
@@ -273,9 +290,9 @@ class Engine:
             return
         response = result.response
         self._accounting.answered += 1
-        tokens = response.usage.input_tokens + response.usage.output_tokens
-        self._accounting.tokens += tokens
-        self._budget.used(tokens)
+        usage = response.usage
+        self._accounting.tokens += usage.input_tokens + usage.output_tokens
+        self._budget.used(usage.input_tokens, usage.output_tokens)
         self._heed_budget()
         if getattr(response, "finish_reason", 0) == model.FINISH_REASON_CONTENT_FILTER:
             ended = Ended(Outcome.REFUSED, "content_filter", "the server withheld the output by policy")
@@ -385,9 +402,14 @@ class Engine:
     def _heed_budget(self) -> None:
         """Stops where something is left to send that may not be sent; what is complete stays complete."""
         if any(dispatcher.waiting for dispatcher in self._dispatchers.values()) and not self._draining:
-            why = self._budget.exhausted()
-            if why:
-                self.drain(why)
+            match self._budget.reached():
+                case "deadline", _:
+                    self.drain("the deadline has passed; run the same command again to resume")
+                case _, bound:
+                    self.drain(
+                        f"the budget of {bound:,} tokens is spent ({self._budget.tokens:,} so far in this run); "
+                        "run the command again with more to resume"
+                    )
 
     async def _keep(self) -> None:
         """Makes the log survive a power cut, about once a second."""

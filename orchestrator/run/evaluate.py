@@ -117,7 +117,7 @@ async def evaluate(
             manifest = _manifest(plan, servers, identity, stages, options, path, log, console)
             manifest = {**manifest, "expected": accounting.expected}
             run_manifest.write(path / run_manifest.MANIFEST, manifest)
-            if budget.counts_tokens:
+            if budget.max_tokens is not None:
                 budget.used(tokens_of_log(log.responses.path))
             known = PlannedRows(log, plan.name_of_samples(identity), plan.names, accounting, options.shard)
             with contextlib.closing(known), _few_collections():

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from lyncean.addresses import without_password
+from lyncean.budget import Budget
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
 
@@ -165,6 +166,19 @@ class Single(Judge, Protocol):
         Raises:
             JudgeError: If it cannot be found out.
         """
+
+
+def take(budget: Budget) -> None:
+    """Counts a request that is about to be sent.
+
+    Raises:
+        JudgeError: If a bound is reached.
+    """
+    if reached := budget.reached():
+        name, bound = reached
+        option = f"--judge-{name.replace('_', '-')}"
+        raise JudgeError("judge_budget", f"the judge's budget is spent: {option} {bound:g} is reached")
+    budget.sent()
 
 
 def canonical(value: object) -> str:

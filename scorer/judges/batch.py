@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import openai
 
-from scorer.judges.base import JudgeError, JudgePrompt, Reply
-from scorer.judges.budget import Budget
+from lyncean.budget import Budget
+from scorer.judges.base import JudgeError, JudgePrompt, Reply, take
 from scorer.judges.cache import Cache
 from scorer.judges.endpoint import TRIES, EndpointConfig, backoff, body, client, content, read, retry_after, spent
 
@@ -81,7 +81,7 @@ class Batch:
             self._waiting[prompt.sha256] = waiting
             batch = self._under_way.get(prompt.sha256)
             if batch is None:
-                self._budget.take()
+                take(self._budget)
                 self._fresh[prompt.sha256] = prompt
                 self._arrived.set()
                 if self._submitting is None or self._submitting.done():
@@ -226,7 +226,7 @@ class Batch:
                 # Sent before a restart and not asked for since: kept, so that it is not paid for again.
                 return Reply(data={}, words=content(completion), model=completion.model)
             # Paid for, usable or not.
-            self._budget.add(spent(completion))
+            self._budget.used(*spent(completion))
             return read(prompt, completion)
         except JudgeError as failure:
             return failure

@@ -7,7 +7,7 @@ import base64
 import json
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from time import time
 from typing import Any
@@ -15,9 +15,9 @@ from typing import Any
 import openai
 
 from lyncean.addresses import keep_out_of_logs, without_password
+from lyncean.budget import Budget
 from lyncean.media import media_type
-from scorer.judges.base import VENDOR, JudgeError, JudgePrompt, Reply, canonical, without_user
-from scorer.judges.budget import Budget
+from scorer.judges.base import VENDOR, JudgeError, JudgePrompt, Reply, canonical, take, without_user
 from scorer.judges.throttle import Throttle
 
 SEED = 20_250_101
@@ -91,12 +91,12 @@ class Endpoint:
         while True:
             try:
                 async with self._throttle.slot():
-                    self._budget.take()
+                    take(self._budget)
                     completion = await self._client.chat.completions.create(**body(self.config.model, prompt))
                 self._throttle.succeeded()
                 self.waits_for = ""
                 # Paid for, usable or not.
-                self._budget.add(spent(completion))
+                self._budget.used(*spent(completion))
                 return read(prompt, completion)
             except openai.RateLimitError as error:
                 pause = retry_after(error.response.headers) or backoff(tries)
@@ -159,7 +159,7 @@ def read(prompt: JudgePrompt, completion: Any) -> Reply:
         JudgeError: If it was refused, cut off, no JSON, or of another schema.
     """
     words = content(completion)
-    return replace(spent(completion), data=prompt.read(words), words=words, model=completion.model or "")
+    return Reply(prompt.read(words), words, completion.model or "", *spent(completion))
 
 
 def content(completion: Any) -> str:
@@ -202,16 +202,10 @@ def backoff(tries: int) -> float:
     return float(min(30.0, 0.5 * 2**tries) * random.uniform(0.5, 1.0))
 
 
-def spent(completion: Any) -> Reply:
-    """Returns the tokens of a completion, usable or not, and nothing else of it."""
+def spent(completion: Any) -> tuple[int, int]:
+    """Returns the input and output tokens of a completion, usable or not."""
     usage = getattr(completion, "usage", None)
-    return Reply(
-        data={},
-        words="",
-        model="",
-        input_tokens=getattr(usage, "prompt_tokens", 0) or 0,
-        output_tokens=getattr(usage, "completion_tokens", 0) or 0,
-    )
+    return getattr(usage, "prompt_tokens", 0) or 0, getattr(usage, "completion_tokens", 0) or 0
 
 
 def _said(error: openai.APIStatusError) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import replace
 
 import grpc
 
+from lyncean.budget import Budget
 from lyncean.model.v1 import model_pb2, model_pb2_grpc
 from lyncean.rpc import CallError, Credentials, call, dial
-from scorer.judges.base import JudgeError, JudgePrompt, Reply, canonical
-from scorer.judges.budget import Budget
+from scorer.judges.base import JudgeError, JudgePrompt, Reply, canonical, take
 from scorer.judges.throttle import Throttle
 
 MAX_OUTPUT_TOKENS = 1024
@@ -110,7 +109,7 @@ class ModelServiceJudge:
         while True:
             try:
                 async with self._throttle.slot():
-                    self._budget.take()
+                    take(self._budget)
                     response = await call(
                         self._stub.Generate,
                         request(prompt),
@@ -120,7 +119,7 @@ class ModelServiceJudge:
                 self._throttle.succeeded()
                 self.waits_for = ""
                 # Paid for, usable or not.
-                self._budget.add(spent(response))
+                self._budget.used(*spent(response))
                 return read(prompt, response, self._info.model_name)
             except CallError as error:
                 pause = _pause(tries)
@@ -166,10 +165,9 @@ def read(prompt: JudgePrompt, response: model_pb2.GenerateResponse, model: str) 
         raise JudgeError("judge_truncated", f"the judge's reply was cut at {MAX_OUTPUT_TOKENS} tokens", words)
     fenced = _FENCED.search(words)
     words = fenced.group(1) if fenced else words
-    return replace(spent(response), data=prompt.read(words), words=words, model=model)
+    return Reply(prompt.read(words), words, model, *spent(response))
 
 
-def spent(response: model_pb2.GenerateResponse) -> Reply:
-    """Returns the tokens of a response, usable or not, and nothing else of it."""
-    usage = response.usage
-    return Reply({}, "", "", input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+def spent(response: model_pb2.GenerateResponse) -> tuple[int, int]:
+    """Returns the input and output tokens of a response, usable or not."""
+    return response.usage.input_tokens, response.usage.output_tokens

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,13 +14,13 @@ import click
 from click.core import ParameterSource
 
 from lyncean.addresses import without_password
+from lyncean.budget import Budget
 from lyncean.caches import cache_folder
 from lyncean.rpc import Credentials
 from lyncean.rpc.options import POSITIVE_SECONDS, SECONDS, FiniteRange
 from lyncean.rpc.security import SecurityError, Tls, read_token
 from scorer.judges.asking import Cached
 from scorer.judges.base import VENDOR, Judge, Single
-from scorer.judges.budget import Budget
 from scorer.judges.cache import Cache, CacheError
 from scorer.judges.panel import Panel
 
@@ -75,7 +76,7 @@ class Judging:
         if not self.specs:
             return None
         cache = Cache(self.cache)
-        budget = replace(self.budget)
+        budget = copy(self.budget)
         specs = [_placed(spec) for spec in self.specs]
         judges = [Cached(self._single(spec, budget, cache), cache) for spec in specs]
         return Opened(judges[0] if len(judges) == 1 else Panel(judges), specs, cache)

@@ -1,4 +1,4 @@
-"""Concurrency that follows what the judge's endpoint can take."""
+"""Slots for calls to a judge, as many as its endpoint can take."""
 
 from __future__ import annotations
 
@@ -6,27 +6,31 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from lyncean.limiter import Limiter
+
+START = 8
+"""Calls in flight to begin with."""
+
 
 class Throttle:
-    """Additive increase, multiplicative decrease, as TCP does it, and a pause where one is asked for.
+    """A limiter whose callers wait for a slot, and for the end of a pause that the endpoint wants.
 
     Args:
         most: Calls in flight that are never exceeded.
-        start: Calls in flight to begin with.
     """
 
-    def __init__(self, most: int, start: int = 8) -> None:
-        self.limit = float(min(start, most))
-        self._most = most
+    def __init__(self, most: int) -> None:
+        self._limiter = Limiter(most, START)
         self._busy = 0
         self._until = 0.0
         self._changed = asyncio.Condition()
+        self.succeeded = self._limiter.succeeded
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
         """Waits for room and for the end of a pause."""
         async with self._changed:
-            await self._changed.wait_for(lambda: self._busy < int(self.limit))
+            await self._changed.wait_for(lambda: self._busy < self._limiter.limit)
             self._busy += 1
         try:
             loop = asyncio.get_running_loop()
@@ -38,11 +42,7 @@ class Throttle:
                 self._busy -= 1
                 self._changed.notify_all()
 
-    def succeeded(self) -> None:
-        """One call more in flight for every `limit` that succeeded."""
-        self.limit = min(self._most, self.limit + 1 / self.limit)
-
     def refused(self, pause: float) -> None:
         """Half as many in flight, and none for `pause` seconds."""
-        self.limit = max(1.0, self.limit / 2)
+        self._limiter.refused()
         self._until = max(self._until, asyncio.get_running_loop().time() + pause)

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from lyncean.limiter import Limiter
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.outcomes import Outcome
 from lyncean.rpc import CallError
@@ -104,8 +105,12 @@ class FakeReplica:
 
     def __init__(self, world: World, name: str) -> None:
         self.address, self.world = name, world
-        self.health, self.limit, self.in_flight = Health.READY, 3, 0
+        self.health, self.limiter, self.in_flight = Health.READY, Limiter(3), 0
         self.batches = name != "c"
+
+    @property
+    def limit(self) -> int:
+        return self.limiter.limit
 
     @property
     def free(self) -> int:
@@ -159,12 +164,6 @@ class FakeReplica:
             finish_reason=model.FINISH_REASON_END_OF_SEQUENCE,
             usage=model.Usage(output_tokens=1),
         )
-
-    def succeeded(self) -> None:
-        self.limit = min(3, self.limit + 1)
-
-    def overloaded(self) -> None:
-        self.limit = max(1, self.limit // 2)
 
 
 class FakePool:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from helpers.judge_server import JudgeServer, Vendor
 
+from lyncean.budget import Budget
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.judges.budget import Budget
 from scorer.judges.options import Judging
 from scorer.rules import rules
 from scorer.scoring import Scorer

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from helpers.loopback import Authority
 
+from lyncean.budget import Budget
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc
 from lyncean.outcomes import Outcome
@@ -22,7 +23,6 @@ from lyncean.rpc import Server, ServerConfig, Tls, Unavailable
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.cli import main
 from scorer.judges import model_service
-from scorer.judges.budget import Budget
 from scorer.judges.options import Judging
 from scorer.rules import rules
 from scorer.scoring import Scorer

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from helpers.judge_server import JudgeServer, Vendor
 
+from lyncean.budget import Budget
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.stats import wilson
-from scorer.judges.base import JudgeError, JudgePrompt, Reply
-from scorer.judges.budget import Budget
+from scorer.judges.base import JudgeError, JudgePrompt, Reply, take
 from scorer.judges.cache import Cache, CacheError
 from scorer.judges.calibration import SETS, calibrate, cases
 from scorer.judges.endpoint import retry_after
@@ -209,10 +209,10 @@ async def test_the_budget_stops_asking(url: str, vendor: Vendor) -> None:
     assert {verdict.reason for verdict in done if verdict.outcome == "unjudged"} == {"judge_budget"}
     assert vendor.charged == 2
     budget = Budget(max_cost=0.001, input_price=2.0, output_price=8.0)
-    budget.add(Reply({}, "", "", input_tokens=400, output_tokens=30))
+    budget.used(400, 30)
     assert budget.cost == pytest.approx(0.00104)
     with pytest.raises(JudgeError, match="--judge-max-cost"):
-        budget.take()
+        take(budget)
 
 
 def choice(text: str, key: str = "a", **fields: Any) -> pb.ScoreRequest:

@@ -1,4 +1,4 @@
-"""Which replica has the most room, without looking at each of a thousand for every call."""
+"""Load balancing: the replica with the largest free share, without looking at each of a thousand for every call."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from orchestrator.engine.replica import Replica
 
 
-class Room:
-    """Replicas by the share of their slots that is free. Good while no replica's room grows.
+class LeastLoaded:
+    """Replicas by the share of their slots that is free. Valid while no replica's free share grows.
 
     Args:
         replicas: In the order in which they are taken where shares are equal.
@@ -20,8 +20,8 @@ class Room:
         self._heap = [entry for entry in free if entry[0] < 1]
         heapq.heapify(self._heap)
 
-    def roomiest(self, avoid: Replica | None = None) -> Replica | None:
-        """Returns the replica with the largest free share, None if none has room."""
+    def pick(self, avoid: Replica | None = None) -> Replica | None:
+        """Returns the replica with the largest free share, None if none is free."""
         passed, found = None, None
         while self._heap and found is None:
             taken, place, replica = self._heap[0]

@@ -1,4 +1,4 @@
-"""Who has the most room: the same replica that looking at each of them finds."""
+"""Load balancing picks the replica that a search over all of them finds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.engine.room import Room
+from orchestrator.engine.balance import LeastLoaded
 
 replicas = st.lists(st.tuples(st.integers(1, 12), st.integers(0, 14)), max_size=8)
 
@@ -24,10 +24,10 @@ def looked_at(all_of_them: list[SimpleNamespace], avoid: SimpleNamespace | None)
 @given(replicas, st.lists(st.one_of(st.none(), st.integers(0, 7)), max_size=60))
 def test_calls_go_where_there_is_most_room(sizes: list[tuple[int, int]], avoided: list[int | None]) -> None:
     all_of_them = [replica(*size) for size in sizes]
-    room = Room(all_of_them)  # type: ignore[arg-type]
+    balance = LeastLoaded(all_of_them)  # type: ignore[arg-type]
     for place in avoided:
         avoid = all_of_them[place] if place is not None and place < len(all_of_them) else None
-        found = room.roomiest(avoid)  # type: ignore[arg-type]
+        found = balance.pick(avoid)  # type: ignore[arg-type]
         assert found is looked_at(all_of_them, avoid)
         if found:
             found.free -= 1
