@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 from orchestrator.compare.flips import Flip, words
 from orchestrator.compare.result import Comparison
-from orchestrator.compare.standings import standing_rows
 from orchestrator.compare.terminal import p_value
 from orchestrator.report.page import document
 from orchestrator.run_folder.reader import Item, Run
@@ -31,7 +30,7 @@ def render(comparison: Comparison, beside: Path, most_flips: int) -> str:
         gained = [flip for flip in pairing.flips if flip.gained][:most_flips]
         shown = [[_flip(flip, run, beside) for flip in flips] for flips in (lost, gained)]
         blocks.append({"pairing": pairing, "lost": shown[0], "gained": shown[1]})
-    rows = standing_rows(comparison.standings)
+    rows = comparison.dimension_rows
     return document("compare.html", comparison=comparison, blocks=blocks, p_value=p_value, standing_rows=rows)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
+from orchestrator.benchmarks.reform.datasets import DIMENSIONS
 from orchestrator.benchmarks.reform.ranks import Standing, scores_of, standings
 from orchestrator.compare import flips, gate, scores, statistics
 from orchestrator.run_folder.reader import Run, open_run
@@ -46,6 +47,13 @@ class Ranking:
     places: Sequence[statistics.Place]
 
 
+class DimensionRow(NamedTuple):
+    """One of ReForm-Eval's dimensions, or their average: mean and rank of each run as printed, "–" and "" for none."""
+
+    name: str
+    cells: Sequence[tuple[str, str]]
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Several runs beside each other.
@@ -68,6 +76,18 @@ class Comparison:
     def passed(self) -> bool:
         """Whether every condition of the gate is met."""
         return all(finding.passed for finding in self.findings)
+
+    @property
+    def dimension_rows(self) -> list[DimensionRow]:
+        """ReForm-Eval's dimensions and their average; none without runs of it."""
+        every = list(self.standings.values())
+        if not every:
+            return []
+        rows = [
+            DimensionRow(DIMENSIONS[key], [_cell(one.dimensions[key], one.ranks[key]) for one in every])
+            for key in every[0].dimensions
+        ]
+        return [*rows, DimensionRow("average", [_cell(one.average, one.average_rank) for one in every])]
 
     def as_json(self) -> dict[str, Any]:
         """Returns the comparison for machines."""
@@ -141,6 +161,10 @@ def _check_complete(runs: Sequence[Run]) -> None:
                 f"--gate: {run.name} is not complete, it has no results.json: run its command again to the end, "
                 "or compare without --gate"
             )
+
+
+def _cell(value: float | None, rank: float | None) -> tuple[str, str]:
+    return ("–", "") if value is None or rank is None else (f"{value:.1f}", f"{rank:g}")
 
 
 def _tasks(found: scores.Scores) -> str:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.benchmarks.reform.ranks import Standing
 from orchestrator.compare.flips import words
 from orchestrator.compare.result import Comparison, Pairing, Ranking
-from orchestrator.compare.standings import standing_rows
 from orchestrator.compare.statistics import Paired
 from orchestrator.run_folder.reader import Item
 
@@ -34,14 +30,18 @@ def show(comparison: Comparison, console: Console, most_flips: int) -> None:
         for ranking in comparison.rankings:
             console.print(_ranking(ranking))
     if comparison.standings:
-        _standings(comparison.standings, console)
+        _standings(comparison, console)
     for finding in comparison.findings:
         mark = Text("pass", "green") if finding.passed else Text("FAIL", "bold red")
         console.print(Text.assemble("gate  ", mark, f"  {finding.condition}  {finding.run}  ", (finding.what, "dim")))
 
 
+def _table(title: str | None = None) -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", title=title, title_justify="left")
+
+
 def _pairs(pairing: Pairing, wide: bool) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table = _table()
     table.add_column("task", overflow="fold")
     for name in ("first", "second", "difference", "n", "better", "worse", "p")[0 if wide else 2 :]:
         table.add_column(name, justify="right", no_wrap=True)
@@ -90,13 +90,7 @@ def _one_line(item: Item) -> str:
 
 
 def _ranking(ranking: Ranking) -> Table:
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        header_style="dim",
-        title=f"{ranking.step}, {ranking.items:,} items of all runs",
-    )
-    table.title_justify = "left"
+    table = _table(f"{ranking.step}, {ranking.items:,} items of all runs")
     table.add_column("rank", justify="right")
     table.add_column("run", overflow="fold")
     table.add_column("score", justify="right", no_wrap=True)
@@ -112,21 +106,15 @@ def _ranking(ranking: Ranking) -> Table:
     return table
 
 
-def _standings(standings: Mapping[str, Standing], console: Console) -> None:
+def _standings(comparison: Comparison, console: Console) -> None:
     """Prints ReForm-Eval's dimensions, a row each: every run's mean and, in brackets, its rank."""
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        header_style="dim",
-        title="ReForm-Eval: means over datasets (ranks)",
-    )
-    table.title_justify = "left"
+    table = _table("ReForm-Eval: means over datasets (ranks)")
     table.add_column("dimension")
-    for name in standings:
+    for name in comparison.standings:
         table.add_column(name, justify="right", overflow="fold")
-    for row in standing_rows(standings):
+    for row in comparison.dimension_rows:
         table.add_row(row.name, *(f"{mean} ({rank})" if rank else mean for mean, rank in row.cells))
     console.print(table)
-    for name, one in standings.items():
+    for name, one in comparison.standings.items():
         if one.missing:
             console.print(Text(f"{name} lacks {', '.join(one.missing)}: what they belong to stays open", "yellow"))

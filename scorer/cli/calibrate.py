@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
+from scorer.calibration import SETS, Calibration, calibrate, cases
 from scorer.cli.options import JudgeExit, UsageExit
 from scorer.cli.telling import telling
 from scorer.judges.base import Judge, JudgeError, JudgePrompt, Reply
-from scorer.judges.calibration import SETS, Calibration, calibrate, cases
 from scorer.judges.options import Judging, judge_options, opened
 
 

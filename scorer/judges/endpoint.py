@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -17,7 +16,7 @@ import openai
 from lyncean.addresses import keep_out_of_logs, without_password
 from lyncean.budget import Budget
 from lyncean.media import media_type
-from scorer.judges.base import VENDOR, JudgeError, JudgePrompt, Reply, canonical, take, without_user
+from scorer.judges.base import VENDOR, JudgeError, JudgePrompt, Reply, backoff, canonical, take, without_user
 from scorer.judges.throttle import Throttle
 
 SEED = 20_250_101
@@ -195,11 +194,6 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time())
     except (TypeError, ValueError):
         return None
-
-
-def backoff(tries: int) -> float:
-    """Returns the seconds before the next try: doubling, bounded, jittered."""
-    return float(min(30.0, 0.5 * 2**tries) * random.uniform(0.5, 1.0))
 
 
 def spent(completion: Any) -> tuple[int, int]:

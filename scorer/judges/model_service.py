@@ -10,7 +10,7 @@ import grpc
 from lyncean.budget import Budget
 from lyncean.model.v1 import model_pb2, model_pb2_grpc
 from lyncean.rpc import CallError, Credentials, call, dial
-from scorer.judges.base import JudgeError, JudgePrompt, Reply, canonical, take
+from scorer.judges.base import JudgeError, JudgePrompt, Reply, backoff, canonical, take
 from scorer.judges.throttle import Throttle
 
 MAX_OUTPUT_TOKENS = 1024
@@ -89,7 +89,7 @@ class ModelServiceJudge:
                     metadata=self._credentials.metadata,
                 )
             except CallError as error:
-                pause = _pause(tries)
+                pause = backoff(tries)
                 tries += 1
                 self.waits_for = problem = f"the judge at {self._address}: {error}"
                 reached = reached or self._channel.get_state() is grpc.ChannelConnectivity.READY
@@ -122,7 +122,7 @@ class ModelServiceJudge:
                 self._budget.used(*spent(response))
                 return read(prompt, response, self._info.model_name)
             except CallError as error:
-                pause = _pause(tries)
+                pause = backoff(tries)
                 tries += 1
                 self.waits_for = problem = f"the judge at {self._address}: {error}"
                 retries = error.consequence.retries
@@ -149,11 +149,6 @@ def request(prompt: JudgePrompt) -> model_pb2.GenerateRequest:
     message = model_pb2.Message(role=model_pb2.ROLE_USER, parts=[*parts, model_pb2.Part(text=text)])
     config = model_pb2.GenerationConfig(max_output_tokens=MAX_OUTPUT_TOKENS, temperature=0.0)
     return model_pb2.GenerateRequest(messages=[message], config=config)
-
-
-def _pause(tries: int) -> float:
-    """Returns the seconds before the next try: doubling, bounded."""
-    return float(min(30.0, 0.5 * 2**tries))
 
 
 def read(prompt: JudgePrompt, response: model_pb2.GenerateResponse, model: str) -> Reply:

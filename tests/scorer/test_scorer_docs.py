@@ -22,8 +22,8 @@ from helpers.judge_server import JudgeServer, Vendor
 from helpers.page_commands import commands
 
 from lyncean.rpc import dial, is_serving
+from scorer.calibration import SETS, cases
 from scorer.cli import main
-from scorer.judges.calibration import SETS, cases
 
 DOCS = Path(__file__).parents[2] / "docs"
 

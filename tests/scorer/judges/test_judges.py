@@ -21,9 +21,9 @@ from lyncean.budget import Budget
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.stats import wilson
+from scorer.calibration import SETS, calibrate, cases
 from scorer.judges.base import JudgeError, JudgePrompt, Reply, take
 from scorer.judges.cache import Cache, CacheError
-from scorer.judges.calibration import SETS, calibrate, cases
 from scorer.judges.endpoint import retry_after
 from scorer.judges.options import Judging
 from scorer.judges.panel import Panel

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from lyncean.stats import cohens_kappa
+from lyncean.stats import cohens_kappa, mean_interval
 from scorer.judges.base import Judge, JudgeError, JudgePrompt
 from scorer.judges.prompts import choice_reread, open_answer
-from scorer.metrics.intervals import of_mean
 from scorer.rules.voila import prompts as voila
 
 Case = Mapping[str, Any]
@@ -110,14 +109,14 @@ async def calibrate(judge: Judge, name: str, labelled: Sequence[Case], within: f
     expected: list[str] = []
     said: list[str] = []
     failed = unasked = 0
-    right: list[bool] = []
-    of_case: list[int] = []
+    right: list[int] = []
+    decisions: list[int] = []
     wrong = []
-    for number, (case, reply) in enumerate(zip(labelled, replies, strict=True)):
+    for case, reply in zip(labelled, replies, strict=True):
         wanted = dict(_leaves(case["expected"]))
-        of_case += [number] * len(wanted)
+        decisions.append(len(wanted))
         if isinstance(reply, JudgeError):
-            right += [False] * len(wanted)
+            right.append(0)
             failed += len(wanted)
             unasked += len(wanted) * reply.no_reply
             wrong.append(Disagreement(case, f"{reply.reason}: {reply}"))
@@ -125,13 +124,13 @@ async def calibrate(judge: Judge, name: str, labelled: Sequence[Case], within: f
         given = dict(_leaves(reply))
         expected += wanted.values()
         said += (given[path] for path in wanted)
-        right += (given[path] == value for path, value in wanted.items())
-        if any(given[path] != value for path, value in wanted.items()):
+        right.append(sum(given[path] == value for path, value in wanted.items()))
+        if right[-1] < len(wanted):
             wrong.append(Disagreement(case, json.dumps(reply, ensure_ascii=False)))
-    interval = of_mean(np.array(right, np.float64), np.array(of_case), 0.95)
+    interval = mean_interval(np.array(right, np.float64), np.array(decisions, np.float64), binary=True)
     low, high = (interval.low, interval.high) if interval else (None, None)
     return Calibration(
-        name, len(right), sum(right), failed, unasked, low, high, cohens_kappa(expected, said), tuple(wrong)
+        name, sum(decisions), sum(right), failed, unasked, low, high, cohens_kappa(expected, said), tuple(wrong)
     )
 
 
