@@ -1,4 +1,4 @@
-"""Testing the judge itself: how often it agrees with labelled cases."""
+"""Calibration of a judge: its agreement with labelled cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A comparison as a whole: computed once, shown on a terminal, as a page or as JSON."""
+"""A comparison of runs: computed once, shown on a terminal, as a page or as JSON."""
 
 from __future__ import annotations
 

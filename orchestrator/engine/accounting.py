@@ -1,4 +1,4 @@
-"""The accounting line: what was planned and what became of it, live."""
+"""The accounting line: planned items and their outcomes, live."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class TaskCount:
 
     @property
     def accuracy(self) -> tuple[float, float, float] | None:
-        """Mean score over settled items with Wilson's 95% interval; None where it is not known.
+        """Mean score over settled items with Wilson's 95% interval; None while there is none.
 
-        It is not known of a resumed run before its end: earlier scores stay in the log unread.
+        A resumed run has none before its end: earlier scores stay in the log unread.
         """
         n = self.settled
         if not n or self.resumed:
@@ -38,7 +38,7 @@ class TaskCount:
 
 @dataclass(slots=True)
 class Accounting:
-    """All tasks' counts and what the run has cost so far.
+    """All tasks' counts, calls and tokens so far.
 
     Attributes:
         tasks: Counts by task.
@@ -46,7 +46,7 @@ class Accounting:
         tokens: Tokens, in and out, of this process's calls.
         expected: Items that all rows will come to, None while unknown.
         complete: Whether every row has been planned.
-        started: When this process began to ask, by time.monotonic.
+        started: Start of this process's calls, by time.monotonic.
     """
 
     tasks: dict[str, TaskCount] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Several calls in one Batch: what goes into it, and what came back for each."""
+"""Several calls in one Batch RPC: bundling of requests, results per call."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from orchestrator.engine.wire import Request
 
 MOST_CALLS = 16
 MOST_BYTES = 2 * 1024 * 1024
-"""Half of what a gRPC server takes that was not told otherwise."""
+"""Half of a gRPC server's default limit."""
 _FRAMING = 32
 
 Response = model.GenerateResponse | model.LikelihoodResponse
 Ending = Response | CallError
-"""What a call ended with."""
+"""The response or failure of a call."""
 Answer = tuple[int, Ending]
-"""A call's place among those sent, and what became of it."""
+"""A call's place among those sent, and its response or failure."""
 
 _CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 

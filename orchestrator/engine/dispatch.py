@@ -1,4 +1,4 @@
-"""Who is asked what, when: one queue, every replica pulling as it has room, failures sent elsewhere."""
+"""Dispatch of calls: one queue, from which every replica with a free slot is served; failed calls go elsewhere."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a job: exactly one of `response` and `error` is set.
+    """Result of a job: exactly one of `response` and `error` is set.
 
     Attributes:
-        replica: Address of the replica that was asked last.
-        seconds: How long the last call took.
-        started: When it began, seconds since the epoch.
+        replica: Address of the replica of the last call.
+        seconds: Duration of the last call.
+        started: Its start, seconds since the epoch.
     """
 
     job: Job
@@ -136,7 +136,7 @@ class Dispatcher:
             task.cancel()
 
     def pump(self, only: Replica | None = None) -> None:
-        """Hands jobs to replicas with room until either runs out; to `only` if given."""
+        """Hands jobs to replicas with free slots until either runs out; to `only` if given."""
         now = time.monotonic()
         while self._later and self._later[0][0] <= now:
             self._again.append(heapq.heappop(self._later)[2])
@@ -204,7 +204,7 @@ class Dispatcher:
             answer = error
         finally:
             replica.in_flight -= 1
-        self._came(replica, job, answer, began)
+        self._handle_response(replica, job, answer, began)
         self.pump(replica)
 
     async def _attempt_together(self, replica: Replica, jobs: list[Job]) -> None:
@@ -217,7 +217,7 @@ class Dispatcher:
                 for index, answer in answers:
                     if index in unanswered:
                         replica.in_flight -= 1
-                        self._came(replica, unanswered.pop(index), answer, began)
+                        self._handle_response(replica, unanswered.pop(index), answer, began)
                 self.pump(replica)
             missing = f"the server's Batch ended without a result for {len(unanswered)} of {len(jobs)} calls"
             failure = CallError(grpc.StatusCode.INTERNAL, "batch_incomplete", missing)
@@ -229,25 +229,25 @@ class Dispatcher:
             replica.batches = False
         for job in unanswered.values():
             if failure.consequence.abort or failure.consequence.retries is None or failure.code in _REPLICA_AT_FAULT:
-                self._came(replica, job, failure, began)
+                self._handle_response(replica, job, failure, began)
             elif not self._draining:
                 # Whichever of them was at fault: each is judged by what becomes of it alone.
                 job.alone = True
                 self._again.append(job)
         self.pump(replica)
 
-    def _came(self, replica: Replica, job: Job, answer: Ending, began: tuple[float, float]) -> None:
-        """Draws the consequence of what a call ended with."""
+    def _handle_response(self, replica: Replica, job: Job, answer: Ending, began: tuple[float, float]) -> None:
+        """Counts the response or failure of a call and reports it, unless the job is sent again."""
         started, clock = began
         response, failure = (None, answer) if isinstance(answer, CallError) else (answer, None)
         if failure is None:
             replica.limiter.succeeded()
-        elif self._sent_again(replica, job, failure):
+        elif self._retry(replica, job, failure):
             return
         self._done(Result(job, response, failure, replica.address, time.perf_counter() - clock, started))
 
-    def _sent_again(self, replica: Replica, job: Job, error: CallError) -> bool:
-        """Draws the consequence of a failure; returns False where the job has come to its end."""
+    def _retry(self, replica: Replica, job: Job, error: CallError) -> bool:
+        """Handles a failure; returns whether the job is sent again, or the run stops."""
         consequence = error.consequence
         if consequence.abort:
             self._stop(ConfigError(f"{replica.address} refuses the credential: {error}"))

@@ -1,4 +1,4 @@
-"""One sample on its way through its turns, and what is made of each."""
+"""One sample and its progress through its turns; the requests built from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample, Tur
 
 @dataclass(slots=True, eq=False)
 class Episode:
-    """A sample and how far it has come.
+    """A sample and its progress.
 
     Attributes:
         sample: The sample.
@@ -75,7 +75,7 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A turn that cannot be asked, and why."""
+    """The outcome of a turn without an answer, and its reason."""
 
     outcome: Outcome
     reason: str

@@ -1,4 +1,4 @@
-"""The replicas behind the endpoints of one model: found, checked, watched, let go."""
+"""The replicas behind the endpoints of one model: resolved, checked, watched, closed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import grpc
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Credentials
-from orchestrator.engine.replica import Health, Replica, backoff, dialled, pause
+from orchestrator.engine.replica import Health, Replica, backoff, dialled
 from orchestrator.engine.resolve import Endpoint, Resolver, resolve
 from orchestrator.errors import ConfigError, IncompleteError
 
@@ -186,7 +186,8 @@ class Pool:
         attempt = 0
         try:
             while replica.waiting:
-                await pause(attempt)
+                if attempt:
+                    await asyncio.sleep(backoff(attempt))
                 if not replica.waiting:
                     break  # gone from the name meanwhile: its channel is closed
                 await self._admit(replica, strict=False)

@@ -1,8 +1,7 @@
-"""One replica of a model: its channel, what it said of itself, and how it is doing."""
+"""One replica of a model: its channel, its GetModelInfo and its health."""
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
@@ -25,7 +24,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 class Health(Enum):
-    """What a replica may be given."""
+    """Health of a replica: only a ready one takes calls."""
 
     UNKNOWN = "not asked yet"
     READY = "ready"
@@ -69,7 +68,7 @@ class Replica:
 
     @property
     def free(self) -> int:
-        """How many more calls it may be given now."""
+        """Further calls it takes now."""
         return self.limit - self.in_flight if self.health is Health.READY else 0
 
     @property
@@ -78,10 +77,10 @@ class Replica:
         return self.health in (Health.DOWN, Health.UNKNOWN)
 
     async def fetch_info(self, timeout: float = PROBE_TIMEOUT) -> model.GetModelInfoResponse:
-        """Asks the server what it is.
+        """Calls GetModelInfo.
 
         Raises:
-            CallError: If it does not say.
+            CallError: If there is no response.
         """
         request = model.GetModelInfoRequest()
         return await call(self._stub.GetModelInfo, request, timeout=timeout, metadata=self._metadata)
@@ -127,7 +126,7 @@ class Replica:
             yield list(answers_of(response, requests))
 
     def failed(self, error: CallError) -> None:
-        """Notes a failure. `reached` tells a server that is not ready from one that is not there."""
+        """Counts a failure. `reached` tells a server that is not ready from one that is not there."""
         self.last_error = describe(error)
         self.reached = not not_there(error)
 
@@ -136,19 +135,13 @@ class Replica:
         await self._channel.close()
 
 
-async def pause(attempt: int) -> None:
-    """Sleeps before try number `attempt` (from 0; the first comes at once): jittered, doubling."""
-    if attempt:
-        await asyncio.sleep(backoff(attempt))
-
-
 def backoff(attempt: int) -> float:
     """Returns the seconds to wait before try number `attempt`, from 1: jittered, doubling, bounded."""
     return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(attempt - 1, 10)) * random.uniform(0.5, 1.0)
 
 
 def not_there(error: CallError) -> bool:
-    """Whether a failure says that nobody answers at the address, unlike one of a server that is not ready."""
+    """Whether a failure means that no server is at the address, unlike one of a server that is not ready."""
     return error.code is grpc.StatusCode.DEADLINE_EXCEEDED or "failed to connect" in str(error)
 
 
@@ -165,5 +158,5 @@ def describe(error: CallError) -> str:
 
 
 def dialled(credentials: Credentials) -> str:
-    """Returns what a server has to do to be reached: both ends must agree on TLS."""
+    """Returns how a server has to be started, in words: both ends must agree on TLS."""
     return "with TLS as asked for here" if credentials.tls else "without TLS as asked for here"

@@ -1,4 +1,4 @@
-"""The engine: samples in, calls out, answers logged and scored; nothing lost, nothing twice."""
+"""The engine: turns samples into calls, logs and scores the answers; none is lost, none is scored twice."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Engine:
         scoring = asyncio.create_task(self._scorer.run())
         helpers = [
             asyncio.create_task(work)
-            for work in (self._keep(), self._watch(), self._bring(), self._produce_and_finish())
+            for work in (self._keep(), self._watch(), self._score_backlog(), self._produce_and_finish())
         ]
         everything = {scoring, *helpers, self._stopped}
         try:
@@ -370,8 +370,8 @@ class Engine:
         self._open -= 1
         self._room.set()
 
-    async def _bring(self) -> None:
-        """Brings answers to the scorer that the log holds and no verdict names yet."""
+    async def _score_backlog(self) -> None:
+        """Sends answers from the log that have no verdict yet to the scorer."""
         while True:
             while not self._backlog:
                 self._more.clear()
@@ -391,7 +391,7 @@ class Engine:
             await asyncio.sleep(0)
 
     async def _watch(self) -> None:
-        """Looks every half second whether the run may go on."""
+        """Checks every half second whether the run may go on."""
         while True:
             await asyncio.sleep(0.5)
             for dispatcher in self._dispatchers.values():

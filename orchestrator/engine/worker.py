@@ -1,4 +1,4 @@
-"""Where samples are read and built: between two rounds of the event loop, or in a thread beside it."""
+"""Reads and builds samples: between two rounds of the event loop, or in a thread beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Between a rule and a judge: the cache, one request for equal questions, the budget."""
+"""Between a rule and a judge: the cache, and one request for equal questions."""
 
 from __future__ import annotations
 

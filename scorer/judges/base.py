@@ -1,4 +1,4 @@
-"""What a judge is asked and what it replies."""
+"""The prompts and replies of judges, and the verdicts made of them."""
 
 from __future__ import annotations
 

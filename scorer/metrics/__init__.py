@@ -6,20 +6,12 @@ from scorer.metrics.base import Metric
 from scorer.registry import Registry
 
 MODULES = {
-    "accuracy": "scorer.metrics.accuracy",
-    "caption": "scorer.metrics.caption",
-    "calibration": "scorer.metrics.calibration",
-    "choice_bias": "scorer.metrics.choice_bias",
-    "consistency": "scorer.metrics.consistency",
-    "group_all": "scorer.metrics.group_all",
-    "instability": "scorer.metrics.instability",
-    "judge_agreement": "scorer.metrics.judge_agreement",
-    "mean": "scorer.metrics.mean",
-    "multi_round": "scorer.metrics.multi_round",
-    "pass_at": "scorer.metrics.pass_at",
-    "rate": "scorer.metrics.rate",
-    "reform_instability": "scorer.metrics.reform_instability",
-}
+    name: f"scorer.metrics.{name}"
+    for name in (
+        "accuracy", "caption", "calibration", "choice_bias", "consistency", "group_all", "instability",
+        "judge_agreement", "mean", "multi_round", "pass_at", "rate", "reform_instability",
+    )
+}  # fmt: skip
 """Metric -> module whose `METRIC` it is."""
 
 

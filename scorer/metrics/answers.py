@@ -1,4 +1,4 @@
-"""What an extracted answer stands for among the options, whatever form the rule gave it."""
+"""Position of an extracted answer among the options, whatever form the rule gave it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which slices really differ, when many are looked at: each against the rest, adjusted for their number."""
+"""Multiple comparisons: each slice against the rest, p-values adjusted for the number of slices."""
 
 from __future__ import annotations
 

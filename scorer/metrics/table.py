@@ -1,4 +1,4 @@
-"""The items of a stream as columns: all that metrics read, in an order of its own."""
+"""The items of a stream as columns, ordered by key hash: the input of every metric."""
 
 from __future__ import annotations
 
