@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from orchestrator.compare.items import pair
 from orchestrator.compare.scores import Scores
@@ -31,43 +30,31 @@ class Flip:
 
 
 def flips(first: Scores, second: Scores, most: int) -> tuple[int, int, int, list[Flip]]:
-    """Looks for the items that two runs score differently.
+    """Finds the items that two runs score differently.
 
     Returns:
         How many items both runs have, how many of them the second run has better and how many worse, and up
         to `most` items lost and as many gained, lost first, in the order of their keys.
     """
-    items, gained, lost = 0, _Places(most), _Places(most)
+    items, counts = 0, {False: 0, True: 0}
+    places: dict[bool, tuple[list[int], list[int]]] = {False: ([], []), True: ([], [])}
     for task, mine in first.items.items():
         if theirs := second.items.get(task):
             rows = pair([mine.keys, theirs.keys])
             items += len(rows[0])
-            one, other = mine.scores[rows[0]], theirs.scores[rows[1]]
-            here, there = mine.places[rows[0]], theirs.places[rows[1]]
-            gained.add(here[other > one], there[other > one])
-            lost.add(here[other < one], there[other < one])
+            change = theirs.scores[rows[1]] - mine.scores[rows[0]]
+            for gained, (before, after) in places.items():
+                changed = np.flatnonzero(change > 0 if gained else change < 0)
+                counts[gained] += len(changed)
+                shown = changed[: most - len(before)]
+                before += mine.places[rows[0][shown]].tolist()
+                after += theirs.places[rows[1][shown]].tolist()
     found = [
-        Flip(before, after)
-        for change in (lost, gained)
-        for before, after in zip(first.run.at(change.first), second.run.at(change.second), strict=True)
+        Flip(*pair_of_items)
+        for before, after in places.values()
+        for pair_of_items in zip(first.run.at(before), second.run.at(after), strict=True)
     ]
-    return items, gained.count, lost.count, found
-
-
-class _Places:
-    """How many items changed in one direction, and where the first of them stand in both runs."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self.count = 0
-        self.first: list[int] = []
-        self.second: list[int] = []
-
-    def add(self, first: NDArray[np.uint32], second: NDArray[np.uint32]) -> None:
-        room = self._most - len(self.first)
-        self.count += len(first)
-        self.first += first[:room].tolist()
-        self.second += second[:room].tolist()
+    return items, counts[True], counts[False], found
 
 
 def words(item: Item) -> str:
