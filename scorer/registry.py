@@ -9,6 +9,7 @@ from functools import cached_property
 from importlib.metadata import entry_points
 from typing import Any, Generic, Protocol, TypeVar
 
+from lyncean.errors import UserError
 from scorer.rule import RequestError
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -26,7 +27,7 @@ class Named(Protocol):
 T = TypeVar("T", bound=Named)
 
 
-class PluginError(Exception):
+class PluginError(UserError):
     """A plugin that cannot be used. A configuration mistake: one line, exit code 2."""
 
 

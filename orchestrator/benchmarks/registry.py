@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from orchestrator.benchmarks.base import Benchmark
+from orchestrator.errors import ConfigError
 
 OURS = {
     "marvel": "orchestrator.benchmarks.marvel.benchmark",
@@ -30,7 +31,7 @@ TASK_FILES = (".yaml", ".yml")
 """A task with such an ending is a task file, see `orchestrator.benchmarks.taskfile`."""
 
 
-class UnknownTaskError(Exception):
+class UnknownTaskError(ConfigError):
     """No benchmark has a task of this name. The message names the closest."""
 
 
