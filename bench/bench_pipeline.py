@@ -144,10 +144,10 @@ def evaluate(job: dict[str, Any]) -> dict[str, float]:
     from orchestrator import report
     from orchestrator.benchmarks.vstar import benchmark as vstar
     from orchestrator.data import arrow, parquet
-    from orchestrator.engine import Budget, Endpoint, Options
     from orchestrator.report import terminal
     from orchestrator.run import evaluate as run_eval
-    from orchestrator.run import plan as run_plan
+    from orchestrator.run.plan import make
+    from orchestrator.run.request import RunRequest
 
     for module in (report, vstar, arrow, parquet, terminal):
         assert module, "imported before the clock starts"
@@ -156,10 +156,10 @@ def evaluate(job: dict[str, Any]) -> dict[str, float]:
 
         assert datasets, "takes 70 MB and is imported for its own folders only"
     before, started = used(), time.perf_counter()
-    plan = run_plan.make(["vstar_bench"], data=[job["data"]])
-    where = run_eval.Where(endpoints=[Endpoint("127.0.0.1", job["model"])], scorer=Endpoint("127.0.0.1", job["scorer"]))
+    endpoint, scorer = (f"127.0.0.1:{job[name]}" for name in ("model", "scorer"))
+    plan = make(RunRequest(["vstar_bench"], data=job["data"], endpoint=endpoint, scorer=scorer))
     console = Console(file=sys.stderr, quiet=True)
-    work = run_eval.evaluate(plan, where, Options(), Budget(), run=Path(job["run"]), console=console)
+    work = run_eval.evaluate(plan, console, run=Path(job["run"]))
     run = asyncio.run(work)
     figures = {"figures": time.perf_counter() - started, "cpu": used() - before, "rss": peak()}
     run_eval.finish(run, console)

@@ -77,17 +77,20 @@ def evaluate(job: dict[str, Any]) -> dict[str, Any]:
     import orjson
     from rich.console import Console
 
-    from orchestrator.engine import Budget, Endpoint, Options
     from orchestrator.run import evaluate as run_eval
-    from orchestrator.run import plan as run_plan
+    from orchestrator.run.plan import make
+    from orchestrator.run.request import RunRequest
 
-    plan = run_plan.make(["vstar_bench"], data=[job["data"]], limit=job["rows"])
-    where = run_eval.Where(
-        endpoints=[Endpoint("127.0.0.1", port) for port in job["ports"]],
-        scorer=Endpoint("127.0.0.1", job["scorer"]),
+    request = RunRequest(
+        ["vstar_bench"],
+        data=job["data"],
+        limit=job["rows"],
+        endpoint=[f"127.0.0.1:{port}" for port in job["ports"]],
+        scorer=f"127.0.0.1:{job['scorer']}",
     )
+    plan = make(request)
     before = bench_pipeline.used()
-    work = run_eval.evaluate(plan, where, Options(), Budget(), run=Path(job["run"]), console=Console(quiet=True))
+    work = run_eval.evaluate(plan, Console(quiet=True), run=Path(job["run"]))
     run = asyncio.run(work)
     cpu = bench_pipeline.used() - before
     lines = [orjson.loads(line) for line in (run / "responses.jsonl").read_bytes().splitlines()]

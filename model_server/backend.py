@@ -6,11 +6,12 @@ import threading
 import time
 from abc import ABC, abstractmethod
 
+from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import Unsupported
 
 
-class LoadError(Exception):
+class LoadError(UserError):
     """The model cannot be loaded. One line that names the cause and the fix; never retried."""
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import click
 
+from lyncean.cli import Command, root
+from lyncean.cli.options import POSITIVE_SECONDS, FiniteRange, server_options
 from lyncean.rpc import BindError, SecurityError, ServerConfig
-from lyncean.rpc.options import POSITIVE_SECONDS, FiniteRange, server_options
 from model_server.backend import Backend, LoadError
 from model_server.demo import CHECKPOINT, NAME
 from model_server.metrics import Metrics
@@ -62,13 +63,12 @@ def _fail(message: str) -> None:
     sys.exit(2)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="lyncean")
+@root({"serve": ("model_server.cli:serve_command", "Serve one model until SIGTERM, then drain.")})
 def main() -> None:
     """Serve a model behind lyncean.model.v1."""
 
 
-@main.command("serve")
+@click.command("serve", cls=Command)
 @click.option(
     "--backend",
     type=click.Choice(["transformers", "openai", "demo"]),

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
-import click
 from rich.console import Console
 
-from lyncean.rpc import PLAIN, Credentials
-from orchestrator.engine import Budget, ConfigError, Endpoint, Options, parse_endpoints
-from orchestrator.run import ranges
+from orchestrator.errors import ConfigError
+from orchestrator.run.request import RunRequest
 from orchestrator.run_folder.reader import open_run
+
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,56 +141,30 @@ class Results:
         return made.reindex(columns=[*names, *(name for name in made.columns if name not in names)])
 
 
-def evaluate(
-    tasks: str | Sequence[str],
-    *,
-    endpoint: str | Sequence[str] = (),
-    model: str = "demo",
-    scorer: str | None = None,
-    method: str = "generate",
-    data: str | Path | Mapping[str, str | Path] | None = None,
-    synthetic: bool = False,
-    limit: int | None = None,
-    repeats: int = 1,
-    seed: int = 0,
-    shuffle_options: bool = False,
-    blind: bool = False,
-    parity: bool = False,
-    settings: Mapping[str, object] | None = None,
-    judge: Sequence[str] = (),
-    run: str | Path | None = None,
-    credentials: Credentials = PLAIN,
-    concurrency: int | None = None,
-    timeout: float = 600.0,
-    patience: float = 600.0,
-    progress: bool = False,
-) -> Results:
-    """Runs tasks to the end and returns their figures; the same call again resumes, as the command does.
+def _with_signature_of(kind: Callable[P, RunRequest]) -> Callable[[Callable[..., Results]], Callable[P, Results]]:
+    """Returns a decorator that gives a function the parameters of another, for editors, type checkers and `help`."""
 
-    It may be called where an event loop runs already, in a notebook for example.
+    def decorate(function: Callable[..., Results]) -> Callable[P, Results]:
+        parameters = inspect.signature(kind).parameters.values()
+        function.__signature__ = inspect.Signature([*parameters], return_annotation=Results)  # type: ignore[attr-defined]
+        function.__doc__ = "".join((function.__doc__ or "", *_arguments()))
+        return function
 
-    Args:
-        tasks: Tasks, groups or task files.
-        endpoint: Model servers "host:port"; without any, one is started for `model`.
-        model: "demo", "demo:hash", a folder or a hub id; what is started without an endpoint.
-        scorer: The scorer's "host:port"; without it one is started.
-        method: "generate" or "likelihood".
-        data: A path or hub id for all tasks, or one by task; None takes each task's own.
-        synthetic: Whether rows are drawn from the seed.
-        limit: Rows of each task; None takes all.
-        repeats: How often each row is asked.
-        seed: The run's seed.
-        shuffle_options: Whether options are permuted.
-        blind: Whether images are replaced by grey ones.
-        parity: Whether the reference implementation is followed, bugs included.
-        settings: The benchmark's own settings.
-        judge: Judges of the scorer that is started, as `--judge` takes them.
-        run: The run folder, a path or URL (`s3://…`); None takes the one that these arguments name below runs/.
-        credentials: TLS and token for whatever is dialled.
-        concurrency: Calls in flight per replica; None takes what each asks for.
-        timeout: Seconds per call.
-        patience: Seconds to retry for.
-        progress: Whether progress and figures are printed.
+    return decorate
+
+
+def _arguments() -> Iterator[str]:
+    yield "\n    Args:\n"
+    for each in fields(RunRequest):
+        yield f"        {each.name}: {each.metadata['help']}\n"
+
+
+@_with_signature_of(RunRequest)
+def evaluate(*args: Any, **kwargs: Any) -> Results:
+    """Runs tasks to the end and returns their results; the same call again resumes, as the command does.
+
+    Its parameters are the options of `orchestrator eval`. A call works where an event loop runs already, in a
+    notebook for example.
 
     Raises:
         EngineError: It could not be run, or not to the end; IncompleteError means that the same call resumes.
@@ -198,55 +173,9 @@ def evaluate(
         ManifestError: The run folder is another run's.
     """
     from orchestrator.run import evaluate as run_eval
-    from orchestrator.run import plan as run_plan
-    from orchestrator.run_folder import remote
 
-    _check("limit", limit, ranges.LIMIT)
-    _check("repeats", repeats, ranges.REPEATS)
-    _check("seed", seed, ranges.SEED)
-    _check("concurrency", concurrency, ranges.CONCURRENCY)
-    _check("timeout", timeout, ranges.TIMEOUT)
-    _check("patience", patience, ranges.PATIENCE)
-    words = [tasks] if isinstance(tasks, str) else list(tasks)
-    console = Console(quiet=not progress, markup=False)
-    endpoints: Sequence[Endpoint] = parse_endpoints([endpoint] if isinstance(endpoint, str) else endpoint)
-    if scorer and judge:
-        raise ConfigError(f"the scorer at {scorer} has a judge of its own: leave judge out")
-    where = run_eval.Where(
-        endpoints=endpoints,
-        scorer=parse_endpoints([scorer])[0] if scorer else None,
-        model=model,
-        credentials=credentials,
-        concurrency=concurrency,
-        judge=[word for each in judge for word in ("--judge", each)],
-    )
-
-    async def work() -> Path:
-        plan = run_plan.make(
-            words,
-            method=method,
-            data=_data(data),
-            synthetic=synthetic,
-            limit=limit,
-            repeats=repeats,
-            seed=seed,
-            shuffle_options=shuffle_options,
-            parity=parity,
-            blind=blind,
-            settings=[f"{name}={_word(value)}" for name, value in (settings or {}).items()],
-        )
-        options = Options(timeout=timeout, patience=patience, blind=blind)
-        with remote.writing(run) as place:
-            path = await run_eval.evaluate(
-                plan, where, options, Budget(), run=place.path, console=console, beside=place.guards
-            )
-            run_eval.finish(path, console)
-        return path
-
-    try:
-        return read(_run(work()))
-    except click.UsageError as error:
-        raise ConfigError(error.message) from error
+    request = RunRequest(*args, **kwargs)
+    return read(_run(run_eval.run(request, Console(quiet=not request.progress, markup=False))))
 
 
 def read(run: str | Path) -> Results:
@@ -255,25 +184,12 @@ def read(run: str | Path) -> Results:
     Raises:
         ConfigError: There is no run, or it is not complete.
     """
-    try:
-        opened = open_run(Path(run))
-    except click.UsageError as error:
-        raise ConfigError(error.message) from error
+    opened = open_run(Path(run))
     if not opened.results:
         raise ConfigError(f"{run} is not complete: it holds no results.json; run it again to resume")
     figures = [_figure(task, figure) for task, found in opened.tasks.items() for figure in found["figures"]]
     counts = {task: found["counts"] for task, found in opened.tasks.items()}
     return Results(Path(run), opened.model, counts, figures)
-
-
-def _check(name: str, number: float | None, kind: click.ParamType[Any]) -> None:
-    """Raises ConfigError for what the command's option of this name does not take."""
-    try:
-        taken = number if number is None else kind.convert(number, None, None)
-    except click.BadParameter as error:
-        raise ConfigError(f"{name}: {error.message}") from error
-    if taken != number:
-        raise ConfigError(f"{name}: {number!r} is no whole number.")
 
 
 def _run(work: Any) -> Path:
@@ -325,13 +241,3 @@ def _figure(task: str, found: Mapping[str, Any]) -> Figure:
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     labels = row.pop("labels")
     return row | {f"label.{name}": value for name, value in labels.items()}
-
-
-def _data(data: str | Path | Mapping[str, str | Path] | None) -> list[str]:
-    if data is None:
-        return []
-    return [f"{task}={path}" for task, path in data.items()] if isinstance(data, Mapping) else [str(data)]
-
-
-def _word(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

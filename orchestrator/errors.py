@@ -1,16 +1,18 @@
-"""How a run can end early. Each has its exit code."""
+"""Errors that end a run or a command early, each with its exit code."""
 
 from __future__ import annotations
 
+from lyncean.errors import UserError
 
-class EngineError(Exception):
+
+class EngineError(UserError):
     """A run that cannot go on; the message is one line for people."""
 
     exit_code = 1
 
 
 class ConfigError(EngineError):
-    """Settings under which no try can succeed: never retried."""
+    """Settings or input with which no attempt can succeed; never retried."""
 
     exit_code = 2
 

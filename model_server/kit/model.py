@@ -15,9 +15,9 @@ from functools import cached_property
 import click
 from PIL import Image
 
+from lyncean.cli.options import server_options
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import ServerConfig
-from lyncean.rpc.options import server_options
 from model_server import images
 from model_server.backend import Call
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import click
 from google.protobuf import json_format
 
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import Row, RowSource
+from orchestrator.errors import ConfigError
 from orchestrator.samples import Sample, Variant
 
 OUTPUT_TOKENS = range(1, 2**31)
@@ -80,7 +80,7 @@ def metric(
 
 
 def check_parity(variant: Variant, *, reference: bool = True) -> None:
-    """Raises click.UsageError where `--parity` cannot be kept: it must never be claimed in vain.
+    """Raises ConfigError where `--parity` cannot be kept: it must never be claimed in vain.
 
     For `Benchmark.needs`, which is called before anything is sent.
 
@@ -91,8 +91,8 @@ def check_parity(variant: Variant, *, reference: bool = True) -> None:
     if not variant.parity:
         return
     if not reference:
-        raise click.UsageError(f"{variant.task} has no published reference implementation to follow; drop --parity")
+        raise ConfigError(f"{variant.task} has no published reference implementation to follow; drop --parity")
     if variant.shuffle_options:
-        raise click.UsageError("--parity asks as the reference does, which never shuffles; drop --shuffle-options")
+        raise ConfigError("--parity asks as the reference does, which never shuffles; drop --shuffle-options")
     if variant.method == "likelihood":
-        raise click.UsageError("--parity follows the reference, which only generates; drop --method likelihood")
+        raise ConfigError("--parity follows the reference, which only generates; drop --method likelihood")

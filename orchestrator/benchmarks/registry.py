@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lyncean.registry import PluginError, Registry
 from orchestrator.benchmarks.base import Benchmark
+from orchestrator.errors import ConfigError
 
 OURS = {
     "marvel": "orchestrator.benchmarks.marvel.benchmark",
@@ -26,7 +27,7 @@ TASK_FILES = (".yaml", ".yml")
 _REGISTRY: Registry[Benchmark] = Registry("benchmark", OURS, (Benchmark,))
 
 
-class UnknownTaskError(Exception):
+class UnknownTaskError(ConfigError):
     """No benchmark has a task of this name, and the message names the closest; or a plugin cannot be loaded."""
 
 

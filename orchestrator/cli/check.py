@@ -9,14 +9,15 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from lyncean.rpc import CallError, Credentials, SecurityError
-from lyncean.rpc.options import POSITIVE_SECONDS, client_options
-from orchestrator.cli.groups import examples
-from orchestrator.run.ranges import numeric
+from lyncean.cli import Command, examples
+from lyncean.cli.options import POSITIVE_SECONDS, client_options
+from lyncean.rpc import CallError, Credentials
+from orchestrator.cli.options import number
 
 
 @click.command(
     "check",
+    cls=Command,
     epilog=examples(
         "orchestrator check --endpoint 127.0.0.1:50051",
         "orchestrator check --endpoint 127.0.0.1:50051 --junit check.xml",
@@ -24,7 +25,7 @@ from orchestrator.run.ranges import numeric
 )
 @click.option("--endpoint", "-e", help="The model server, H:P.")
 @click.option("--only", multiple=True, metavar="NAME", help="Run this check alone; may be repeated.")
-@numeric("--timeout", type=POSITIVE_SECONDS, default=60.0, show_default=True, help="Seconds per call.")
+@number("--timeout", type=POSITIVE_SECONDS, default=60.0, show_default=True, help="Seconds per call.")
 @click.option("--drain-pid", type=click.IntRange(2), help="Judge the drain too: SIGTERM to this process, at the end.")
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Write JUnit XML here.")
 @click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON on stdout.")
@@ -46,7 +47,7 @@ def command(
     is wrong, 4 a check failed.
     """
     from orchestrator.conformance import CHECKS, Result, Status, judge, report
-    from orchestrator.engine import ConfigError, parse_endpoints
+    from orchestrator.engine import parse_endpoints
     from orchestrator.engine.replica import describe, dialled
 
     if listed:
@@ -56,10 +57,7 @@ def command(
     unknown = sorted(set(only) - CHECKS.keys())
     if unknown:
         raise click.UsageError(f"there is no check {unknown[0]!r}; --list names them")
-    try:
-        found = parse_endpoints([endpoint] if endpoint else [])
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from error
+    found = parse_endpoints([endpoint] if endpoint else [])
     if len(found) != 1:
         raise click.UsageError("give one --endpoint H:P")
     address = str(found[0])
@@ -82,8 +80,6 @@ def command(
             f"{address} does not answer GetModelInfo ({describe(error)}): is a model server running there, "
             f"{dialled(credentials)}?"
         ) from error
-    except SecurityError as error:
-        raise click.UsageError(str(error)) from error
     if junit:
         try:
             report.write_junit(junit, address, results)

@@ -8,9 +8,9 @@ import click
 import orjson
 from rich.console import Console
 
+from lyncean.cli import Command, examples
 from orchestrator.cli.folders import ReadRun
-from orchestrator.cli.groups import examples
-from orchestrator.cli.unused import refuse
+from orchestrator.cli.options import refuse
 
 GATE_FAILED = 4
 """Exit code where a condition of the gate is not met."""
@@ -20,6 +20,7 @@ _RUN = ReadRun()
 
 @click.command(
     "compare",
+    cls=Command,
     epilog=examples(
         "orchestrator compare runs/first runs/second --html compare.html",
         "orchestrator compare runs/first runs/second --gate 'acc>=0.6,no_regression,failed<=1%'",

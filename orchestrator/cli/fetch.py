@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
-from orchestrator.cli.groups import examples
+from lyncean.cli import Command, examples
 
 
 @click.command(
     "fetch",
+    cls=Command,
     epilog=examples(
         "orchestrator fetch --task vstar_bench --task marvel --to bundle",
         "orchestrator fetch --task marvel --data marvel=marvel.parquet --to bundle",
@@ -26,20 +27,16 @@ def command(tasks: tuple[str, ...], data: tuple[str, ...], to: Path) -> None:
     A run from the bundle reads nothing else, and refuses a file that is not what was fetched.
     """
     from orchestrator.benchmarks import bundle
-    from orchestrator.benchmarks.registry import UnknownTaskError, find
-    from orchestrator.data.rows import DataError
+    from orchestrator.benchmarks.registry import find
 
-    try:
-        found = find(tasks)
-        where = {}
-        for word in data:
-            task, equals, path = word.partition("=")
-            if not (equals and path and task in found):
-                raise click.UsageError(f"--data {word}: give TASK=PATH with one of {', '.join(found)}")
-            where[task] = path
-        listed = bundle.write(found, where, to)
-    except (UnknownTaskError, DataError) as error:
-        raise click.UsageError(str(error)) from error
+    benchmarks = find(tasks)
+    paths = {}
+    for word in data:
+        task, equals, path = word.partition("=")
+        if not (equals and path and task in benchmarks):
+            raise click.UsageError(f"--data {word}: give TASK=PATH with one of {', '.join(benchmarks)}")
+        paths[task] = path
+    listed = bundle.write(benchmarks, paths, to)
     for task, slot in listed["tasks"].items():
         held = listed["data"][slot]
         revision = f" at {held['revision']}" if held["revision"] else ""

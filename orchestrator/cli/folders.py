@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from lyncean.errors import UserError
+
 
 class RunFolder(click.Path):
     """A run folder on this machine.
@@ -50,10 +52,9 @@ class ReadRun(RunFolder):
         """Returns a path."""
         if "://" not in str(value):
             return super().convert(value, param, ctx)
-        from orchestrator.engine import EngineError
         from orchestrator.run_folder import remote
 
         try:
             return remote.fetched(str(value))
-        except (EngineError, remote.RemoteError) as error:
+        except UserError as error:
             raise click.UsageError(str(error), ctx) from error

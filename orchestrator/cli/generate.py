@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from orchestrator.cli.groups import LazyGroup, examples
+from lyncean.cli import LazyGroup, examples
 
 COMMANDS = {
     "voila-images": ("orchestrator.cli.generate_voila_images", "All 728 things that a VOILA image shows."),
     "voila": ("orchestrator.cli.generate_voila", "VOILA questions, none twice, as a table in the released form."),
 }
-"""What is generated -> module whose `command` it is, and what `--help` says of it."""
+"""Subcommand -> its module, and its line in `--help`."""
 
 
 @click.command(

@@ -10,15 +10,15 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from lyncean.cli import Command
 from orchestrator.benchmarks.voila import generator
 from orchestrator.benchmarks.voila.images import ImageFolder, TestingDraw, TrainingDraw
 from orchestrator.benchmarks.voila.rules import ND_RULES, WD_RULES
 from orchestrator.benchmarks.voila.sampling import SpaceError, shares
-from orchestrator.data.rows import DataError
-from orchestrator.run.ranges import SEED, numeric
+from orchestrator.cli.options import request_options
 
 
-@click.command(name="voila")
+@click.command("voila", cls=Command)
 @click.option("--distraction", type=click.Choice(["yes", "no"]), required=True, help="All 19 rules, or the 7 without.")
 @click.option("--count", type=click.IntRange(min=1), required=True, help="Questions, distributed over the rules.")
 @click.option(
@@ -34,7 +34,7 @@ from orchestrator.run.ranges import SEED, numeric
     help="training: images used evenly, a fourth image as answer; testing: one image for each thing shown.",
 )
 @click.option("--collage", is_flag=True, help=f"Also draw each question as one picture, in {generator.COLLAGES}/.")
-@numeric("--seed", type=SEED, default=0, show_default=True, help="The same seed draws the same questions.")
+@request_options("seed", seed={"help": "The same seed draws the same questions."})
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -58,7 +58,7 @@ def command(distraction: str, count: int, images: Path, split: str, collage: boo
             generator.write_table(output, _with_bar(rows, count))
     except SpaceError as error:
         raise click.UsageError(f"--count {count} with --distraction {distraction}: {error}") from error
-    except (DataError, OSError) as error:
+    except OSError as error:
         raise click.UsageError(str(error)) from error
     click.echo(f"{output}: {count:,} questions, {_in_words(counts)}")
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+from lyncean.cli import Command
 from orchestrator.benchmarks.voila.synthetic import draw
 from orchestrator.benchmarks.voila.texts import SPECS, file_prefix
 
 
-@click.command(name="voila-images")
+@click.command("voila-images", cls=Command)
 @click.option("--variants", type=click.IntRange(1, 100), default=1, show_default=True, help="Drawings of each thing.")
 @click.option("--size", type=click.IntRange(64, 1024), default=384, show_default=True, help="Width and height.")
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder to fill.")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import click
 
-from orchestrator.cli.groups import LazyGroup, examples
+from lyncean.cli import LazyGroup, examples
 
 KINDS = {
     "lmms-eval": (
-        "orchestrator.interop.lmms_eval_import",
+        "orchestrator.cli.import_lmms_eval",
         "A samples file of lmms-eval, read as a careful person would and as lmms-eval does.",
     ),
-    "reform": ("orchestrator.interop.reform_import", "Predictions in ReForm-Eval's own output layout."),
-    "reform-instructions": ("orchestrator.benchmarks.reform.import_instructions", "ReForm-Eval's instruction files."),
+    "reform": ("orchestrator.cli.import_reform", "Predictions in ReForm-Eval's own output layout."),
+    "reform-instructions": ("orchestrator.cli.import_reform_instructions", "ReForm-Eval's instruction files."),
 }
-"""What is imported -> module whose `command` it is, and what `--help` says of it."""
+"""Kind of import -> its module, and its line in `--help`."""
 
 
 @click.command(
@@ -25,4 +25,4 @@ KINDS = {
     epilog=examples("orchestrator import lmms-eval logs/MODEL/DATE_samples_vstar_bench.jsonl --run runs/theirs"),
 )
 def command() -> None:
-    """Take in predictions made elsewhere as a run folder, scored like any other."""
+    """Import predictions of other tools as a run folder, scored like any other."""

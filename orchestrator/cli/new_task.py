@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
-from orchestrator.cli.groups import examples
+from lyncean.cli import Command, examples
 
 
 @click.command(
     "new-task",
+    cls=Command,
     epilog=examples(
         "orchestrator new-task animals.csv --output animals.yaml",
         "orchestrator prompts --task animals.yaml --limit 2",
@@ -30,7 +31,6 @@ def command(data: str, output: Path | None, force: bool) -> None:
     from orchestrator.benchmarks.registry import TASK_FILES
     from orchestrator.benchmarks.taskfile import load
     from orchestrator.benchmarks.taskfile.guessing import guess
-    from orchestrator.data.rows import DataError
 
     output = output or Path(f"{Path(data).stem.split('@')[0]}.yaml")
     if not output.name.endswith(TASK_FILES):
@@ -45,8 +45,6 @@ def command(data: str, output: Path | None, force: bool) -> None:
         output.write_text(text, encoding="utf-8")
         benchmark = load(output)
         rows = benchmark.rows(benchmark.name, None)
-    except DataError as error:
-        raise click.UsageError(str(error)) from error
     except OSError as error:
         raise click.UsageError(f"{output} cannot be written: {error.strerror}") from error
     for reason in found.reasons:

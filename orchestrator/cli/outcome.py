@@ -1,41 +1,23 @@
-"""From what a command raises to its one line on stderr and its exit code."""
+"""The end of a command's work."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
-import click
-
-from lyncean.rpc import SecurityError
+T = TypeVar("T")
 
 
-def guarded(work: Callable[[], Coroutine[Any, Any, Path | None]]) -> tuple[Path | None, int]:
-    """Runs a command's work and returns its run folder and exit code.
+def ended(work: Coroutine[Any, Any, T]) -> T:
+    """Runs a command's work to its end and returns its result.
 
-    A failure is one line on stderr; 1 is a defect, 2 a mistake of the caller's, 3 incomplete.
+    Raises:
+        IncompleteError: On Ctrl-C.
     """
-    from orchestrator.data.rows import DataError
-    from orchestrator.engine import EngineError
-    from orchestrator.run_folder.log import RunBusyError, RunLogError, RunWriteError
-    from orchestrator.run_folder.manifest import ManifestError
+    from orchestrator.errors import IncompleteError
 
     try:
-        return asyncio.run(work()), 0
-    except EngineError as error:
-        return None, _fail(error, error.exit_code)
-    except (DataError, ManifestError, SecurityError) as error:
-        return None, _fail(error, 2)
-    except (RunWriteError, RunBusyError) as error:
-        return None, _fail(error, 3)
-    except RunLogError as error:
-        return None, _fail(error, 2)
-    except KeyboardInterrupt:
-        return None, _fail("stopped; run the same command again", 3)
-
-
-def _fail(error: Exception | str, code: int) -> int:
-    click.echo(f"Error: {' '.join(str(error).split())}", err=True)
-    return code
+        return asyncio.run(work)
+    except KeyboardInterrupt as error:
+        raise IncompleteError("stopped; run the same command again") from error

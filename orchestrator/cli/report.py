@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TextIO
 import click
 import orjson
 
+from lyncean.cli import Command, examples
 from orchestrator.cli.folders import ReadRun
-from orchestrator.cli.groups import examples
-from orchestrator.cli.unused import refuse
+from orchestrator.cli.options import refuse
 
 if TYPE_CHECKING:
     from orchestrator.run_folder.reader import Run
@@ -36,6 +36,7 @@ _RUN = ReadRun()
 
 
 @click.command(
+    cls=Command,
     help="Report RUNS.\n\n\b\nFormats:\n" + "\n".join(f"  {name:10} {what}" for name, what in FORMATS.items()),
     epilog=examples(
         "orchestrator report runs/first --embed --output first.html",

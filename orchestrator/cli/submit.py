@@ -7,19 +7,19 @@ from typing import Any
 
 import click
 
+from lyncean.cli import Command, examples
 from orchestrator.cli.eval import command as evaluate
-from orchestrator.cli.groups import examples
-from orchestrator.submit.render import Submission, SubmitError, render
+from orchestrator.submit.render import Submission, render
 from orchestrator.submit.watch import watch
 
 _NOT_HERE = {
-    "endpoints": "the cluster's own model servers are asked",
-    "scorer_at": "the cluster's own scorer is asked",
+    "endpoint": "the cluster's own model servers are asked",
+    "scorer": "the cluster's own scorer is asked",
     "model": "--model is the model servers'",
     "shard": "--shards N runs all of them",
     "run": "--run is a name, not a folder",
     "patience": "it is long enough for a node to be replaced",
-    "judges": "it belongs to the scorer's own command, in the overlay or a component of yours",
+    "judge": "it belongs to the scorer's own command, in the overlay or a component of yours",
     "judge_cache": "it belongs to the scorer's own command, in the overlay or a component of yours",
     "dry_run": "nothing is sent before `kubectl apply`",
     "as_json": "the log is for people; the results are in the run folder",
@@ -44,7 +44,7 @@ def flags_of(given: dict[str, Any]) -> list[str]:
     return words
 
 
-class _Submit(click.Command):
+class _Submit(Command):
     """Says of an option that only `eval` has what stands in its place."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -91,13 +91,9 @@ def command(follow: bool, name: str | None, **given: Any) -> None:
         **{key: given[key] for key in ("overlay", "components", "model", "weights", "replicas", "shards")},
         **{key: given[key] for key in ("namespace", "registry", "tag")},
     )
-    try:
-        if follow:
-            sys.exit(watch(submission))
-        click.echo(render(submission), nl=False)
-    except SubmitError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(2)
+    if follow:
+        sys.exit(watch(submission))
+    click.echo(render(submission), nl=False)
 
 
 command.params = [*SHARED, *command.params]

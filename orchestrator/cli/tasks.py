@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.groups import examples
+from lyncean.cli import Command, examples
 
 
 @click.command(
     "tasks",
+    cls=Command,
     epilog=examples(
         "orchestrator tasks",
         "orchestrator tasks --task marvel --task voila",
@@ -22,14 +23,10 @@ from orchestrator.cli.groups import examples
 @click.option("--json", "as_json", is_flag=True, help="One JSON object with tasks and groups.")
 def command(words: tuple[str, ...], as_json: bool) -> None:
     """List tasks and groups, and of each benchmark the data that is read without --data, methods and settings."""
-    from orchestrator.benchmarks.registry import UnknownTaskError, benchmarks, find
-    from orchestrator.data.rows import DataError
+    from orchestrator.benchmarks.registry import benchmarks, find
 
-    try:
-        # One entry a benchmark, in the order of the words.
-        found = list({b.name: b for b in find(words).values()}.values()) if words else list(benchmarks().values())
-    except (UnknownTaskError, DataError) as error:
-        raise click.UsageError(str(error)) from error
+    # One entry a benchmark, in the order of the words.
+    found = list({b.name: b for b in find(words).values()}.values()) if words else list(benchmarks().values())
     if as_json:
         tasks = [
             {

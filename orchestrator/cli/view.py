@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
-from orchestrator.cli.groups import examples
+from lyncean.cli import Command, examples
 
 
 @click.command(
     "view",
+    cls=Command,
     epilog=examples(
         "orchestrator view runs",
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -12,10 +11,11 @@ from pathlib import Path
 
 import click
 
-from lyncean.rpc import Credentials, SecurityError, dial, is_serving
-from lyncean.rpc.options import client_options
+from lyncean.cli import Command
+from lyncean.cli.options import client_options
+from lyncean.rpc import Credentials, dial, is_serving
 from orchestrator.cli.folders import RunFolder
-from orchestrator.engine import ConfigError, Endpoint, parse_endpoints
+from orchestrator.engine import Endpoint, parse_endpoints
 from orchestrator.engine.resolve import resolve
 
 MODEL_SERVICE = "lyncean.model.v1.ModelService"
@@ -26,7 +26,7 @@ _TELL_EVERY = 60.0
 Look = Callable[[], Awaitable[bool]]
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--endpoint", "endpoints", multiple=True, help="Model servers H:P[,H:P]; one that serves is enough.")
 @click.option("--scorer", "scorers", multiple=True, help="Scorer H:P.")
 @click.option("--shards", type=click.IntRange(1), help="Wait until so many shards of --run are complete.")
@@ -39,18 +39,14 @@ def main(
     if (shards is None) != (run is None):
         raise click.UsageError("--shards and --run go together")
     wanted: dict[str, Look] = {}
-    try:
-        for endpoint in parse_endpoints(endpoints):
-            wanted[f"a model server at {endpoint}"] = _server(endpoint, MODEL_SERVICE, credentials)
-        for endpoint in parse_endpoints(scorers):
-            wanted[f"a scorer at {endpoint}"] = _server(endpoint, SCORER_SERVICE, credentials)
-        if run is not None and shards is not None:
-            for index in range(shards):
-                wanted[str(run / f"shard-{index}")] = _shard(run / f"shard-{index}")
-        asyncio.run(_wait(wanted))
-    except (ConfigError, SecurityError) as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(2)
+    for endpoint in parse_endpoints(endpoints):
+        wanted[f"a model server at {endpoint}"] = _server(endpoint, MODEL_SERVICE, credentials)
+    for endpoint in parse_endpoints(scorers):
+        wanted[f"a scorer at {endpoint}"] = _server(endpoint, SCORER_SERVICE, credentials)
+    if run is not None and shards is not None:
+        for index in range(shards):
+            wanted[str(run / f"shard-{index}")] = _shard(run / f"shard-{index}")
+    asyncio.run(_wait(wanted))
 
 
 async def _wait(wanted: dict[str, Look]) -> None:

@@ -21,10 +21,9 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-import click
-
 from orchestrator.compare.scores import Step
 from orchestrator.compare.statistics import Paired
+from orchestrator.errors import ConfigError
 from orchestrator.run_folder.metrics import OUTCOMES, Figure, counts, figures
 from orchestrator.run_folder.reader import Run
 
@@ -72,7 +71,7 @@ def parse(text: str) -> list[Condition]:
     """Reads a gate.
 
     Raises:
-        click.UsageError: It is none; the message names the condition.
+        ConfigError: It is none; the message names the condition.
     """
     # Commas inside brackets separate labels, not conditions.
     return [_condition(part.strip()) for part in re.split(r",(?![^\[]*\])", text)]
@@ -83,7 +82,7 @@ def _condition(text: str) -> Condition:
         return Condition(text, NO_REGRESSION)
     found = _CONDITION.fullmatch(text)
     if not found or found["name"] == NO_REGRESSION:
-        raise click.UsageError(
+        raise ConfigError(
             f"--gate: {text!r} is no condition: write NAME>=NUMBER, for example acc>=0.6 or failed<=1%, "
             f"or {NO_REGRESSION}"
         )
@@ -91,16 +90,16 @@ def _condition(text: str) -> Condition:
     for pair in (found["labels"] or "").split(",") if found["labels"] else ():
         name, equals, value = (word.strip() for word in pair.partition("="))
         if not equals or not name:
-            raise click.UsageError(f"--gate: {pair!r} in {text!r} is no label: write [LABEL=VALUE]")
+            raise ConfigError(f"--gate: {pair!r} in {text!r} is no label: write [LABEL=VALUE]")
         if name in labels:
-            raise click.UsageError(f"--gate: {text!r} gives the label {name} twice: write a condition for each value")
+            raise ConfigError(f"--gate: {text!r} gives the label {name} twice: write a condition for each value")
         labels[name] = value
     number = float(found["number"]) / (100 if found["percent"] else 1)
     if not math.isfinite(number):
-        raise click.UsageError(f"--gate: {found['number']} in {text!r} is no number that a figure could have")
+        raise ConfigError(f"--gate: {found['number']} in {text!r} is no number that a figure could have")
     name = found["name"].strip()
     if name in OUTCOMES and (labels or found["part"]):
-        raise click.UsageError(
+        raise ConfigError(
             f"--gate: {text!r} asks for a part or slice of an outcome, which has neither: write {name} or TASK/{name}, "
             "its share of all planned items"
         )
@@ -121,7 +120,7 @@ def judge(
         steps: What the first run has that could be compared.
 
     Raises:
-        click.UsageError: A condition names nothing that the run has, or is of what it lacks.
+        ConfigError: A condition names nothing that the run has, or is of what it lacks.
     """
     findings: list[Finding] = []
     for condition in conditions:
@@ -136,13 +135,13 @@ def judge(
 
 def _no_regression(run: Run, pairs: Sequence[Paired] | None, steps: Collection[Step]) -> list[Finding]:
     if not pairs:
-        raise click.UsageError(
+        raise ConfigError(
             f"--gate: {NO_REGRESSION} needs two runs with items in common: the one before, then {run.name}"
         )
     compared = {pair.step for pair in pairs}
     if missing := [str(step) for step in steps if step not in compared]:
         more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-        raise click.UsageError(
+        raise ConfigError(
             f"--gate: {NO_REGRESSION} cannot be told: {run.name} lacks {', '.join(missing[:_MOST_NAMED])}{more}, which "
             "the first run has; give a first run of the same tasks"
         )
@@ -159,7 +158,7 @@ def _share(condition: Condition, run: Run) -> Finding:
     tasks = {name: found for name, found in run.tasks.items() if condition.task in ("", name)}
     total = counts(tasks)
     if not total["planned"]:
-        raise click.UsageError(f"--gate: {run.name} has no results{f' of {condition.task}' if condition.task else ''}")
+        raise ConfigError(f"--gate: {run.name} has no results{f' of {condition.task}' if condition.task else ''}")
     share = total[condition.name] / total["planned"]
     what = f"{total[condition.name]:,} of {total['planned']:,} {condition.name}"
     return Finding(condition.text, run.name, what, _OPERATORS[condition.operator](share, condition.number))
@@ -178,7 +177,7 @@ def _resolve(condition: Condition, run: Run) -> list[Figure]:
         if chosen:
             return chosen
     known = ", ".join(dict.fromkeys(figure.name for figure in found)) or "none with these labels"
-    raise click.UsageError(f"--gate: {run.name} has no figure {condition.text!r} speaks of; it has {known}")
+    raise ConfigError(f"--gate: {run.name} has no figure {condition.text!r} speaks of; it has {known}")
 
 
 def _figure(condition: Condition, run: Run, figure: Figure) -> Finding:

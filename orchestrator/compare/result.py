@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import click
-
 from orchestrator.benchmarks.reform.datasets import DIMENSIONS
 from orchestrator.benchmarks.reform.ranks import Standing, scores_of, standings
 from orchestrator.compare import flips, gate, scores, statistics
+from orchestrator.errors import ConfigError
 from orchestrator.run_folder.reader import Run, open_run
 
 
@@ -122,7 +121,7 @@ def compare(paths: Sequence[Path], conditions: Sequence[gate.Condition] = (), mo
     With a single run only the gate is judged.
 
     Raises:
-        click.UsageError: A folder is no run, the runs have nothing in common, a condition
+        ConfigError: A folder is no run, the runs have nothing in common, a condition
             names nothing that a run has, or there are conditions and a run is not complete.
     """
     runs = _named([open_run(path) for path in paths])
@@ -147,7 +146,7 @@ def compare(paths: Sequence[Path], conditions: Sequence[gate.Condition] = (), mo
 def _pairing(first: scores.Scores, second: scores.Scores, most_flips: int) -> Pairing:
     pairs = statistics.compare(first, second)
     if not pairs:
-        raise click.UsageError(
+        raise ConfigError(
             f"{first.run.name} and {second.run.name} have no scored item in common: "
             f"{_tasks(first)} and {_tasks(second)}; compare complete runs of the same tasks and rows"
         )
@@ -157,7 +156,7 @@ def _pairing(first: scores.Scores, second: scores.Scores, most_flips: int) -> Pa
 def _check_complete(runs: Sequence[Run]) -> None:
     for run in runs:
         if not run.tasks:
-            raise click.UsageError(
+            raise ConfigError(
                 f"--gate: {run.name} is not complete, it has no results.json: run its command again to the end, "
                 "or compare without --gate"
             )

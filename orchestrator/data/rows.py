@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lyncean.errors import UserError
 
-class DataError(Exception):
+
+class DataError(UserError):
     """Data that cannot be used: missing, wrong columns, unreadable. A user's mistake: exit 2.
 
     The message names the file or id, what is wrong with it and what to do.

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import click
-
 from lyncean.keys import split_repeat
+from orchestrator.errors import ConfigError
 from orchestrator.run_folder.metrics import Figure, figures
 from orchestrator.run_folder.reader import STEP, Item, Run
 
@@ -40,7 +39,7 @@ try:
     )
     from inspect_ai.scorer import Score
 except ImportError as error:
-    raise click.UsageError("--format inspect needs Inspect: pip install 'lyncean[inspect]'") from error
+    raise ConfigError("--format inspect needs Inspect: pip install 'lyncean[inspect]'") from error
 
 _STOPS: Mapping[str, Any] = {
     "FINISH_REASON_END_OF_SEQUENCE": "stop",

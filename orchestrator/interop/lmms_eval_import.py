@@ -1,77 +1,16 @@
-"""`orchestrator import lmms-eval SAMPLES.jsonl`: an existing run of lmms-eval, in either reading."""
+"""A run folder from a samples file of lmms-eval."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
-from rich.console import Console
-
-from lyncean.rpc import PLAIN, Credentials
-from lyncean.rpc.options import client_options
-from orchestrator.cli.folders import RunFolder
-from orchestrator.cli.outcome import guarded
-from orchestrator.cli.unused import refuse_dialling
 
 if TYPE_CHECKING:
     from orchestrator.benchmarks.base import Benchmark
     from orchestrator.interop.lmms_eval_samples import Taken
     from orchestrator.samples import Sample, Scoring, Variant
-
-
-@click.command("lmms-eval")
-@click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--task", help="The task, where the file's name does not say it (DATE_samples_TASK.jsonl).")
-@click.option("--data", help="The benchmark's data: gives options and categories that the samples lack.")
-@click.option("--model", help="Name to file it under; default the name of the file's folder.")
-@click.option(
-    "--reading",
-    type=click.Choice(["careful", "parity", "both"]),
-    default="both",
-    show_default=True,
-    help="Read as a careful person would, as lmms-eval does, or both.",
-)
-@click.option("--run", type=RunFolder(), help="Run folder; default runs/FILE.")
-@click.option("--scorer", "scorer_at", help="Scorer H:P; without it one is started.")
-@client_options
-def command(credentials: Credentials, path: Path, reading: str, scorer_at: str | None, **given: Any) -> None:
-    """Score a samples file of lmms-eval (--log_samples) of V*-Bench or VisualPuzzles.
-
-    The careful reading's figures are the run folder's, the parity reading's those of its folder
-    `parity`. Requests that failed there count as failed in both, never as answers.
-    """
-    if not scorer_at:
-        refuse_dialling("--scorer")
-
-    async def work() -> Path:
-        from orchestrator.cli.eval import one_endpoint
-        from orchestrator.report.readings_item import described
-        from orchestrator.run import evaluate, rescore
-        from orchestrator.run.local_server import LocalServer
-
-        run = given["run"] or Path("runs") / path.stem
-        planned, theirs = take(path, run, task=given["task"], data=given["data"], model_name=given["model"])
-        async with contextlib.AsyncExitStack() as stack:
-            endpoint, security = one_endpoint(scorer_at), credentials
-            if endpoint is None:
-                endpoint, security = await stack.enter_async_context(LocalServer("scorer")), PLAIN
-            for name in ("careful", "parity") if reading == "both" else (reading,):
-                async with evaluate.connect_scorer(endpoint, security, 600.0) as (client, rules):
-                    scored = await rescore.rescore(run, client, rules, parity=name == "parity")
-                click.echo(f"{name:<8} {_figures(scored)}")
-                evaluate.finish(scored, Console(quiet=True, markup=False))
-        click.echo(f"theirs   {_theirs(theirs, planned)}")
-        if reading == "both":
-            click.echo("\n".join(described(run)))
-        click.echo(f"run: {run}")
-        return run
-
-    sys.exit(guarded(work)[1])
 
 
 def take(
@@ -203,25 +142,3 @@ def _line(task: str, taken: Taken, sample: Sample | None) -> dict[str, Any]:
     else:
         line["response"] = {"parts": [{"text": taken.text}], "finish_reason": "FINISH_REASON_UNSPECIFIED"}
     return line
-
-
-def _figures(scored: Path) -> str:
-    import orjson
-
-    from orchestrator.run.results import RESULTS
-
-    (task,) = orjson.loads((scored / RESULTS).read_bytes())["tasks"].values()
-    counts = ", ".join(f"{number} {name}" for name, number in task["counts"].items() if number and name != "planned")
-    values = [
-        f"{' '.join(figure['labels'].values()) or 'accuracy'} {figure['value']:.2f}"
-        for figure in task["figures"]
-        if figure["name"] == "accuracy" and figure["value"] is not None
-    ]
-    return f"{', '.join(values)} (percent of all; {counts})"
-
-
-def _theirs(scores: list[float], planned: int) -> str:
-    if not scores:
-        return "the file holds no scores"
-    mean = f"accuracy {100 * sum(scores) / len(scores):.2f}"
-    return mean if len(scores) == planned else f"{mean} over the {len(scores)} of {planned} samples that have a score"

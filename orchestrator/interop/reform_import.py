@@ -1,35 +1,24 @@
-"""`orchestrator import reform`: scores predictions made with ReForm-Eval's data loader, as its own script does."""
+"""A run folder from a prediction file of ReForm-Eval, scored as its own script does."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import click
 import orjson
-from rich.console import Console
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import Credentials
-from lyncean.rpc.options import SECONDS, client_options
-from orchestrator.benchmarks.reform.datasets import SINGLE_CHOICE
 from orchestrator.benchmarks.reform.predictions import (
-    FORMULATIONS,
-    METHODS,
     Prediction,
     metrics,
     named_by,
     predictions,
     read_file,
 )
-from orchestrator.cli.eval import one_endpoint
-from orchestrator.cli.folders import RunFolder
-from orchestrator.cli.outcome import guarded
-from orchestrator.cli.unused import refuse_dialling
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,51 +44,6 @@ class Wanted:
     model: str | None = None
 
 
-@click.command("reform")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="PREDICTIONS.json")
-@click.option("--formulation", type=click.Choice(FORMULATIONS), required=True)
-@click.option("--infer", type=click.Choice(METHODS), default="generation", show_default=True)
-@click.option("--stability", is_flag=True, help="Instability over the tests of each sample (SingleChoice).")
-@click.option("--multi-round", is_flag=True, help="Correlation and slope of the score over rounds (SingleChoice).")
-@click.option("--task", help="Task to file the run under; default as the file's name says.")
-@click.option("--model", help="Model to file the run under; default as the file's name says.")
-@click.option("--run", type=RunFolder(), help="Run folder; default runs/FILE.")
-@click.option("--scorer", "scorer_at", help="Scorer H:P; without it one is started.")
-@click.option("--patience", type=SECONDS, default=600.0, show_default=True, help="Seconds to retry for.")
-@click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors.")
-@client_options
-def command(credentials: Credentials, **given: Any) -> None:
-    """Score a prediction file of ReForm-Eval with its own rules, bit for bit, and make a run of it."""
-    if given["formulation"] != SINGLE_CHOICE:
-        for name in ("stability", "multi_round"):
-            if given[name]:
-                raise click.UsageError(f"--{name.replace('_', '-')} needs --formulation {SINGLE_CHOICE}")
-        if given["infer"] == "likelihood":
-            raise click.UsageError(f"--infer likelihood needs --formulation {SINGLE_CHOICE}")
-
-    if not given["scorer_at"]:
-        refuse_dialling("--scorer")
-    wanted = Wanted(
-        given["file"],
-        given["formulation"],
-        given["infer"],
-        given["stability"],
-        given["multi_round"],
-        given["task"],
-        given["model"],
-    )
-    run: Path = given["run"] or Path("runs") / given["file"].stem
-
-    async def work() -> Path:
-        from orchestrator.run import evaluate
-
-        await imported(wanted, run, one_endpoint(given["scorer_at"]), credentials, given["patience"])
-        evaluate.finish(run, Console(quiet=given["quiet"], markup=False))
-        return run
-
-    sys.exit(guarded(work)[1])
-
-
 async def imported(
     wanted: Wanted,
     run: Path,
@@ -120,8 +64,9 @@ async def imported(
         DataError: The file cannot be used.
         ManifestError: The folder holds another run.
     """
-    from orchestrator.run import evaluate, rescore
+    from orchestrator.run import rescore
     from orchestrator.run import results as run_results
+    from orchestrator.run.servers import connect_scorer
     from orchestrator.run_folder import manifest as run_manifest
 
     file = wanted.file
@@ -136,7 +81,7 @@ async def imported(
         "parity": True,
         "model": {"model_name": name, "model_revision": "", "chat_template_sha256": ""},
     }
-    async with evaluate.connect_scorer(endpoint, credentials or Credentials(), patience) as (client, rules):
+    async with connect_scorer(endpoint, credentials or Credentials(), patience) as (client, rules):
         manifest = run_manifest.make(
             identity,
             info=model.GetModelInfoResponse(model_name=name),

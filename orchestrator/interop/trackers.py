@@ -10,8 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import click
-
+from orchestrator.errors import ConfigError
 from orchestrator.run_folder.metrics import counts, figures
 from orchestrator.run_folder.reader import Run
 
@@ -22,12 +21,12 @@ def to_wandb(run: Run) -> str:
     """Logs a run to Weights & Biases and returns where it stands.
 
     Raises:
-        click.UsageError: wandb is not installed.
+        ConfigError: wandb is not installed.
     """
     try:
         import wandb
     except ImportError as error:
-        raise click.UsageError("--format wandb needs Weights & Biases: pip install 'lyncean[wandb]'") from error
+        raise ConfigError("--format wandb needs Weights & Biases: pip install 'lyncean[wandb]'") from error
     with wandb.init(name=run.name, job_type="eval", config={"identity": dict(run.identity)}) as tracked:
         tracked.summary.update(metrics(run))
         if (page := run.path / "report.html").is_file():
@@ -41,12 +40,12 @@ def to_mlflow(run: Run) -> str:
     """Logs a run to MLflow and returns its id there.
 
     Raises:
-        click.UsageError: mlflow is not installed.
+        ConfigError: mlflow is not installed.
     """
     try:
         import mlflow
     except ImportError as error:
-        raise click.UsageError("--format mlflow needs MLflow: pip install 'lyncean[mlflow]'") from error
+        raise ConfigError("--format mlflow needs MLflow: pip install 'lyncean[mlflow]'") from error
     with mlflow.start_run(run_name=run.name) as tracked:
         mlflow.log_params({name: str(value)[:500] for name, value in _flat(run.identity).items()})
         mlflow.log_metrics({_name(name): value for name, value in metrics(run).items()})

@@ -20,7 +20,7 @@ def write_report(run: Path, *, embed: bool = False, published: bool = False, bli
         blind: The same run without images, whose figures stand beside the run's own.
 
     Raises:
-        click.UsageError: There is no run at `run`.
+        ConfigError: There is no run at `run`.
         OSError: The page cannot be written.
     """
     path = run / "report.html"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
 import orjson
 
+from orchestrator.errors import ConfigError
 from orchestrator.run_folder.metrics import OUTCOMES, counts
 from orchestrator.run_folder.reader import Run
 
@@ -38,7 +38,7 @@ def problems(run: Run) -> list[Problem]:
     """Returns what went wrong in a complete run by its verdicts alone, the most frequent first.
 
     Raises:
-        click.UsageError: A verdict is damaged.
+        ConfigError: A verdict is damaged.
     """
     path = run.path / "verdicts.jsonl"
     if not path.exists():
@@ -46,7 +46,7 @@ def problems(run: Run) -> list[Problem]:
     try:
         return ordered(_tally(run, path))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise click.UsageError(f"{path} is damaged ({error}): `orchestrator score` names the line") from error
+        raise ConfigError(f"{path} is damaged ({error}): `orchestrator score` names the line") from error
 
 
 def _tally(run: Run, path: Path) -> dict[tuple[str, str], list[Any]]:

@@ -31,7 +31,7 @@ def print_results(run: Path, console: Console) -> None:
     Fits the console's width. Without a terminal there is neither colour nor a line drawn twice.
 
     Raises:
-        click.UsageError: There is no run at `run`.
+        ConfigError: There is no run at `run`.
     """
     opened = open_run(run)
     if not opened.tasks:

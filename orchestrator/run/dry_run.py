@@ -33,7 +33,7 @@ def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> Non
         tasks[sample.key.split("/", 1)[0]] += 1
         total["calls"] += len(sample.turns)
         total["items"] += sum(turn.scoring is not None for turn in sample.turns)
-        for number, (_, call) in enumerate(walk(sample, blind=plan.blind)):
+        for number, (_, call) in enumerate(walk(sample, blind=plan.request.blind)):
             if isinstance(call, BadRowError):
                 total["rejected"] += 1
             elif isinstance(call, NoAnswerError):

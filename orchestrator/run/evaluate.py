@@ -1,4 +1,4 @@
-"""One evaluation from end to end: servers, run folder, engine, figures, report."""
+"""One evaluation, in the order it happens: servers, run folder, engine, results, report."""
 
 from __future__ import annotations
 
@@ -6,96 +6,81 @@ import asyncio
 import contextlib
 import gc
 import signal
-import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 from rich.console import Console
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import PLAIN, Credentials, keep_freed_memory
-from lyncean.scorer.v1 import scorer_pb2
-from orchestrator.engine import Budget, Endpoint, Engine, IncompleteError, Options, Pool, ScorerClient
+from lyncean.rpc import keep_freed_memory
+from orchestrator.engine import Budget, Engine, IncompleteError, Options
 from orchestrator.engine.accounting import Accounting
-from orchestrator.engine.pool import Notify
-from orchestrator.run import plan as run_plan
 from orchestrator.run import results as run_results
 from orchestrator.run import resume
-from orchestrator.run.local_server import LocalServer
-from orchestrator.run.plan import Plan
+from orchestrator.run.arguments import shard_of
+from orchestrator.run.dry_run import describe
+from orchestrator.run.plan import Plan, check_capabilities, make
 from orchestrator.run.planned_rows import PlannedRows
 from orchestrator.run.preflight import check_scoring
 from orchestrator.run.progress import Progress
+from orchestrator.run.request import RunRequest
+from orchestrator.run.servers import Connections, Guard, Targets, connect, raced
 from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder import remote
 from orchestrator.run_folder.log import VERDICTS, RunLog
 from orchestrator.run_folder.records import tokens_of_log
 
-_T = TypeVar("_T")
 
+async def run(request: RunRequest, console: Console) -> Path:
+    """Runs a request and returns its run folder, complete and with its report.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
-    """Whom to ask.
+    Args:
+        request: The run.
+        console: Shows progress and results.
 
-    Attributes:
-        endpoints: Model servers; empty starts one for `model`.
-        stages: Model servers of further stages by name.
-        scorer: The scorer; None starts one.
-        model: What the embedded model server serves: "demo", the small model that comes along; "demo:hash"
-            and "demo:constant:TEXT", which have no weights; a folder or a hub id.
-        credentials: How to dial whatever is not embedded.
-        concurrency: Calls in flight per replica; None takes what each asks for.
-        judge: What follows `scorer serve` where a scorer is started, to give it a judge.
+    Raises:
+        EngineError: If it stopped early; `exit_code` says what that means.
+        DataError: If data cannot be used.
+        RunLogError: If the run folder cannot be used.
+        ManifestError: If it is another command's.
     """
-
-    endpoints: Sequence[Endpoint] = ()
-    stages: Mapping[str, Sequence[Endpoint]] = field(default_factory=dict)
-    scorer: Endpoint | None = None
-    model: str = "demo"
-    credentials: Credentials = PLAIN
-    concurrency: int | None = None
-    judge: Sequence[str] = ()
+    shard_of(request.shard), Targets.of(request)  # what they refuse is refused before data is read
+    plan = make(request)
+    with remote.writing(plan.request.run) as place:
+        path = await evaluate(plan, console, run=place.path, beside=place.guards)
+        finish(path, console)
+    return path
 
 
-@dataclass(frozen=True, slots=True)
-class Servers:
-    """Everybody who is asked, connected."""
+def dry_run(request: RunRequest, console: Console) -> None:
+    """Prints what a request would send.
 
-    pools: Mapping[str, Pool]
-    scorer: ScorerClient
-    rules: scorer_pb2.ListRulesResponse
-    guards: Sequence[Callable[[], Coroutine[Any, Any, None]]]
-
-    @property
-    def info(self) -> model.GetModelInfoResponse:
-        """The model under evaluation."""
-        return self.pools[""].info
+    Raises:
+        ConfigError: If the request contradicts itself.
+        DataError: If data cannot be read.
+    """
+    shard = shard_of(request.shard)
+    Targets.of(request)  # refuses what a run refuses
+    describe(make(request), shard, console)
 
 
 async def evaluate(
     plan: Plan,
-    where: Where,
-    options: Options,
-    budget: Budget,
-    *,
-    run: Path | None,
     console: Console,
-    beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+    *,
+    run: Path | None = None,
+    beside: Sequence[Guard] = (),
 ) -> Path:
-    """Runs a plan and returns its run folder, complete and with its figures.
+    """Runs a plan and returns its run folder, complete and with its results.
 
     Args:
-        plan: What to ask.
-        where: Whom to ask.
-        options: How to run.
-        budget: What may be spent.
+        plan: Tasks and samples; its request says how to run them.
+        console: Shows progress.
         run: The run folder; None takes the one that the plan names.
-        console: Where progress is shown.
-        beside: What runs beside it, and ends it by raising.
+        beside: Coroutines that run at the same time and end the run by raising.
 
     Raises:
         EngineError: If it stopped early; `exit_code` says what that means.
@@ -103,32 +88,41 @@ async def evaluate(
         ManifestError: If it is another command's.
     """
     keep_freed_memory()
-    async with connect(where, options.patience, console) as servers:
-        models = {name: pool.info for name, pool in servers.pools.items()}
-        places = {name: ", ".join(map(str, pool.endpoints)) for name, pool in servers.pools.items()}
-        run_plan.check_capabilities(plan, models, places)
-        await check_scoring(plan, servers.scorer, servers.rules)
-        stages = {name: pool.info for name, pool in servers.pools.items() if name}
-        identity = plan.identity(servers.info, stages)
-        path = run or default_run(plan, identity, options.shard)
+    request = plan.request
+    shard = shard_of(request.shard)
+    options = Options(timeout=request.timeout, patience=request.patience, blind=request.blind, shard=shard)
+    budget = Budget(
+        max_tokens=request.max_tokens_total,
+        max_per_second=request.max_requests_per_second,
+        deadline=request.deadline,
+    )
+    async with connect(Targets.of(request), request.patience, console) as connections:
+        models = {name: pool.info for name, pool in connections.pools.items()}
+        places = {name: ", ".join(map(str, pool.endpoints)) for name, pool in connections.pools.items()}
+        check_capabilities(plan, models, places)
+        await check_scoring(plan, connections.scorer, connections.rules)
+        stages = {name: info for name, info in models.items() if name}
+        identity = plan.identity(connections.info, stages)
+        path = run or default_run(plan, identity, shard)
         log = RunLog(path)
         try:
-            accounting = Accounting(expected=_expected(plan, options.shard))
-            manifest = _manifest(plan, servers, identity, stages, options, path, log, console)
+            accounting = Accounting(expected=_expected(plan, shard))
+            manifest = _manifest(plan, connections, identity, stages, shard, path, log, console)
             manifest = {**manifest, "expected": accounting.expected}
             run_manifest.write(path / run_manifest.MANIFEST, manifest)
             if budget.max_tokens is not None:
                 budget.used(tokens_of_log(log.responses.path))
-            known = PlannedRows(log, plan.name_of_samples(identity), plan.names, accounting, options.shard)
+            known = PlannedRows(log, plan.name_of_samples(identity), plan.names, accounting, shard)
             with contextlib.closing(known), _few_collections():
-                engine = Engine(plan.samples(known), log, servers.pools, servers.scorer, accounting, options, budget)
+                pools, scorer = connections.pools, connections.scorer
+                engine = Engine(plan.samples(known), log, pools, scorer, accounting, options, budget)
                 async with Progress(console, accounting), _signals(engine, console):
-                    await raced(engine.run(), *(guard() for guard in (*servers.guards, *beside)))
+                    await raced(engine.run(), *(guard() for guard in (*connections.guards, *beside)))
             log.forget_index()
             planned = {task: count.planned for task, count in accounting.tasks.items()}
-            manifest = {**manifest, "planned": planned, "replicas": _replicas(manifest, servers)}
+            manifest = {**manifest, "planned": planned, "replicas": _replicas(manifest, connections)}
             run_manifest.write(path / run_manifest.MANIFEST, manifest)
-            results = await run_results.write(path, manifest, servers.scorer)
+            results = await run_results.write(path, manifest, scorer)
         finally:
             log.close()
     failed = run_results.failed(results)
@@ -139,20 +133,20 @@ async def evaluate(
 
 
 def finish(run: Path, console: Console) -> None:
-    """Writes a complete run's report and prints its figures."""
+    """Writes a complete run's report and prints its results."""
     from orchestrator.report import write_report
     from orchestrator.report.terminal import print_results
 
     report = write_report(run)
     if not console.quiet:
         print_results(run, console)
-        for line in judges_said(run):
+        for line in judge_lines(run):
             console.print(line, highlight=False, soft_wrap=True)
         console.print(f"report: {report}", highlight=False, soft_wrap=True)
 
 
-def judges_said(run: Path) -> list[str]:
-    """Returns what there is to say of a run's judges: how much they were asked, what came of it, what to do."""
+def judge_lines(run: Path) -> list[str]:
+    """Returns lines on a run's judges: number of verdicts, items left unjudged, and the fix."""
     judges = run_manifest.read(run).get("judges")
     if not judges:
         return []
@@ -182,104 +176,12 @@ def default_run(plan: Plan, identity: Mapping[str, Any], shard: tuple[int, int] 
     return Path("runs") / (f"{name}-{shard[0]}of{shard[1]}" if shard else name)
 
 
-@contextlib.asynccontextmanager
-async def connect(where: Where, patience: float, console: Console) -> AsyncIterator[Servers]:
-    """Starts what is embedded, reaches everybody, and lets go of all of it in the end."""
-
-    def notify(line: str) -> None:
-        console.print(line, style="dim", highlight=False, soft_wrap=True)
-
-    def pool(endpoints: Sequence[Endpoint], credentials: Credentials) -> Pool:
-        return Pool(endpoints, credentials, concurrency=where.concurrency, patience=patience, notify=notify)
-
-    async with contextlib.AsyncExitStack() as stack:
-        guards: list[Callable[[], Coroutine[Any, Any, None]]] = []
-
-        async def models() -> dict[str, Pool]:
-            endpoints, credentials, embedded = where.endpoints, where.credentials, None
-            if not endpoints:
-                embedded = LocalServer("model_server", _serve_arguments(where.model))
-                endpoints, credentials = [await stack.enter_async_context(embedded)], PLAIN
-                guards.append(embedded.watch)
-            pools = {"": pool(endpoints, credentials)}
-            pools |= {name: pool(there, where.credentials) for name, there in where.stages.items()}
-            for each in pools.values():
-                stack.push_async_callback(each.close)
-            connecting = (each.connect() for each in pools.values())
-            try:
-                await raced(together(*connecting), *(guard() for guard in guards))
-            except IncompleteError as error:
-                if embedded is not None and not pools[""].ready:
-                    await embedded.explain(error)
-                raise
-            return pools
-
-        scorer = connect_scorer(where.scorer, where.credentials, patience, guards, judge=where.judge, notify=notify)
-        # Side by side: each of the two may have a process to start.
-        pools, (client, rules) = await together(models(), stack.enter_async_context(scorer))
-        yield Servers(pools, client, rules, guards)
-
-
-def to_stderr(line: str) -> None:
-    """Tells people a line, beside what a command prints."""
-    print(line, file=sys.stderr)
-
-
-@contextlib.asynccontextmanager
-async def connect_scorer(
-    endpoint: Endpoint | None,
-    credentials: Credentials,
-    patience: float,
-    guards: list[Callable[[], Coroutine[Any, Any, None]]] | None = None,
-    *,
-    judge: Sequence[str] = (),
-    notify: Notify = to_stderr,
-) -> AsyncIterator[tuple[ScorerClient, scorer_pb2.ListRulesResponse]]:
-    """Reaches a scorer, or starts one, with a judge if one is asked for, if no endpoint is given."""
-    async with contextlib.AsyncExitStack() as stack:
-        if endpoint is None:
-            embedded = LocalServer("scorer", judge)
-            endpoint, credentials = await stack.enter_async_context(embedded), PLAIN
-            if guards is not None:
-                guards.append(embedded.watch)
-        client = ScorerClient(endpoint, credentials, patience=patience, notify=notify)
-        stack.push_async_callback(client.close)
-        yield client, await client.list_rules()
-
-
-async def raced(work: Coroutine[Any, Any, _T], *guards: Coroutine[Any, Any, None]) -> _T:
-    """Returns what `work` returns, unless a guard raises first."""
-    main = asyncio.ensure_future(work)
-    others = [asyncio.ensure_future(guard) for guard in guards]
-    try:
-        done, _ = await asyncio.wait({main, *others}, return_when=asyncio.FIRST_COMPLETED)
-        if main not in done:
-            for task in done:
-                await task
-        return await main
-    finally:
-        for task in (main, *others):
-            task.cancel()
-        await asyncio.gather(main, *others, return_exceptions=True)
-
-
-async def together(*works: Coroutine[Any, Any, Any]) -> list[Any]:
-    """Returns what all the works return; the first failure ends the others before it is raised."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 def _manifest(
     plan: Plan,
-    servers: Servers,
+    connections: Connections,
     identity: Mapping[str, Any],
     stages: Mapping[str, model.GetModelInfoResponse],
-    options: Options,
+    shard: tuple[int, int] | None,
     path: Path,
     log: RunLog,
     console: Console,
@@ -288,12 +190,12 @@ def _manifest(
     file = path / run_manifest.MANIFEST
     fresh = run_manifest.make(
         identity,
-        info=servers.info,
+        info=connections.info,
         stages=stages,
-        replicas=sorted(servers.pools[""].replicas),
-        rules=servers.rules,
+        replicas=sorted(connections.pools[""].replicas),
+        rules=connections.rules,
         metrics=plan.metrics(),
-        shard=options.shard,
+        shard=shard,
         code=plan.code(),
     )
     if not file.exists():
@@ -302,9 +204,9 @@ def _manifest(
         run_manifest.write(file, fresh)
         return fresh
     old = run_manifest.read(path)
-    run_manifest.check_same(path, old, identity, options.shard)
+    run_manifest.check_same(path, old, identity, shard)
     if resume.code_of(old) != fresh["benchmarks"]:
-        resume.check_asked(plan, log, options.shard)
+        resume.check_asked(plan, log, shard)
         same = "the benchmark's code has changed since, and asks the same of what was answered"
         console.print(same, style="dim", soft_wrap=True)
         old["benchmarks_resumed"] = fresh["benchmarks"]
@@ -314,16 +216,16 @@ def _manifest(
         console.print(anew, style="dim", highlight=False, markup=False, soft_wrap=True)
         log.forget_verdicts()
         old |= {name: fresh[name] for name in ("rules", "scorer", "judges")}
-    old["replicas"] = _replicas(old, servers)
+    old["replicas"] = _replicas(old, connections)
     old["metrics"] = fresh["metrics"]
     run_manifest.write(file, old)
     (path / run_results.RESULTS).unlink(missing_ok=True)
     return old
 
 
-def _replicas(manifest: Mapping[str, Any], servers: Servers) -> list[str]:
+def _replicas(manifest: Mapping[str, Any], connections: Connections) -> list[str]:
     """Returns the replicas of every attempt at the run."""
-    return sorted({*manifest["replicas"], *servers.pools[""].replicas})
+    return sorted({*manifest["replicas"], *connections.pools[""].replicas})
 
 
 @contextlib.contextmanager
@@ -344,15 +246,8 @@ def _expected(plan: Plan, shard: tuple[int, int] | None) -> int | None:
     total = 0
     for task in plan.tasks:
         items = sum(bool(turn.scoring) for sample in plan.first_samples(task) for turn in sample.turns)
-        total += items * (plan.rows_of(task) or 0) * plan.repeats
+        total += items * (plan.rows_of(task) or 0) * plan.request.repeats
     return round(total / shard[1]) if shard else total
-
-
-def _serve_arguments(name: str) -> list[str]:
-    kind, _, argument = name.partition(":")
-    if kind == "demo" and argument:
-        return ["--backend", "demo", "--model", argument]
-    return ["--backend", "transformers", "--model", name]
 
 
 @contextlib.contextmanager

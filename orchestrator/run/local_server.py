@@ -27,7 +27,7 @@ _ENDS_WITHIN = 5.0
 
 
 class LocalServer:
-    """A `python -m MODULE serve ...` process; use it as an async context manager.
+    """A `python -P -m MODULE serve ...` process; use it as an async context manager.
 
     It is a session of its own, so that Ctrl-C reaches the orchestrator alone and calls in
     flight can end; the kernel ends it should the orchestrator be killed.
@@ -48,7 +48,8 @@ class LocalServer:
         folder = Path(self._folder.name)
         port_file = folder / "port"
         log = self._log = folder / "log"
-        command = [sys.executable, "-m", self._module, "serve", "--port", "0", "--port-file", str(port_file)]
+        # -P: a file of the working folder, `scorer.py` for example, must not be run in place of ours.
+        command = [sys.executable, "-P", "-m", self._module, "serve", "--port", "0", "--port-file", str(port_file)]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [*command, *self._arguments],

@@ -1,26 +1,26 @@
-"""What a command asks for: tasks, their data and settings, and the samples they come to."""
+"""The plan of a run: its tasks with data and settings, and their samples."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, get_type_hints
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-import click
 import orjson
 
+from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks import bundle
 from orchestrator.benchmarks.base import Benchmark
-from orchestrator.benchmarks.registry import UnknownTaskError, find
+from orchestrator.benchmarks.registry import find
 from orchestrator.data.rows import DataError, MissingColumnError, Row, RowSource
 from orchestrator.errors import ConfigError, EngineError
+from orchestrator.run.arguments import data_of, settings_of, words_of
 from orchestrator.run.code_hash import code_hash
 from orchestrator.run.planned_rows import STRIDE, PlannedRows
+from orchestrator.run.request import RunRequest, checked
 from orchestrator.run_folder.manifest import model_identity
 from orchestrator.samples import Sample, Variant
 
@@ -36,21 +36,15 @@ class Task:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that decides what is asked, and nothing else.
+    """Tasks and samples of a run.
 
     Attributes:
         tasks: The tasks, in the order they are run.
-        limit: Rows per task; None takes all.
-        repeats: How often each row is run.
-        blind: Whether images are replaced by grey ones.
-        synthetic: Whether the rows are drawn.
+        request: The request that it is the plan of.
     """
 
     tasks: tuple[Task, ...]
-    limit: int | None
-    repeats: int
-    blind: bool
-    synthetic: bool
+    request: RunRequest
 
     @property
     def method(self) -> str:
@@ -81,7 +75,7 @@ class Plan:
     def rows(self) -> int | None:
         """Rows in all, repeats counted; None where a source does not know."""
         counts = [self.rows_of(task) for task in self.tasks]
-        return None if None in counts else sum(filter(None, counts)) * self.repeats
+        return None if None in counts else sum(filter(None, counts)) * self.request.repeats
 
     def samples(self, planned: PlannedRows | None = None) -> Iterator[Sample]:
         """Yields the samples, row by row, no images read.
@@ -90,8 +84,8 @@ class Plan:
             planned: What earlier processes planned: rows that are over are passed over.
         """
         for number, task in enumerate(self.tasks):
-            variants = [dataclasses.replace(task.variant, repeat=repeat) for repeat in range(self.repeats)]
-            rows = itertools.islice(task.source, self.limit)
+            variants = [dataclasses.replace(task.variant, repeat=repeat) for repeat in range(self.request.repeats)]
+            rows = itertools.islice(task.source, self.request.limit)
             for first in itertools.count(0, STRIDE):
                 stride = list(itertools.islice(rows, STRIDE))
                 if not stride:
@@ -121,7 +115,7 @@ class Plan:
         """
         try:
             yield from task.benchmark.samples(row, variant)
-        except (DataError, click.ClickException):
+        except UserError:  # DataError among them
             raise
         except MissingColumnError as error:
             raise DataError(f"{task.source.origin}, row {number}: {error}") from error
@@ -148,11 +142,11 @@ class Plan:
             "tasks": self.names,
             "method": first.method,
             "seed": first.seed,
-            "limit": self.limit,
-            "repeats": self.repeats,
+            "limit": self.request.limit,
+            "repeats": self.request.repeats,
             "shuffle_options": first.shuffle_options,
             "parity": first.parity,
-            "blind": self.blind,
+            "blind": self.request.blind,
             "settings": {task.variant.task: _settings_json(task.variant.settings) for task in self.tasks},
             "data": {
                 task.variant.task: {"origin": task.source.origin, "sha256": task.source.digest} for task in self.tasks
@@ -164,7 +158,7 @@ class Plan:
     def code(self) -> dict[str, str]:
         """Returns the hash of each benchmark's code (`code_hash`)."""
         benchmarks = {task.benchmark.name: task.benchmark for task in self.tasks}
-        return {name: code_hash(benchmark, synthetic=self.synthetic) for name, benchmark in benchmarks.items()}
+        return {name: code_hash(benchmark, synthetic=self.request.synthetic) for name, benchmark in benchmarks.items()}
 
     def name_of_samples(self, identity: Mapping[str, Any]) -> bytes:
         """Returns 32 bytes that differ where another identity or other code may make other samples."""
@@ -174,59 +168,43 @@ class Plan:
     def rows_of(self, task: Task) -> int | None:
         """Returns how many rows of a task are run, once each; None where its source does not know."""
         source = task.source
-        if source.count is None or self.limit is None:
-            return source.count if self.limit is None else self.limit
-        return min(source.count, self.limit)
+        if source.count is None or self.request.limit is None:
+            return source.count if self.request.limit is None else self.request.limit
+        return min(source.count, self.request.limit)
 
 
-def make(
-    words: Sequence[str],
-    *,
-    method: str = "generate",
-    data: Sequence[str] = (),
-    synthetic: bool = False,
-    limit: int | None = None,
-    repeats: int = 1,
-    seed: int = 0,
-    shuffle_options: bool = False,
-    parity: bool = False,
-    blind: bool = False,
-    settings: Sequence[str] = (),
-) -> Plan:
-    """Returns the plan of a command.
+def make(request: RunRequest) -> Plan:
+    """Returns the plan of a request.
 
     Raises:
-        ConfigError: If the words contradict each other or name what there is not.
+        ConfigError: If its parameters contradict each other or name what there is not.
         DataError: If data cannot be used.
     """
-    try:
-        found = find(words)
-    except UnknownTaskError as error:
-        raise ConfigError(str(error)) from error
-    if synthetic and data:
+    request = checked(request)
+    benchmarks = find(words_of(request.tasks))
+    if request.synthetic and request.data:
         raise ConfigError("--synthetic draws rows and --data reads them: leave one out")
-    where = _data_of(data, found)
-    values = _settings_of(settings, found)
+    paths = data_of(request.data, benchmarks)
+    settings = settings_of(request.settings, list({b.name: b for b in benchmarks.values()}.values()))
     tasks = []
-    for name, benchmark in found.items():
-        if method not in benchmark.methods:
+    for name, benchmark in benchmarks.items():
+        if request.method not in benchmark.methods:
             known = " or ".join(benchmark.methods)
-            raise ConfigError(f"task {name} has no method {method!r}: give --method {known}")
+            raise ConfigError(f"task {name} has no method {request.method!r}: give --method {known}")
         variant = Variant(
             task=name,
-            method=method,
-            seed=seed,
-            repeats=repeats,
-            shuffle_options=shuffle_options,
-            parity=parity,
-            settings=values[benchmark.name],
+            method=request.method,
+            seed=request.seed,
+            repeats=request.repeats,
+            shuffle_options=request.shuffle_options,
+            parity=request.parity,
+            settings=settings[benchmark.name],
         )
-        rows = limit or benchmark.synthetic_rows
-        source = _synthetic(benchmark, name, seed, rows) if synthetic else benchmark.rows(name, where.get(name))
+        source = _synthetic(benchmark, name, request) if request.synthetic else benchmark.rows(name, paths.get(name))
         if source.count == 0:
             raise ConfigError(f"task {name}: {source.origin} has no rows for it: give --data another path")
         tasks.append(Task(benchmark, variant, source))
-    return Plan(tuple(tasks), limit, repeats, blind, synthetic)
+    return Plan(tuple(tasks), request)
 
 
 def check_capabilities(plan: Plan, models: Mapping[str, model.GetModelInfoResponse], where: Mapping[str, str]) -> None:
@@ -270,88 +248,13 @@ def _check_claims(plan: Plan, stage: str, needs: set[str], info: model.GetModelI
         )
 
 
-def _data_of(words: Sequence[str], found: Mapping[str, Benchmark]) -> dict[str, str]:
-    """Reads `--data PATH` (all tasks) and `--data TASK=PATH`."""
-    where: dict[str, str] = {}
-    everywhere = ""
-    for word in words:
-        task, equals, path = word.partition("=")
-        if not word or (task in found and equals and not path):
-            raise ConfigError(f"--data {word!r} names no data: give a path or hub id, or leave it out")
-        if equals and task in found:
-            if task in where:
-                raise ConfigError(f"--data {word}: {task} has data already ({where[task]}): leave one out")
-            where[task] = path
-        elif equals and task.isidentifier() and "/" not in task and not Path(word).exists():
-            raise ConfigError(f"--data {word}: {task} is none of the tasks {', '.join(found)}")
-        elif everywhere:
-            raise ConfigError(f"--data {everywhere} and --data {word}: give one for all tasks, others as TASK=PATH")
-        else:
-            everywhere = word
-    if everywhere:
-        where = dict.fromkeys(found, everywhere) | where
-    return {name: bundle.resolve(path, name) for name, path in where.items()}
-
-
-def _settings_of(words: Sequence[str], found: Mapping[str, Benchmark]) -> dict[str, Any]:
-    """Reads `--set NAME=VALUE` into an instance of each benchmark's settings."""
-    benchmarks = {benchmark.name: benchmark for benchmark in found.values()}
-    given: dict[str, dict[str, Any]] = {name: {} for name in benchmarks}
-    for word in words:
-        name, equals, text = word.partition("=")
-        owners = [b for b in benchmarks.values() if name in _fields(b)]
-        if not equals or not owners:
-            known = sorted({field for b in benchmarks.values() for field in _fields(b)})
-            raise ConfigError(
-                f"--set {word}: known settings are {', '.join(known) or 'none for this task'} (NAME=VALUE)"
-            )
-        for benchmark in owners:
-            value = _value(word, text, get_type_hints(benchmark.settings)[name])
-            allowed = _fields(benchmark)[name].metadata.get("range")
-            if allowed is not None and value not in allowed:
-                raise ConfigError(f"--set {word}: give {allowed[0]} to {allowed[-1]}")
-            given[benchmark.name][name] = value
-    made = {}
-    for name, benchmark in benchmarks.items():
-        try:
-            made[name] = benchmark.settings(**given[name])
-        except ValueError as error:
-            raise ConfigError(f"--set: {error}") from error
-    return made
-
-
-def _fields(benchmark: Benchmark) -> dict[str, dataclasses.Field[Any]]:
-    if not dataclasses.is_dataclass(benchmark.settings):
-        return {}
-    return {field.name: field for field in dataclasses.fields(benchmark.settings)}
-
-
-def _value(word: str, text: str, kind: Any) -> Any:
-    kinds = getattr(kind, "__args__", (kind,)) if not isinstance(kind, type) else (kind,)
-    if any(not isinstance(one, type) for one in kinds):  # Literal["a", "b"]
-        if text not in kinds:
-            raise ConfigError(f"--set {word}: give one of {', '.join(map(str, kinds))}")
-        return text
-    if bool in kinds:
-        words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-        if text.lower() not in words:
-            raise ConfigError(f"--set {word}: give true or false")
-        return words[text.lower()]
-    for number in (int, float):
-        if number in kinds:
-            try:
-                return number(text)
-            except ValueError:
-                what = "a whole number" if number is int else "a number"
-                raise ConfigError(f"--set {word}: give {what}") from None
-    return text
-
-
 def _settings_json(settings: Any) -> dict[str, Any]:
     return dataclasses.asdict(settings) if dataclasses.is_dataclass(settings) else {}  # type: ignore[arg-type]
 
 
-def _synthetic(benchmark: Benchmark, task: str, seed: int, rows: int) -> RowSource:
+def _synthetic(benchmark: Benchmark, task: str, request: RunRequest) -> RowSource:
+    seed, rows = request.seed, request.limit or benchmark.synthetic_rows
+
     def iterate() -> Iterator[Row]:
         return itertools.islice(benchmark.synthetic(task, seed), rows)
 

@@ -56,7 +56,7 @@ def check_asked(plan: Plan, log: RunLog, shard: tuple[int, int] | None) -> None:
             if left.get(key) == (0, 1):
                 left.put(key, flags=0)
                 count -= 1
-        what = _differing(sample, log, blind=plan.blind)
+        what = _differing(sample, log, blind=plan.request.blind)
         if what:
             raise _refusal(log, *what)
         if not count:

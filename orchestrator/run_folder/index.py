@@ -9,10 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+
+from orchestrator.errors import ConfigError
 
 _HEAD = re.compile(rb'\{"key":"([^"\\]*)"')
 _DIGITS = re.compile(r"(\d+)")
@@ -41,7 +42,7 @@ class Index:
         verdicts: The same for verdicts.jsonl.
 
     Raises:
-        click.UsageError: A line before the last is damaged.
+        ConfigError: A line before the last is damaged.
     """
 
     def __init__(self, responses: Path, verdicts: Path) -> None:
@@ -72,7 +73,7 @@ def keys(path: Path) -> Iterator[tuple[str, int]]:
     """Yields the key of each whole line and where the line begins; a torn last line is passed over.
 
     Raises:
-        click.UsageError: A line before the last is damaged.
+        ConfigError: A line before the last is damaged.
     """
     if not path.exists():
         return
@@ -84,7 +85,7 @@ def keys(path: Path) -> Iterator[tuple[str, int]]:
             try:
                 yield _key(line), offset
             except (ValueError, KeyError, TypeError) as error:
-                raise click.UsageError(
+                raise ConfigError(
                     f"{path} line {number} is damaged ({error}): delete it and run the command again, which asks or "
                     "scores it anew"
                 ) from error

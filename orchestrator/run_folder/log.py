@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from lyncean.errors import UserError
 from lyncean.outcomes import Outcome
 from orchestrator.run_folder.image_store import ImageStore
 from orchestrator.run_folder.key_table import KeyTable
@@ -25,16 +26,20 @@ _BY_WORD: dict[bytes | None, Outcome | None] = {None: None, **{outcome.encode():
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class RunLogError(Exception):
+class RunLogError(UserError):
     """The run folder cannot be used as it is. The message says what to do."""
 
 
 class RunBusyError(RunLogError):
     """Another process writes to the run folder."""
 
+    exit_code = 3
+
 
 class RunWriteError(RunLogError):
     """The run folder cannot be written, for example because the disk is full. Resume later."""
+
+    exit_code = 3
 
 
 class State(IntEnum):

@@ -15,6 +15,7 @@ import orjson
 from google.protobuf import json_format
 
 from lyncean.addresses import without_password
+from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import metric
@@ -27,7 +28,7 @@ _FIELDS = {"identity", "identity_sha256", "shard", "command", "created", "replic
 _PACKAGES = ("lyncean", "grpcio", "protobuf", "orjson", "pillow", "pyarrow", "datasets", "numpy")
 
 
-class ManifestError(Exception):
+class ManifestError(UserError):
     """The run folder is another command's, or no run at all: exit 2."""
 
 

@@ -14,9 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import click
 import orjson
 
+from orchestrator.errors import ConfigError
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.metrics import counts, figures
 
@@ -121,7 +121,7 @@ class Run:
         """Yields the items at some places of the order, from 0.
 
         Raises:
-            click.UsageError: A line is damaged.
+            ConfigError: A line is damaged.
         """
         with ExitStack() as stack:
             paths = (self.path / "responses.jsonl", self.path / "verdicts.jsonl")
@@ -178,12 +178,12 @@ def open_run(path: Path) -> Run:
     """Opens a run folder.
 
     Raises:
-        click.UsageError: There is no run at `path`.
+        ConfigError: There is no run at `path`.
     """
     if not (path / "manifest.json").is_file():
         known = sorted(found.parent.name for found in path.glob("*/manifest.json")) if path.is_dir() else []
         hint = f"; did you mean one of {', '.join(known[:5])} in it?" if known else ": give the folder that --run named"
-        raise click.UsageError(f"{path} is no run: it holds no manifest.json{hint}")
+        raise ConfigError(f"{path} is no run: it holds no manifest.json{hint}")
     return named_run(path, path.resolve().name)
 
 
@@ -191,13 +191,11 @@ def named_run(path: Path, name: str) -> Run:
     """Returns the run of a folder that has a manifest.
 
     Raises:
-        click.UsageError: Its manifest is no run's, or its results are damaged.
+        ConfigError: Its manifest is no run's, or its results are damaged.
     """
     manifest = _read_json(path / "manifest.json")
     if not isinstance(manifest.get("identity"), dict):
-        raise click.UsageError(
-            f"{path / 'manifest.json'} is not the manifest of a run: give the folder that --run named"
-        )
+        raise ConfigError(f"{path / 'manifest.json'} is not the manifest of a run: give the folder that --run named")
     return Run(path, manifest, _read_results(path / "results.json"), name)
 
 
@@ -207,7 +205,7 @@ def _read_results(path: Path) -> dict[str, Any]:
         list(figures(results.get("tasks", {})))
         counts(results.get("tasks", {}))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise click.UsageError(
+        raise ConfigError(
             f"{path} is damaged, it does not hold a run's figures: `orchestrator score` writes it anew"
         ) from error
     return results
@@ -219,9 +217,9 @@ def _read_json(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except orjson.JSONDecodeError as error:
-        raise click.UsageError(f"{path} is damaged ({error}): restore it, or run the same command again") from error
+        raise ConfigError(f"{path} is damaged ({error}): restore it, or run the same command again") from error
     if not isinstance(found, dict):
-        raise click.UsageError(f"{path} is damaged: a JSON object was expected")
+        raise ConfigError(f"{path} is damaged: a JSON object was expected")
     return found
 
 
@@ -232,7 +230,7 @@ def _line(file: BinaryIO | None, offset: int) -> dict[str, Any]:
     try:
         line: dict[str, Any] = orjson.loads(file.readline())
     except orjson.JSONDecodeError as error:
-        raise click.UsageError(f"{file.name} is damaged at byte {offset:,}: {error}") from error
+        raise ConfigError(f"{file.name} is damaged at byte {offset:,}: {error}") from error
     if wrong := [name for name in _OBJECTS if not isinstance(line.get(name) or {}, dict)]:
-        raise click.UsageError(f"{file.name} is damaged at byte {offset:,}: {wrong[0]} is no JSON object")
+        raise ConfigError(f"{file.name} is damaged at byte {offset:,}: {wrong[0]} is no JSON object")
     return line

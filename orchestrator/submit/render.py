@@ -15,6 +15,8 @@ from typing import Any
 
 import yaml
 
+from lyncean.errors import UserError
+
 IMAGES = (
     "lyncean-orchestrator",
     "lyncean-scorer",
@@ -26,7 +28,7 @@ JOB = "orchestrator"
 LOADING = "load-weights"
 
 
-class SubmitError(Exception):
+class SubmitError(UserError):
     """What was asked for cannot be rendered. A configuration mistake."""
 
 

@@ -9,6 +9,8 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, Protocol, TypeVar
 
+from lyncean.errors import UserError
+
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 """A valid name."""
 
@@ -24,7 +26,7 @@ class Named(Protocol):
 T = TypeVar("T", bound=Named)
 
 
-class PluginError(Exception):
+class PluginError(UserError):
     """A plugin that cannot be used. A configuration mistake: one line, exit code 2."""
 
 

@@ -1,36 +1,18 @@
-"""The command `scorer`: one file per subcommand, imported when it is called for."""
+"""The command `scorer`: one file per subcommand, imported on use."""
 
 from __future__ import annotations
 
-import importlib
-
-import click
+from lyncean.cli import root
 
 COMMANDS = {
-    "serve": "scorer.cli.serve",
-    "score": "scorer.cli.score",
-    "rules": "scorer.cli.rules",
-    "calibrate": "scorer.cli.calibrate",
+    "serve": ("scorer.cli.serve", "Serve the ScorerService until SIGTERM, then drain."),
+    "score": ("scorer.cli.score", "Score a file: one ScoreRequest a line in, one Verdict a line out."),
+    "rules": ("scorer.cli.rules", "List rules and metrics, with their parameters."),
+    "calibrate": ("scorer.cli.calibrate", "Run the judge on labelled cases; report how often it agrees."),
 }
-"""Subcommand -> module whose `command` it is."""
+"""Subcommand -> its module, and its line in `--help`."""
 
 
-class LazyGroup(click.Group):
-    """A group that imports a subcommand only when it is used: `--help` stays instant."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Returns the names in the order above."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Imports and returns one subcommand."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
-        return command
-
-
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="lyncean")
+@root(COMMANDS)
 def main() -> None:
-    """Turn answers into verdicts, and verdicts into figures that can be trusted."""
+    """Turn answers into verdicts, and verdicts into metrics that can be trusted."""

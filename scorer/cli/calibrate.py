@@ -9,14 +9,16 @@ from pathlib import Path
 
 import click
 
+from lyncean.cli import Command
+from lyncean.errors import UserError
 from scorer.calibration import SETS, Calibration, calibrate, cases
-from scorer.cli.options import JudgeExit, UsageExit
+from scorer.cli.options import judge_options
 from scorer.cli.telling import telling
 from scorer.judges.base import Judge, JudgeError, JudgePrompt, Reply
-from scorer.judges.options import Judging, judge_options, opened
+from scorer.judges.options import Judging
 
 
-@click.command("calibrate")
+@click.command("calibrate", cls=Command)
 @click.option("--set", "names", multiple=True, type=click.Choice(sorted(SETS)), help="Which cases; default all.")
 @click.option("--cases", "file", type=click.Path(exists=True, path_type=Path), help="Your own cases for one --set.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a set.")
@@ -31,7 +33,7 @@ def command(names: tuple[str, ...], file: Path | None, as_json: bool, judging: J
     """
     if file and len(names) != 1:
         raise click.UsageError("--cases needs one --set that says what they are cases of")
-    judges = opened(judging)
+    judges = judging.open()
     if judges is None:
         raise click.UsageError("there is no judge to calibrate: give --judge SPEC")
 
@@ -62,9 +64,17 @@ def command(names: tuple[str, ...], file: Path | None, as_json: bool, judging: J
     try:
         whole = asyncio.run(run())
     except JudgeError as error:
-        raise JudgeExit(f"{judges.spec} does not reply: {error}; {_fix(error)}") from error
+        raise JudgeUnavailable(f"{judges.spec} does not reply: {error}; {_fix(error)}") from error
     if not whole:
-        raise JudgeExit("not every case got a reply, so this is not kept; the same command again asks only for those")
+        raise JudgeUnavailable(
+            "not every case got a reply, so this is not kept; the same command again asks only for those"
+        )
+
+
+class JudgeUnavailable(UserError):
+    """A judge that does not reply, or not to everything; the same command may be tried again."""
+
+    exit_code = 3
 
 
 class _Counted:
@@ -128,7 +138,7 @@ def _cases(name: str, file: Path | None) -> list[dict[str, object]]:
             SETS[name](found[-1])
             found[-1]["expected"]
         except (ValueError, KeyError, TypeError) as error:
-            raise UsageExit(f"{file}, line {number}: no case of {name!r}: {error!r}") from error
+            raise UserError(f"{file}, line {number}: no case of {name!r}: {error!r}") from error
     if not found:
-        raise UsageExit(f"{file} holds no case: write one a line")
+        raise UserError(f"{file} holds no case: write one a line")
     return found

@@ -1,39 +1,29 @@
-"""Options that the subcommands share, and the exit code of a user's mistake."""
+"""Options that the subcommands share."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+import os
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
+from lyncean.budget import Budget
+from lyncean.caches import cache_folder
+from lyncean.cli.options import FILE, POSITIVE_SECONDS, SECONDS, FiniteRange, bundled
+from lyncean.errors import UserError
+from lyncean.rpc.security import Tls, read_token
 from scorer.judges.options import Judging
 from scorer.metrics import metrics
-from scorer.registry import PluginError
+from scorer.registry import Registry
+from scorer.rule import AnyRule
 from scorer.rules import rules
 from scorer.rules.pattern import load
 from scorer.scoring import JUDGED_AT_ONCE
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
-
+KEY_VARIABLES = ("LYNCEAN_JUDGE_KEY", "OPENAI_API_KEY")
 ITEMS_OF_A_BATCH = 50_000
 """Items that wait for a judge of the Batch API, which takes so many at once and hours for each batch."""
-
-
-class UsageExit(click.ClickException):
-    """A mistake in what was given: one line on stderr, exit code 2, never retried."""
-
-    exit_code = 2
-
-
-class JudgeExit(click.ClickException):
-    """A judge that does not reply: one line on stderr, exit code 3, to be tried again."""
-
-    exit_code = 3
 
 
 def in_flight(judging: Judging) -> int:
@@ -43,24 +33,126 @@ def in_flight(judging: Judging) -> int:
     return max(JUDGED_AT_ONCE, 2 * judging.concurrency)
 
 
-def rule_options(command: Command) -> Command:
-    """Adds the options that say which rules there are; the command gets `registry`."""
+def _registry(files: tuple[Path, ...]) -> Registry[AnyRule]:
+    registry = rules(rule for file in files for rule in load(file))
+    registry.load_plugins()
+    metrics().load_plugins()
+    return registry
 
-    @click.option(
-        "--rules",
-        "files",
-        multiple=True,
-        type=_FILE,
-        help="Rules in YAML, see docs/write-a-rule.md; repeatable.",
+
+rule_options = bundled(
+    "registry",
+    _registry,
+    click.option(
+        "--rules", "files", multiple=True, type=FILE, help="Rules in YAML, see docs/write-a-rule.md; repeatable."
+    ),
+)
+"""Adds the options that say which rules there are; the command gets `registry`."""
+
+
+def _judging(
+    judges: tuple[str, ...],
+    judge_key_file: Path | None,
+    judge_token_file: Path | None,
+    judge_tls_ca: Path | None,
+    judge_tls_cert: Path | None,
+    judge_tls_key: Path | None,
+    judge_cache: str | None,
+    judge_reread: bool,
+    judge_concurrency: int,
+    judge_timeout: float,
+    judge_patience: float,
+    judge_poll: float,
+    judge_max_requests: int | None,
+    judge_max_tokens: int | None,
+    judge_max_cost: float | None,
+    judge_price: tuple[float, float] | None,
+) -> Judging:
+    context = click.get_current_context()
+    if not judges:
+        for param in context.command.params:
+            name = param.name or ""
+            on_line = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+            if on_line and name.startswith("judge_"):
+                raise UserError(f"{param.opts[0]} concerns a judge, and there is none: give --judge SPEC")
+    tls = Tls(judge_tls_cert, judge_tls_key, judge_tls_ca)
+    if tls != Tls() and not any(spec.startswith("grpcs:") for spec in judges):
+        raise UserError("--judge-tls-* concern a judge over TLS, and there is none: --judge grpcs:HOST:PORT")
+    if (judge_tls_cert is None) != (judge_tls_key is None):
+        raise UserError("a client certificate needs both --judge-tls-cert and --judge-tls-key")
+    if judge_max_cost is not None and not judge_price:
+        raise UserError("--judge-max-cost needs --judge-price IN OUT: what a million tokens cost")
+    return Judging(
+        specs=judges,
+        key=_key(judge_key_file),
+        token=read_token(judge_token_file) if judge_token_file else None,
+        tls=tls,
+        cache=judge_cache or str(cache_folder() / "judge.sqlite"),
+        reread=judge_reread,
+        concurrency=judge_concurrency,
+        timeout=judge_timeout,
+        patience=judge_patience,
+        poll=judge_poll,
+        budget=Budget(judge_max_requests, judge_max_tokens, judge_max_cost, *(judge_price or ())),
     )
-    @functools.wraps(command)
-    def wrapped(*args: Any, files: tuple[Path, ...], **kwargs: Any) -> Any:
-        try:
-            registry = rules(rule for file in files for rule in load(file))
-            registry.load_plugins()
-            metrics().load_plugins()
-        except PluginError as error:
-            raise UsageExit(str(error)) from error
-        return command(*args, registry=registry, **kwargs)
 
-    return wrapped  # type: ignore[return-value]
+
+def _key(file: Path | None) -> str:
+    if file is not None:
+        key = file.read_text().strip()
+        if not key:
+            raise UserError(f"--judge-key-file {file} is empty: write the key into it")
+        return key
+    return next((os.environ[name] for name in KEY_VARIABLES if os.environ.get(name)), "")
+
+
+judge_options = bundled(
+    "judging",
+    _judging,
+    click.option(
+        "--judge",
+        "judges",
+        multiple=True,
+        metavar="SPEC",
+        help="openai:MODEL[@URL], batch:MODEL[@URL] (Batch API), grpc:HOST:PORT (any ModelService) or"
+        " grpcs:HOST:PORT (over TLS); several make a panel whose majority decides.",
+    ),
+    click.option("--judge-key-file", type=FILE, help="API key (else $LYNCEAN_JUDGE_KEY, $OPENAI_API_KEY)."),
+    click.option("--judge-token-file", type=FILE, help="Bearer token for a grpc: or grpcs: judge."),
+    click.option("--judge-tls-ca", type=FILE, help="Authorities a grpcs: judge is checked by; default the system's."),
+    click.option("--judge-tls-cert", type=FILE, help="Client certificate (PEM) for a grpcs: judge (mTLS)."),
+    click.option("--judge-tls-key", type=FILE, help="Its private key (PEM)."),
+    click.option(
+        "--judge-cache",
+        default=None,
+        metavar="PATH|URL",
+        help="Replies are kept here and never paid for twice: a file, or postgresql://... for replicas.",
+    ),
+    click.option(
+        "--judge-reread/--no-judge-reread",
+        default=True,
+        show_default=True,
+        help="Let the judge read answers again in which a choice rule found nothing; each is marked.",
+    ),
+    click.option("--judge-concurrency", default=64, show_default=True, type=click.IntRange(1)),
+    click.option(
+        "--judge-timeout", type=POSITIVE_SECONDS, default=120.0, show_default=True, help="Seconds for one request."
+    ),
+    click.option(
+        "--judge-patience", type=SECONDS, default=600.0, show_default=True, help="Seconds to wait out rate limits."
+    ),
+    click.option(
+        "--judge-poll", type=POSITIVE_SECONDS, default=30.0, show_default=True, help="Seconds between looks at a batch."
+    ),
+    click.option("--judge-max-requests", type=click.IntRange(1), help="Stop asking after so many."),
+    click.option("--judge-max-tokens", type=click.IntRange(1), help="Stop asking after so many tokens."),
+    click.option("--judge-max-cost", type=FiniteRange(1e-9, 1e12), help="Stop at this cost; needs prices."),
+    click.option(
+        "--judge-price",
+        nargs=2,
+        type=FiniteRange(0, 1e12),
+        metavar="IN OUT",
+        help="Price of a million tokens, in and out.",
+    ),
+)
+"""Adds the options of the judge; the command gets them as one `judging: Judging`."""

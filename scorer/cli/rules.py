@@ -9,22 +9,20 @@ from collections.abc import Mapping
 import click
 from google.protobuf.json_format import MessageToDict
 
-from scorer.cli.options import UsageExit, rule_options
+from lyncean.cli import Command
+from scorer.cli.options import rule_options
 from scorer.listing import listing
 from scorer.metrics import metrics
-from scorer.registry import PluginError, Registry
+from scorer.registry import Registry
 from scorer.rule import AnyRule
 
 
-@click.command("rules")
+@click.command("rules", cls=Command)
 @click.option("--json", "as_json", is_flag=True, help="Print ListRulesResponse as JSON.")
 @rule_options
 def command(as_json: bool, registry: Registry[AnyRule]) -> None:
     """List rules and metrics, with their parameters."""
-    try:
-        known = listing(registry, metrics())
-    except PluginError as error:
-        raise UsageExit(str(error)) from error
+    known = listing(registry, metrics())
     if as_json:
         fields = MessageToDict(known, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
         click.echo(json.dumps(fields, indent=2, ensure_ascii=False))

@@ -12,21 +12,23 @@ import orjson
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.message import Message
 
+from lyncean.cli import Command
+from lyncean.errors import UserError
 from lyncean.outcomes import Outcome
 from lyncean.rpc import InternalFailure
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.cli.options import UsageExit, in_flight, rule_options
+from scorer.cli.options import in_flight, judge_options, rule_options
 from scorer.cli.telling import telling
 from scorer.errors import RequestError
-from scorer.judges.options import Judging, Opened, judge_options, opened
+from scorer.judges.options import Judging, Opened
 from scorer.metrics import metrics as all_metrics
 from scorer.metrics.summarizer import Summarizer
-from scorer.registry import PluginError, Registry
+from scorer.registry import Registry
 from scorer.rule import AnyRule
 from scorer.scoring import Scorer
 
 
-@click.command("score")
+@click.command("score", cls=Command)
 @click.argument("file", type=click.File("rb"))
 @click.option(
     "--metrics",
@@ -42,10 +44,7 @@ def command(file: BinaryIO, metric_specs: BinaryIO | None, registry: Registry[An
     Both in proto3 JSON with the proto's own field names; `-` is stdin. A line that holds a
     `verdict` is counted in the summary only.
     """
-    try:
-        asyncio.run(_score(file, _specs(metric_specs) if metric_specs else None, registry, judging))
-    except PluginError as error:
-        raise UsageExit(str(error)) from error
+    asyncio.run(_score(file, _specs(metric_specs) if metric_specs else None, registry, judging))
 
 
 async def _score(
@@ -54,8 +53,8 @@ async def _score(
     try:
         summarizer = Summarizer(specs, all_metrics()) if specs is not None else None
     except RequestError as error:
-        raise UsageExit(str(error)) from error
-    judges = opened(judging)
+        raise UserError(str(error)) from error
+    judges = judging.open()
     try:
         scorer = Scorer(registry, judges.judge if judges else None, judging.reread, in_flight(judging))
         await _print(file, scorer, judges, summarizer)
@@ -74,7 +73,7 @@ async def _print(file: BinaryIO, scorer: Scorer, judges: Opened | None, summariz
             try:
                 summarizer.add(request, verdict)
             except RequestError as error:
-                raise UsageExit(f"{file.name}, line {number}: item {request.key!r}: {error}") from error
+                raise UserError(f"{file.name}, line {number}: item {request.key!r}: {error}") from error
         if request.WhichOneof("answer") != "verdict":
             out.write(orjson.dumps(_fields(verdict)) + b"\n")
     if summarizer:
@@ -91,20 +90,20 @@ async def _verdicts(
     ended = False
     while not ended:
         begun: list[tuple[int, pb.ScoreRequest, pb.Verdict | asyncio.Future[pb.Verdict]]] = []
-        failure: UsageExit | None = None
+        failure: UserError | None = None
         while len(begun) < scorer.in_flight:
             try:
                 number, request = next(lines)
             except StopIteration:
                 ended = True
                 break
-            except UsageExit as error:
+            except UserError as error:
                 failure, ended = error, True
                 break
             try:
                 begun.append((number, request, _begin(scorer, request)))
             except (RequestError, InternalFailure) as error:
-                failure, ended = UsageExit(f"{file.name}, line {number}: {error}"), True
+                failure, ended = UserError(f"{file.name}, line {number}: {error}"), True
                 break
         await _judged([asked for _, _, asked in begun if not isinstance(asked, pb.Verdict)], judges)
         for number, request, verdict in begun:
@@ -142,7 +141,7 @@ def _requests(file: BinaryIO) -> Iterator[tuple[int, pb.ScoreRequest]]:
         try:
             yield number, ParseDict(_object(line), pb.ScoreRequest())
         except (ValueError, ParseError) as error:
-            raise UsageExit(
+            raise UserError(
                 f"{file.name}, line {number}: no ScoreRequest in proto3 JSON: {_one_line(error)}"
             ) from error
 
@@ -174,4 +173,4 @@ def _specs(file: BinaryIO) -> list[pb.MetricSpec]:
             raise ValueError("an entry is no object")
         return [ParseDict(entry, pb.MetricSpec()) for entry in found]
     except (ValueError, ParseError) as error:
-        raise UsageExit(f"{file.name}: no list of MetricSpec in proto3 JSON: {_one_line(error)}") from error
+        raise UserError(f"{file.name}: no list of MetricSpec in proto3 JSON: {_one_line(error)}") from error

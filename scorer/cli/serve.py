@@ -7,10 +7,12 @@ import logging
 
 import click
 
-from lyncean.rpc import BindError, SecurityError, ServerConfig
-from lyncean.rpc.options import server_options
-from scorer.cli.options import UsageExit, in_flight, rule_options
-from scorer.judges.options import Judging, judge_options, opened
+from lyncean.cli import Command
+from lyncean.cli.options import metrics_option, server_options
+from lyncean.errors import UserError
+from lyncean.rpc import ServerConfig
+from scorer.cli.options import in_flight, judge_options, rule_options
+from scorer.judges.options import Judging
 from scorer.registry import Registry
 from scorer.rule import AnyRule
 from scorer.scoring import Scorer
@@ -18,11 +20,11 @@ from scorer.service import SERVICE, server
 from scorer.telemetry import Telemetry
 
 
-@click.command("serve")
+@click.command("serve", cls=Command)
 @server_options(50052)
 @rule_options
 @judge_options
-@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Port for Prometheus metrics; none without it.")
+@metrics_option
 def command(config: ServerConfig, registry: Registry[AnyRule], judging: Judging, metrics_port: int | None) -> None:
     """Serve lyncean.scorer.v1.ScorerService until SIGTERM, then drain."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
@@ -31,18 +33,15 @@ def command(config: ServerConfig, registry: Registry[AnyRule], judging: Judging,
         try:
             telemetry.listen(config.host, metrics_port)
         except OSError as error:
-            raise UsageExit(f"cannot listen on metrics port {metrics_port}: {error.strerror}") from error
+            raise UserError(f"cannot listen on metrics port {metrics_port}: {error.strerror}") from error
     asyncio.run(_serve(config, registry, judging, telemetry))
 
 
 async def _serve(config: ServerConfig, registry: Registry[AnyRule], judging: Judging, telemetry: Telemetry) -> None:
-    judges = opened(judging)
+    judges = judging.open()
     scorer = Scorer(registry, judges.judge if judges else None, judging.reread, in_flight(judging))
     serving = server(config, scorer, judges.names if judges else (), telemetry)
-    try:
-        port = await serving.start()
-    except (BindError, SecurityError) as error:
-        raise UsageExit(str(error)) from error
+    port = await serving.start()
     await serving.set_serving()
     logging.getLogger(__name__).info("%s listens on %s:%d", SERVICE, config.host, port)
     await serving.run_until_signal()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lyncean.errors import UserError
 from scorer.judges.base import JudgeError, JudgePrompt, Reply
 
 _TABLES = (
@@ -27,7 +28,7 @@ _T = TypeVar("_T")
 _KEEP = "INSERT INTO replies VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 
 
-class CacheError(Exception):
+class CacheError(UserError):
     """A cache that cannot be opened. A configuration mistake."""
 
 

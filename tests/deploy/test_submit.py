@@ -49,7 +49,7 @@ def test_the_flags_of_eval_come_through_and_mean_the_same() -> None:
     assert given[0] == "eval"
     params = evaluate.make_context("eval", given[1:]).params
     wanted = evaluate.make_context("eval", ["--task=vstar_bench", "--synthetic", *flags, "--run=/runs/night"]).params
-    here = {"endpoints": ("model:50051",), "scorer_at": "scorer:50052", "patience": 3600.0}
+    here = {"endpoint": ("model:50051",), "scorer": "scorer:50052", "patience": 3600.0}
     assert params == {**wanted, **here}
 
 

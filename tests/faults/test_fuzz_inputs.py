@@ -10,22 +10,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from lyncean.errors import UserError
 from orchestrator.benchmarks.reform.datasets import DATASETS
 from orchestrator.benchmarks.reform.files import open_reform
 from orchestrator.benchmarks.reform.images import decoded, shown
 from orchestrator.benchmarks.reform.predictions import FORMULATIONS, METHODS, predictions, read_file
 from orchestrator.benchmarks.registry import find
-from orchestrator.cli.eval import one_endpoint, parse_shard
 from orchestrator.compare.gate import parse
 from orchestrator.data.rows import DataError
 from orchestrator.engine import ConfigError, parse_endpoints
 from orchestrator.interop import lmms_eval_samples
+from orchestrator.run.arguments import one_endpoint, shard_of
 from orchestrator.run.plan import make
+from orchestrator.run.request import RunRequest
 from orchestrator.samples import BadRowError, Variant
 
 FEW = settings(max_examples=80)
@@ -193,14 +194,14 @@ def test_any_upstream_json_is_rows_or_a_data_error(folder: Path, data: list[Any]
 def test_any_gate_is_conditions_or_a_usage_error(word: str) -> None:
     try:
         conditions = parse(word)
-    except click.UsageError:
+    except UserError:
         return
     assert conditions
     assert all(condition.name for condition in conditions)
 
 
 def planned(words: Sequence[str]) -> None:
-    make(["reform_CIFAR10", "voila_wd"], synthetic=True, limit=1, settings=list(words))
+    make(RunRequest(["reform_CIFAR10", "voila_wd"], synthetic=True, limit=1, settings=list(words)))
 
 
 NAMES = sorted(
@@ -232,7 +233,7 @@ def test_any_setting_is_taken_or_a_config_error(words: list[str]) -> None:
 @FEW
 def test_any_shard_is_a_part_or_a_config_error(word: str) -> None:
     try:
-        shard = parse_shard(word)
+        shard = shard_of(word)
     except ConfigError:
         return
     assert shard is not None

@@ -8,8 +8,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from lyncean.cli.options import POSITIVE_SECONDS, server_options
 from lyncean.rpc import SecurityError, Tls
-from lyncean.rpc.options import POSITIVE_SECONDS, server_options
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from helpers.loopback import SERVICE, Authority, Obedient, generate, say
 
 from lyncean import rpc
+from lyncean.cli.options import client_options, server_options
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc
 from lyncean.outcomes import Outcome
-from lyncean.rpc.options import client_options, server_options
 from lyncean.rpc.serve import StatusInterceptor
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-import click
-
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, metric
 from orchestrator.benchmarks.marvel import benchmark as marvel
 from orchestrator.benchmarks.marvel import texts
 from orchestrator.data.rows import DataError, Row
+from orchestrator.errors import ConfigError
 from orchestrator.samples import Call, Sample, Variant, image_part, single, text_part, user
 
 COLUMN = "description"
@@ -114,7 +113,7 @@ def needs(variant: Variant) -> Sequence[str]:
     """Returns the capabilities a model needs."""
     check_parity(variant, reference=False)
     if variant.shuffle_options:
-        raise click.UsageError("marvel_described cannot shuffle: descriptions may name choices; drop --shuffle-options")
+        raise ConfigError("marvel_described cannot shuffle: descriptions may name choices; drop --shuffle-options")
     settings: Settings = variant.settings or Settings()
     return ("IMAGE_INPUT",) if settings.image or settings.baseline else ()
 

@@ -1,4 +1,4 @@
-"""`orchestrator import reform-instructions`: the reference's instruction texts, out of a user's checkout of it.
+"""ReForm-Eval's instruction texts, read from a user's checkout of it.
 
 They are read off the syntax tree of its builders: nothing of the checkout is run.
 """
@@ -6,15 +6,14 @@ They are read off the syntax tree of its builders: nothing of the checkout is ru
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import click
+from typing import Any
 
 from orchestrator.benchmarks.reform.datasets import DATASETS, Dataset
-from orchestrator.benchmarks.reform.instructions import FORMAT, METHODS
+from orchestrator.benchmarks.reform.instructions import METHODS
+from orchestrator.errors import ConfigError
 
 LIST = "instruction_list"
 """Attribute of a builder that holds its instructions."""
@@ -122,13 +121,14 @@ def builder_of(checkout: Path, dataset: Dataset) -> Path | None:
     return others[0] if len(others) == 1 else None
 
 
-@click.command("reform-instructions")
-@click.argument("checkout", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
-def command(checkout: Path, output: Path) -> None:
-    """Read the instruction texts of a ReForm-Eval CHECKOUT for `--set instructions=FILE`."""
+def collect(checkout: Path) -> tuple[dict[str, Any], list[str]]:
+    """Returns the instruction texts of a checkout by data set, and the labels of data sets without any.
+
+    Raises:
+        ConfigError: If it is no checkout, or a file of it cannot be read.
+    """
     if not (checkout / "build").is_dir():
-        raise click.UsageError(f"{checkout} is no checkout of ReForm-Eval: it has no folder build/")
+        raise ConfigError(f"{checkout} is no checkout of ReForm-Eval: it has no folder build/")
     datasets, missing = {}, []
     for dataset in DATASETS.values():
         if not dataset.source:
@@ -137,20 +137,12 @@ def command(checkout: Path, output: Path) -> None:
         try:
             found = read_builder(builder.read_text("utf-8")) if builder else Found()
         except (OSError, SyntaxError, UnicodeDecodeError) as error:
-            raise click.UsageError(f"{builder} cannot be read: {error}") from error
+            raise ConfigError(f"{builder} cannot be read: {error}") from error
         # The claim's suffix is likelihood's alone, and CLEVR's own is the reference's mistake: it is not in the table.
         if found.whole:
             datasets[dataset.name] = found.entry()
         else:
             missing.append(dataset.label)
     if not datasets:
-        raise click.UsageError(f"{checkout} holds no instructions that can be read")
-    text = json.dumps({"format": FORMAT, "datasets": datasets}, indent=1, ensure_ascii=False) + "\n"
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(text, "utf-8")
-    except OSError as error:
-        raise click.UsageError(f"{output} cannot be written: {error.strerror}") from error
-    click.echo(f"{output}: instructions of {len(datasets)} datasets", err=True)
-    if missing:
-        click.echo(f"not found: {', '.join(missing)}; our own texts are used for these", err=True)
+        raise ConfigError(f"{checkout} holds no instructions that can be read")
+    return datasets, missing

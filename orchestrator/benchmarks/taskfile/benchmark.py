@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import click
-
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import Benchmark, check_parity, metric
@@ -20,6 +18,7 @@ from orchestrator.data.images import row_image
 from orchestrator.data.opening import check_unique, open_rows
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
+from orchestrator.errors import ConfigError
 from orchestrator.samples import Call, Message, Sample, Scoring, Variant, image_part, single, system, text_part, user
 
 _NUMBER = "row number"
@@ -171,7 +170,7 @@ class FileTask:
 
     def synthetic(self, _: str, seed: int) -> Iterator[Row]:
         """Refuses: what is in a task file is the data."""
-        raise click.UsageError(f"{self.file.path} describes data that exists: drop --synthetic")
+        raise ConfigError(f"{self.file.path} describes data that exists: drop --synthetic")
 
     def _prompts(self) -> Prompts:
         values = self.file.values

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from lyncean.errors import UserError
 from orchestrator.benchmarks.voila.rules import RULES, Question
 
 _ROUNDS = 6
@@ -15,7 +16,7 @@ _CHUNK = 8192
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
-class SpaceError(Exception):
+class SpaceError(UserError):
     """More questions are asked for than a rule has. The message names the rule and its space."""
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import click
 import orjson
 
+from lyncean.errors import UserError
 from orchestrator.run_folder.key_table import KeyTable
 from orchestrator.run_folder.metrics import OUTCOMES, figures, overall
 from orchestrator.run_folder.reader import Run, named_run
@@ -122,7 +122,7 @@ class Followed:
                 take(line)
         try:
             run = self.run()
-        except click.UsageError:
+        except UserError:
             # Its page says what is wrong; or it is seen in the middle of being written.
             run = Run(self.path, {}, {}, self.name)
         return {
@@ -147,7 +147,7 @@ class Followed:
         """Returns the run as it is now.
 
         Raises:
-            click.UsageError: It is damaged.
+            ConfigError: It is damaged.
         """
         return named_run(self.path, self.name)
 

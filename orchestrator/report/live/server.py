@@ -10,9 +10,9 @@ from pathlib import Path
 from threading import Lock
 from urllib.parse import quote, unquote, urlsplit
 
-import click
 import orjson
 
+from lyncean.errors import UserError
 from lyncean.media import media_type
 from orchestrator.report.live.followed import Folder, Followed
 from orchestrator.report.page import document, policy, render
@@ -93,8 +93,8 @@ class Handler(BaseHTTPRequestHandler):
         elif image is None:
             try:
                 page = self.site.page(run)
-            except click.UsageError as error:
-                self._send(HTTPStatus.INTERNAL_SERVER_ERROR, f"{error.message}\n".encode(), "text/plain; charset=utf-8")
+            except UserError as error:
+                self._send(HTTPStatus.INTERNAL_SERVER_ERROR, f"{error}\n".encode(), "text/plain; charset=utf-8")
                 return
             self._send(HTTPStatus.OK, page, "text/html; charset=utf-8", policy("report.js"))
         elif path := Run(run.path, {}, {}, run.name).image(image):

@@ -7,13 +7,12 @@ import contextlib
 import hashlib
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import click
 
 from orchestrator.errors import ConfigError, EngineError
 from orchestrator.run_folder.log import RunLogError
@@ -112,7 +111,7 @@ class _Session:
             try:
                 await asyncio.to_thread(self._once)
             except RemoteError as error:
-                click.echo(f"not uploaded yet, the run goes on: {error}", err=True)
+                print(f"not uploaded yet, the run goes on: {error}", file=sys.stderr)
             await asyncio.sleep(self._every)
 
     def finish(self) -> None:
@@ -153,7 +152,7 @@ def _bring(mirror: Mirror) -> None:
             path for number in range(1, 10_000) if not (path := Path(f"{mirror.local}.superseded{number}")).exists()
         )
         mirror.local.rename(aside)
-        click.echo(f"{mirror.store.url} holds other answers than this machine's copy, now in {aside}", err=True)
+        print(f"{mirror.store.url} holds other answers than this machine's copy, now in {aside}", file=sys.stderr)
     mirror.fetch()
 
 

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import grpc
 
+from lyncean.errors import UserError
+
 TOKEN_VARIABLE = "LYNCEAN_TOKEN"  # noqa: S105
 """Environment variable that holds the bearer token where no file is named."""
 
 
-class SecurityError(Exception):
+class SecurityError(UserError):
     """TLS or token settings that cannot work. A configuration mistake: never retried."""
 
 

@@ -17,6 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
+from lyncean.errors import UserError
 from lyncean.rpc.errors import InternalFailure, StatusError, Unauthenticated, trailing_metadata
 from lyncean.rpc.heap import keep_freed_memory
 from lyncean.rpc.limits import SERVER_OPTIONS
@@ -30,7 +31,7 @@ Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
 _OPEN_TO_ALL = ("/grpc.health.v1.Health/",)
 
 
-class BindError(Exception):
+class BindError(UserError):
     """The port cannot be bound. A configuration mistake: never retried."""
 
 

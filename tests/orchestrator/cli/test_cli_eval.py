@@ -173,7 +173,7 @@ def test_an_endpoint_that_is_not_there(cluster: Cluster, shared_scorer: Server) 
         (("--task", "toi"), "did you mean toy"),
         (("--task", "toy", "--data", "no/such"), "no data at no/such"),
         (("--task", "toy", "--synthetic", "--set", "colour=1"), "known settings are tokens"),
-        (("--task", "toy", "--synthetic", "--set", "tokens=many"), "a whole number"),
+        (("--task", "toy", "--synthetic", "--set", "tokens=many"), "a valid integer"),
         (("--task", "toy", "--synthetic", "--endpoint", "nonsense"), "is not host:port"),
         (("--task", "toy", "--synthetic", "--shard", "3/3"), "I from 0 to N-1"),
         (("--task", "toy", "--synthetic", "--data", "x"), "leave one out"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import click
 import pytest
 from helpers.report_runs import marvel_run
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lyncean.errors import UserError
 from orchestrator.compare import gate
 from orchestrator.run_folder.reader import Run, open_run
 
@@ -47,13 +47,13 @@ def test_commas_separate_conditions_but_not_labels() -> None:
              "AVR[a=1,a=2]>0"]
 )  # fmt: skip
 def test_what_is_none_is_named(text: str) -> None:
-    with pytest.raises(click.UsageError, match="--gate"):
+    with pytest.raises(UserError, match="--gate"):
         gate.parse(text)
 
 
 @pytest.mark.parametrize("text", ["unparsed[cat=nonsense]<=5%", "rejected.low<=100%", "marvel/rejected[cat=x]<=0"])
 def test_an_outcome_has_neither_slices_nor_parts(text: str) -> None:
-    with pytest.raises(click.UsageError, match="its share of all planned items"):
+    with pytest.raises(UserError, match="its share of all planned items"):
         gate.parse(text)
 
 
@@ -61,7 +61,7 @@ def test_an_outcome_has_neither_slices_nor_parts(text: str) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         found = gate.parse(text)
-    except click.UsageError:
+    except UserError:
         return
     assert all(condition.name for condition in found)
 
@@ -99,5 +99,5 @@ def test_a_run_is_held_against_them(run: Run, text: str, passed: bool) -> None:
     ],
 )
 def test_what_the_run_has_not_is_a_mistake(run: Run, text: str, words: str) -> None:
-    with pytest.raises(click.UsageError, match=words):
+    with pytest.raises(UserError, match=words):
         gate.judge(gate.parse(text), run, None)

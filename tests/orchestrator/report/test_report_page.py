@@ -10,11 +10,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
-import click
 import orjson
 import pytest
 from helpers.report_runs import Writer, accuracy, marvel_run, puzzle, sliced
 
+from lyncean.errors import UserError
 from orchestrator.report import write_report
 from orchestrator.report.charts import DARKEST
 from orchestrator.run_folder.index import sortable
@@ -235,7 +235,7 @@ def test_a_later_line_of_a_key_counts(tmp_path: Path) -> None:
 def test_what_is_no_run_is_one_line(tmp_path: Path, content: bytes | None, words: str) -> None:
     if content is not None:
         (tmp_path / "manifest.json").write_bytes(content)
-    with pytest.raises(click.UsageError, match=words):
+    with pytest.raises(UserError, match=words):
         open_run(tmp_path)
 
 
@@ -252,7 +252,7 @@ def test_what_is_no_run_is_one_line(tmp_path: Path, content: bytes | None, words
 def test_results_that_are_none_are_one_line(tmp_path: Path, results: object) -> None:
     path = marvel_run(tmp_path / "run", puzzles=3)
     (path / "results.json").write_bytes(orjson.dumps(results))
-    with pytest.raises(click.UsageError, match=r"results\.json is damaged.*`orchestrator score` writes it anew"):
+    with pytest.raises(UserError, match=r"results\.json is damaged.*`orchestrator score` writes it anew"):
         open_run(path)
 
 
@@ -263,7 +263,7 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, field: str) -> None:
     path = writer.close()
     log = path / "responses.jsonl"
     log.write_bytes(orjson.dumps(orjson.loads(log.read_bytes()) | {field: "x"}) + b"\n")
-    with pytest.raises(click.UsageError, match=rf"responses\.jsonl is damaged at byte 0: {field} is no JSON object"):
+    with pytest.raises(UserError, match=rf"responses\.jsonl is damaged at byte 0: {field} is no JSON object"):
         list(open_run(path))
 
 

@@ -14,6 +14,7 @@ from lyncean.outcomes import Outcome
 from orchestrator.engine.accounting import Accounting
 from orchestrator.run import plan as run_plan
 from orchestrator.run.planned_rows import PLANNED, STRIDE, PlannedRows
+from orchestrator.run.request import RunRequest
 from orchestrator.run_folder.key_table import shard_of
 from orchestrator.run_folder.log import RunLog
 from orchestrator.samples import Sample
@@ -23,7 +24,7 @@ NAME = b"n" * 32
 
 
 def plan() -> run_plan.Plan:
-    return run_plan.make(["VisualPuzzles_direct"], synthetic=True, limit=ROWS)
+    return run_plan.make(RunRequest(["VisualPuzzles_direct"], synthetic=True, limit=ROWS))
 
 
 class Folder:

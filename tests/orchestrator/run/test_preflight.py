@@ -17,6 +17,7 @@ from orchestrator.data.rows import DataError, Row
 from orchestrator.engine import Endpoint, EngineError, ScorerClient
 from orchestrator.run import plan as run_plan
 from orchestrator.run.preflight import check_scoring
+from orchestrator.run.request import RunRequest
 from orchestrator.samples import Sample, Variant
 
 FILE = """data: animals.jsonl
@@ -28,7 +29,7 @@ answer: answer
 
 
 def toy_plan() -> run_plan.Plan:
-    return run_plan.make(["toy"], synthetic=True, limit=4)
+    return run_plan.make(RunRequest(["toy"], synthetic=True, limit=4))
 
 
 def rows(count: int, **last: str) -> list[dict[str, str]]:

@@ -8,13 +8,13 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import click
 import orjson
 import pytest
 from helpers.report_runs import Writer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lyncean.errors import UserError
 from orchestrator.report import page, samples
 from orchestrator.run_folder import index
 from orchestrator.run_folder.index import sortable
@@ -70,7 +70,7 @@ def test_keys_that_are_sorted_alike_are_two_items(tmp_path_factory: pytest.TempP
 def test_a_damaged_line_is_named(tmp_path: Path, damage: bytes) -> None:
     line = b'{"key":"b","scoring":null}\n'
     (tmp_path / "responses.jsonl").write_bytes(line + damage + line)
-    with pytest.raises(click.UsageError, match=r"responses\.jsonl.* damaged"):
+    with pytest.raises(UserError, match=r"responses\.jsonl.* damaged"):
         list(Run(tmp_path, {}, {}, "run"))
 
 

@@ -8,10 +8,10 @@ import re
 from collections import Counter
 from dataclasses import replace
 
-import click
 import pytest
 from helpers.bench_scoring import score, shared_data
 
+from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.marvel import benchmark as marvel
 from orchestrator.benchmarks.marvel import described as marvel_described
@@ -170,7 +170,7 @@ def test_description_mistakes(tmp_path, real):
         first(descriptions=str(short))
     with pytest.raises(ValueError, match="cannot be read"):
         marvel_described.Settings(descriptions=str(tmp_path / "gone.jsonl"))
-    with pytest.raises(click.UsageError, match="cannot shuffle"):
+    with pytest.raises(UserError, match="cannot shuffle"):
         marvel_described.BENCHMARK.needs(Variant("marvel_described", shuffle_options=True))
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 
-import click
 import pytest
 from helpers.bench_scoring import prefer, score
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lyncean.errors import UserError
 from orchestrator.benchmarks.vstar.benchmark import BENCHMARK, INSTRUCTION, Settings, reference_prompt, split_text
 from orchestrator.data.rows import DataError, Row
 from orchestrator.samples import Variant
@@ -102,7 +102,7 @@ def test_shuffled_options_keep_their_answer(seed, label, repeat):
 
 
 def test_shuffling_and_parity_exclude_each_other():
-    with pytest.raises(click.UsageError, match="never shuffles"):
+    with pytest.raises(UserError, match="never shuffles"):
         BENCHMARK.needs(Variant("vstar_bench", parity=True, shuffle_options=True))
 
 

@@ -1,0 +1,98 @@
+"""`orchestrator import lmms-eval SAMPLES.jsonl`: an existing run of lmms-eval, in either reading."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from lyncean.cli import Command
+from lyncean.cli.options import client_options
+from lyncean.rpc import PLAIN, Credentials
+from orchestrator.cli.folders import RunFolder
+from orchestrator.cli.options import refuse_dialling, request_options
+from orchestrator.cli.outcome import ended
+
+
+@click.command("lmms-eval", cls=Command)
+@click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--task", help="The task, where the file's name does not say it (DATE_samples_TASK.jsonl).")
+@click.option("--data", help="The benchmark's data: gives options and categories that the samples lack.")
+@click.option("--model", help="Name to file it under; default the name of the file's folder.")
+@click.option(
+    "--reading",
+    type=click.Choice(["careful", "parity", "both"]),
+    default="both",
+    show_default=True,
+    help="Read as a careful person would, as lmms-eval does, or both.",
+)
+@click.option("--run", type=RunFolder(), help="Run folder; default runs/FILE.")
+@request_options("scorer")
+@client_options
+def command(
+    credentials: Credentials,
+    path: Path,
+    task: str | None,
+    data: str | None,
+    model: str | None,
+    reading: str,
+    run: Path | None,
+    scorer: str | None,
+) -> None:
+    """Score a samples file of lmms-eval (--log_samples) of V*-Bench or VisualPuzzles.
+
+    The careful reading's metrics are the run folder's, the parity reading's those of its folder
+    `parity`. Requests that failed there count as failed in both, never as answers.
+    """
+    if not scorer:
+        refuse_dialling("--scorer")
+    folder = run or Path("runs") / path.stem
+
+    async def work() -> None:
+        from orchestrator.interop.lmms_eval_import import take
+        from orchestrator.report.readings_item import described
+        from orchestrator.run import evaluate, rescore
+        from orchestrator.run.arguments import one_endpoint
+        from orchestrator.run.local_server import LocalServer
+        from orchestrator.run.servers import connect_scorer
+
+        planned, scores = take(path, folder, task=task, data=data, model_name=model)
+        async with contextlib.AsyncExitStack() as stack:
+            endpoint, security = one_endpoint(scorer), credentials
+            if endpoint is None:
+                endpoint, security = await stack.enter_async_context(LocalServer("scorer")), PLAIN
+            for name in ("careful", "parity") if reading == "both" else (reading,):
+                async with connect_scorer(endpoint, security, 600.0) as (client, rules):
+                    scored = await rescore.rescore(folder, client, rules, parity=name == "parity")
+                click.echo(f"{name:<8} {_accuracies(scored)}")
+                evaluate.finish(scored, Console(quiet=True, markup=False))
+        click.echo(f"theirs   {_mean(scores, planned)}")
+        if reading == "both":
+            click.echo("\n".join(described(folder)))
+        click.echo(f"run: {folder}")
+
+    ended(work())
+
+
+def _accuracies(scored: Path) -> str:
+    import orjson
+
+    from orchestrator.run.results import RESULTS
+
+    (task,) = orjson.loads((scored / RESULTS).read_bytes())["tasks"].values()
+    counts = ", ".join(f"{number} {name}" for name, number in task["counts"].items() if number and name != "planned")
+    values = [
+        f"{' '.join(figure['labels'].values()) or 'accuracy'} {figure['value']:.2f}"
+        for figure in task["figures"]
+        if figure["name"] == "accuracy" and figure["value"] is not None
+    ]
+    return f"{', '.join(values)} (percent of all; {counts})"
+
+
+def _mean(scores: list[float], planned: int) -> str:
+    if not scores:
+        return "the file holds no scores"
+    mean = f"accuracy {100 * sum(scores) / len(scores):.2f}"
+    return mean if len(scores) == planned else f"{mean} over the {len(scores)} of {planned} samples that have a score"

@@ -1,0 +1,67 @@
+"""`orchestrator import reform`: a prediction file of ReForm-Eval, scored as its own script does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from lyncean.cli import Command
+from lyncean.cli.options import client_options
+from lyncean.rpc import Credentials
+from orchestrator.benchmarks.reform.datasets import SINGLE_CHOICE
+from orchestrator.benchmarks.reform.predictions import FORMULATIONS, METHODS
+from orchestrator.cli.folders import RunFolder
+from orchestrator.cli.options import refuse_dialling, request_options
+from orchestrator.cli.outcome import ended
+
+
+@click.command("reform", cls=Command)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="PREDICTIONS.json")
+@click.option("--formulation", type=click.Choice(FORMULATIONS), required=True)
+@click.option("--infer", type=click.Choice(METHODS), default="generation", show_default=True)
+@click.option("--stability", is_flag=True, help="Instability over the tests of each sample (SingleChoice).")
+@click.option("--multi-round", is_flag=True, help="Correlation and slope of the score over rounds (SingleChoice).")
+@click.option("--task", help="Task to file the run under; default as the file's name says.")
+@click.option("--model", help="Model to file the run under; default as the file's name says.")
+@click.option("--run", type=RunFolder(), help="Run folder; default runs/FILE.")
+@request_options("scorer", "patience")
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors.")
+@client_options
+def command(
+    credentials: Credentials,
+    file: Path,
+    formulation: str,
+    infer: str,
+    stability: bool,
+    multi_round: bool,
+    task: str | None,
+    model: str | None,
+    run: Path | None,
+    scorer: str | None,
+    patience: float,
+    quiet: bool,
+) -> None:
+    """Score a prediction file of ReForm-Eval with its own rules, bit for bit, and make a run of it."""
+    for flag, present in (
+        ("--stability", stability),
+        ("--multi-round", multi_round),
+        ("--infer likelihood", infer == "likelihood"),
+    ):
+        if present and formulation != SINGLE_CHOICE:
+            raise click.UsageError(f"{flag} needs --formulation {SINGLE_CHOICE}")
+    if not scorer:
+        refuse_dialling("--scorer")
+    folder = run or Path("runs") / file.stem
+
+    async def work() -> None:
+        from orchestrator.interop.reform_import import Wanted, imported
+        from orchestrator.run import evaluate
+        from orchestrator.run.arguments import one_endpoint
+
+        wanted = Wanted(file, formulation, infer, stability, multi_round, task, model)
+        await imported(wanted, folder, one_endpoint(scorer), credentials, patience)
+        evaluate.finish(folder, Console(quiet=quiet, markup=False))
+
+    ended(work())

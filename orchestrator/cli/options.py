@@ -1,0 +1,121 @@
+"""Options of a command: those that follow from the request of a run, and those that a command would not use."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import click
+from annotated_types import Interval
+from click.core import ParameterSource
+
+from lyncean.cli.options import Decorated, FiniteRange
+from orchestrator.cli.folders import WrittenRun
+from orchestrator.run.request import RunRequest
+
+_DIALLING = ("tls", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "token_file")
+"""Parameters of `client_options`, which concern servers that run elsewhere."""
+
+
+class _Number(click.Option):
+    """A number whose range `--help` leaves out; errors name it. Its metavar is N or SECONDS."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        if not attributes.get("metavar"):
+            attributes["metavar"] = "N" if isinstance(attributes["type"], click.IntRange) else "SECONDS"
+        super().__init__(*args, **attributes)
+
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """Returns the parts of the brackets behind the help."""
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return extra
+
+
+number = functools.partial(click.option, cls=_Number)
+"""As `click.option`, for a number with a range."""
+
+
+def request_options(*names: str, **changed: dict[str, Any]) -> Callable[[Decorated], Decorated]:
+    """Adds options of a run to a command, which gets their values under the names of the request's fields.
+
+    Args:
+        names: Fields of `RunRequest`; all of them without any.
+        changed: Attributes of single options that differ from the request's, by field.
+    """
+    options = _options()
+
+    def decorate(command: Decorated) -> Decorated:
+        for name in reversed(names or tuple(options)):
+            flags, attributes = options[name]
+            command = click.option(*flags, name, **attributes | changed.get(name, {}))(command)
+        return command
+
+    return decorate
+
+
+@functools.cache
+def _options() -> dict[str, tuple[tuple[str, ...], dict[str, Any]]]:
+    hints = get_type_hints(RunRequest, include_extras=True)
+    return {
+        each.name: _option(each, hints[each.name]) for each in fields(RunRequest) if "api_only" not in each.metadata
+    }
+
+
+def _option(field: Any, hint: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Returns flags and attributes of one field's option: its kind follows from the field's type."""
+    attributes = dict(field.metadata)
+    flags = attributes.pop("flags") or ("--" + field.name.replace("_", "-"),)
+    kinds = [hint, *get_args(hint)]
+    interval = next((one for kind in kinds for one in getattr(kind, "__metadata__", ())), None)
+    if interval is not None:
+        whole = any(int in (kind, getattr(kind, "__origin__", None)) for kind in kinds)
+        attributes |= {"cls": _Number, "type": _range(interval, whole=whole)}
+    elif get_origin(hint) is Literal:
+        attributes["type"] = click.Choice(kinds[1:])
+    elif hint is bool:
+        return flags, attributes | {"is_flag": True}
+    elif field.name == "tasks":
+        return flags, attributes | {"multiple": True, "required": True}
+    elif field.name == "run":
+        attributes["type"] = WrittenRun()
+    elif field.default == () or attributes.get("multiple"):
+        return flags, attributes | {"multiple": True}
+    return flags, attributes | {"default": field.default, "show_default": field.default is not None}
+
+
+def _range(interval: Interval, *, whole: bool) -> click.ParamType[Any]:
+    low: Any = interval.ge
+    high: Any = interval.le
+    return click.IntRange(low, high) if whole else FiniteRange(low, high)
+
+
+def refuse(names: Iterable[str], why: str) -> None:
+    """Ends the command where one of these parameters stands on its command line and would not be used.
+
+    Args:
+        names: Parameters, by the names that the command's function has for them.
+        why: The rest of the error, after the option's name.
+
+    Raises:
+        click.UsageError: If one does.
+    """
+    context = click.get_current_context()
+    flags = {param.name: max(param.opts, key=len) for param in context.command.params}
+    for name in names:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{flags[name]} {why}")
+
+
+def refuse_dialling(*options: str) -> None:
+    """Ends the command where it says how to dial and names no server to dial.
+
+    Args:
+        options: The options that would name a server.
+
+    Raises:
+        click.UsageError: If it does.
+    """
+    refuse(_DIALLING, f"is for servers that run already: give {' or '.join(options)}, or leave it out")

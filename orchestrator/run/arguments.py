@@ -1,0 +1,173 @@
+"""Words of a request, read: data, settings, stages and shard."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from orchestrator.benchmarks import bundle
+from orchestrator.benchmarks.base import Benchmark
+from orchestrator.engine.resolve import Endpoint, parse_endpoints
+from orchestrator.errors import ConfigError
+
+MOST_DIGITS = 20
+"""Characters of `--shard`: no cluster has more shards, and Python refuses to read very long numbers."""
+
+
+def words_of(value: str | Sequence[str]) -> list[str]:
+    """Returns the words of a parameter that takes one or several."""
+    return [value] if isinstance(value, str) else list(value)
+
+
+def pairs_of(option: str, value: Sequence[str] | Mapping[str, Any], form: str) -> list[tuple[str, Any]]:
+    """Returns (name, value) of a parameter that takes a mapping, or words NAME=VALUE.
+
+    Raises:
+        ConfigError: If a word is no pair of `form`.
+    """
+    if isinstance(value, Mapping):
+        return list(value.items())
+    pairs = [word.partition("=") for word in value]
+    for name, equals, text in pairs:
+        if not (name and equals):
+            raise ConfigError(f"{option} {name}{equals}{text}: give {form}")
+    return [(name, text) for name, _, text in pairs]
+
+
+def data_of(
+    value: str | Path | Sequence[str] | Mapping[str, str | Path] | None, benchmarks: Mapping[str, Benchmark]
+) -> dict[str, str]:
+    """Returns each task's data: PATH for all tasks, TASK=PATH or a mapping for one.
+
+    Args:
+        value: The request's `data`.
+        benchmarks: Each task's benchmark.
+
+    Raises:
+        ConfigError: If it names no data, no task, or one task's data twice.
+    """
+    if isinstance(value, Mapping):
+        value = [f"{task}={path}" for task, path in value.items()]
+    paths: dict[str, str] = {}
+    everywhere = ""
+    for word in words_of(str(value) if isinstance(value, Path) else value or ()):
+        task, equals, path = word.partition("=")
+        if not word or (task in benchmarks and equals and not path):
+            raise ConfigError(f"--data {word!r} names no data: give a path or hub id, or leave it out")
+        if equals and task in benchmarks:
+            if task in paths:
+                raise ConfigError(f"--data {word}: {task} has data already ({paths[task]}): leave one out")
+            paths[task] = path
+        elif equals and task.isidentifier() and "/" not in task and not Path(word).exists():
+            raise ConfigError(f"--data {word}: {task} is none of the tasks {', '.join(benchmarks)}")
+        elif everywhere:
+            raise ConfigError(f"--data {everywhere} and --data {word}: give one for all tasks, others as TASK=PATH")
+        else:
+            everywhere = word
+    if everywhere:
+        paths = dict.fromkeys(benchmarks, everywhere) | paths
+    return {name: bundle.resolve(path, name) for name, path in paths.items()}
+
+
+def settings_of(value: Sequence[str] | Mapping[str, object] | None, benchmarks: Sequence[Benchmark]) -> dict[str, Any]:
+    """Returns an instance of each benchmark's settings, by the benchmark's name.
+
+    Raises:
+        ConfigError: If no benchmark has such a setting, or it does not take the value.
+    """
+    fields = {b.name: _fields(b) for b in benchmarks}
+    known = sorted(set().union(*fields.values()))
+    form = f"one of the known settings, NAME=VALUE: {', '.join(known) or 'none for this task'}"
+    pairs = pairs_of("--set", value or (), form)
+    for name, text in pairs:
+        if name not in known:
+            raise ConfigError(f"--set {name}={text}: known settings are {', '.join(known) or 'none for this task'}")
+    return {
+        b.name: _instance(b.settings, {name: text for name, text in pairs if name in fields[b.name]})
+        for b in benchmarks
+    }
+
+
+def _instance(kind: Any, values: Mapping[str, Any]) -> Any:
+    """Returns the settings of these values, or words that are converted to their fields' types."""
+    from pydantic import TypeAdapter, ValidationError
+
+    if not values:
+        return kind()
+    try:
+        settings = TypeAdapter(kind).validate_python(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        if not first["loc"]:  # raised by the settings themselves, of all values together
+            raise ConfigError(f"--set: {first['msg'].removeprefix('Value error, ')}") from error
+        name = first["loc"][0]
+        raise ConfigError(f"--set {name}={values[str(name)]}: {first['msg']}") from error
+    for name in values:
+        allowed = kind.__dataclass_fields__[name].metadata.get("range")
+        if allowed is not None and getattr(settings, name) not in allowed:
+            raise ConfigError(f"--set {name}={values[name]}: give {allowed[0]} to {allowed[-1]}")
+    return settings
+
+
+def _fields(benchmark: Benchmark) -> set[str]:
+    kind = benchmark.settings
+    return {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+
+
+def stages_of(value: Sequence[str] | Mapping[str, str]) -> dict[str, list[Endpoint]]:
+    """Returns the model servers of further stages, by stage.
+
+    Raises:
+        ConfigError: If a word is no NAME=H:P.
+    """
+    stages: dict[str, list[Endpoint]] = {}
+    for name, address in pairs_of("--stage", value, "NAME=H:P"):
+        stages.setdefault(name, []).extend(parse_endpoints([address]))
+    return stages
+
+
+def one_endpoint(word: str | None) -> Endpoint | None:
+    """Returns the address of `--scorer`.
+
+    Raises:
+        ConfigError: If it is not one H:P.
+    """
+    if word is None:
+        return None
+    endpoints = parse_endpoints([word])
+    if len(endpoints) != 1:
+        raise ConfigError(f"--scorer takes one H:P, not {word!r}")
+    return endpoints[0]
+
+
+def shard_of(word: str | None) -> tuple[int, int] | None:
+    """Returns (index from 0, number of shards) of `I/N`, or of `N` with I from $JOB_COMPLETION_INDEX.
+
+    Raises:
+        ConfigError: If it is neither.
+    """
+    if word is None:
+        return None
+    first, slash, count = word.rpartition("/")
+    index = first if slash else os.environ.get("JOB_COMPLETION_INDEX", "")
+    short = len(word) <= MOST_DIGITS
+    if not (short and index.isdecimal() and count.isdecimal() and int(index) < int(count)):
+        raise ConfigError(f"--shard {word}: give I/N with I from 0 to N-1, or N where $JOB_COMPLETION_INDEX is set")
+    return int(index), int(count)
+
+
+def judge_arguments(judges: Sequence[str], cache: str | None, scorer: str | None) -> list[str]:
+    """Returns the arguments of the `scorer serve` that a run starts, to give it its judges.
+
+    Raises:
+        ConfigError: If the scorer is not ours to start, or there is a cache and no judge.
+    """
+    if scorer and (judges or cache):
+        raise ConfigError(f"the scorer at {scorer} has a judge of its own: give --judge to its `scorer serve`")
+    if cache and not judges:
+        raise ConfigError("--judge-cache keeps what a judge said, and there is none: give --judge, or leave it out")
+    words = [word for judge in judges for word in ("--judge", judge)]
+    return [*words, "--judge-cache", cache] if cache else words

@@ -1,0 +1,107 @@
+"""One request of a run, from which the command line, the Python API and the manifest follow."""
+
+# ruff: noqa: RUF009 - _option returns a field
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from annotated_types import Interval
+
+from lyncean.rpc import PLAIN, Credentials
+from orchestrator.errors import ConfigError
+
+SECONDS = Annotated[float, Interval(ge=0, le=1e8)]
+"""A wait. With longer deadlines than this gRPC ends every call at once."""
+POSITIVE_SECONDS = Annotated[float, Interval(ge=0.001, le=1e8)]
+"""A wait where no time at all would end everything."""
+
+
+def _option(default: Any, help_: str, *flags: str, **attributes: Any) -> Any:
+    """Returns a field with its line in `--help`; its flag is its name unless others are given.
+
+    Its further attributes are those of the click option; `api_only` leaves the option out.
+    """
+    return field(default=default, metadata={"help": help_, "flags": flags, **attributes})
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """All parameters of a run. Numbers have an upper end so that none fails in the middle of a run.
+
+    The line beside each field is its line in `orchestrator eval --help`. On the command line a list is a repeated
+    option, and a mapping is one of NAME=VALUE.
+    """
+
+    tasks: str | Sequence[str] = field(
+        metadata={"help": "Task, group or .yaml task file; repeatable.", "flags": ("--task", "-t")}
+    )
+    _: KW_ONLY
+    endpoint: str | Sequence[str] = _option(
+        (), "Model servers H:P[,H:P]; without it one is started.", "--endpoint", "-e"
+    )
+    scorer: str | None = _option(None, "Scorer H:P; without it one is started.")
+    model: str = _option("demo", "Model to start: demo, demo:hash (without weights), a folder or a hub id.")
+    method: Literal["generate", "likelihood"] = _option("generate", "How answers are obtained.")
+    data: str | Path | Sequence[str] | Mapping[str, str | Path] | None = _option(
+        None, "Path or hub id of the data, or TASK=PATH; default each task's hub id.", multiple=True
+    )
+    synthetic: bool = _option(False, "Draw rows from the seed instead of reading data: runs offline.")
+    limit: Annotated[int, Interval(ge=1, le=2**31 - 1)] | None = _option(None, "Only the first N rows of each task.")
+    repeats: Annotated[int, Interval(ge=1, le=100_000)] = _option(1, "Ask each row N times.")
+    shuffle_options: bool = _option(False, "Permute options, anew for each sample and repeat.")
+    blind: bool = _option(False, "Grey images in place of the real ones: what do words alone give?")
+    parity: bool = _option(False, "Ask and score as the reference implementation does, bugs included.")
+    # What JSON readers and random generators take.
+    seed: Annotated[int, Interval(ge=-(2**63), le=2**63 - 1)] = _option(0, "Seed of shuffles and synthetic rows.")
+    settings: Sequence[str] | Mapping[str, object] | None = _option(
+        (), "A setting of the benchmark's own.", "--set", metavar="NAME=VALUE", multiple=True
+    )
+    stages: Sequence[str] | Mapping[str, str] = _option(
+        (), "Another model for one stage of a sample.", "--stage", metavar="NAME=H:P", multiple=True
+    )
+    shard: str | None = _option(
+        None, "I/N, I from 0: this part of the samples; N alone takes I from $JOB_COMPLETION_INDEX."
+    )
+    run: str | Path | None = _option(None, "Run folder, a path or URL (s3://…); default runs/NAME.")
+    concurrency: Annotated[int, Interval(ge=1, le=1_000_000)] | None = _option(
+        None, "Calls in flight per replica; default what it asks for."
+    )
+    timeout: POSITIVE_SECONDS = _option(600.0, "Seconds per call.")
+    patience: SECONDS = _option(600.0, "Seconds to wait for servers and to retry for.")
+    max_tokens_total: Annotated[int, Interval(ge=1)] | None = _option(
+        None, "Stop after so many tokens in this run folder."
+    )
+    max_requests_per_second: Annotated[float, Interval(ge=1e-6, le=1e6)] | None = _option(
+        None, "Over all replicas; each shard by itself.", metavar="N"
+    )
+    deadline: POSITIVE_SECONDS | None = _option(None, "Stop, to be resumed, after so many seconds.")
+    judge: Sequence[str] = _option(
+        (),
+        "Judge of the scorer that is started: openai:MODEL[@URL], batch:MODEL[@URL], grpc:H:P or, over TLS,"
+        " grpcs:H:P; the key in $LYNCEAN_JUDGE_KEY. More of them make a panel.",
+        metavar="SPEC",
+    )
+    judge_cache: str | None = _option(
+        None, "Where the judge's replies are kept; default the user's cache folder.", metavar="PATH|URL"
+    )
+    credentials: Credentials = _option(PLAIN, "TLS and token for servers that run already.", api_only=True)
+    progress: bool = _option(False, "Whether progress and results are printed.", api_only=True)
+
+
+def checked(request: RunRequest) -> RunRequest:
+    """Returns the request with every value of its field's type.
+
+    Raises:
+        ConfigError: If a value is of another type or out of range; names the field and the value.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    given = {each.name: getattr(request, each.name) for each in fields(request)}
+    try:
+        return TypeAdapter(RunRequest).validate_python(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(f"{first['loc'][0]}: {first['msg']}, not {first['input']!r}") from error

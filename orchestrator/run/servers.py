@@ -1,0 +1,182 @@
+"""Servers of a run: the addresses it connects to, and those it starts itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from rich.console import Console
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import PLAIN, Credentials
+from lyncean.scorer.v1 import scorer_pb2
+from orchestrator.engine import Endpoint, IncompleteError, Pool, ScorerClient, parse_endpoints
+from orchestrator.engine.pool import Notify
+from orchestrator.run.arguments import judge_arguments, one_endpoint, stages_of, words_of
+from orchestrator.run.local_server import LocalServer
+from orchestrator.run.request import RunRequest
+
+_T = TypeVar("_T")
+Guard = Callable[[], Coroutine[Any, Any, None]]
+"""Watches something while a run lasts; returns never, and raises to end the run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """Addresses a run connects to.
+
+    Attributes:
+        endpoints: Model servers; empty starts one for `model`.
+        stages: Model servers of further stages by name.
+        scorer: The scorer; None starts one.
+        model: Model of the model server that is started: "demo", the small bundled model; "demo:hash" and
+            "demo:constant:TEXT", which have no weights; a folder or a hub id.
+        credentials: Security of every connection to a server that is not started here.
+        concurrency: Calls in flight per replica; None takes what each asks for.
+        judge: Arguments of the `scorer serve` that is started, to give it its judges.
+    """
+
+    endpoints: Sequence[Endpoint]
+    stages: Mapping[str, Sequence[Endpoint]]
+    scorer: Endpoint | None
+    model: str
+    credentials: Credentials
+    concurrency: int | None
+    judge: Sequence[str]
+
+    @classmethod
+    def of(cls, request: RunRequest) -> Targets:
+        """Returns the addresses of a request.
+
+        Raises:
+            ConfigError: If one is none, or a judge is given to a scorer that runs already.
+        """
+        return cls(
+            endpoints=parse_endpoints(words_of(request.endpoint)),
+            stages=stages_of(request.stages),
+            scorer=one_endpoint(request.scorer),
+            model=request.model,
+            credentials=request.credentials,
+            concurrency=request.concurrency,
+            judge=judge_arguments(request.judge, request.judge_cache, request.scorer),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """Connections to all servers of a run."""
+
+    pools: Mapping[str, Pool]
+    scorer: ScorerClient
+    rules: scorer_pb2.ListRulesResponse
+    guards: Sequence[Guard]
+
+    @property
+    def info(self) -> model.GetModelInfoResponse:
+        """The model under evaluation."""
+        return self.pools[""].info
+
+
+@contextlib.asynccontextmanager
+async def connect(targets: Targets, patience: float, console: Console) -> AsyncIterator[Connections]:
+    """Connects to all servers, those of our own started first; closes and ends all of it on exit."""
+
+    def notify(line: str) -> None:
+        console.print(line, style="dim", highlight=False, soft_wrap=True)
+
+    def pool(endpoints: Sequence[Endpoint], credentials: Credentials) -> Pool:
+        return Pool(endpoints, credentials, concurrency=targets.concurrency, patience=patience, notify=notify)
+
+    async with contextlib.AsyncExitStack() as stack:
+        guards: list[Guard] = []
+
+        async def models() -> dict[str, Pool]:
+            endpoints, credentials, embedded = targets.endpoints, targets.credentials, None
+            if not endpoints:
+                embedded = LocalServer("model_server", _serve_arguments(targets.model))
+                endpoints, credentials = [await stack.enter_async_context(embedded)], PLAIN
+                guards.append(embedded.watch)
+            pools = {"": pool(endpoints, credentials)}
+            pools |= {name: pool(there, targets.credentials) for name, there in targets.stages.items()}
+            for each in pools.values():
+                stack.push_async_callback(each.close)
+            connecting = (each.connect() for each in pools.values())
+            try:
+                await raced(together(*connecting), *(guard() for guard in guards))
+            except IncompleteError as error:
+                if embedded is not None and not pools[""].ready:
+                    await embedded.explain(error)
+                raise
+            return pools
+
+        scorer = connect_scorer(
+            targets.scorer, targets.credentials, patience, guards, judge=targets.judge, notify=notify
+        )
+        # Side by side: each of the two may have a process to start.
+        pools, (client, rules) = await together(models(), stack.enter_async_context(scorer))
+        yield Connections(pools, client, rules, guards)
+
+
+def to_stderr(line: str) -> None:
+    """Prints a line beside a command's output."""
+    print(line, file=sys.stderr)
+
+
+@contextlib.asynccontextmanager
+async def connect_scorer(
+    endpoint: Endpoint | None,
+    credentials: Credentials,
+    patience: float,
+    guards: list[Guard] | None = None,
+    *,
+    judge: Sequence[str] = (),
+    notify: Notify = to_stderr,
+) -> AsyncIterator[tuple[ScorerClient, scorer_pb2.ListRulesResponse]]:
+    """Connects to the scorer at an endpoint; without an endpoint starts one, with its judges."""
+    async with contextlib.AsyncExitStack() as stack:
+        if endpoint is None:
+            embedded = LocalServer("scorer", judge)
+            endpoint, credentials = await stack.enter_async_context(embedded), PLAIN
+            if guards is not None:
+                guards.append(embedded.watch)
+        client = ScorerClient(endpoint, credentials, patience=patience, notify=notify)
+        stack.push_async_callback(client.close)
+        yield client, await client.list_rules()
+
+
+async def raced(work: Coroutine[Any, Any, _T], *guards: Coroutine[Any, Any, None]) -> _T:
+    """Returns what `work` returns, unless a guard raises first."""
+    main = asyncio.ensure_future(work)
+    others = [asyncio.ensure_future(guard) for guard in guards]
+    try:
+        done, _ = await asyncio.wait({main, *others}, return_when=asyncio.FIRST_COMPLETED)
+        if main not in done:
+            for task in done:
+                await task
+        return await main
+    finally:
+        for task in (main, *others):
+            task.cancel()
+        await asyncio.gather(main, *others, return_exceptions=True)
+
+
+async def together(*works: Coroutine[Any, Any, Any]) -> list[Any]:
+    """Returns what all the works return; the first failure ends the others before it is raised."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _serve_arguments(name: str) -> list[str]:
+    kind, _, argument = name.partition(":")
+    if kind == "demo" and argument:
+        return ["--backend", "demo", "--model", argument]
+    return ["--backend", "transformers", "--model", name]

@@ -1,0 +1,97 @@
+"""Commands and groups: imports subcommands on use; turns a user's error into one line and an exit code."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from lyncean.errors import UserError
+
+
+class _Failure(click.ClickException):
+    """A user's error on its way out of click, which prints its line on stderr and exits with its code."""
+
+    def __init__(self, error: UserError) -> None:
+        super().__init__(" ".join(str(error).split()))
+        self.exit_code = error.exit_code  # type: ignore[misc]
+
+
+class Command(click.Command):
+    """A command whose user errors are one line on stderr and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command.
+
+        Raises:
+            click.ClickException: For a UserError.
+        """
+        try:
+            return super().invoke(ctx)
+        except UserError as error:
+            raise _Failure(error) from error
+
+
+class LazyGroup(Command, click.Group):
+    """A group that imports a subcommand on use: `--help` stays instant.
+
+    Args:
+        modules: Subcommand -> its module or `module:attribute` (default attribute `command`), and its line in
+            `--help`; in their order.
+        heading: Heading of the subcommands in `--help`.
+    """
+
+    def __init__(
+        self, *args: Any, modules: Mapping[str, tuple[str, str]], heading: str = "Commands", **attributes: Any
+    ) -> None:
+        super().__init__(*args, **attributes)
+        self._modules = modules
+        self._heading = heading
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the names in their order."""
+        return list(self._modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Imports and returns one subcommand."""
+        if cmd_name not in self._modules:
+            return None
+        module, _, attribute = self._modules[cmd_name][0].partition(":")
+        found: click.Command = getattr(importlib.import_module(module), attribute or "command")
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Returns the called subcommand; the error for a mistyped one names the closest."""
+        word = args[0]
+        if word not in self._modules and not word.startswith("-"):
+            close = difflib.get_close_matches(word, self._modules, n=1, cutoff=0.5)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(self._modules)}"
+            ctx.fail(f"there is no command {word!r}: {hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the subcommands without importing them."""
+        with formatter.section(self._heading):
+            formatter.write_dl([(name, text) for name, (_, text) in self._modules.items()])
+
+
+def root(modules: Mapping[str, tuple[str, str]], **attributes: Any) -> Callable[[Callable[..., None]], LazyGroup]:
+    """Returns a decorator that makes a function the root group of a command line, with `-h` and `--version`."""
+
+    def decorate(function: Callable[..., None]) -> LazyGroup:
+        group = click.command(
+            cls=LazyGroup, modules=modules, context_settings={"help_option_names": ["-h", "--help"]}, **attributes
+        )
+        return group(click.version_option(package_name="lyncean")(function))
+
+    return decorate
+
+
+def examples(*lines: str) -> str:
+    """Returns the examples at the end of a command's `--help`, each line printed as it is written here."""
+    return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))

@@ -1,0 +1,150 @@
+"""Command-line options that every server and every client of ours shares."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from lyncean.errors import UserError
+from lyncean.rpc.dial import Credentials
+from lyncean.rpc.security import Tls, read_token
+from lyncean.rpc.serve import ServerConfig
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+PORT = click.IntRange(0, 65535)
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+"""A file that exists."""
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers with both ends; click's own lets `nan` through, which is neither below nor above anything."""
+
+    def __init__(self, low: float, high: float) -> None:
+        super().__init__(low, high)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns a number."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is no number.", param, ctx)
+        return number
+
+
+SECONDS = FiniteRange(0, 1e8)
+"""A wait. With longer deadlines than this gRPC ends every call at once."""
+POSITIVE_SECONDS = FiniteRange(0.001, 1e8)
+"""A wait where no time at all would end everything."""
+
+
+def bundled(name: str, build: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
+    """Returns a decorator that adds several options to a command, which gets one value built of theirs.
+
+    Args:
+        name: The command's parameter.
+        build: Builds the value; its parameters are the options' names.
+        options: Decorators of click, in the order of `--help`.
+    """
+    names = list(inspect.signature(build).parameters)
+
+    def decorate(command: Decorated) -> Decorated:
+        @functools.wraps(command)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            values = {option: kwargs.pop(option) for option in names}
+            try:
+                value = build(**values)
+            except UserError as error:
+                raise click.UsageError(str(error)) from error
+            return command(*args, **{name: value}, **kwargs)
+
+        return functools.reduce(lambda inner, option: option(inner), reversed(options), wrapped)  # type: ignore[return-value]
+
+    return decorate
+
+
+metrics_option = click.option("--metrics-port", type=PORT, help="Port for Prometheus metrics; none without it.")
+"""The option of every server that counts."""
+
+
+def _server_config(
+    host: str,
+    port: int,
+    port_file: Path | None,
+    health_port: int | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_client_ca: Path | None,
+    token_file: Path | None,
+    grace: float,
+    max_connection_age: float | None,
+) -> ServerConfig:
+    tls = Tls(tls_cert, tls_key, tls_client_ca) if tls_cert or tls_key or tls_client_ca else None
+    if tls and not (tls_cert and tls_key):
+        raise UserError("TLS needs both --tls-cert and --tls-key")
+    return ServerConfig(
+        host=host.removeprefix("[").removesuffix("]"),
+        port=port,
+        tls=tls,
+        token=read_token(token_file),
+        health_port=health_port,
+        port_file=port_file,
+        grace=grace,
+        max_connection_age=max_connection_age,
+    )
+
+
+def server_options(default_port: int) -> Callable[[Decorated], Decorated]:
+    """Adds the options of a server; the command gets them as one `config: ServerConfig`."""
+    return bundled(
+        "config",
+        _server_config,
+        click.option(
+            "--host", default="127.0.0.1", show_default=True, help="Address to bind; 0.0.0.0 or :: in a container."
+        ),
+        click.option("--port", type=PORT, default=default_port, show_default=True, help="Port; 0 takes a free one."),
+        click.option("--port-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the bound port here."),
+        click.option("--health-port", type=PORT, help="Second port, plaintext, for health probes alone."),
+        click.option("--tls-cert", type=FILE, help="Server certificate (PEM); turns TLS on."),
+        click.option("--tls-key", type=FILE, help="Its private key (PEM)."),
+        click.option("--tls-client-ca", type=FILE, help="Ask clients for a certificate of this authority (mTLS)."),
+        click.option("--token-file", type=FILE, help="Ask for this bearer token (else $LYNCEAN_TOKEN)."),
+        click.option(
+            "--grace", type=SECONDS, default=30.0, show_default=True, help="Seconds for calls in flight at SIGTERM."
+        ),
+        click.option("--max-connection-age", type=SECONDS, help="Rotate connections after so many seconds."),
+    )
+
+
+def _credentials(
+    tls: bool | None,
+    tls_ca: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_server_name: str | None,
+    token_file: Path | None,
+) -> Credentials:
+    given = bool(tls_ca or tls_cert or tls_key or tls_server_name)
+    if tls is False and given:
+        raise UserError("--no-tls contradicts the other --tls options: leave one out")
+    use = given if tls is None else tls
+    return Credentials(
+        tls=Tls(tls_cert, tls_key, tls_ca, tls_server_name) if use else None, token=read_token(token_file)
+    )
+
+
+client_options = bundled(
+    "credentials",
+    _credentials,
+    click.option("--tls/--no-tls", default=None, help="Dial over TLS; on when any --tls-* file is given."),
+    click.option("--tls-ca", type=FILE, help="Authorities to trust (PEM); default the system's."),
+    click.option("--tls-cert", type=FILE, help="Client certificate (PEM) for mTLS."),
+    click.option("--tls-key", type=FILE, help="Its private key (PEM)."),
+    click.option("--tls-server-name", help="Name that the server's certificate carries, if not the host."),
+    click.option("--token-file", type=FILE, help="Bearer token to send (else $LYNCEAN_TOKEN)."),
+)
+"""Adds the options of a client; the command gets them as one `credentials: Credentials`."""

@@ -1,0 +1,48 @@
+"""Click stays in the command lines' own folders; everything else raises `lyncean.errors.UserError`."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ALLOWED = {"model_server/kit/model.py", "model_server/kit/main.py"}
+"""The kit makes command lines for the servers of its users."""
+
+
+def imports_click(path: Path) -> bool:
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        if any(name.partition(".")[0] == "click" for name in names):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("package", ["orchestrator", "scorer", "model_server", "protos/lyncean"])
+def test_click_is_imported_in_cli_alone(package: str) -> None:
+    importing = {path.relative_to(ROOT) for path in (ROOT / package).rglob("*.py") if imports_click(path)}
+    assert importing, "the search found nothing"
+    outside = {path.as_posix() for path in importing if not {"cli", "cli.py"} & set(path.parts)}
+    assert outside <= ALLOWED
+
+
+@pytest.mark.parametrize("command", ["orchestrator.cli:main", "orchestrator.cli:lyncean", "scorer.cli:main"])
+def test_help_imports_nothing_heavy(command: str) -> None:
+    module, _, name = command.partition(":")
+    code = f"""
+import sys
+from {module} import {name}
+try:
+    {name}(["--help"])
+except SystemExit as end:
+    assert not end.code
+sys.exit(",".join({{"grpc", "numpy", "pydantic", "orjson", "rich"}} & sys.modules.keys()) or 0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Commands:" in done.stdout
