@@ -55,7 +55,7 @@ def command(
         from orchestrator.report.readings_item import described
         from orchestrator.run import evaluate, rescore
         from orchestrator.run_folder import remote
-        from orchestrator.run_folder.log import VERDICTS
+        from orchestrator.run_folder.files import has_verdicts
 
         endpoint = one_endpoint(scorer_at)
         judge = judge_arguments(judges, judge_cache, scorer_at)
@@ -64,7 +64,7 @@ def command(
             async with evaluate.connect_scorer(endpoint, credentials, patience, judge=judge) as (client, rules):
                 scored = await rescore.rescore(place.path, client, rules, parity=parity)
             evaluate.finish(scored, Console(markup=False))
-            if parity and (place.path / VERDICTS).stat().st_size:
+            if parity and has_verdicts(place.path):
                 click.echo("\n".join(described(place.path)))
                 # The run's own page now has a reference's reading to show beside its figures.
                 click.echo(f"report of both: {write_report(place.path)}")

@@ -95,7 +95,8 @@ def take(
     from orchestrator.data.rows import DataError
     from orchestrator.interop import lmms_eval_samples as samples
     from orchestrator.run_folder import manifest as run_manifest
-    from orchestrator.run_folder.log import RESPONSES, Appender, RunLogError, write_error
+    from orchestrator.run_folder.files import MANIFEST, RESPONSES
+    from orchestrator.run_folder.log import Appender, RunLogError, write_error
     from orchestrator.samples import Variant
 
     name = samples.task_of(path, task)
@@ -140,7 +141,7 @@ def take(
         shard=None,
         code={},
     )
-    run_manifest.write(run / run_manifest.MANIFEST, manifest | {"planned": {name: len(taken)}})
+    run_manifest.write(run / MANIFEST, manifest | {"planned": {name: len(taken)}})
     return len(taken), [one.score for one in taken if one.score is not None]
 
 
@@ -206,11 +207,9 @@ def _line(task: str, taken: Taken, sample: Sample | None) -> dict[str, Any]:
 
 
 def _figures(scored: Path) -> str:
-    import orjson
+    from orchestrator.run import results
 
-    from orchestrator.run.results import RESULTS
-
-    (task,) = orjson.loads((scored / RESULTS).read_bytes())["tasks"].values()
+    (task,) = results.read(scored)["tasks"].values()
     counts = ", ".join(f"{number} {name}" for name, number in task["counts"].items() if number and name != "planned")
     values = [
         f"{' '.join(figure['labels'].values()) or 'accuracy'} {figure['value']:.2f}"

@@ -20,8 +20,8 @@ from orchestrator.benchmarks.registry import UnknownTaskError, find
 from orchestrator.data.rows import DataError, MissingColumnError, Row, RowSource
 from orchestrator.errors import ConfigError, EngineError
 from orchestrator.run.code_hash import code_hash
-from orchestrator.run.planned_rows import STRIDE, PlannedRows
 from orchestrator.run_folder.manifest import model_identity
+from orchestrator.run_folder.planned_rows import STRIDE, PlannedRows
 from orchestrator.samples import Sample, Variant
 
 
