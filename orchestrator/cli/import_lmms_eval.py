@@ -77,11 +77,9 @@ def command(
 
 
 def _accuracies(scored: Path) -> str:
-    import orjson
+    from orchestrator.run import results
 
-    from orchestrator.run.results import RESULTS
-
-    (task,) = orjson.loads((scored / RESULTS).read_bytes())["tasks"].values()
+    (task,) = results.read(scored)["tasks"].values()
     counts = ", ".join(f"{number} {name}" for name, number in task["counts"].items() if number and name != "planned")
     values = [
         f"{' '.join(figure['labels'].values()) or 'accuracy'} {figure['value']:.2f}"

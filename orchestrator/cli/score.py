@@ -53,7 +53,7 @@ def command(
         from orchestrator.run.arguments import judge_arguments, one_endpoint
         from orchestrator.run.servers import connect_scorer
         from orchestrator.run_folder import remote
-        from orchestrator.run_folder.log import VERDICTS
+        from orchestrator.run_folder.files import has_verdicts
 
         endpoint, judges = one_endpoint(scorer), judge_arguments(judge, judge_cache, scorer)
         with remote.writing(run) as place:
@@ -61,7 +61,7 @@ def command(
             async with connect_scorer(endpoint, credentials, patience, judge=judges) as (client, rules):
                 scored = await rescore.rescore(place.path, client, rules, parity=parity)
             evaluate.finish(scored, Console(markup=False))
-            if parity and (place.path / VERDICTS).stat().st_size:
+            if parity and has_verdicts(place.path):
                 click.echo("\n".join(described(place.path)))
                 # The run's own page now has a reference's reading to show beside its metrics.
                 click.echo(f"report of both: {write_report(place.path)}")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import DataError
 from orchestrator.engine.wire import Request, request_of
 from orchestrator.errors import EngineError
 from orchestrator.run_folder.image_store import blinded
+from orchestrator.run_folder.lines import Failure, ResponseLine, encode, raw
 from orchestrator.run_folder.log import RunLog, RunLogError
 from orchestrator.run_folder.records import answer_of_line, request_json, score_request, scoring_json
 from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample, Turn
@@ -57,9 +56,8 @@ class Built:
     """A turn ready to be sent.
 
     Attributes:
-        head: The line's fields from `sample` to `request`, as JSON without its braces.
-        tail: The line's field `scoring`, as JSON without its braces.
-        scoring: The same as a dict; None for a turn that only prepares another.
+        line: The line of the log, without what becomes of the request.
+        scoring: How the answer is scored; None for a turn that only prepares another.
         score: The ScoreRequest, but for the answer; None likewise.
     """
 
@@ -67,8 +65,7 @@ class Built:
     key: str
     request: Request
     stage: str
-    head: bytes
-    tail: bytes
+    line: ResponseLine
     scoring: dict[str, Any] | None
     score: scorer.ScoreRequest | None
 
@@ -110,20 +107,22 @@ def build(episode: Episode, log: RunLog, *, blind: bool) -> Built | Ended:
     except Exception as error:
         raise EngineError(f"benchmark of {key}: {type(error).__name__}: {error}") from error
     scoring = scoring_json(turn.scoring)
-    head = {
-        "sample": episode.sample.key,
-        "turn": turn.name,
-        "task": episode.task,
-        "method": request.method.lower(),
-        "request": request_json(call, log.images.put),
-    }
+    line = ResponseLine(
+        key=key,
+        sample=episode.sample.key,
+        turn=turn.name,
+        task=episode.task,
+        method=request.method.lower(),
+        request=raw(request_json(call, log.images.put)),
+        attempts=0,
+        scoring=raw(scoring),
+    )
     return Built(
         episode=episode,
         key=key,
         request=request,
         stage=call.stage,
-        head=orjson.dumps(head)[1:-1],
-        tail=orjson.dumps({"scoring": scoring})[1:-1],
+        line=line,
         scoring=scoring,
         score=score_request(key, scoring) if scoring else None,
     )
@@ -131,19 +130,18 @@ def build(episode: Episode, log: RunLog, *, blind: bool) -> Built | Ended:
 
 def unasked_line(key: str, episode: Episode, turn: Turn, ended: Ended) -> bytes:
     """Returns the line of a turn for which no request was made."""
-    return orjson.dumps(
-        {
-            "key": key,
-            "outcome": ended.outcome.value,
-            "sample": episode.sample.key,
-            "turn": turn.name,
-            "task": episode.task,
-            "request": None,
-            "error": {"code": "", "reason": ended.reason, "message": ended.detail},
-            "scoring": scoring_json(turn.scoring),
-            "attempts": 0,
-        }
+    line = ResponseLine(
+        key=key,
+        outcome=ended.outcome,
+        sample=episode.sample.key,
+        turn=turn.name,
+        task=episode.task,
+        request=raw(None),
+        error=Failure("", ended.reason, ended.detail),
+        attempts=0,
+        scoring=raw(scoring_json(turn.scoring)),
     )
+    return encode(line)
 
 
 def _answer(answer: Answer | int, log: RunLog) -> Answer:

@@ -1,46 +1,37 @@
-"""The line of a call that was made, put together from what was rendered before and after it."""
+"""The line of a request that was sent, completed by what became of it."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
-
-import orjson
 
 from orchestrator.engine.dispatch import Result
 from orchestrator.engine.episode import Built, Ended
+from orchestrator.run_folder.lines import Failure, encode, raw
 from orchestrator.run_folder.records import StoreImage, response_json
 
 
 def asked_line(built: Built, result: Result, ended: Ended | None, code: str, store: StoreImage) -> bytes:
-    """Returns the line of `responses.jsonl` for a call and what became of it.
+    """Returns the line of `responses.jsonl` for a request and what became of it.
 
     Args:
-        built: The call.
-        result: Its answer or failure.
+        built: The request.
+        result: Its response or failure.
         ended: The outcome, where there is no answer to score.
         code: The gRPC status that goes with `ended`.
-        store: Where the answer's images go.
+        store: Stores the answer's images.
     """
-    rest: dict[str, Any] = {}
+    line = built.line
     if result.response is not None:
-        rest["response"] = response_json(result.response, store)
+        line.response = raw(response_json(result.response, store))
     if ended:
-        rest["error"] = {"code": code, "reason": ended.reason, "message": ended.detail}
-    rest["replica"] = result.replica
-    rest["attempts"] = result.job.attempts
-    rest["seconds"] = round(result.seconds, 6)
-    rest["started"] = _stamp(result.started)
-    return b"".join(
-        (
-            b'{"key":' + orjson.dumps(built.key),
-            b',"outcome":"%b"' % ended.outcome.encode() if ended else b"",
-            b"," + built.head + b",",
-            orjson.dumps(rest)[1:-1],
-            b"," + built.tail + b"}",
-        )
-    )
+        line.outcome = ended.outcome
+        line.error = Failure(code, ended.reason, ended.detail)
+    line.replica = result.replica
+    line.attempts = result.job.attempts
+    line.seconds = round(result.seconds, 6)
+    line.started = _stamp(result.started)
+    return encode(line)
 
 
 def _stamp(seconds: float) -> str:

@@ -34,7 +34,8 @@ def take(
     from orchestrator.data.rows import DataError
     from orchestrator.interop import lmms_eval_samples as samples
     from orchestrator.run_folder import manifest as run_manifest
-    from orchestrator.run_folder.log import RESPONSES, Appender, RunLogError, write_error
+    from orchestrator.run_folder.files import MANIFEST, RESPONSES
+    from orchestrator.run_folder.log import Appender, RunLogError, write_error
     from orchestrator.samples import Variant
 
     name = samples.task_of(path, task)
@@ -79,7 +80,7 @@ def take(
         shard=None,
         code={},
     )
-    run_manifest.write(run / run_manifest.MANIFEST, manifest | {"planned": {name: len(taken)}})
+    run_manifest.write(run / MANIFEST, manifest | {"planned": {name: len(taken)}})
     return len(taken), [one.score for one in taken if one.score is not None]
 
 

@@ -94,22 +94,22 @@ async def imported(
         )
         _write(run, manifest | {"planned": {task: len(made)}}, task, identity["method"], made)
         await rescore.rescore(run, client, rules, parity=False)
-    results: dict[str, Any] = orjson.loads((run / run_results.RESULTS).read_bytes())
-    return results
+    return run_results.read(run)
 
 
 def _write(run: Path, manifest: dict[str, Any], task: str, method: Any, made: list[Prediction]) -> None:
     """Writes manifest and answers; a folder that holds the same predictions already keeps its answers."""
     from orchestrator.run_folder import manifest as run_manifest
+    from orchestrator.run_folder.files import MANIFEST
     from orchestrator.run_folder.log import RunLog
 
-    file = run / run_manifest.MANIFEST
+    file = run / MANIFEST
     if file.exists():
         run_manifest.check_same(run, run_manifest.read(run), manifest["identity"], None)
     log = RunLog(run)
     try:
         if log.resumed and not file.exists():
-            raise run_manifest.ManifestError(f"{run} holds answers and no manifest.json: give --run another folder")
+            raise run_manifest.ManifestError(f"{run} holds answers and no {MANIFEST}: give --run another folder")
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         for item in made[log.resumed :]:
             key = f"{task}/{item.key}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from orchestrator.report.readings_item import PARITY_FOLDER, Compared, compared
+from orchestrator.run_folder.files import has_results
 from orchestrator.run_folder.metrics import Figure, figures, overall
 from orchestrator.run_folder.reader import Run, open_run
 
@@ -28,7 +29,7 @@ class Readings:
 def readings(run: Run) -> Readings | None:
     """Returns both readings; None where `orchestrator score RUN --parity` was not run."""
     folder = run.path / PARITY_FOLDER
-    if not run.tasks or not (folder / "results.json").exists():
+    if not run.tasks or not has_results(folder):
         return None
     other = open_run(folder)
     theirs = {(figure.task, figure.name): figure for figure in overall(figures(other.tasks))}

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
 from rich.console import Console
 
 from lyncean.model.v1 import model_pb2 as model
@@ -23,14 +22,16 @@ from orchestrator.run import resume
 from orchestrator.run.arguments import shard_of
 from orchestrator.run.dry_run import describe
 from orchestrator.run.plan import Plan, check_capabilities, make
-from orchestrator.run.planned_rows import PlannedRows
 from orchestrator.run.preflight import check_scoring
 from orchestrator.run.progress import Progress
 from orchestrator.run.request import RunRequest
 from orchestrator.run.servers import Connections, Guard, Targets, connect, raced
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder import remote
-from orchestrator.run_folder.log import VERDICTS, RunLog
+from orchestrator.run_folder.files import MANIFEST, RESULTS, VERDICTS
+from orchestrator.run_folder.lines import JudgedLine
+from orchestrator.run_folder.log import RunLog, scan
+from orchestrator.run_folder.planned_rows import PlannedRows
 from orchestrator.run_folder.records import tokens_of_log
 
 
@@ -109,9 +110,9 @@ async def evaluate(
             accounting = Accounting(expected=_expected(plan, shard))
             manifest = _manifest(plan, connections, identity, stages, shard, path, log, console)
             manifest = {**manifest, "expected": accounting.expected}
-            run_manifest.write(path / run_manifest.MANIFEST, manifest)
+            run_manifest.write(path / MANIFEST, manifest)
             if budget.max_tokens is not None:
-                budget.used(tokens_of_log(log.responses.path))
+                budget.used(tokens_of_log(path))
             known = PlannedRows(log, plan.name_of_samples(identity), plan.names, accounting, shard)
             with contextlib.closing(known), _few_collections():
                 pools, scorer = connections.pools, connections.scorer
@@ -121,7 +122,7 @@ async def evaluate(
             log.forget_index()
             planned = {task: count.planned for task, count in accounting.tasks.items()}
             manifest = {**manifest, "planned": planned, "replicas": _replicas(manifest, connections)}
-            run_manifest.write(path / run_manifest.MANIFEST, manifest)
+            run_manifest.write(path / MANIFEST, manifest)
             results = await run_results.write(path, manifest, scorer)
         finally:
             log.close()
@@ -150,18 +151,16 @@ def judge_lines(run: Path) -> list[str]:
     judges = run_manifest.read(run).get("judges")
     if not judges:
         return []
-    asked, last = 0, b""
-    with (run / VERDICTS).open("rb") as lines:
-        for line in lines:
-            asked += b'"judge":{' in line
-            if b'"outcome":"unjudged"' in line:
-                last = line
+    asked, why = 0, ""
+    for _, line in scan(run / VERDICTS, JudgedLine):
+        asked += line.judged
+        if line.outcome == "unjudged":
+            why = line.detail
     names = ", ".join(judges)
     said = [f"judge {names}: {asked:,} verdicts" if asked else f"judge {names}: configured and never needed"]
-    tasks = orjson.loads((run / run_results.RESULTS).read_bytes())["tasks"].values()
+    tasks = run_results.read(run)["tasks"].values()
     unjudged = sum(task["counts"]["unjudged"] for task in tasks)
-    if unjudged and last:
-        why = orjson.loads(last).get("detail", "")
+    if unjudged and why:
         said.append(
             f"{unjudged:,} of them unjudged, the last because {why}; orchestrator score {run} asks again for these"
         )
@@ -187,7 +186,7 @@ def _manifest(
     console: Console,
 ) -> Mapping[str, Any]:
     """Writes the manifest of a new run, or holds this command against that of an old one."""
-    file = path / run_manifest.MANIFEST
+    file = path / MANIFEST
     fresh = run_manifest.make(
         identity,
         info=connections.info,
@@ -200,7 +199,7 @@ def _manifest(
     )
     if not file.exists():
         if log.resumed:
-            raise run_manifest.ManifestError(f"{path} holds answers and no manifest.json: give --run another folder")
+            raise run_manifest.ManifestError(f"{path} holds answers and no {MANIFEST}: give --run another folder")
         run_manifest.write(file, fresh)
         return fresh
     old = run_manifest.read(path)
@@ -219,7 +218,7 @@ def _manifest(
     old["replicas"] = _replicas(old, connections)
     old["metrics"] = fresh["metrics"]
     run_manifest.write(file, old)
-    (path / run_results.RESULTS).unlink(missing_ok=True)
+    (path / RESULTS).unlink(missing_ok=True)
     return old
 
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from orchestrator.run.results import RESULTS, last_lines
 from orchestrator.run.resume import code_of
 from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS, has_results
+from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.key_table import KeyTable, shard_of
-from orchestrator.run_folder.log import RESPONSES, VERDICTS, RunLog, held, lines, scan, write_error
+from orchestrator.run_folder.lines import SampleLine, VerdictLine
+from orchestrator.run_folder.log import RunLog, held, scan, write_error
 from orchestrator.run_folder.manifest import ManifestError
 
 
@@ -43,7 +43,7 @@ def _merge(shards: Sequence[Path], run: Path) -> dict[str, Any]:
     _check_fit(shards, manifests)
     # What they hold, not only which they are: a shard may have asked again since for what had failed.
     states = [hashlib.sha256((shard / RESULTS).read_bytes()).hexdigest() for shard in shards]
-    if (run / run_manifest.MANIFEST).exists():
+    if (run / MANIFEST).exists():
         there = run_manifest.read(run)
         if there.get("merged") == states and there["identity_sha256"] == manifests[0]["identity_sha256"]:
             return there
@@ -62,12 +62,12 @@ def _merge(shards: Sequence[Path], run: Path) -> dict[str, Any]:
                     with (shard / name).open("rb") as source:
                         shutil.copyfileobj(source, target, 1 << 20)
         for shard in shards:
-            _take_images(shard / "images", run / "images")
+            _take_images(shard / IMAGES, run / IMAGES)
     except OSError as error:
         raise write_error(run, error) from error
     finally:
         log.close()
-    run_manifest.write(run / run_manifest.MANIFEST, merged)
+    run_manifest.write(run / MANIFEST, merged)
     return merged
 
 
@@ -84,7 +84,7 @@ def _check_fit(shards: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -
         if index in places:
             raise ManifestError(f"shard {index}/{of} is there twice: {places[index]} and {shard}")
         _check_alike(shard, manifest, shards[0], first)
-        if "planned" not in manifest or not (shard / RESULTS).is_file():
+        if "planned" not in manifest or not has_results(shard):
             raise ManifestError(f"{shard} is not complete: run its command again first ({manifest['command']})")
         places[index] = shard
     missing = [index for index in range(first["shard"]["of"]) if index not in places]
@@ -118,21 +118,18 @@ def _named(states: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
 
 def _check_keys(shard: Path, manifest: Mapping[str, Any], seen: KeyTable) -> None:
     index, of = manifest["shard"]["index"], manifest["shard"]["of"]
-    with (shard / RESPONSES).open("rb") as file:
-        for key, _, offset in scan(shard / RESPONSES):
-            found = seen.get(key)
-            if found is None:
-                file.seek(offset)
-                sample = orjson.loads(file.readline())["sample"]
-                if shard_of(sample, of) != index:
-                    raise ManifestError(f"{shard} holds {sample!r}, which belongs to shard {shard_of(sample, of)}/{of}")
-                seen.put(key, number=index, flags=1)
-            elif found[0] != index:
-                raise ManifestError(f"an overlap: {key.decode()!r} is in shard {found[0]}/{of} and in {shard}")
+    for _, line in scan(shard / RESPONSES, SampleLine):
+        found = seen.put(line.key, number=index, flags=1)
+        if found is None and shard_of(line.sample, of) != index:
+            owner = shard_of(line.sample, of)
+            raise ManifestError(f"{shard} holds {line.sample!r}, which belongs to shard {owner}/{of}")
+        if found and found[0] != index:
+            raise ManifestError(f"an overlap: {line.key!r} is in shard {found[0]}/{of} and in {shard}")
     # In the merged folder a damaged line could no longer be scored anew.
-    for _ in lines(shard / VERDICTS):
+    for _ in scan(shard / VERDICTS, VerdictLine):
         pass
-    settled = last_lines(shard / VERDICTS)
+    verdicts = Index(shard, (VERDICTS,))
+    settled = verdicts.by_task(verdicts.verdicts)
     for task, planned in manifest["planned"].items():
         if len(settled.get(task, ())) != planned:
             raise ManifestError(f"a gap: {shard} settles {len(settled.get(task, ())):,} of {planned:,} items of {task}")

@@ -19,9 +19,9 @@ from orchestrator.data.rows import DataError, MissingColumnError, Row, RowSource
 from orchestrator.errors import ConfigError, EngineError
 from orchestrator.run.arguments import data_of, settings_of, words_of
 from orchestrator.run.code_hash import code_hash
-from orchestrator.run.planned_rows import STRIDE, PlannedRows
 from orchestrator.run.request import RunRequest, checked
 from orchestrator.run_folder.manifest import model_identity
+from orchestrator.run_folder.planned_rows import STRIDE, PlannedRows
 from orchestrator.samples import Sample, Variant
 
 

@@ -12,7 +12,9 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine import IncompleteError, ScorerClient
 from orchestrator.run import results
 from orchestrator.run_folder import manifest as run_manifest
-from orchestrator.run_folder.log import RESPONSES, VERDICTS, Appender, RunLog
+from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, VERDICTS
+from orchestrator.run_folder.index import Index
+from orchestrator.run_folder.log import Appender, RunLog
 from orchestrator.run_folder.records import answer_of_line, outcome_line, put_answer, score_request, verdict_line
 
 PARITY: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
@@ -60,7 +62,7 @@ async def rescore(run: Path, client: ScorerClient, rules: scorer.ListRulesRespon
             "judges": list(rules.judges),
             "metrics": run_manifest.with_agreement(manifest["metrics"], rules.judges),
         }
-        run_manifest.write(target / run_manifest.MANIFEST, manifest)
+        run_manifest.write(target / MANIFEST, manifest)
         await results.write(target, manifest, client)
     finally:
         log.close()
@@ -74,7 +76,8 @@ async def _score_all(log: RunLog, verdicts: Appender, client: ScorerClient, pari
     client.on_verdict = judged
     running = asyncio.create_task(client.run())
     try:
-        for task, offsets in sorted(results.last_lines(log.path / RESPONSES).items()):
+        index = Index(log.path, (RESPONSES,))
+        for task, offsets in index.by_task(index.responses).items():
             for offset in offsets:
                 line = log.responses.read(int(offset))
                 scoring = line["scoring"]
@@ -128,7 +131,7 @@ def parity_scoring(task: str, scoring: Mapping[str, Any]) -> dict[str, Any]:
 def _parity_folder(run: Path, manifest: dict[str, Any]) -> Path:
     folder = run / "parity"
     folder.mkdir(exist_ok=True)
-    for name in (RESPONSES, "images"):
+    for name in (RESPONSES, IMAGES):
         link = folder / name
         if not link.is_symlink():
             link.symlink_to(Path("..") / name)

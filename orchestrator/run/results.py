@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,11 +17,10 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.errors import EngineError
 from orchestrator.run_folder import manifest as run_manifest
-from orchestrator.run_folder.key_table import digest
-from orchestrator.run_folder.log import VERDICTS, damaged, scan
+from orchestrator.run_folder.files import RESULTS, VERDICTS
+from orchestrator.run_folder.index import Index, Offsets
+from orchestrator.run_folder.reader import verdicts_at
 from orchestrator.run_folder.records import pass_through
-
-RESULTS = "results.json"
 
 
 async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) -> dict[str, Any]:
@@ -39,16 +37,18 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
         RunLogError: If a verdict's line is damaged.
         RunWriteError: If the file cannot be written.
     """
-    verdicts = run / VERDICTS
-    offsets = last_lines(verdicts)
+    index = Index(run, (VERDICTS,))
+    offsets = index.by_task(index.verdicts)
     for task, planned in manifest["planned"].items():
         settled = len(offsets.get(task, ()))
         if settled != planned:
-            raise EngineError(f"{verdicts} settles {settled:,} items of {task}, {planned:,} were planned: a defect")
+            raise EngineError(
+                f"{run / VERDICTS} settles {settled:,} items of {task}, {planned:,} were planned: a defect"
+            )
     rules: set[str] = set()
     tasks = {}
     for task, specs in sorted(run_manifest.specs_of(manifest).items()):
-        items = partial(_items, verdicts, offsets.get(task, np.zeros(0, np.int64)), rules)
+        items = partial(_items, run, offsets.get(task, np.zeros(0, np.int64)), rules)
         tasks[task] = summary_json(await client.summarize(items, specs))
     results = {
         "tasks": tasks,
@@ -57,6 +57,12 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
         "manifest_sha256": manifest["identity_sha256"],
     }
     run_manifest.write(run / RESULTS, results)
+    return results
+
+
+def read(run: Path) -> dict[str, Any]:
+    """Returns the results of a complete run."""
+    results: dict[str, Any] = orjson.loads((run / RESULTS).read_bytes())
     return results
 
 
@@ -70,38 +76,10 @@ def summary_json(summary: scorer.Summary) -> dict[str, Any]:
     return {"counts": _counts(summary.counts), "figures": [_figure(figure) for figure in summary.figures]}
 
 
-def last_lines(path: Path) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
-    """Returns, by task, where the last line of each key begins, sorted by the keys' hashes."""
-    lows, highs, starts, tasks = array("Q"), array("Q"), array("q"), array("i")
-    names: dict[bytes, int] = {}
-    for key, _, start in scan(path):
-        halves = digest(key)
-        lows.append(halves[0])
-        highs.append(halves[1])
-        starts.append(start)
-        tasks.append(names.setdefault(key.partition(b"/")[0], len(names)))
-    # Stable: lines of one key keep their order, so that the last stands last.
-    order = np.lexsort((np.frombuffer(highs, np.uint64), np.frombuffer(lows, np.uint64)))
-    low, high = np.frombuffer(lows, np.uint64)[order], np.frombuffer(highs, np.uint64)[order]
-    last = np.ones(len(order), dtype=bool)
-    last[:-1] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
-    del lows, highs, low, high
-    order = order[last]
-    offset, task = np.frombuffer(starts, np.int64)[order], np.frombuffer(tasks, np.int32)[order]
-    return {name.decode(): offset[task == number] for name, number in names.items()}
-
-
-def _items(path: Path, offsets: np.ndarray[Any, np.dtype[np.int64]], rules: set[str]) -> Iterator[scorer.ScoreRequest]:
-    with path.open("rb") as file:
-        for offset in offsets:
-            file.seek(int(offset))
-            try:
-                line = orjson.loads(file.readline())
-                request = pass_through(line)
-            except (ValueError, KeyError, TypeError) as error:
-                raise damaged(path, int(offset), error) from error
-            rules.add(line["rule"])
-            yield request
+def _items(run: Path, offsets: Offsets, rules: set[str]) -> Iterator[scorer.ScoreRequest]:
+    for line in verdicts_at(run, offsets):
+        rules.add(line.rule)
+        yield pass_through(line)
 
 
 def _counts(counts: scorer.Counts) -> dict[str, int]:

@@ -9,9 +9,11 @@ from typing import Any
 import orjson
 
 from orchestrator.run.plan import Plan
+from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.image_store import blinded
 from orchestrator.run_folder.key_table import KeyTable, shard_of
-from orchestrator.run_folder.log import RESPONSES, RunLog, State, scan
+from orchestrator.run_folder.lines import Head
+from orchestrator.run_folder.log import RunLog, State, scan
 from orchestrator.run_folder.manifest import ManifestError
 from orchestrator.run_folder.records import answer_of_line, request_json, scoring_json
 from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample
@@ -45,8 +47,8 @@ def check_asked(plan: Plan, log: RunLog, shard: tuple[int, int] | None) -> None:
         EngineError: If the benchmark fails.
     """
     left = KeyTable()
-    for word, _, _ in scan(log.path / RESPONSES):
-        left.put(word, flags=1)
+    for _, head in scan(log.path / RESPONSES, Head):
+        left.put(head.key, flags=1)
     count = len(left)
     for sample in plan.samples() if count else ():
         if shard and shard_of(sample.key, shard[1]) != shard[0]:
@@ -61,9 +63,9 @@ def check_asked(plan: Plan, log: RunLog, shard: tuple[int, int] | None) -> None:
             raise _refusal(log, *what)
         if not count:
             return
-    for word, _, _ in scan(log.path / RESPONSES):
-        if left.get(word) == (0, 1):
-            raise _refusal(log, word.decode(), "would not be asked")
+    for _, head in scan(log.path / RESPONSES, Head):
+        if left.get(head.key) == (0, 1):
+            raise _refusal(log, head.key, "would not be asked")
 
 
 def _refusal(log: RunLog, key: str, what: str) -> ManifestError:

@@ -1,98 +1,117 @@
-"""Where everything stands in a run's two logs: forty bytes an item, however long its lines and its key are."""
+"""The index of a run's logs: forty bytes an item, however long its lines and its key are."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from hashlib import blake2b
+from array import array
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
-from orchestrator.errors import ConfigError
+from orchestrator.run_folder.files import RESPONSES, VERDICTS
+from orchestrator.run_folder.key_table import digest
+from orchestrator.run_folder.lines import Head
+from orchestrator.run_folder.log import scan
 
-_HEAD = re.compile(rb'\{"key":"([^"\\]*)"')
+Offsets = NDArray[np.int64]
+
+_COLUMNS = (np.uint64, np.uint64, np.int64, np.int32, np.bool_, np.bytes_)
+"""Of each line: the halves of its key's hash, where it begins, its task, whether it is a verdict, its sorting name."""
+
 _DIGITS = re.compile(r"(\d+)")
-_SORTED_ALIKE = re.compile(r"(?<!\d)0\d|[^\D0-9]|\0")
-"""In keys that stand where another one does: 07 and 7."""
-
 _LONGEST = 0xFFFF
 _CHUNK = 1 << 14
 _SHORT = 64
 
-_Lines = tuple[NDArray[Any], NDArray[np.int64]]
-"""What their items are called (`_name`), and where they begin."""
-
-_NO_LINES: _Lines = (np.zeros(0, np.bytes_), np.zeros(0, np.int64))
-
 
 class Index:
-    """The items of a run in the order a person would put them, with the last line of each in either log.
+    """The items of a run, with the last line of each in either log; rebuilt from the logs whenever it is needed.
 
     Args:
-        responses: The run's responses.jsonl; it may be missing.
-        verdicts: Its verdicts.jsonl; likewise.
+        run: The run folder; a log that is missing has no lines.
+        logs: The logs that are indexed.
+        natural: Whether items stand in natural order of their keys, marvel/9 before marvel/17; otherwise they stand
+            in the order of their keys' hashes, which costs no sorting of names.
 
     Attributes:
-        responses: Where each item's line begins in responses.jsonl, -1 where it has none.
-        verdicts: The same for verdicts.jsonl.
+        responses: Where each item's line begins in `responses.jsonl`, -1 where it has none.
+        verdicts: The same for `verdicts.jsonl`.
 
     Raises:
-        ConfigError: A line before the last is damaged.
+        RunLogError: A line before the last is damaged.
     """
 
-    def __init__(self, responses: Path, verdicts: Path) -> None:
-        names, self.responses = _last_lines(_lines(responses))
-        self.verdicts = np.full(len(names), -1, np.int64)
-        alone, offsets = _last_lines(_put(self.verdicts, names, *lines) for lines in _lines(verdicts))
-        if len(alone):
-            places = np.searchsorted(names, alone)
-            names = np.insert(names.astype(np.result_type(names, alone)), places, alone)
-            self.responses = np.insert(self.responses, places, -1)
-            self.verdicts = np.insert(self.verdicts, places, offsets)
-        self._hashes = np.fromiter(map(_hash, names), "S16", len(names))
-        self._by_hash = np.argsort(self._hashes)
+    def __init__(self, run: Path, logs: tuple[str, ...] = (RESPONSES, VERDICTS), *, natural: bool = False) -> None:
+        self._tasks: dict[str, int] = {}
+        parts = [tuple(np.zeros(0, kind) for kind in _COLUMNS)]
+        for name in logs:
+            parts += self._parts(run / name, name == VERDICTS, natural)
+        low, high, start, task, judged, names = map(np.concatenate, zip(*parts, strict=True))
+        del parts
+        # Stable: the lines of one key keep their order, so that the last one stands last.
+        order = np.lexsort((high, low))
+        low, high = low[order], high[order]
+        first = np.ones(len(order), dtype=bool)
+        first[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
+        item = np.cumsum(first) - 1
+        count = int(first.sum())
+        self._low, self._high, self._task = low[first], high[first], task[order][first]
+        self._place = np.arange(count)
+        self.responses, self.verdicts = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+        for of_log, offsets in ((~judged[order], self.responses), (judged[order], self.verdicts)):
+            offsets[item[of_log]] = start[order][of_log]
+        if natural:
+            sorting = np.argsort(names[order][first], kind="stable")
+            self.responses, self.verdicts = self.responses[sorting], self.verdicts[sorting]
+            self._place[sorting] = np.arange(count)
 
     def __len__(self) -> int:
         return len(self.responses)
 
     def find(self, key: str) -> int | None:
         """Returns an item's place in the order, None if there is none of that key."""
-        wanted = _hash(_name(key))
-        at = np.searchsorted(self._hashes, wanted, sorter=self._by_hash)
-        if at == len(self) or self._hashes[self._by_hash[at]] != wanted:
-            return None
-        return int(self._by_hash[at])
+        low, high = digest(key)
+        place = int(np.searchsorted(self._low, np.uint64(low)))
+        while place < len(self) and self._low[place] == low:
+            if self._high[place] == high:
+                return int(self._place[place])
+            place += 1
+        return None
+
+    def by_task(self, offsets: Offsets) -> dict[str, Offsets]:
+        """Returns `responses` or `verdicts` by task, each in the order of the keys' hashes, missing lines left out."""
+        offsets = offsets[self._place]
+        return {name: offsets[(self._task == number) & (offsets >= 0)] for name, number in sorted(self._tasks.items())}
+
+    def _parts(self, path: Path, judged: bool, natural: bool) -> Iterator[tuple[NDArray[Any], ...]]:
+        """Yields the columns of a log's lines, some thousands at a time."""
+        lines = scan(path, Head)
+        while part := list(islice(lines, _CHUNK)):
+            low, high, start, task = array("Q"), array("Q"), array("q"), array("i")
+            names = []
+            for offset, head in part:
+                halves = digest(head.key)
+                low.append(halves[0])
+                high.append(halves[1])
+                start.append(offset)
+                task.append(self._tasks.setdefault(head.key.partition("/")[0], len(self._tasks)))
+                names.append(natural_key(head.key) if natural else b"")
+            kind: Any = np.bytes_ if max(map(len, names)) <= _SHORT else object
+            yield (
+                np.frombuffer(low, np.uint64),
+                np.frombuffer(high, np.uint64),
+                np.frombuffer(start, np.int64),
+                np.frombuffer(task, np.int32),
+                np.full(len(part), judged),
+                np.array(names, kind),
+            )
 
 
-def keys(path: Path) -> Iterator[tuple[str, int]]:
-    """Yields the key of each whole line and where the line begins; a torn last line is passed over.
-
-    Raises:
-        ConfigError: A line before the last is damaged.
-    """
-    if not path.exists():
-        return
-    offset = 0
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                yield _key(line), offset
-            except (ValueError, KeyError, TypeError) as error:
-                raise ConfigError(
-                    f"{path} line {number} is damaged ({error}): delete it and run the command again, which asks or "
-                    "scores it anew"
-                ) from error
-            offset += len(line)
-
-
-def sortable(key: str) -> bytes:
+def natural_key(key: str) -> bytes:
     """Returns bytes under which marvel/9 stands before marvel/17, and digits before letters."""
     parts = []
     for part in _DIGITS.split(key):
@@ -101,50 +120,5 @@ def sortable(key: str) -> bytes:
             parts.append(b"\x01" + min(len(digits), _LONGEST).to_bytes(2, "big") + digits)
         elif part:
             parts.append(b"\x02" + part.encode() + b"\x00")
-    return b"".join(parts)
-
-
-def _key(line: bytes) -> str:
-    head = _HEAD.match(line)
-    return head[1].decode() if head else str(orjson.loads(line)["key"])
-
-
-def _name(key: str) -> bytes:
-    """Returns what an item is sorted and known by, no two keys the same."""
-    name = sortable(key)
-    if _SORTED_ALIKE.search(key):
-        name += b"\0" + blake2b(key.encode(), digest_size=16).digest()
     # numpy's strings have no zeros at their end.
-    return name.rstrip(b"\0")
-
-
-def _hash(name: bytes) -> bytes:
-    return blake2b(name, digest_size=16).digest().rstrip(b"\0")
-
-
-def _lines(path: Path) -> Iterator[_Lines]:
-    """Yields a log's lines, some thousands at a time, each name in as many bytes as the longest unless that is long."""
-    found = keys(path)
-    while part := list(islice(found, _CHUNK)):
-        names = [_name(key) for key, _ in part]
-        short = max(map(len, names)) <= _SHORT
-        yield np.array(names, np.bytes_ if short else object), np.array([offset for _, offset in part], np.int64)
-
-
-def _last_lines(parts: Iterable[_Lines]) -> _Lines:
-    """Returns each name once, sorted, with where its last line begins."""
-    names, offsets = map(np.concatenate, zip(_NO_LINES, *parts, strict=True))
-    order = np.argsort(names, kind="stable")
-    names = names[order]
-    last = np.ones(len(names), dtype=bool)
-    last[:-1] = names[1:] != names[:-1]
-    names = names[last]
-    return names, offsets[order[last]]
-
-
-def _put(places: NDArray[np.int64], names: NDArray[Any], mine: NDArray[Any], offsets: NDArray[np.int64]) -> _Lines:
-    """Puts lines in the places of their names, the last of each name; returns those of other names."""
-    at = np.searchsorted(names, mine)
-    known = np.searchsorted(names, mine, "right") > at
-    places[at[known]] = offsets[known]
-    return mine[~known], offsets[~known]
+    return b"".join(parts).rstrip(b"\0")

@@ -1,4 +1,4 @@
-"""The run folder's append-only logs: whole lines, one writer, healed and indexed on resume."""
+"""The append-only logs of a run folder: whole lines, one writer, healed and indexed on resume."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ import contextlib
 import errno
 import fcntl
 import os
-import re
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
 from lyncean.errors import UserError
 from lyncean.outcomes import Outcome
+from orchestrator.run_folder.files import IMAGES, RESPONSES, VERDICTS
 from orchestrator.run_folder.image_store import ImageStore
 from orchestrator.run_folder.key_table import KeyTable
+from orchestrator.run_folder.lines import DamagedLine, Head, decode
 
-RESPONSES, VERDICTS = "responses.jsonl", "verdicts.jsonl"
-_HEAD = re.compile(rb'\{"key":"((?:[^"\\]|\\.)*)"(?:,"outcome":"(\w+)")?')
 _OUTCOMES = tuple(Outcome)
-_BY_WORD: dict[bytes | None, Outcome | None] = {None: None, **{outcome.encode(): outcome for outcome in Outcome}}
+T = TypeVar("T")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -192,14 +191,14 @@ class RunLog:
             self.verdicts = Appender(path / VERDICTS)
         except OSError as error:
             raise write_error(path, error) from error
-        self.images = ImageStore(path / "images")
+        self.images = ImageStore(path / IMAGES)
         self._table = KeyTable(_line_count(path / RESPONSES))
         self.resumed = 0
-        for key, outcome, offset in scan(path / RESPONSES):
-            self._table.put(key, number=offset, flags=_state(outcome), mask=0b11)
+        for offset, head in scan(path / RESPONSES, Head):
+            self._table.put(head.key, number=offset, flags=_state(head.outcome), mask=0b11)
             self.resumed += 1
-        for key, outcome, _ in scan(path / VERDICTS):
-            self._table.put(key, flags=_code(outcome) << 3, mask=0b111000)
+        for _, head in scan(path / VERDICTS, Head):
+            self._table.put(head.key, flags=_code(head.outcome) << 3, mask=0b111000)
 
     def entry(self, key: str) -> Entry:
         """Returns what is known of a key."""
@@ -243,8 +242,8 @@ class RunLog:
 
     def forget_verdicts(self) -> None:
         """Empties `verdicts.jsonl`: every answer is scored anew."""
-        for key, _, _ in scan(self.path / VERDICTS):
-            self._table.put(key, flags=0, mask=0b111000)
+        for _, head in scan(self.path / VERDICTS, Head):
+            self._table.put(head.key, flags=0, mask=0b111000)
         self.verdicts.truncate()
 
     def forget_index(self) -> None:
@@ -270,37 +269,24 @@ class RunLog:
             os.close(self._lock)
 
 
-def scan(path: Path) -> Iterator[tuple[bytes, Outcome | None, int]]:
-    """Yields (key, outcome, offset) of every line, reading no further into it than its head.
+def scan(path: Path, kind: type[T]) -> Iterator[tuple[int, T]]:
+    """Yields where each whole line of a log begins, and the line as a type of `lines`.
 
-    Raises:
-        RunLogError: If a line does not begin as it should.
-    """
-    offset = 0
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            head = _HEAD.match(line)
-            if head is None or head[2] not in _BY_WORD:
-                raise RunLogError(f"{path}, line {number}: not a line of a run log; delete it and run again")
-            key = head[1]
-            if b"\\" in key:
-                key = orjson.loads(b'"%b"' % key).encode()
-            yield key, _BY_WORD[head[2]], offset
-            offset += len(line)
-
-
-def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields where each line of a log begins, and the line.
+    A file that is missing has no line, and a torn last line is passed over.
 
     Raises:
         RunLogError: If a line is damaged.
     """
+    if not path.exists():
+        return
     offset = 0
     with path.open("rb") as file:
         for text in file:
+            if not text.endswith(b"\n"):
+                return
             try:
-                line: dict[str, Any] = orjson.loads(text)
-            except orjson.JSONDecodeError as error:
+                line = decode(text, kind)
+            except DamagedLine as error:
                 raise damaged(path, offset, error) from error
             yield offset, line
             offset += len(text)

@@ -19,9 +19,9 @@ from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import metric
+from orchestrator.run_folder.files import MANIFEST
 from orchestrator.run_folder.log import write_error
 
-MANIFEST = "manifest.json"
 _FIELDS = {"identity", "identity_sha256", "shard", "command", "created", "replicas", "rules", "metrics"}
 """What every manifest has, whatever made it."""
 
@@ -110,7 +110,7 @@ def read(run: Path) -> dict[str, Any]:
         manifest = orjson.loads(path.read_bytes())
     except FileNotFoundError:
         raise ManifestError(
-            f"{run} is no run folder: it has no {MANIFEST}; name one that `orchestrator eval` made"
+            f"{run} is not a run folder: {MANIFEST} is missing; name one that `orchestrator eval` made"
         ) from None
     except (OSError, orjson.JSONDecodeError) as error:
         raise ManifestError(f"{path} cannot be read ({error}): restore it, or give --run another folder") from error

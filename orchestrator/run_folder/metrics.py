@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lyncean.outcomes import Outcome
-from orchestrator.run_folder.index import sortable
+from orchestrator.run_folder.index import natural_key
 
 OUTCOMES = tuple(str(outcome) for outcome in Outcome)
 
@@ -126,7 +126,7 @@ def slices(found: Iterable[Figure]) -> dict[tuple[str, str, tuple[str, ...]], li
         if figure.labels:
             tables.setdefault((figure.task, figure.name, tuple(figure.labels)), []).append(figure)
     return {
-        key: sorted(rows, key=lambda row: [sortable(value) for value in row.labels.values()])
+        key: sorted(rows, key=lambda row: [natural_key(value) for value in row.labels.values()])
         for key, rows in tables.items()
     }
 

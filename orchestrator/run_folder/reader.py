@@ -17,8 +17,11 @@ from typing import Any, BinaryIO
 import orjson
 
 from orchestrator.errors import ConfigError
+from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS, find_runs
 from orchestrator.run_folder.index import Index
-from orchestrator.run_folder.metrics import counts, figures
+from orchestrator.run_folder.lines import CountedLine, DamagedLine, VerdictLine, decode
+from orchestrator.run_folder.log import damaged, scan
+from orchestrator.run_folder.metrics import OUTCOMES, counts, figures
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -105,8 +108,8 @@ class Run:
 
     @cached_property
     def index(self) -> Index:
-        """Where everything stands, in the order a person would put it."""
-        return Index(self.path / "responses.jsonl", self.path / "verdicts.jsonl")
+        """Where the line of each item begins, items in natural order of their keys."""
+        return Index(self.path, natural=True)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -124,7 +127,7 @@ class Run:
             ConfigError: A line is damaged.
         """
         with ExitStack() as stack:
-            paths = (self.path / "responses.jsonl", self.path / "verdicts.jsonl")
+            paths = (self.path / RESPONSES, self.path / VERDICTS)
             files = [stack.enter_context(path.open("rb")) if path.exists() else None for path in paths]
             for place in places:
                 response = _line(files[0], self.index.responses[place])
@@ -141,9 +144,32 @@ class Run:
         """Returns the file of an image of the run, None where there is none of that name."""
         if not _SHA256.fullmatch(name):
             return None
-        path = self.path / "images" / name
+        path = self.path / IMAGES / name
         # A link may lead to a store of images, never to a file that is called something else.
         return path if path.is_file() and path.resolve().name == name else None
+
+    def unscored(self) -> Iterator[CountedLine]:
+        """Yields the last verdict of each item that is not scored, in memory that does not grow with the run.
+
+        Raises:
+            RunLogError: A verdict is damaged.
+        """
+        path = self.path / VERDICTS
+        planned = counts(self.tasks)
+        found = dict.fromkeys(OUTCOMES, 0)
+        for _, line in scan(path, CountedLine):
+            if line.outcome in found:
+                found[line.outcome] += 1
+        if all(found[outcome] == planned[outcome] for outcome in OUTCOMES):
+            yield from (line for _, line in scan(path, CountedLine) if line.outcome != OUTCOMES[0])
+            return
+        # Where an item was requested again its earlier line is still there.
+        with path.open("rb") as file:
+            for offset in self.index.verdicts[self.index.verdicts >= 0]:
+                file.seek(offset)
+                line = decode(file.readline(), CountedLine)
+                if line.outcome != OUTCOMES[0]:
+                    yield line
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -174,16 +200,32 @@ class Run:
         return tasks
 
 
+def verdicts_at(run: Path, offsets: Iterable[int]) -> Iterator[VerdictLine]:
+    """Yields the verdicts that begin at some offsets of a run's log.
+
+    Raises:
+        RunLogError: A verdict is damaged.
+    """
+    path = run / VERDICTS
+    with path.open("rb") as file:
+        for offset in offsets:
+            file.seek(int(offset))
+            try:
+                yield decode(file.readline(), VerdictLine)
+            except DamagedLine as error:
+                raise damaged(path, int(offset), error) from error
+
+
 def open_run(path: Path) -> Run:
     """Opens a run folder.
 
     Raises:
         ConfigError: There is no run at `path`.
     """
-    if not (path / "manifest.json").is_file():
-        known = sorted(found.parent.name for found in path.glob("*/manifest.json")) if path.is_dir() else []
+    if not (path / MANIFEST).is_file():
+        known = [found.name for found in find_runs(path)] if path.is_dir() else []
         hint = f"; did you mean one of {', '.join(known[:5])} in it?" if known else ": give the folder that --run named"
-        raise ConfigError(f"{path} is no run: it holds no manifest.json{hint}")
+        raise ConfigError(f"{path} is not a run folder: {MANIFEST} is missing{hint}")
     return named_run(path, path.resolve().name)
 
 
@@ -193,10 +235,10 @@ def named_run(path: Path, name: str) -> Run:
     Raises:
         ConfigError: Its manifest is no run's, or its results are damaged.
     """
-    manifest = _read_json(path / "manifest.json")
+    manifest = _read_json(path / MANIFEST)
     if not isinstance(manifest.get("identity"), dict):
-        raise ConfigError(f"{path / 'manifest.json'} is not the manifest of a run: give the folder that --run named")
-    return Run(path, manifest, _read_results(path / "results.json"), name)
+        raise ConfigError(f"{path / MANIFEST} is not the manifest of a run: give the folder that --run named")
+    return Run(path, manifest, _read_results(path / RESULTS), name)
 
 
 def _read_results(path: Path) -> dict[str, Any]:

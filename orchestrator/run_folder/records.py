@@ -16,11 +16,14 @@ import orjson
 from google.protobuf import json_format
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import Struct
+from msgspec import UNSET
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.run_folder.log import RESPONSES, RunLogError, damaged, lines
+from orchestrator.run_folder.files import RESPONSES
+from orchestrator.run_folder.lines import TokensLine, VerdictLine, encode
+from orchestrator.run_folder.log import RunLogError, scan
 from orchestrator.samples import Answer, Call, Image, Scoring
 
 Json = dict[str, Any]
@@ -165,84 +168,76 @@ def _answer(response: Mapping[str, Any], load: LoadImage) -> Answer:
     return Answer(text="".join(texts), images=tuple(images), finish_reason=finish)
 
 
-def tokens_of_log(path: Path) -> int:
-    """Returns the tokens, in and out, that the answers of a `responses.jsonl` cost.
+def tokens_of_log(run: Path) -> int:
+    """Returns the tokens, in and out, that the answers of a run cost.
 
     Raises:
         RunLogError: If a line is damaged.
     """
-    total = 0
-    for offset, line in lines(path):
-        try:
-            usage = (line.get("response") or {}).get("usage", {})
-            total += usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
-        except (AttributeError, TypeError) as error:
-            raise damaged(path, offset, error) from error
-    return total
+    return sum(line.tokens for _, line in scan(run / RESPONSES, TokensLine))
 
 
 def verdict_line(verdict: scorer.Verdict, task: str, scoring: Mapping[str, Any]) -> bytes:
     """Returns the line of a verdict that the scorer reached."""
-    line: Json = {"key": verdict.key, "outcome": verdict.outcome}
-    if verdict.extracted:
-        line["extracted"] = verdict.extracted
+    line = _verdict(verdict.key, Outcome(verdict.outcome), verdict.reason, verdict.detail, task, scoring)
+    line.extracted = verdict.extracted
     if verdict.HasField("score"):
-        line["score"] = _double(verdict.score)
+        line.score = _double(verdict.score)
     if verdict.scores:
-        line["scores"] = {name: _double(value) for name, value in verdict.scores.items()}
+        line.scores = {name: _double(value) for name, value in verdict.scores.items()}
     if verdict.HasField("judge"):
-        line["judge"] = json_format.MessageToDict(verdict.judge, preserving_proto_field_name=True)
+        line.judge = json_format.MessageToDict(verdict.judge, preserving_proto_field_name=True)
     if verdict.panel:
-        line["panel"] = [json_format.MessageToDict(voice, preserving_proto_field_name=True) for voice in verdict.panel]
+        line.panel = [json_format.MessageToDict(voice, preserving_proto_field_name=True) for voice in verdict.panel]
     if verdict.HasField("span"):
-        line["span"] = {"start": verdict.span.start, "end": verdict.span.end}
-    if verdict.reason:
-        line["reason"] = verdict.reason
-    if verdict.detail:
-        line["detail"] = verdict.detail
-    return _with_context(line, task, scoring)
+        line.span = {"start": verdict.span.start, "end": verdict.span.end}
+    return encode(line)
 
 
 def outcome_line(key: str, outcome: Outcome, reason: str, detail: str, task: str, scoring: Mapping[str, Any]) -> bytes:
     """Returns the line of a verdict that needs no scorer."""
-    line: Json = {"key": key, "outcome": outcome.value}
+    line = _verdict(key, outcome, reason, detail, task, scoring)
     if outcome not in UNSCORED:
-        line["score"] = 0.0
-    line["reason"] = reason
-    line["detail"] = detail
-    return _with_context(line, task, scoring)
+        line.score = 0.0
+    return encode(line)
 
 
-def pass_through(line: Mapping[str, Any]) -> scorer.ScoreRequest:
+def pass_through(line: VerdictLine) -> scorer.ScoreRequest:
     """Returns the ScoreRequest that carries a line of `verdicts.jsonl` into a summary."""
-    verdict = scorer.Verdict(key=line["key"], outcome=line["outcome"], extracted=line.get("extracted", ""))
-    verdict.reason = line.get("reason", "")
-    if "score" in line:
-        verdict.score = float(line["score"])
-    for name, value in line.get("scores", {}).items():
+    verdict = scorer.Verdict(key=line.key, outcome=line.outcome, extracted=line.extracted, reason=line.reason)
+    if line.score is not UNSET:
+        verdict.score = float(line.score)
+    for name, value in line.scores.items():
         verdict.scores[name] = float(value)
-    for voice in line.get("panel", ()):
+    for voice in line.panel:
         # A server may leave out what its model is called.
         verdict.panel.add(model=voice.get("model", ""), words=voice["words"])
     return scorer.ScoreRequest(
-        key=line["key"],
-        rule=line["rule"],
+        key=line.key,
+        rule=line.rule,
         verdict=verdict,
-        targets=line["targets"],
-        options=line["options"],
-        labels=line["labels"],
-        group=line["group"],
+        targets=line.targets,
+        options=line.options,
+        labels=line.labels,
+        group=line.group,
     )
 
 
-def _with_context(line: Json, task: str, scoring: Mapping[str, Any]) -> bytes:
-    line["task"] = task
-    line["rule"] = scoring["rule"]
-    line["labels"] = scoring["labels"]
-    line["group"] = scoring["group"]
-    line["targets"] = scoring["targets"]
-    line["options"] = scoring["options"]
-    return orjson.dumps(line)
+def _verdict(
+    key: str, outcome: Outcome, reason: str, detail: str, task: str, scoring: Mapping[str, Any]
+) -> VerdictLine:
+    return VerdictLine(
+        key=key,
+        outcome=outcome,
+        reason=reason,
+        detail=detail,
+        task=task,
+        rule=scoring["rule"],
+        labels=scoring["labels"],
+        group=scoring["group"],
+        targets=scoring["targets"],
+        options=scoring["options"],
+    )
 
 
 @lru_cache(maxsize=1024)

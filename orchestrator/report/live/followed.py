@@ -4,59 +4,21 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from lyncean.errors import UserError
+from orchestrator.run_folder.files import find_runs
 from orchestrator.run_folder.key_table import KeyTable
+from orchestrator.run_folder.lines import CountedLine
 from orchestrator.run_folder.metrics import OUTCOMES, figures, overall
 from orchestrator.run_folder.reader import Run, named_run
+from orchestrator.run_folder.tail import Tails
 
 _DEPTH = 3
 _STALE_SECONDS = 120
 _DOUBLE, _INTEGER = struct.Struct("<d"), struct.Struct("<Q")
-
-
-class Tail:
-    """Reads the lines that were added to a growing file since it was last looked at."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._offset = 0
-        self._inode = 0
-
-    def replaced(self) -> bool:
-        """Returns whether the file is another, or shorter, than when it was last asked for this."""
-        try:
-            state = self.path.stat()
-        except FileNotFoundError:
-            return False
-        before, self._inode = self._inode, state.st_ino
-        return before not in (0, state.st_ino) or state.st_size < self._offset
-
-    def rewind(self) -> None:
-        """Makes `lines` begin anew."""
-        self._offset = 0
-
-    def lines(self) -> Iterator[Mapping[str, Any]]:
-        """Yields the new whole lines that speak of an item."""
-        if not self.path.exists():
-            return
-        with self.path.open("rb") as file:
-            file.seek(self._offset)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
-                self._offset += len(line)
-                try:
-                    found = orjson.loads(line)
-                except orjson.JSONDecodeError:
-                    continue
-                if isinstance(found, dict) and "key" in found:
-                    yield found
 
 
 class Tally:
@@ -75,18 +37,17 @@ class Tally:
         """Mean score over the items that have a verdict, None where none has."""
         return self._sum / self.judged if self.judged else None
 
-    def answer(self, line: Mapping[str, Any]) -> None:
+    def answer(self, line: CountedLine) -> None:
         """Counts a line of responses.jsonl."""
-        before = self._table.put(str(line["key"]), flags=self._ANSWERED, mask=self._ANSWERED)
+        before = self._table.put(line.key, flags=self._ANSWERED, mask=self._ANSWERED)
         self.answered += not (before and before[1] & self._ANSWERED)
 
-    def judge(self, line: Mapping[str, Any]) -> None:
+    def judge(self, line: CountedLine) -> None:
         """Counts a line of verdicts.jsonl in place of an earlier one of the item."""
-        given, outcome = line.get("score"), line.get("outcome")
-        score = float(given) if isinstance(given, int | float) else 0.0
-        flags = (OUTCOMES.index(outcome) + 1 if outcome in OUTCOMES else self._NONE_OF_THEM) << 1
+        score = float(line.score) if isinstance(line.score, int | float) else 0.0
+        flags = (OUTCOMES.index(line.outcome) + 1 if line.outcome in OUTCOMES else self._NONE_OF_THEM) << 1
         (number,) = _INTEGER.unpack(_DOUBLE.pack(score))
-        before = self._table.put(str(line["key"]), number=number, flags=flags, mask=self._OUTCOME)
+        before = self._table.put(line.key, number=number, flags=flags, mask=self._OUTCOME)
         if before and before[1] & self._OUTCOME:
             (earlier,) = _DOUBLE.unpack(_INTEGER.pack(before[0]))
             self._count(before[1] >> 1, -1, -earlier)
@@ -104,22 +65,17 @@ class Followed:
 
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
-        self._responses = Tail(path / "responses.jsonl")
-        self._verdicts = Tail(path / "verdicts.jsonl")
+        self._tails = Tails(path)
         self._tally = Tally()
 
     def state(self) -> dict[str, Any]:
         """Returns what the page shows of the run now."""
-        tails = (self._responses, self._verdicts)
-        # Each has to be asked: it remembers which file it saw.
-        replaced = [tail.replaced() for tail in tails]
-        if any(replaced):
+        if self._tails.replaced():
             self._tally = Tally()
-            for tail in tails:
-                tail.rewind()
-        for tail, take in zip(tails, (self._tally.answer, self._tally.judge), strict=True):
-            for line in tail.lines():
-                take(line)
+        for line in self._tails.responses.lines():
+            self._tally.answer(line)
+        for line in self._tails.verdicts.lines():
+            self._tally.judge(line)
         try:
             run = self.run()
         except UserError:
@@ -153,8 +109,7 @@ class Followed:
 
     def stamp(self) -> tuple[float, ...]:
         """Returns what changes whenever the run's page would."""
-        names = ("manifest.json", "responses.jsonl", "verdicts.jsonl", "results.json")
-        return tuple(path.stat().st_mtime if (path := self.path / name).exists() else 0.0 for name in names)
+        return self._tails.changed()
 
     def _word(self, run: Run) -> str:
         latest = max(self.stamp())
@@ -179,13 +134,9 @@ class Folder:
     def runs(self) -> dict[str, Followed]:
         """Returns the runs by their names: their places in the folder, with forward slashes."""
         found = {}
-        for manifest in self._manifests():
-            place = manifest.parent.relative_to(self.path).as_posix()
+        for run in find_runs(self.path, _DEPTH - 1):
+            place = run.relative_to(self.path).as_posix()
             name = self.path.resolve().name if place == "." else place
-            found[name] = self._known.get(name) or Followed(manifest.parent, name)
+            found[name] = self._known.get(name) or Followed(run, name)
         self._known = found
         return found
-
-    def _manifests(self) -> Iterator[Path]:
-        for depth in range(_DEPTH):
-            yield from sorted(self.path.glob("*/" * depth + "manifest.json"))

@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.run_folder.log import RESPONSES, VERDICTS
-from orchestrator.run_folder.manifest import MANIFEST
+from orchestrator.run_folder.files import MANIFEST, RESPONSES, VERDICTS
 from orchestrator.run_folder.remote.store import RemoteError, Store
 
 SMALL = (MANIFEST, "results.json", "report.html")

@@ -32,7 +32,7 @@ from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.batch import Answer
 from orchestrator.engine.replica import Health
 from orchestrator.engine.wire import Request
-from orchestrator.run.results import last_lines
+from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.log import RunLog
 from orchestrator.samples import BadRowError, Call, NoAnswerError, Sample, Scoring, Turn, text_part, user
 
@@ -308,7 +308,7 @@ class Accounts(RuleBasedStateMachine):
         assert not wrong
         if self.complete:
             assert verdicts == expected
-            assert len(last_lines(self.path / "verdicts.jsonl")["toy"]) == len(expected)
+            assert len(Index(self.path, ("verdicts.jsonl",))) == len(expected)
 
 
 def test_answers_that_are_logged_are_never_asked_again(tmp_path: Path) -> None:

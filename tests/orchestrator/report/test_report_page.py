@@ -17,7 +17,7 @@ from helpers.report_runs import Writer, accuracy, marvel_run, puzzle, sliced
 from lyncean.errors import UserError
 from orchestrator.report import write_report
 from orchestrator.report.charts import DARKEST
-from orchestrator.run_folder.index import sortable
+from orchestrator.run_folder.index import natural_key
 from orchestrator.run_folder.reader import open_run
 
 NASTY = '</script><script>window.pwned=1</script><img src=x onerror="window.pwned=1">'
@@ -64,7 +64,7 @@ def test_every_item_is_in_the_page_whole(tmp_path: Path) -> None:
     assert isinstance(index, dict)
     keys = index["key"]
     assert len(keys) == index["size"] == 250
-    assert keys == sorted(keys, key=sortable)
+    assert keys == sorted(keys, key=natural_key)
     assert keys[1] == "marvel/2:avr", "in the order of numbers, not of letters"
     lines = {line["key"]: line for line in map(orjson.loads, (run / "responses.jsonl").read_bytes().splitlines())}
     chunks = [unpack(page, f"chunk-{number}") for number in range(3)]

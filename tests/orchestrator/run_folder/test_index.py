@@ -14,10 +14,10 @@ from helpers.report_runs import Writer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lyncean.errors import UserError
 from orchestrator.report import page, samples
 from orchestrator.run_folder import index
-from orchestrator.run_folder.index import sortable
+from orchestrator.run_folder.index import natural_key
+from orchestrator.run_folder.log import RunLogError
 from orchestrator.run_folder.reader import Run, open_run
 
 KEYS = st.text(st.sampled_from('0123456789abZ/:#."\\é٣'), min_size=1, max_size=8)
@@ -29,7 +29,7 @@ def plain(key: str) -> list[tuple[int, int, str]]:
 
 @given(KEYS, KEYS)
 def test_keys_sort_as_a_person_would(one: str, other: str) -> None:
-    assert (sortable(one) < sortable(other)) == (plain(one) < plain(other))
+    assert (natural_key(one) < natural_key(other)) == (plain(one) < plain(other))
 
 
 @given(st.lists(st.tuples(KEYS | KEYS.map("long".ljust(70).__add__), st.sampled_from("rv"))), st.binary(max_size=3))
@@ -70,7 +70,7 @@ def test_keys_that_are_sorted_alike_are_two_items(tmp_path_factory: pytest.TempP
 def test_a_damaged_line_is_named(tmp_path: Path, damage: bytes) -> None:
     line = b'{"key":"b","scoring":null}\n'
     (tmp_path / "responses.jsonl").write_bytes(line + damage + line)
-    with pytest.raises(UserError, match=r"responses\.jsonl.* damaged"):
+    with pytest.raises(RunLogError, match=r"responses\.jsonl, line 2: damaged"):
         list(Run(tmp_path, {}, {}, "run"))
 
 

@@ -13,10 +13,10 @@ from helpers.engine_cluster import Cluster, Server
 from lyncean.outcomes import Outcome
 from orchestrator.engine.accounting import Accounting
 from orchestrator.run import plan as run_plan
-from orchestrator.run.planned_rows import PLANNED, STRIDE, PlannedRows
 from orchestrator.run.request import RunRequest
 from orchestrator.run_folder.key_table import shard_of
 from orchestrator.run_folder.log import RunLog
+from orchestrator.run_folder.planned_rows import PLANNED, STRIDE, PlannedRows
 from orchestrator.samples import Sample
 
 ROWS = 3 * STRIDE + 10

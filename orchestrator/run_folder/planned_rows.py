@@ -13,11 +13,11 @@ from typing import BinaryIO
 from zlib import crc32
 
 from orchestrator.engine.accounting import Accounting
+from orchestrator.run_folder.files import PLANNED
 from orchestrator.run_folder.key_table import digest, shard_of
 from orchestrator.run_folder.log import RunLog, write_error
 from orchestrator.samples import Sample
 
-PLANNED = ".planned"
 STRIDE = 64
 """Rows that are noted together, and passed over together or not at all."""
 

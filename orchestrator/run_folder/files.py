@@ -1,0 +1,27 @@
+"""What the files of a run folder are called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+MANIFEST = "manifest.json"
+RESPONSES = "responses.jsonl"
+VERDICTS = "verdicts.jsonl"
+RESULTS = "results.json"
+PLANNED = ".planned"
+IMAGES = "images"
+
+
+def has_results(run: Path) -> bool:
+    """Returns whether a run is complete: its results are written last."""
+    return (run / RESULTS).is_file()
+
+
+def has_verdicts(run: Path) -> bool:
+    """Returns whether any item of a run has a verdict."""
+    return (run / VERDICTS).stat().st_size > 0
+
+
+def find_runs(folder: Path, depth: int = 1) -> list[Path]:
+    """Returns the run folders at most `depth` levels below a folder, itself included, by level and name."""
+    return [manifest.parent for level in range(depth + 1) for manifest in sorted(folder.glob("*/" * level + MANIFEST))]

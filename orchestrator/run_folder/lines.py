@@ -1,0 +1,199 @@
+"""The lines of a run folder's logs, each kind declared once (docs/run-folder.md).
+
+Encoded and decoded by msgspec, which is as fast as building a dict for orjson when writing, and up to twice as fast
+as a regular expression over the line's head when scanning: fields that a type does not name are skipped, not built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+import orjson
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from lyncean.outcomes import Outcome
+
+
+class Head(Struct, frozen=True):
+    """What every line begins with.
+
+    Attributes:
+        key: The item's key.
+        outcome: Of `responses.jsonl`, the outcome of a request without an answer; of `verdicts.jsonl`, the verdict's.
+    """
+
+    key: str
+    outcome: Outcome | None = None
+
+
+class Failure(Struct, frozen=True):
+    """Why a request has no answer that can be scored.
+
+    Attributes:
+        code: The gRPC status, "" where nothing was sent.
+        reason: A stable word.
+        message: One line for people.
+    """
+
+    code: str
+    reason: str
+    message: str
+
+
+class ResponseLine(Struct, kw_only=True, omit_defaults=True):
+    """A line of `responses.jsonl`: one request and its response, or why there is none.
+
+    Attributes:
+        key: The item's key.
+        outcome: Set where there is no answer to score.
+        sample: Key of the sample that the request is a turn of.
+        turn: Name of the turn, "" for a single one.
+        task: The task's name.
+        method: "generate" or "likelihood"; "" where nothing was sent.
+        request: The request as proto3 JSON, images as references; null where nothing was sent.
+        response: The response, likewise.
+        error: Why there is no answer.
+        replica: Address of the server that answered.
+        attempts: How often the request was sent.
+        seconds: How long the last attempt took.
+        started: When it began, RFC 3339 in UTC.
+        scoring: How the answer is scored; null for a turn that only prepares another.
+    """
+
+    key: str
+    outcome: Outcome | UnsetType = UNSET
+    sample: str
+    turn: str
+    task: str
+    method: str = ""
+    request: Raw
+    response: Raw | UnsetType = UNSET
+    error: Failure | UnsetType = UNSET
+    replica: str | UnsetType = UNSET
+    attempts: int
+    seconds: float | UnsetType = UNSET
+    started: str | UnsetType = UNSET
+    scoring: Raw
+
+
+class VerdictLine(Struct, kw_only=True, omit_defaults=True):
+    """A line of `verdicts.jsonl`: what became of one item, with all that metrics need of it.
+
+    Attributes:
+        key: The item's key.
+        outcome: One of the six.
+        extracted: What was read out of the answer.
+        score: The score; absent where the outcome has none. A float that JSON has no number for is a string.
+        scores: Named parts of the score.
+        judge: The judge's words and the hash of its prompt.
+        panel: The same of each judge, where several were asked.
+        span: Where in the answer's text `extracted` stands, in characters.
+        reason: Why the outcome is what it is; a stable word.
+        detail: The same for people.
+        task: The task's name.
+        rule: The rule that scored it.
+        labels: What the item can be sliced by.
+        group: Name of the group, "" where it has none.
+        targets: The correct answers.
+        options: The options of a choice.
+    """
+
+    key: str
+    outcome: Outcome
+    extracted: str = ""
+    score: float | str | UnsetType = UNSET
+    scores: dict[str, float | str] = {}
+    judge: dict[str, Any] | UnsetType = UNSET
+    panel: list[dict[str, Any]] = []
+    span: dict[str, int] = {}
+    reason: str = ""
+    detail: str = ""
+    task: str
+    rule: str
+    labels: Mapping[str, str]
+    group: str
+    targets: list[str]
+    options: list[str]
+
+
+class _Usage(Struct, frozen=True):
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class _Response(Struct, frozen=True):
+    usage: _Usage = _Usage()
+
+
+class TokensLine(Struct):
+    """Of a line of `responses.jsonl`, the tokens that the request cost."""
+
+    response: _Response = _Response()
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in and out."""
+        return self.response.usage.input_tokens + self.response.usage.output_tokens
+
+
+class SampleLine(Struct):
+    """Of a line of `responses.jsonl`, the sample that it belongs to."""
+
+    key: str
+    sample: str
+
+
+class CountedLine(Struct):
+    """Of a line of `verdicts.jsonl`, what the live view counts and what a list of problems names."""
+
+    key: str
+    outcome: str = ""
+    score: Any = None
+    reason: str = ""
+    detail: str = ""
+
+
+class JudgedLine(Struct):
+    """Of a line of `verdicts.jsonl`, what there is to report of judges."""
+
+    outcome: str
+    judge: Raw | UnsetType = UNSET
+    detail: str = ""
+
+    @property
+    def judged(self) -> bool:
+        """Whether a judge was asked for the verdict."""
+        return self.judge is not UNSET
+
+
+T = TypeVar("T")
+DamagedLine = msgspec.DecodeError
+"""What `decode` raises: the line is not JSON, or lacks a field, or a field has another type."""
+
+_encoder = msgspec.json.Encoder()
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+
+def encode(line: ResponseLine | VerdictLine) -> bytes:
+    """Returns a line without its newline."""
+    return _encoder.encode(line)
+
+
+def raw(content: Any) -> Raw:
+    """Returns content rendered, to be put into a line as it is; orjson's fragments may be in it."""
+    return Raw(orjson.dumps(content))
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    """Returns a line as a type, the fields that the type does not name passed over.
+
+    Raises:
+        DamagedLine: It is not such a line.
+    """
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    line: T = decoder.decode(data)
+    return line

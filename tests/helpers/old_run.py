@@ -1,0 +1,22 @@
+"""Runs as they were stored before the product had its name, brought to the form of today.
+
+Only tests read such runs: nothing of that time was released.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+_PACKAGE = "lynceus"
+
+
+def convert(run: Path) -> None:
+    """Rewrites a stored run in place: the manifest names the package by its name of today."""
+    path = run / "manifest.json"
+    manifest: dict[str, Any] = json.loads(path.read_text())
+    versions = manifest.get("versions", {})
+    if _PACKAGE in versions:
+        versions["lyncean"] = versions.pop(_PACKAGE)
+    path.write_text(json.dumps(manifest))

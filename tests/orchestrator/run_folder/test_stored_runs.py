@@ -1,0 +1,111 @@
+"""Runs of every benchmark, stored before the house was rebuilt: every metric, interval and outcome is still the same.
+
+The archive holds runs of all kinds: both methods, repeats, chained turns, dialogues, judges, blind images, every
+outcome, a run killed and resumed, shards and their merger, and answers scored again by the reference's rules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from helpers.engine_cluster import Server
+from helpers.old_run import convert
+
+from lyncean.rpc import PLAIN
+from orchestrator.cli import main
+from orchestrator.engine import parse_endpoints
+from orchestrator.report.problems import problems
+from orchestrator.run import rescore, results
+from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder.reader import open_run
+
+ARCHIVE = Path(__file__).parents[2] / "fixtures" / "stored_runs.tar.xz"
+with tarfile.open(ARCHIVE) as _archive:
+    _names = _archive.getnames()
+RUNS = sorted(name.removesuffix("/results.json") for name in _names if name.endswith("/results.json"))
+PAIRS = sorted(Path(name).stem for name in _names if name.startswith("compare/") and name.endswith(".json"))
+BY_VERDICTS = {"judged_open", "judged_panel", "voila_judged", "all_outcomes", "resumed_after_failures"}
+"""Runs whose answers a judge scored: it is not here to be asked again."""
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stored")
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder, filter="tar")
+    for name in RUNS:
+        convert(folder / name)
+    return folder
+
+
+def test_the_archive_holds_every_benchmark_and_every_outcome(stored: Path) -> None:
+    tasks: dict[str, Any] = {}
+    for name in RUNS:
+        tasks.update(json.loads((stored / name / "results.json").read_text())["tasks"])
+    prefixes = ("vstar_bench", "VisualPuzzles", "marvel", "voila_wd", "voila_nd", "reform_")
+    assert len(RUNS) >= 45
+    assert all(any(task.startswith(prefix) for task in tasks) for prefix in prefixes)
+    counts = json.loads((stored / "all_outcomes" / "results.json").read_text())["tasks"]["marvel"]["counts"]
+    assert all(counts.values())
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_results_are_what_they_were(name: str, stored: Path, shared_scorer: Server) -> None:
+    run = stored / name
+    before = json.loads((run / "results.json").read_text())
+    (run / "results.json").unlink()
+
+    async def again() -> Any:
+        from orchestrator.run.evaluate import connect_scorer
+
+        async with connect_scorer(parse_endpoints([shared_scorer.address])[0], PLAIN, 60.0) as (client, rules):
+            manifest = run_manifest.read(run)
+            # The folder of the reference's reading is made from the run beside it.
+            if name in BY_VERDICTS or manifest.get("scored_by"):
+                await results.write(run, manifest, client)
+            else:
+                await rescore.rescore(run, client, rules, parity=False)
+
+    verdicts = _outcomes(run)
+    asyncio.run(again())
+    after = json.loads((run / "results.json").read_text())
+    assert after["tasks"] == before["tasks"]
+    assert _outcomes(run) == verdicts
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_item_is_read(name: str, stored: Path) -> None:
+    run = open_run(stored / name)
+    counts = [task["counts"] for task in json.loads((stored / name / "results.json").read_text())["tasks"].values()]
+    outcomes = [item.outcome for item in run if item.verdict]
+    for outcome in ("scored", "unparsed", "refused", "rejected", "unjudged", "failed"):
+        assert outcomes.count(outcome) == sum(count[outcome] for count in counts)
+    assert len(outcomes) == sum(count["planned"] for count in counts)
+    assert sum(problem.count for problem in problems(run)) == len(outcomes) - outcomes.count("scored")
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_comparisons_are_what_they_were(pair: str, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(stored)
+    done = CliRunner().invoke(main, ["compare", *pair.split("--"), "--json"], catch_exceptions=False)
+    assert _numbers(json.loads(done.stdout)) == _numbers(json.loads((stored / "compare" / f"{pair}.json").read_text()))
+
+
+def _outcomes(run: Path) -> dict[str, str]:
+    lines = map(json.loads, (run / "verdicts.jsonl").read_text().splitlines())
+    return {line["key"]: line["outcome"] for line in lines}
+
+
+def _numbers(content: Any) -> Any:
+    """Returns content without its sentences."""
+    if isinstance(content, dict):
+        return {name: _numbers(value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [_numbers(value) for value in content]
+    return "" if isinstance(content, str) and " " in content else content
