@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import Unsupported
@@ -65,3 +68,17 @@ class Backend(ABC):
 
     async def close(self) -> None:  # noqa: B027
         """Frees what `load` took, after the last call."""
+
+
+def describe(claims: Mapping[model.Capability.ValueType, bool], **fields: Any) -> model.GetModelInfoResponse:
+    """Returns a description of a model.
+
+    Args:
+        claims: Whether the model has each capability.
+        fields: Further fields of the response.
+    """
+    return model.GetModelInfoResponse(
+        server_version=f"lyncean {importlib.metadata.version('lyncean')}",
+        capabilities=[capability for capability, claimed in claims.items() if claimed],
+        **fields,
+    )

@@ -24,7 +24,7 @@ _POLAR = re.compile(r"(?:^|[.\n]\s*)(?:is|are|was|were|do|does|did|can|could|has
 _GREEDY = 0.9
 
 
-class Unseeing(Model):
+class HashModel(Model):
     """Picks among the options that the prompt shows, by a hash.
 
     Args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import importlib.metadata
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -14,13 +13,13 @@ import openai
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
 from model_server import images
-from model_server.backend import Backend, Call
-from model_server.kit.backend import seconds
+from model_server.backend import Backend, Call, describe
+from model_server.durations import seconds, usage_since
 from model_server.metrics import Metrics
 from model_server.openai_api import likelihood as scoring
 from model_server.openai_api.client import Endpoint, Settings, ask, look, make_client
 from model_server.openai_api.errors import short
-from model_server.slots import Turns
+from model_server.slots import Slots
 
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
 _FINISH = {
@@ -47,7 +46,7 @@ class OpenAIBackend(Backend):
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self._settings = settings
-        self._turns = Turns(settings.max_concurrency, settings.max_queue, metrics)
+        self._slots = Slots(settings.max_concurrency, settings.max_queue, metrics)
         self._endpoint = Endpoint("other", 0)
         self._client: openai.AsyncOpenAI | None = None
         self._limit_field = _OLD_LIMIT
@@ -67,10 +66,9 @@ class OpenAIBackend(Backend):
             model.CAPABILITY_OUTPUT_LOGPROBS: kind in (*_EXACT, "openai"),
             model.CAPABILITY_SEED: kind in _EXACT,
         }
-        return model.GetModelInfoResponse(
+        return describe(
+            claims,
             model_name=self._settings.name or self._settings.model,
-            server_version=f"lyncean {importlib.metadata.version('lyncean')}",
-            capabilities=[capability for capability, claimed in claims.items() if claimed],
             max_concurrency=self._settings.max_concurrency,
             max_context_tokens=self._endpoint.context,
             properties={"endpoint": kind, "endpoint_model": self._settings.model},
@@ -84,12 +82,11 @@ class OpenAIBackend(Backend):
         fields = self._fields(config)
         fields["messages"] = await asyncio.to_thread(chat, request.messages)
         start = time.monotonic()
-        async with self._turns.turn():
-            asked = time.monotonic()
+        async with self._slots.slot():
+            sent = time.monotonic()
             reply = await self._ask_limited(call, fields, config)
         response = read(reply, config)
-        response.usage.queue_time.CopyFrom(seconds(asked - start))
-        response.usage.model_time.CopyFrom(seconds(time.monotonic() - asked))
+        response.usage.MergeFrom(usage_since(start, sent))
         return response
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
@@ -101,7 +98,7 @@ class OpenAIBackend(Backend):
         async def send(extra: dict[str, Any], text: str | None) -> Any:
             more = [] if text is None else [{"role": "assistant", "content": text}]
             # One request waits once, however many continuations it has: the queue's limit is on requests.
-            async with self._turns.turn() if text is None else self._turns.slots:
+            async with self._slots.slot() if text is None else self._slots.semaphore:
                 return await ask(
                     self._dial(), call, self._settings.timeout, messages=[*messages, *more], extra_body=extra, **fields
                 )
