@@ -14,6 +14,7 @@ from model_server.backend import Backend, LoadError
 from model_server.metrics import Metrics
 from model_server.serve import serve
 
+log = logging.getLogger(__name__)
 Make = Callable[[Metrics], Backend]
 """Builds a backend without loading it."""
 _LINGER = 2.0
@@ -49,6 +50,6 @@ def _exit_soon() -> None:
 
 def _listen(metrics: Metrics, host: str, port: int) -> None:
     try:
-        metrics.listen(host, port)
+        log.info("metrics on http://%s:%d/metrics", host, metrics.listen(host, port))
     except OSError as error:
         raise BindError(f"cannot listen on metrics port {host}:{port}: {error.strerror}") from error

@@ -279,6 +279,7 @@ def test_options_carry_the_letters_of_the_key(tab: Any, tmp_path: Path) -> None:
     writer.item("t/1", answer="B", score=0.0, rule="choice", targets=["(C)"], options=["red", "green", "blue"])
     writer.item("t/2", answer="2", score=1.0, targets=["2"], options=["1", "2"])
     page = tab.open(write_report(writer.close()).as_uri())
+    tab.heading("t/1")
     assert page.locator("#detail .options li").all_inner_texts() == ["Ared", "Bgreen", "Cblue"]
     assert page.locator("#detail .options .target").all_inner_texts() == ["Cblue"]
     page.keyboard.press("j")

@@ -46,7 +46,7 @@ def calls(server: Server) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_pods_are_replaced_behind_their_name(
     cluster: Cluster, shared_scorer: Server, hosts: Hosts, expected: bytes
 ) -> None:

@@ -94,7 +94,7 @@ def test_the_cable_of_one_replica_is_pulled(cluster: Cluster, network: Network, 
     whole(cluster, expected)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_scorers_cable_is_pulled_and_put_back(cluster: Cluster, network: Network, expected: bytes) -> None:
     server, scorer = cluster.model("--delay", "0.05"), cluster.scorer()
     process = cluster.start(*cluster.words("run", [server], scorer, *ROWS, "--patience", "120"))

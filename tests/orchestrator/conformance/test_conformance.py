@@ -208,7 +208,7 @@ def test_our_own_servers_pass_and_drain(server: list[str], tmp_path: Path) -> No
         process.communicate()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 async def test_our_transformers_backend_passes(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     built = subprocess.run(
