@@ -28,11 +28,10 @@ from model_server.hf import selfcheck
 from model_server.hf.draw import draw, image_tokens
 from model_server.hf.families import family_of
 from model_server.hf.generate import end_tokens, generate
+from model_server.hf.likelihood import Question, Scored, expanded, packed, plain
 from model_server.hf.prompt import Joined, Prompt, Prompter
 from model_server.hf.sampling import Row, token_bytes
-from model_server.hf.scoring import Scored, plain
 from model_server.hf.settings import Settings
-from model_server.hf.shared import Question, expanded, packed
 from model_server.hf.vision import VisionCache
 from model_server.metrics import Metrics
 

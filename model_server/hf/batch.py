@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import SEQUENCES
 
 Inputs = dict[str, torch.Tensor]
@@ -32,6 +33,12 @@ def collate(prompts: Sequence[Inputs], pad: int) -> Inputs:
         else:
             made[name] = torch.cat([p[name] for p in prompts])
     return made
+
+
+def to_batch(checkpoint: Checkpoint, prompts: Sequence[Inputs]) -> Inputs:
+    """Returns one batch of prompts of the same signature, on the model's device."""
+    batch = collate(prompts, checkpoint.tokenizer.pad_token_id or 0)
+    return to_device(batch, checkpoint.device, checkpoint.model.dtype)
 
 
 def to_device(inputs: Inputs, device: torch.device, dtype: torch.dtype) -> Inputs:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from model_server.hf.batch import collate, to_device
+from model_server.hf.batch import collate, to_batch
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import SEQUENCES
 from model_server.hf.prompt import Prompt
@@ -95,9 +95,9 @@ class VisionCache:
 
     def _run(self, inputs: dict[str, torch.Tensor]) -> dict[str, Any]:
         assert self._encode is not None
-        moved = to_device(inputs, self._checkpoint.device, self._checkpoint.model.dtype)
         takes = inspect.signature(self._encode).parameters
-        output = self._encode(**{n: v for n, v in moved.items() if n in takes}, return_dict=True)
+        moved = to_batch(self._checkpoint, [{n: v for n, v in inputs.items() if n in takes}])
+        output = self._encode(**moved, return_dict=True)
         return {name: output[name] for name in _FIELDS if output.get(name) is not None}
 
     def _keep(self, key: tuple[Any, ...], value: dict[str, Any]) -> None:

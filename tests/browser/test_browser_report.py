@@ -10,6 +10,8 @@ from helpers.report_runs import Writer, marvel_run, puzzle, sliced
 
 from orchestrator.report import write_report
 
+pytestmark = pytest.mark.full
+
 NASTY = '</script><script>window.pwned=1</script><img src=x onerror="window.pwned=1"><svg onload="window.pwned=1">'
 
 

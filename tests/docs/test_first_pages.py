@@ -88,6 +88,7 @@ def test_make(demo: Server, shared_scorer: Server, tmp_path: Path, monkeypatch: 
     assert all((run / "report.html").is_file() for run in (tmp_path / "runs").iterdir())
 
 
+@pytest.mark.full
 def test_evaluate_a_model(demo: Server, shared_scorer: Server, folder: Path) -> None:
     evaluations, again, shards = blocks("docs/evaluate-a-model.md")
     printed = type_in(evaluations, folder, demo, shared_scorer)

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from helpers.engine_cluster import Cluster, Server, free_port, wait_for
 
+pytestmark = pytest.mark.full
+
 NAME = "models.lyncean.test"
 
 

@@ -11,6 +11,8 @@ import pytest
 from helpers.engine_cluster import Cluster, Server, wait_for
 from helpers.engine_proxy import Proxy
 
+pytestmark = pytest.mark.full
+
 ROWS = ("--limit", "120")
 
 

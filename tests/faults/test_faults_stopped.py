@@ -8,6 +8,8 @@ import time
 import pytest
 from helpers.engine_cluster import Cluster, Server, wait_for
 
+pytestmark = pytest.mark.full
+
 ROWS = ("--limit", "120")
 
 
