@@ -6,7 +6,7 @@ import importlib.metadata
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
@@ -82,3 +82,13 @@ def describe(claims: Mapping[model.Capability.ValueType, bool], **fields: Any) -
         capabilities=[capability for capability, claimed in claims.items() if claimed],
         **fields,
     )
+
+
+def continuation_score(
+    logprob: float, tokens: Sequence[tuple[bytes, float]], is_greedy: bool, with_tokens: bool
+) -> model.ContinuationScore:
+    """Returns a continuation's score; `tokens` holds each token's bytes and log-probability."""
+    score = model.ContinuationScore(logprob=logprob, token_count=len(tokens), is_greedy=is_greedy)
+    if with_tokens:
+        score.tokens.extend(model.TokenLogprob(token=token, logprob=value) for token, value in tokens)
+    return score

@@ -19,7 +19,7 @@ import torch
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import DeadlineExceeded, InternalFailure, InvalidRequest, Unavailable, Unsupported
-from model_server.backend import Backend, Call, describe
+from model_server.backend import Backend, Call, continuation_score, describe
 from model_server.batching import Batcher, Job, OutOfMemory
 from model_server.decoding import check_context, effective_config, limit_output
 from model_server.durations import usage_since
@@ -58,7 +58,7 @@ class HfBackend(Backend):
 
     Args:
         settings: How to load and run it.
-        metrics: What counts.
+        metrics: The server's counters.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
@@ -156,10 +156,10 @@ class HfBackend(Backend):
                 value=str(request.config.max_output_tokens),
             )
         prompt = await self._in_thread(functools.partial(self._prompter.prepare, draws=True), request.messages)
-        asked = model.GenerationConfig()
-        asked.CopyFrom(request.config)
-        asked.max_output_tokens = count
-        config = self._effective(asked, len(prompt.ids))
+        config = model.GenerationConfig()
+        config.CopyFrom(request.config)
+        config.max_output_tokens = count
+        config = self._effective(config, len(prompt.ids))
         data, usage = await self._submit(Work(prompt, config, draws=True), ("draw", object()), call)
         assert isinstance(data, bytes)
         response = model.GenerateResponse(
@@ -179,10 +179,9 @@ class HfBackend(Backend):
         assert isinstance(scores, list)
         response = model.LikelihoodResponse(usage=usage)
         for score in scores:
-            made = response.scores.add(logprob=score.logprob, token_count=len(score.ids), is_greedy=score.is_greedy)
-            if request.return_tokens:
-                for number, logprob in zip(score.ids, score.logprobs, strict=True):
-                    made.tokens.add(token=token_bytes(self._checkpoint.tokenizer, number), logprob=logprob)
+            pieces = [token_bytes(self._checkpoint.tokenizer, number) for number in score.ids]
+            tokens = list(zip(pieces, score.logprobs, strict=True))
+            response.scores.append(continuation_score(score.logprob, tokens, score.is_greedy, request.return_tokens))
         response.usage.output_tokens = sum(len(score.ids) for score in scores)
         return response
 
@@ -204,7 +203,7 @@ class HfBackend(Backend):
 
     @staticmethod
     def _key(key: tuple[object, ...], batches: bool) -> tuple[object, ...]:
-        """What may not share a batch gets a key of its own."""
+        """Returns the batching key; a unique one for what may not share a batch."""
         return key if batches else (*key, object())
 
     def _join(self, request: model.LikelihoodRequest) -> tuple[Prompt, list[Joined]]:

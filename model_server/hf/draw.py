@@ -41,9 +41,9 @@ def draw(checkpoint: Checkpoint, prompt: Prompt, config: model.GenerationConfig)
         torch.manual_seed(config.seed)
         tokens = net.generate(**inputs, generation_mode="image", generation_config=settings)
     pixels = net.decode_image_tokens(tokens)
-    made = checkpoint.processor.postprocess(list(pixels.float()), return_tensors="pt")["pixel_values"][0]
-    if made.shape[0] == 3:
-        made = made.permute(1, 2, 0)
+    pixels = checkpoint.processor.postprocess(list(pixels.float()), return_tensors="pt")["pixel_values"][0]
+    if pixels.shape[0] == 3:
+        pixels = pixels.permute(1, 2, 0)
     buffer = io.BytesIO()
-    Image.fromarray(made.clamp(0, 255).round().byte().cpu().numpy()).save(buffer, "PNG")
+    Image.fromarray(pixels.clamp(0, 255).round().byte().cpu().numpy()).save(buffer, "PNG")
     return buffer.getvalue()

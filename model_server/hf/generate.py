@@ -20,9 +20,9 @@ def end_tokens(checkpoint: Checkpoint) -> frozenset[int]:
     """Tokens that end an output: the checkpoint's generation settings, else its config, else its tokenizer."""
     model = checkpoint.model
     for source in (getattr(model, "generation_config", None), model.config, checkpoint.tokenizer):
-        found = getattr(source, "eos_token_id", None)
-        if found is not None:
-            return frozenset([found] if isinstance(found, int) else found)
+        tokens = getattr(source, "eos_token_id", None)
+        if tokens is not None:
+            return frozenset([tokens] if isinstance(tokens, int) else tokens)
     return frozenset()
 
 
@@ -42,7 +42,7 @@ def generate(
 
     Args:
         checkpoint: The model.
-        family: What is special about it.
+        family: Behaviour of its model type.
         prompts: Prompts of one signature.
         rows: The requests, in the prompts' order.
         ends: Tokens that end an output.

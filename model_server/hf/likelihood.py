@@ -154,7 +154,7 @@ def packed(
 
     Args:
         checkpoint: The model.
-        family: What is special about it.
+        family: Behaviour of its model type.
         questions: Questions whose prompts have one signature.
         extra: Replaces the prompts' image inputs, where vision features are kept.
         faults: Mistakes to make.

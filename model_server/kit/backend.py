@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure
-from model_server.backend import Backend, Call, describe
+from model_server.backend import Backend, Call, continuation_score, describe
 from model_server.batching import Batcher, Job
 from model_server.decoding import check_context, effective_config, limit_output
 from model_server.durations import usage_since
-from model_server.kit.model import Model, Output, Request, Score
+from model_server.kit.model import Model, Output, Request
 from model_server.metrics import Metrics
 from model_server.slots import Slots
 
@@ -30,7 +30,7 @@ class KitBackend(Backend):
 
     Args:
         kit: The model, not yet loaded.
-        metrics: What counts.
+        metrics: The server's counters.
     """
 
     def __init__(self, kit: Model, metrics: Metrics) -> None:
@@ -110,9 +110,17 @@ class KitBackend(Backend):
             raise InternalFailure(
                 "wrong_count", f"{len(request.continuations)} continuations were sent, the model scored {len(scores)}"
             )
-        tokens = sum(len(score.tokens) for score in scores)
+        tokens, with_tokens = sum(len(score.tokens) for score in scores), request.return_tokens
         return model.LikelihoodResponse(
-            scores=[_score(score, request.return_tokens) for score in scores],
+            scores=[
+                continuation_score(
+                    score.logprob,
+                    [(text.encode(), value) for text, value in score.tokens],
+                    score.is_greedy,
+                    with_tokens,
+                )
+                for score in scores
+            ],
             usage=self._usage(work, prompt_tokens, tokens, queued, started),
         )
 
@@ -165,9 +173,9 @@ class KitBackend(Backend):
         tokens = self.kit.tokenize(text)
         if len(tokens) > config.max_output_tokens:
             text, reason = "".join(tokens[: config.max_output_tokens]), model.FINISH_REASON_MAX_TOKENS
-        found = [place for place in (text.find(stop) for stop in config.stop) if place >= 0]
-        if found:
-            text, reason = text[: min(found)], model.FINISH_REASON_STOP_STRING
+        places = [place for place in (text.find(stop) for stop in config.stop) if place >= 0]
+        if places:
+            text, reason = text[: min(places)], model.FINISH_REASON_STOP_STRING
         return Output(text, reason, output.image_files)
 
     def _usage(self, work: Request, prompt_tokens: int, out: int, queued: float, started: float) -> model.Usage:
@@ -181,11 +189,3 @@ def _unstopped(function: Callable[..., Result], *args: object) -> Result:
         return function(*args)
     except StopIteration as error:
         raise RuntimeError("an iterator ended") from error
-
-
-def _score(score: Score, with_tokens: bool) -> model.ContinuationScore:
-    made = model.ContinuationScore(logprob=score.logprob, token_count=len(score.tokens), is_greedy=score.is_greedy)
-    if with_tokens:
-        for text, logprob in score.tokens:
-            made.tokens.add(token=text.encode(), logprob=logprob)
-    return made

@@ -41,7 +41,7 @@ class OpenAIBackend(Backend):
 
     Args:
         settings: Which one.
-        metrics: What counts.
+        metrics: The server's counters.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
@@ -166,10 +166,10 @@ def chat(messages: Sequence[model.Message]) -> list[dict[str, Any]]:
     Raises:
         InvalidRequest: For bytes that are no image.
     """
-    made: list[dict[str, Any]] = []
+    chat_messages: list[dict[str, Any]] = []
     for message in messages:
         if all(part.WhichOneof("kind") == "text" for part in message.parts) and len(message.parts) == 1:
-            made.append({"role": _ROLES[message.role], "content": message.parts[0].text})
+            chat_messages.append({"role": _ROLES[message.role], "content": message.parts[0].text})
             continue
         parts: list[dict[str, Any]] = []
         for part in message.parts:
@@ -179,8 +179,8 @@ def chat(messages: Sequence[model.Message]) -> list[dict[str, Any]]:
             kind = images.media_type(part.image.data)
             data = base64.b64encode(part.image.data).decode("ascii")
             parts.append({"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}"}})
-        made.append({"role": _ROLES[message.role], "content": parts})
-    return made
+        chat_messages.append({"role": _ROLES[message.role], "content": parts})
+    return chat_messages
 
 
 def read(reply: Any, config: model.GenerationConfig) -> model.GenerateResponse:
@@ -222,9 +222,9 @@ def _read(reply: Any, config: model.GenerationConfig) -> model.GenerateResponse:
         if content is None:
             raise Unsupported("no_logprobs", "the endpoint gave no log-probabilities")
         for token in content:
-            made = response.logprobs.add(token=_bytes(token), logprob=token.logprob)
+            entry = response.logprobs.add(token=_bytes(token), logprob=token.logprob)
             for other in token.top_logprobs or ():
-                made.alternatives.add(token=_bytes(other), logprob=other.logprob)
+                entry.alternatives.add(token=_bytes(other), logprob=other.logprob)
     return response
 
 
