@@ -110,8 +110,8 @@ def test_anchors_bring_back_the_view(tab: Any, report: str) -> None:
 def test_what_went_wrong_leads_to_its_samples(tab: Any, report: str) -> None:
     page = tab.open(report)
     page.get_by_role("link", name="rejected · context_overflow").click()
-    tab.settle()
     tab.until("document.getElementById('status').textContent.startsWith('4 of')")
+    tab.settle()
     assert "4,211 tokens, 4,096 fit" in page.locator("#detail").inner_text()
 
 
@@ -281,7 +281,6 @@ def test_options_carry_the_letters_of_the_key(tab: Any, tmp_path: Path) -> None:
     writer.item("t/1", answer="B", score=0.0, rule="choice", targets=["(C)"], options=["red", "green", "blue"])
     writer.item("t/2", answer="2", score=1.0, targets=["2"], options=["1", "2"])
     page = tab.open(write_report(writer.close()).as_uri())
-    tab.heading("t/1")
     assert page.locator("#detail .options li").all_inner_texts() == ["Ared", "Bgreen", "Cblue"]
     assert page.locator("#detail .options .target").all_inner_texts() == ["Cblue"]
     page.keyboard.press("j")
