@@ -75,7 +75,7 @@ def test_readme(demo: Server, shared_scorer: Server, folder: Path) -> None:
 def test_make(demo: Server, shared_scorer: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     typed = [line for page in ("README.md", "CONTRIBUTING.md") for line in commands(ROOT / page) if "make " in line]
     runs = {line.split()[1]: made(line) for line in typed}
-    assert {"setup", "demo", "test", "check", "bench"} == runs.keys()
+    assert {"setup", "demo", "test", "check", "bench"} <= runs.keys()
     assert runs["setup"] == []
     mentioned = [line for page in PAGES for line in re.findall(r"`(make \w[^`\n]*)`", page.read_text(encoding="utf-8"))]
     assert all(made(line) for line in mentioned)
