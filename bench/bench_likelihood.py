@@ -37,10 +37,9 @@ from lyncean.model.v1 import model_pb2 as model
 from model_server.hf import checkpoint as checkpoints
 from model_server.hf.batch import to_device
 from model_server.hf.families import family_of
+from model_server.hf.likelihood import Question, Tree, expanded, packed, plain
 from model_server.hf.prompt import Prompter
-from model_server.hf.scoring import plain
 from model_server.hf.settings import Settings
-from model_server.hf.shared import Question, Tree, expanded, packed
 from model_server.hf.vision import VisionCache
 from model_server.metrics import Metrics
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import vl_convert
 
-LOSSES = {"sight": "naming", "language": "answering", "answers": "answering"}
+LOSSES = {"vision": "naming", "language": "answering", "answers": "answering"}
 """Part of the training and what it brings down."""
 
 

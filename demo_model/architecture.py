@@ -23,7 +23,7 @@ GRID = SIDE // PATCH // FOLD
 IMAGE_TOKENS = GRID * GRID
 VOCABULARY = 1536
 COMMON = 0.15
-"""Sentences that stand in so many of the lessons are a token each."""
+"""Sentences that stand in so many of the examples are a token each."""
 PAD, END, USER, ASSISTANT = "<|pad|>", "<|end|>", "<|user|>", "<|assistant|>"
 IMAGE_START, IMAGE_END, IMAGE, VIDEO = "<img>", "</img>", "<IMG_CONTEXT>", "<video>"
 SPECIAL = (PAD, END, USER, ASSISTANT, IMAGE_START, IMAGE_END, IMAGE, VIDEO)
@@ -58,7 +58,7 @@ TEXT: dict[str, Any] = {
 
 
 def make_tokenizer(rows: Sequence[dict[str, Any]]) -> Any:
-    """Returns a byte-level BPE of the lessons' texts; any text can be written in it."""
+    """Returns a byte-level BPE of the examples' texts; any text can be written in it."""
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()

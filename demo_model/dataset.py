@@ -1,4 +1,4 @@
-"""Lessons as numbers: what comes on standard input, read and put together in batches."""
+"""Training data as numbers: what comes on standard input, read and put together in batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BOUNDS = (12, 24, 44, 72, 110)
 
 
 def stream() -> Iterator[dict[str, Any]]:
-    """Returns the lessons on standard input."""
+    """Returns the examples on standard input."""
     with pa.ipc.open_stream(sys.stdin.buffer) as source:
         for batch in source:
             yield from batch.to_pylist()
@@ -52,12 +52,12 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Read:
-    """A lesson as numbers.
+    """An example as numbers.
 
     Attributes:
         kind: What drew it.
         images: How many it has.
-        pixels: [images, SIDE, SIDE, 3], uint8; without images where it is only told of.
+        pixels: [images, SIDE, SIDE, 3], uint8; without images where it is only described.
         prefix: Tokens of the images.
         blocks: Each question with its answer.
         marks: Image, cell and names' numbers.
@@ -72,7 +72,7 @@ class Read:
 
 
 class Reader:
-    """Turns lessons into numbers.
+    """Turns examples into numbers.
 
     Args:
         tokenizer: The tokenizer.
@@ -98,7 +98,7 @@ class Reader:
         return self._cache[text]
 
     def __call__(self, row: dict[str, Any]) -> Read:
-        """Returns a lesson as numbers."""
+        """Returns an example as numbers."""
         drawn = bytearray(b"".join(row["images"]))
         flat = torch.frombuffer(drawn, dtype=torch.uint8) if drawn else torch.empty(0, dtype=torch.uint8)
         blocks = []
@@ -148,7 +148,7 @@ class Group:
     """Questions of like length.
 
     Attributes:
-        lessons: Whose images each question is about: [questions].
+        examples: Whose images each question is about: [questions].
         ids: Question and answer, padded on the right: [questions, tokens].
         labels: The token that follows where it is an answer's: [questions, tokens].
         spelled: The name that ends with a token, or `NONE`: [questions, tokens].
@@ -158,7 +158,7 @@ class Group:
         shown: The name of the drawn option that is the answer, or `NONE`: [questions].
     """
 
-    lessons: torch.Tensor
+    examples: torch.Tensor
     ids: torch.Tensor
     labels: torch.Tensor
     spelled: torch.Tensor
@@ -170,13 +170,13 @@ class Group:
 
 @dataclass(frozen=True)
 class Batch:
-    """Lessons run together, all with as many images.
+    """Training data run together, all with as many images.
 
     Attributes:
-        pixels: [images, 3, SIDE, SIDE]; without images where they are only told of.
+        pixels: [images, 3, SIDE, SIDE]; without images where they are only described.
         named: Which names are true of which cell: [images, cells, names].
-        prefix: Tokens of a lesson's images, the same for all: [tokens].
-        count: Lessons.
+        prefix: Tokens of an example's images, the same for all: [tokens].
+        count: Training data.
         groups: Their questions.
     """
 
@@ -187,19 +187,19 @@ class Batch:
     groups: list[Group]
 
 
-def collate(lessons: Sequence[Read], names: int) -> Batch:
-    """Puts lessons together, questions of like length side by side."""
-    asked = [(row, block) for row, lesson in enumerate(lessons) for block in lesson.blocks]
+def collate(examples: Sequence[Read], names: int) -> Batch:
+    """Puts examples together, questions of like length side by side."""
+    asked = [(row, block) for row, example in enumerate(examples) for block in example.blocks]
     asked.sort(key=lambda one: len(one[1].ids))
     cuts = [bisect_left(asked, bound, key=lambda one: len(one[1].ids)) for bound in (*BOUNDS, math.inf)]
     groups = [_group(asked[start:end]) for start, end in pairwise([0, *cuts]) if start < end]
-    each = lessons[0].images
-    named = torch.zeros((len(lessons) * each, IMAGE_TOKENS, names))
-    for row, lesson in enumerate(lessons):
-        for image, cell, known in lesson.marks:
+    each = examples[0].images
+    named = torch.zeros((len(examples) * each, IMAGE_TOKENS, names))
+    for row, example in enumerate(examples):
+        for image, cell, known in example.marks:
             named[row * each + image, cell, known] = 1
-    pixels = torch.cat([lesson.pixels for lesson in lessons]).permute(0, 3, 1, 2).float() / 127.5 - 1
-    return Batch(pixels, named, torch.tensor(lessons[0].prefix), len(lessons), groups)
+    pixels = torch.cat([example.pixels for example in examples]).permute(0, 3, 1, 2).float() / 127.5 - 1
+    return Batch(pixels, named, torch.tensor(examples[0].prefix), len(examples), groups)
 
 
 def _group(asked: Sequence[tuple[int, Block]]) -> Group:
@@ -220,11 +220,11 @@ def _group(asked: Sequence[tuple[int, Block]]) -> Group:
 
 
 def batches(source: Iterator[Read], size: int, names: int) -> Iterator[Batch]:
-    """Returns batches of lessons in the order in which they come, those with several images by themselves."""
+    """Returns batches of examples in the order in which they come, those with several images by themselves."""
     pools: dict[int, list[Read]] = defaultdict(list)
-    for lesson in source:
-        pool = pools[lesson.images]
-        pool.append(lesson)
-        if len(pool) * lesson.images >= size:
+    for example in source:
+        pool = pools[example.images]
+        pool.append(example)
+        if len(pool) * example.images >= size:
             yield collate(pool, names)
             pool.clear()

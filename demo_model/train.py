@@ -1,15 +1,15 @@
-"""Trains the demo model from nothing, on drawn lessons that come as an Arrow stream on standard input.
+"""Trains the demo model from nothing, on drawn examples that come as an Arrow stream on standard input.
 
-    draw="python -m demo_model.lessons"; train="python -m demo_model.train"
-    $draw 1024 --told | $train begin work
-    $draw 200000 --start 21024 | $train sight work --steps 4500
-    $draw 200000 --start 1024 --told | $train language work --steps 3000
+    draw="python -m demo_model.training_data"; train="python -m demo_model.train"
+    $draw 1024 --no-images | $train begin work
+    $draw 200000 --start 21024 | $train vision work --steps 4500
+    $draw 200000 --start 1024 --no-images | $train language work --steps 3000
     $draw 200000 --seed 20264 --start 13800 | $train answers work --steps 800
 
-Eyes and language learn apart, and at the same time if one likes: the eyes to tell what stands in
+The vision encoder and the language part train separately, also in parallel: the vision encoder to report what stands in
 each place of an image, in vectors that are fixed beforehand; the language part to answer from such
 vectors, made from what is known of the image, without one. Then the language part learns
-to live with what the eyes really tell. A lesson's images are read once for all its questions.
+to live with what the vision encoder really reports. An example's images are read once for all its questions.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from demo_model.dataset import IGNORED, Batch, Group, Read, Reader, batches, col
 SIDES = 0.6
 """How much of the way across an image is in the words left and right at first."""
 SHARPNESS = 12.0
-"""Of the names' probabilities; a name is told where its share in an image token exceeds a half."""
+"""Of the names' probabilities; a name is present where its share in an image token exceeds a half."""
 EXAM = 64
-"""Lessons by which the language part is examined."""
+"""Training data by which the language part is examined."""
 LOOKING = 1, 0
 """Layer and head in which a word looks at what it names."""
 POINTING = 4, 0
@@ -45,7 +45,7 @@ POINTING = 4, 0
 ASKED_FIRST, ASKED_LAST = (2, 1), (2, 2)
 """Layers and heads in which the end of a question looks at the first and the last thing that it asks about."""
 LOOK = 0.3
-"""Share of those lessons in what is learned."""
+"""Share of those examples in what is learned."""
 
 
 class Answered(NamedTuple):
@@ -78,28 +78,28 @@ class Learner(torch.nn.Module):
         self.names = torch.nn.Buffer(frame[:names])
         self.places = torch.nn.Buffer((columns[None] + lines[:, None]).flatten(0, 1))
 
-    def told(self, named: torch.Tensor) -> torch.Tensor:
+    def described(self, named: torch.Tensor) -> torch.Tensor:
         """Returns the image tokens that say what is known of images: [images, cells, width]."""
         return named @ self.names + self.places
 
     def seen(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Returns the image tokens that the eyes make of images: [images, cells, width]."""
+        """Returns the image tokens that the vision encoder makes of images: [images, cells, width]."""
         features: torch.Tensor = self.model.model.get_image_features(pixels).pooler_output
         return features
 
     def look(self, pixels: torch.Tensor, named: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns how far the eyes are from what is known: as names told wrongly, and as a distance squared."""
+        """Returns how far the vision encoder is from what is known: as wrong names, and as a distance squared."""
         features = self.seen(pixels).float()
-        told = SHARPNESS * ((features - self.places) @ self.names.T - 0.5)
-        wrong = functional.binary_cross_entropy_with_logits(told, named, reduction="sum") / named.sum().clamp(min=1)
-        far = (features - self.told(named)).square().sum(-1)
+        logits = SHARPNESS * ((features - self.places) @ self.names.T - 0.5)
+        wrong = functional.binary_cross_entropy_with_logits(logits, named, reduction="sum") / named.sum().clamp(min=1)
+        far = (features - self.described(named)).square().sum(-1)
         full = named.any(-1)
         return wrong, far[full].mean() + far[~full].mean()
 
     def answers(self, features: torch.Tensor, batch: Batch) -> Answered:
         """Returns the losses of the answers.
 
-        The language model reads a lesson's images once; every question goes on from there alone.
+        The language model reads an example's images once; every question goes on from there alone.
         """
         language = self.model.model.language_model
         embed = self.model.get_input_embeddings()
@@ -115,7 +115,7 @@ class Learner(torch.nn.Module):
         for group in batch.groups:
             kept = tf.DynamicCache()
             for number, layer in enumerate(cache.layers):
-                kept.update(layer.keys[group.lessons], layer.values[group.lessons], number)
+                kept.update(layer.keys[group.examples], layer.values[group.examples], number)
             length = group.ids.shape[1]
             seen = torch.ones((length, shown + length), dtype=torch.bool).tril(shown)
             mask = torch.zeros(seen.shape, dtype=torch.bfloat16).masked_fill_(~seen, -1e9)
@@ -132,7 +132,7 @@ class Learner(torch.nn.Module):
             losses.append(functional.cross_entropy(given, group.labels[wanted], reduction="sum"))
             count += len(given)
             logits.append(given.detach())
-            things = functional.pad(named[group.lessons], (0, 1))  # the last name, NONE, is true of nothing
+            things = functional.pad(named[group.examples], (0, 1))  # the last name, NONE, is true of nothing
             looks += _looks(group, things, done.attentions, places)
         astray = torch.cat(looks)
         return Answered(torch.stack(losses).sum() / count, astray.sum() / max(1, len(astray)), logits)
@@ -173,7 +173,7 @@ def _astray(attended: torch.Tensor, meant: torch.Tensor) -> torch.Tensor:
 
 
 def blurred(named: torch.Tensor) -> torch.Tensor:
-    """Returns names as uncertain eyes would tell them: some are weak, some are wrong."""
+    """Returns names as an uncertain vision encoder would report them: some are weak, some are wrong."""
     weak = 1 - torch.rand_like(named) * (torch.rand_like(named) < 0.3)
     wrong = torch.rand_like(named) * (torch.rand_like(named) < 0.002) * named.any(-1, keepdim=True)
     return named * weak + wrong
@@ -252,8 +252,8 @@ def examine(learner: Learner, shown: Shown, exam: Sequence[Read]) -> dict[str, f
     """Returns, by kind, the share of answers whose every token is the most probable one."""
     learner.eval()
     right: dict[str, list[bool]] = defaultdict(list)
-    for lesson in exam:
-        batch = collate([lesson], len(learner.names))
+    for example in exam:
+        batch = collate([example], len(learner.names))
         with torch.autocast("cpu", dtype=torch.bfloat16):
             answered = learner.answers(shown(batch), batch)
         for group, logits in zip(batch.groups, answered.logits, strict=True):
@@ -261,7 +261,7 @@ def examine(learner: Learner, shown: Shown, exam: Sequence[Read]) -> dict[str, f
             same = torch.ones(wanted.shape, dtype=torch.bool)
             same[wanted] = logits.argmax(-1) == group.labels[wanted]
             for one, answer in zip(same.all(-1).tolist(), wanted.sum(-1).tolist(), strict=True):
-                right[f"{lesson.kind} {'short' if answer <= 3 else 'long'}"].append(one)
+                right[f"{example.kind} {'short' if answer <= 3 else 'long'}"].append(one)
     learner.train()
     return {kind: round(sum(found) / len(found), 3) for kind, found in sorted(right.items())}
 
@@ -283,12 +283,12 @@ class Work:
         self.reader = Reader(self.processor.tokenizer, self.names)
         self.learner = Learner(self.model, len(self.names))
         inner = self.model.model
-        self.eyes = [inner.vision_tower, inner.multi_modal_projector]
+        self.vision_encoder = [inner.vision_tower, inner.multi_modal_projector]
         self.language = [inner.language_model]
 
     @torch.no_grad()
     def name_tokens(self) -> None:
-        """Lets tokens that are a name, or a side, begin as the vector by which the eyes tell it."""
+        """Lets tokens that are a name, or a side, begin as the vector by which the vision encoder reports it."""
         table = self.model.get_input_embeddings().weight
         table.normal_(std=0.05)
         meanings = dict(zip(self.names, self.learner.names, strict=True))
@@ -322,7 +322,7 @@ class Work:
 
 
 def _answering(work: Work, name: str, rate: float, size: int, steps: int, shown: Shown) -> None:
-    """Teaches the language part, by image tokens that `shown` makes; the first lessons examine it."""
+    """Teaches the language part, by image tokens that `shown` makes; the first examples examine it."""
     source = map(work.reader, stream())
     exam = list(islice(source, EXAM))
     course = Course(name, work.language, rate, steps, work.folder)
@@ -344,14 +344,14 @@ def _answering(work: Work, name: str, rate: float, size: int, steps: int, shown:
 @click.group()
 @click.option("--threads", default=1, show_default=True, help="Of the processor.")
 def main(threads: int) -> None:
-    """Train the demo model on lessons from standard input."""
+    """Train the demo model on examples from standard input."""
     torch.set_num_threads(threads)
 
 
 @main.command()
 @click.argument("work", type=click.Path(file_okay=False, path_type=Path))
 def begin(work: Path) -> None:
-    """Make the tokenizer, the names and the processor from the lessons."""
+    """Make the tokenizer, the names and the processor from the examples."""
     work.mkdir(parents=True, exist_ok=True)
     rows = list(stream())
     names = sorted({word for row in rows for mark in row["marks"] for word in mark["words"]})
@@ -374,12 +374,12 @@ def _part(command: Callable[..., None]) -> click.Command:
 
 
 @_part
-def sight(folder: Path, rate: float, size: int, steps: int) -> None:
-    """Teach the eyes what stands where, on top of what they know already."""
+def vision(folder: Path, rate: float, size: int, steps: int) -> None:
+    """Teach the vision encoder what stands where, on top of what it knows already."""
     work = Work(folder)
-    if (folder / "sight.safetensors").exists():
-        work.recall("sight", work.eyes)
-    course = Course("sight", work.eyes, rate, steps, folder)
+    if (folder / "vision.safetensors").exists():
+        work.recall("vision", work.vision_encoder)
+    course = Course("vision", work.vision_encoder, rate, steps, folder)
     unasked = (work.reader({**row, "questions": ()}) for row in stream())
     for batch in batches(unasked, size, len(work.names)):
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -388,14 +388,14 @@ def sight(folder: Path, rate: float, size: int, steps: int) -> None:
         if line:
             course.note(line)
         if course.step % 500 == 0 or course.over:
-            work.keep("sight", work.eyes)
+            work.keep("vision", work.vision_encoder)
         if course.over:
             break
 
 
 @_part
 def language(folder: Path, rate: float, size: int, steps: int) -> None:
-    """Teach the language part to answer from what it is told of images, on top of what it knows already."""
+    """Teach the language part to answer from descriptions of images, on top of what it knows already."""
     work = Work(folder)
     if (folder / "language.safetensors").exists():
         work.recall("language", work.language)
@@ -404,16 +404,16 @@ def language(folder: Path, rate: float, size: int, steps: int) -> None:
     learner = work.learner
 
     def shown(batch: Batch) -> torch.Tensor:
-        return learner.told(blurred(batch.named) if learner.training else batch.named)
+        return learner.described(blurred(batch.named) if learner.training else batch.named)
 
     _answering(work, "language", rate, size, steps, shown)
 
 
 @_part
 def answers(folder: Path, rate: float, size: int, steps: int) -> None:
-    """Teach the language part to answer from what the eyes tell, and write the checkpoint."""
+    """Teach the language part to answer from what the vision encoder reports, and write the checkpoint."""
     work = Work(folder)
-    work.recall("sight", work.eyes)
+    work.recall("vision", work.vision_encoder)
     work.recall("language", work.language)
 
     @torch.no_grad()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from model_server.kit.model import Model, Request, Score, main
+from model_server.kit import Model, Request, Score, main
 
 ANSWER = "The answer is A."
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
@@ -66,3 +69,27 @@ class Backend(ABC):
 
     async def close(self) -> None:  # noqa: B027
         """Frees what `load` took, after the last call."""
+
+
+def describe(claims: Mapping[model.Capability.ValueType, bool], **fields: Any) -> model.GetModelInfoResponse:
+    """Returns a description of a model.
+
+    Args:
+        claims: Whether the model has each capability.
+        fields: Further fields of the response.
+    """
+    return model.GetModelInfoResponse(
+        server_version=f"lyncean {importlib.metadata.version('lyncean')}",
+        capabilities=[capability for capability, claimed in claims.items() if claimed],
+        **fields,
+    )
+
+
+def continuation_score(
+    logprob: float, tokens: Sequence[tuple[bytes, float]], is_greedy: bool, with_tokens: bool
+) -> model.ContinuationScore:
+    """Returns a continuation's score; `tokens` holds each token's bytes and log-probability."""
+    score = model.ContinuationScore(logprob=logprob, token_count=len(tokens), is_greedy=is_greedy)
+    if with_tokens:
+        score.tokens.extend(model.TokenLogprob(token=token, logprob=value) for token, value in tokens)
+    return score

@@ -71,10 +71,10 @@ class Batcher(Generic[Work, Result]):
         run: Runs one batch and resolves its jobs. May raise OutOfMemory, and resolve early. After any other error
             the jobs that are not resolved are run one by one.
         max_batch: Most jobs of a batch.
-        wait: Seconds that the oldest job waits for company at most; while the model is busy
+        wait: Longest wait of the oldest job for others, in seconds; while the model is busy
             jobs gather anyway.
         max_queue: Most jobs waiting; one more is refused.
-        metrics: What counts.
+        metrics: The server's counters.
     """
 
     def __init__(

@@ -2,65 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import os
-import sys
-import threading
-from collections.abc import Callable
+import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from lyncean.cli import Command, root
 from lyncean.cli.options import POSITIVE_SECONDS, FiniteRange, server_options
-from lyncean.rpc import BindError, SecurityError, ServerConfig
+from lyncean.rpc import ServerConfig
 from model_server.backend import Backend, LoadError
 from model_server.demo import CHECKPOINT, NAME
+from model_server.launch import Make, run
 from model_server.metrics import Metrics
-from model_server.serve import serve
 
-Make = Callable[[Metrics], Backend]
-_FAREWELL = 2.0
-"""Seconds that what still runs after the drain is given."""
+Fields = TypeVar("Fields")
 
 metrics_option = click.option(
     "--metrics-port", type=click.IntRange(0, 65535), help="Port for Prometheus metrics; none without it."
 )
-"""The option of every server that counts."""
+"""The option of every server with metrics."""
 
 
-def run(make: Make, config: ServerConfig, metrics_port: int | None) -> None:
-    """Serves until a signal; a mistake of the caller's ends in one line and exit code 2."""
-    logging.basicConfig(level=logging.INFO, format="model-server: %(message)s", stream=sys.stderr)
-    metrics = Metrics()
-    try:
-        if metrics_port is not None:
-            _listen(metrics, config.host, metrics_port)
-        asyncio.run(serve(make(metrics), config, metrics=metrics))
-        _leave_soon()
-    except (LoadError, BindError, SecurityError) as error:
-        _fail(str(error))
+def server_command(make: Make) -> click.Command:
+    """Returns the command line of a server for one backend: the options that every server has."""
 
+    @click.command(context_settings={"help_option_names": ["-h", "--help"]})
+    @server_options(50051)
+    @metrics_option
+    def serve_model(config: ServerConfig, metrics_port: int | None) -> None:
+        """Serves the model over gRPC."""
+        run(make, config, metrics_port)
 
-def _leave_soon() -> None:
-    """Ends the process although a model's own code goes on for a call that was given up: threads are waited for."""
-    timer = threading.Timer(_FAREWELL, os._exit, (0,))
-    timer.daemon = True
-    timer.start()
-
-
-def _listen(metrics: Metrics, host: str, port: int) -> None:
-    try:
-        metrics.listen(host, port)
-    except OSError as error:
-        raise BindError(f"cannot listen on metrics port {host}:{port}: {error.strerror}") from error
-
-
-def _fail(message: str) -> None:
-    click.echo(f"Error: {' '.join(message.split())}", err=True)
-    sys.exit(2)
+    return serve_model
 
 
 @root({"serve": ("model_server.cli:serve_command", "Serve one model until SIGTERM, then drain.")})
@@ -78,9 +52,8 @@ def main() -> None:
 )
 @click.option(
     "--model",
-    "model_id",
     default="",
-    help="Folder, hub id or demo, the small model that comes along (transformers), model name (openai), hash or "
+    help="Folder, hub id or demo, the bundled small model (transformers), model name (openai), hash or "
     "constant:TEXT (demo).",
 )
 @click.option("--name", default="", help="Name to file results under; default the model's own.")
@@ -103,12 +76,16 @@ def main() -> None:
     type=FiniteRange(0, 60_000),
     default=5.0,
     show_default=True,
-    help="How long a request waits for company.",
+    help="Longest wait of a request for others to share its batch.",
 )
 @click.option("--max-queue", default=256, show_default=True, type=click.IntRange(1), help="Most requests waiting.")
 @click.option("--deterministic", is_flag=True, help="One request at a time: the same numbers in any dtype.")
 @click.option(
-    "--default-max-tokens", default=512, show_default=True, type=click.IntRange(1), help="Where none is asked."
+    "--default-max-tokens",
+    default=512,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Output limit of a request without one.",
 )
 @click.option("--image-cache-mb", default=512, show_default=True, type=click.IntRange(0), help="Vision features kept.")
 @click.option(
@@ -121,6 +98,7 @@ def main() -> None:
 @click.option("--base-url", help="Endpoint (openai), for example http://host:8000/v1; else $OPENAI_BASE_URL.")
 @click.option(
     "--api-key-file",
+    "key_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File with the endpoint's key; else $OPENAI_API_KEY.",
 )
@@ -136,87 +114,53 @@ def main() -> None:
 )
 @metrics_option
 @server_options(50051)
-def serve_command(
-    backend: str,
-    model_id: str,
-    name: str,
-    device: str,
-    dtype: str,
-    attention: str,
-    revision: str | None,
-    chat_template: Path | None,
-    trust_remote_code: bool,
-    max_batch: int,
-    batch_wait_ms: float,
-    max_queue: int,
-    deterministic: bool,
-    default_max_tokens: int,
-    image_cache_mb: int,
-    max_image_pixels: int,
-    base_url: str | None,
-    api_key_file: Path | None,
-    max_concurrency: int,
-    timeout: float,
-    metrics_port: int | None,
-    config: ServerConfig,
-) -> None:
+def serve_command(backend: str, metrics_port: int | None, config: ServerConfig, **options: Any) -> None:
     """Serve one model. The port is bound at once; health turns SERVING once the model is loaded."""
-
-    def make(metrics: Metrics) -> Backend:
-        if backend == "demo":
-            from model_server.demo.hash_model import Unseeing
-            from model_server.kit.backend import KitBackend
-
-            unseeing = Unseeing(model_id)
-            unseeing.name = name or unseeing.name
-            return KitBackend(unseeing, metrics)
-        if not model_id:
-            raise click.UsageError(f"--backend {backend} needs --model")
-        if backend == "openai":
-            return _openai(
-                metrics,
-                model=model_id,
-                name=name,
-                base_url=base_url,
-                key_file=api_key_file,
-                timeout=timeout,
-                max_concurrency=max_concurrency,
-                max_queue=max_queue,
-            )
-        from model_server.hf.settings import Settings
-
-        shipped = model_id == "demo"
-        settings = Settings(
-            model=str(CHECKPOINT) if shipped else model_id,
-            name=name or (NAME if shipped else ""),
-            device=device,
-            dtype=dtype,
-            attention=attention,
-            revision=revision,
-            chat_template=chat_template,
-            trust_remote_code=trust_remote_code,
-            max_batch=1 if deterministic else max_batch,
-            batch_wait=batch_wait_ms / 1000,
-            max_queue=max_queue,
-            default_max_tokens=default_max_tokens,
-            image_cache_bytes=image_cache_mb * 1_000_000,
-            max_image_pixels=max_image_pixels,
-        )
-        settings.check()
-        try:
-            from model_server.hf.backend import HfBackend
-        except ModuleNotFoundError as error:
-            without = "; --model demo:hash does without" if shipped else ""
-            raise LoadError(f"{error.name} is not installed: pip install 'lyncean[transformers]'{without}") from error
-        return HfBackend(settings, metrics)
-
-    run(make, config, metrics_port)
+    if backend != "demo" and not options["model"]:
+        raise click.UsageError(f"--backend {backend} needs --model")
+    make = {"demo": _demo, "openai": _openai, "transformers": _transformers}[backend]
+    run(lambda metrics: make(metrics, options), config, metrics_port)
 
 
-def _openai(metrics: Metrics, **fields: Any) -> Backend:
+def _demo(metrics: Metrics, options: dict[str, Any]) -> Backend:
+    from model_server.demo.hash_model import HashModel
+    from model_server.kit.backend import KitBackend
+
+    model = HashModel(options["model"])
+    model.name = options["name"] or model.name
+    return KitBackend(model, metrics)
+
+
+def _openai(metrics: Metrics, options: dict[str, Any]) -> Backend:
     try:
         from model_server.openai_api.backend import OpenAIBackend
         from model_server.openai_api.client import Settings
     except ModuleNotFoundError as error:
         raise LoadError(f"{error.name} is not installed: pip install 'lyncean[openai]'") from error
-    return OpenAIBackend(Settings(**fields), metrics)
+    return OpenAIBackend(_settings(Settings, options), metrics)
+
+
+def _transformers(metrics: Metrics, options: dict[str, Any]) -> Backend:
+    from model_server.hf.settings import Settings
+
+    bundled = options["model"] == "demo"
+    if bundled:
+        options |= {"model": str(CHECKPOINT), "name": options["name"] or NAME}
+    if options["deterministic"]:
+        options["max_batch"] = 1
+    options["batch_wait"] = options["batch_wait_ms"] / 1000
+    options["image_cache_bytes"] = options["image_cache_mb"] * 1_000_000
+    settings = _settings(Settings, options)
+    settings.check()
+    try:
+        from model_server.hf.backend import HfBackend
+    except ModuleNotFoundError as error:
+        without = "; --model demo:hash does without" if bundled else ""
+        raise LoadError(f"{error.name} is not installed: pip install 'lyncean[transformers]'{without}") from error
+    return HfBackend(settings, metrics)
+
+
+def _settings(kind: type[Fields], options: dict[str, Any]) -> Fields:
+    """Builds a dataclass of settings from the options that are named like its fields."""
+    names = {each.name for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in options.items() if name in names})

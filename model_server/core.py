@@ -81,14 +81,7 @@ class Core:
         count = len(request.continuations)
         if not count:
             raise InvalidRequest("no_continuations", "there is no continuation to score: send at least one")
-        limit = self.limits.max_continuations
-        if count > limit:
-            raise InvalidRequest(
-                "too_many_continuations",
-                f"{count} continuations, the limit is {limit}: split the request",
-                limit=str(limit),
-                value=str(count),
-            )
+        _check_count("too_many_continuations", "continuations", count, self.limits.max_continuations)
         for index, text in enumerate(request.continuations):
             if not text:
                 raise InvalidRequest("empty_continuation", f"continuation {index} is empty", index=str(index))
@@ -132,11 +125,7 @@ class Core:
             raise Unsupported("no_image_input", f"{info.model_name} understands no images, the prompt holds {images}")
         if images > 1 and model.CAPABILITY_MULTI_IMAGE not in info.capabilities:
             raise Unsupported("no_multi_image", f"{info.model_name} takes one image a prompt, this one holds {images}")
-        limit = self.limits.max_images
-        if images > limit:
-            raise InvalidRequest(
-                "too_many_images", f"{images} images, the limit is {limit}", limit=str(limit), value=str(images)
-            )
+        _check_count("too_many_images", "images", images, self.limits.max_images)
 
     def _check_config(self, config: model.GenerationConfig, info: model.GetModelInfoResponse) -> None:
         if config.HasField("max_output_tokens") and config.max_output_tokens == 0:
@@ -152,23 +141,15 @@ class Core:
             )
         if "" in config.stop:
             raise InvalidRequest("empty_stop", "a stop string is empty: it would end every output at once")
-        limits = self.limits
-        if len(config.stop) > limits.max_stop:
-            raise InvalidRequest(
-                "too_many_stops",
-                f"{len(config.stop)} stop strings, the limit is {limits.max_stop}",
-                limit=str(limits.max_stop),
-                value=str(len(config.stop)),
-            )
-        if config.top_logprobs > limits.max_top_logprobs:
-            raise InvalidRequest(
-                "too_many_logprobs",
-                f"top_logprobs is {config.top_logprobs}, the limit is {limits.max_top_logprobs}",
-                limit=str(limits.max_top_logprobs),
-                value=str(config.top_logprobs),
-            )
+        _check_count("too_many_stops", "stop strings", len(config.stop), self.limits.max_stop)
+        _check_count("too_many_logprobs", "alternatives per token", config.top_logprobs, self.limits.max_top_logprobs)
         if config.top_logprobs and model.CAPABILITY_OUTPUT_LOGPROBS not in info.capabilities:
             raise Unsupported("no_logprobs", f"{info.model_name} reports no log-probabilities")
         sampled = config.temperature > 0
         if sampled and config.HasField("seed") and model.CAPABILITY_SEED not in info.capabilities:
             raise Unsupported("no_seed", f"{info.model_name} cannot repeat a seeded sample: leave the seed unset")
+
+
+def _check_count(reason: str, things: str, count: int, limit: int) -> None:
+    if count > limit:
+        raise InvalidRequest(reason, f"{count} {things}, the limit is {limit}", limit=str(limit), value=str(count))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import threading
@@ -10,7 +11,7 @@ from typing import NoReturn
 
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from lyncean.rpc import Server, ServerConfig
-from model_server.backend import Backend, LoadError
+from model_server.backend import Backend
 from model_server.core import Core, Limits
 from model_server.metrics import Metrics
 from model_server.service import NAME, ModelServicer
@@ -70,28 +71,24 @@ def _leave() -> NoReturn:
 
 
 async def _load(backend: Backend) -> None:
-    # A daemon thread: a signal during a long load ends the process at once.
+    """Loads in a daemon thread, so that a signal during a long load ends the process at once."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
-    def finish(error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is None:
+    def settle(failure: BaseException | None) -> None:
+        if failure is not None and not done.done():
+            done.set_exception(failure)
+        elif not done.done():
             done.set_result(None)
-        else:
-            done.set_exception(error)
 
     def work() -> None:
         failure: BaseException | None = None
         try:
             backend.load()
-        except LoadError as error:
+        except BaseException as error:  # the waiting side raises it
             failure = error
-        except BaseException as error:  # the waiting side raises it: a defect, with its traceback
-            failure = error
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(finish, failure)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            loop.call_soon_threadsafe(settle, failure)
 
     threading.Thread(target=work, name="load", daemon=True).start()
     await done

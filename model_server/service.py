@@ -29,7 +29,7 @@ class ModelServicer(model_grpc.ModelServiceServicer):
 
     Args:
         core: What answers.
-        metrics: What counts.
+        metrics: The server's counters.
         tracing: What records spans; None records nothing.
     """
 

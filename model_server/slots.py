@@ -1,4 +1,4 @@
-"""So many calls at a time; the others wait, and no more of them than they may."""
+"""Bounded concurrency with a bounded queue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from model_server.metrics import Metrics
 
 
 def queue_full(waiting: int, limit: int) -> Overloaded:
-    """Returns the refusal of one request more than may wait."""
+    """Returns the error for a request beyond the limit of the queue."""
     return Overloaded(
         "queue_full",
         f"{waiting} requests are waiting, the limit is {limit}: send again later",
@@ -20,42 +20,42 @@ def queue_full(waiting: int, limit: int) -> Overloaded:
     )
 
 
-class Turns:
-    """Lets calls in one after another.
+class Slots:
+    """Lets in so many calls at a time, in the order of their arrival.
 
     Args:
         concurrency: Calls at a time.
         max_queue: Most calls waiting; one more is refused.
-        metrics: What counts.
+        metrics: The server's counters.
 
     Attributes:
-        slots: What a call holds in its turn.
+        semaphore: Held by each call that is let in.
     """
 
     def __init__(self, concurrency: int, max_queue: int, metrics: Metrics) -> None:
-        self.slots = asyncio.Semaphore(concurrency)
+        self.semaphore = asyncio.Semaphore(concurrency)
         self._max_queue = max_queue
         self._metrics = metrics
         self._waiting = 0
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def slot(self) -> AsyncIterator[None]:
         """Waits for a slot and holds it.
 
         Raises:
-            Overloaded: If too many wait already.
+            Overloaded: If the queue is full.
         """
         waiting, limit = self._waiting, self._max_queue
-        if self.slots.locked() and waiting >= limit:
+        if self.semaphore.locked() and waiting >= limit:
             raise queue_full(waiting, limit)
         self._waiting += 1
         self._metrics.queued.set(self._waiting)
         try:
-            await self.slots.acquire()
+            await self.semaphore.acquire()
         finally:
             self._waiting -= 1
             self._metrics.queued.set(self._waiting)
         try:
             yield
         finally:
-            self.slots.release()
+            self.semaphore.release()

@@ -59,14 +59,14 @@ class Tracing:
         carrier = {key: value for key, value in metadata or () if isinstance(value, str)}
         kind = trace.SpanKind.SERVER
         with self._tracer.start_as_current_span(method, context=propagate.extract(carrier), kind=kind) as span:
-            found: dict[str, Any] = {}
+            facts: dict[str, Any] = {}
             try:
-                yield found
+                yield facts
             except StatusError as error:
                 span.set_attribute("lyncean.reason", error.reason)
                 span.set_attribute("rpc.grpc.status_code", error.code.value[0])
                 raise
-            usage: model.Usage | None = found.get("usage")
+            usage: model.Usage | None = facts.get("usage")
             if usage is not None:
                 span.set_attribute("lyncean.input_tokens", usage.input_tokens)
                 span.set_attribute("lyncean.image_tokens", usage.image_tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 import pytest
 from helpers.engine_cluster import Cluster, Server
 from hypothesis import settings
+
+# Tests run beside each other, and so do the servers that they start: threads of torch would wait for one another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # How long an example takes on a busy machine says nothing of the code: no test asserts on time.
 settings.register_profile("untimed", deadline=None)

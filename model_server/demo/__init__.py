@@ -1,4 +1,4 @@
-"""Models that come along: a small one that sees drawn pictures, how it is trained, and one without weights."""
+"""Bundled models: a small one for synthetic images, and one without weights."""
 
 from pathlib import Path
 

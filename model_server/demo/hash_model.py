@@ -24,7 +24,7 @@ _POLAR = re.compile(r"(?:^|[.\n]\s*)(?:is|are|was|were|do|does|did|can|could|has
 _GREEDY = 0.9
 
 
-class Unseeing(Model):
+class HashModel(Model):
     """Picks among the options that the prompt shows, by a hash.
 
     Args:
@@ -68,11 +68,11 @@ class Unseeing(Model):
         draw = int.from_bytes(hashlib.sha256(_digest(request) + repr(seed).encode()).digest()[:8], "big")
         text = request.text
         for pattern in (_LETTERED, _NUMBERED, _NUMBERS):
-            found = sorted(set(pattern.findall(text)))
-            if pattern is _NUMBERS and found:
-                found.append(str(int(found[-1]) + 1))
-            if len(found) > 1:
-                choice = found[draw % len(found)]
+            options = sorted(set(pattern.findall(text)))
+            if pattern is _NUMBERS and options:
+                options.append(str(int(options[-1]) + 1))
+            if len(options) > 1:
+                choice = options[draw % len(options)]
                 return f"Answer: {choice}" if _LETTER_LINE.search(text) else choice
         if re.search(r"\bhow many\b", text, re.IGNORECASE):
             return str(draw % 10)
@@ -88,8 +88,8 @@ class Unseeing(Model):
         on_path = True
         for place, token in enumerate(tokens):
             on_path = on_path and place < len(greedy) and greedy[place] == token
-            said = "".join(tokens[: place + 1]).encode()
-            share = int.from_bytes(hashlib.sha256(prompt + said).digest()[:8], "big") / 2**64
+            prefix = "".join(tokens[: place + 1]).encode()
+            share = int.from_bytes(hashlib.sha256(prompt + prefix).digest()[:8], "big") / 2**64
             scored.append((token, math.log(_GREEDY if on_path else (1 - _GREEDY) * (share + 1e-9) / 2)))
         return Score(sum(logprob for _, logprob in scored), scored, on_path)
 

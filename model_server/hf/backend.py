@@ -7,7 +7,6 @@ import functools
 import importlib.metadata
 import logging
 import os
-import random
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -19,21 +18,21 @@ from typing import Any, TypeVar
 import torch
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import DeadlineExceeded, InternalFailure, InvalidRequest, OutOfRange, Unavailable, Unsupported
-from model_server.backend import Backend, Call
+from lyncean.rpc import DeadlineExceeded, InternalFailure, InvalidRequest, Unavailable, Unsupported
+from model_server.backend import Backend, Call, continuation_score, describe
 from model_server.batching import Batcher, Job, OutOfMemory
+from model_server.decoding import check_context, effective_config, limit_output
+from model_server.durations import usage_since
 from model_server.hf import checkpoint as checkpoints
 from model_server.hf import selfcheck
 from model_server.hf.draw import draw, image_tokens
 from model_server.hf.families import family_of
 from model_server.hf.generate import end_tokens, generate
+from model_server.hf.likelihood import Question, Scored, expanded, packed, plain
 from model_server.hf.prompt import Joined, Prompt, Prompter
 from model_server.hf.sampling import Row, token_bytes
-from model_server.hf.scoring import Scored, plain
 from model_server.hf.settings import Settings
-from model_server.hf.shared import Question, expanded, packed
 from model_server.hf.vision import VisionCache
-from model_server.kit.backend import seconds
 from model_server.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -59,7 +58,7 @@ class HfBackend(Backend):
 
     Args:
         settings: How to load and run it.
-        metrics: What counts.
+        metrics: The server's counters.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
@@ -114,11 +113,10 @@ class HfBackend(Backend):
             ),
             "vision_cache": "on" if verdict.vision else "off",
         }
-        return model.GetModelInfoResponse(
+        return describe(
+            claims,
             model_name=self._settings.name or (path.resolve().name if path.is_dir() else self._settings.model),
             model_revision=loaded.revision,
-            server_version=f"lyncean {importlib.metadata.version('lyncean')}",
-            capabilities=[capability for capability, claimed in claims.items() if claimed],
             max_concurrency=2 * self._settings.max_batch,
             max_context_tokens=loaded.context,
             chat_template_sha256=checkpoints.text_hash(loaded.template),
@@ -158,10 +156,10 @@ class HfBackend(Backend):
                 value=str(request.config.max_output_tokens),
             )
         prompt = await self._in_thread(functools.partial(self._prompter.prepare, draws=True), request.messages)
-        asked = model.GenerationConfig()
-        asked.CopyFrom(request.config)
-        asked.max_output_tokens = count
-        config = self._effective(asked, len(prompt.ids))
+        config = model.GenerationConfig()
+        config.CopyFrom(request.config)
+        config.max_output_tokens = count
+        config = self._effective(config, len(prompt.ids))
         data, usage = await self._submit(Work(prompt, config, draws=True), ("draw", object()), call)
         assert isinstance(data, bytes)
         response = model.GenerateResponse(
@@ -174,16 +172,16 @@ class HfBackend(Backend):
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
         """Scores continuations."""
         prompt, joined = await self._in_thread(self._join, request)
-        self._check_context(len(prompt.ids), max(len(each.ids) for each in joined) - len(prompt.ids))
+        longest = max(len(each.ids) for each in joined)
+        check_context(len(prompt.ids), longest - len(prompt.ids), self._checkpoint.context)
         key = self._key(("likelihood", prompt.signature), self._verdict.batches)
         scores, usage = await self._submit(Work(prompt, joined=joined), key, call)
         assert isinstance(scores, list)
         response = model.LikelihoodResponse(usage=usage)
         for score in scores:
-            made = response.scores.add(logprob=score.logprob, token_count=len(score.ids), is_greedy=score.is_greedy)
-            if request.return_tokens:
-                for number, logprob in zip(score.ids, score.logprobs, strict=True):
-                    made.tokens.add(token=token_bytes(self._checkpoint.tokenizer, number), logprob=logprob)
+            pieces = [token_bytes(self._checkpoint.tokenizer, number) for number in score.ids]
+            tokens = list(zip(pieces, score.logprobs, strict=True))
+            response.scores.append(continuation_score(score.logprob, tokens, score.is_greedy, request.return_tokens))
         response.usage.output_tokens = sum(len(score.ids) for score in scores)
         return response
 
@@ -196,10 +194,8 @@ class HfBackend(Backend):
         queued = time.monotonic()
         started: list[float] = []
         answer = await self._batcher.submit(work, key, len(work.prompt.ids), call, started.append)
-        usage = model.Usage(input_tokens=len(work.prompt.ids), image_tokens=work.prompt.image_tokens)
-        usage.queue_time.CopyFrom(seconds(started[0] - queued))
-        usage.model_time.CopyFrom(seconds(time.monotonic() - started[0]))
-        return answer, usage
+        prompt = work.prompt
+        return answer, usage_since(queued, started[0], input_tokens=len(prompt.ids), image_tokens=prompt.image_tokens)
 
     @property
     def _scores(self) -> bool:
@@ -207,7 +203,7 @@ class HfBackend(Backend):
 
     @staticmethod
     def _key(key: tuple[object, ...], batches: bool) -> tuple[object, ...]:
-        """What may not share a batch gets a key of its own."""
+        """Returns the batching key; a unique one for what may not share a batch."""
         return key if batches else (*key, object())
 
     def _join(self, request: model.LikelihoodRequest) -> tuple[Prompt, list[Joined]]:
@@ -215,30 +211,11 @@ class HfBackend(Backend):
         return prompt, self._prompter.join(prompt, request.continuations)
 
     def _effective(self, config: model.GenerationConfig, length: int) -> model.GenerationConfig:
-        full = model.GenerationConfig()
-        full.CopyFrom(config)
-        full.temperature = config.temperature
+        full = effective_config(config)
         full.top_p = config.top_p if config.HasField("top_p") else 1.0
         full.top_k = config.top_k
-        if full.temperature > 0 and not config.HasField("seed"):
-            full.seed = random.getrandbits(63)
-        if config.HasField("max_output_tokens"):
-            self._check_context(length, config.max_output_tokens)
-        else:
-            self._check_context(length, 1)
-            room = self._checkpoint.context - length if self._checkpoint.context else self._settings.default_max_tokens
-            full.max_output_tokens = min(self._settings.default_max_tokens, room)
+        limit_output(full, length, self._checkpoint.context, self._settings.default_max_tokens)
         return full
-
-    def _check_context(self, length: int, more: int) -> None:
-        limit = self._checkpoint.context
-        if limit and length + more > limit:
-            raise OutOfRange(
-                "context_exceeded",
-                f"{length} prompt tokens and {more} of output are {length + more}, the model's context is {limit}",
-                limit=str(limit),
-                value=str(length + more),
-            )
 
     async def _in_thread(self, function: Callable[..., Result], *args: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._preparers, function, *args)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import SEQUENCES
 
 Inputs = dict[str, torch.Tensor]
@@ -21,17 +22,23 @@ def collate(prompts: Sequence[Inputs], pad: int) -> Inputs:
     if len(prompts) == 1:
         return dict(prompts[0])
     length = max((p["input_ids"].shape[1] for p in prompts if "input_ids" in p), default=0)
-    made: Inputs = {}
+    batch: Inputs = {}
     for name in prompts[0]:
         if name in SEQUENCES:
             fill = pad if name == "input_ids" else -1 if name == "image_patches_indices" else 0
-            made[name] = torch.cat([_left(p[name], length, fill) for p in prompts])
+            batch[name] = torch.cat([_left(p[name], length, fill) for p in prompts])
         elif name.startswith("qformer_"):
             longest = max(p[name].shape[1] for p in prompts)
-            made[name] = torch.cat([_right(p[name], longest) for p in prompts])
+            batch[name] = torch.cat([_right(p[name], longest) for p in prompts])
         else:
-            made[name] = torch.cat([p[name] for p in prompts])
-    return made
+            batch[name] = torch.cat([p[name] for p in prompts])
+    return batch
+
+
+def to_batch(checkpoint: Checkpoint, prompts: Sequence[Inputs]) -> Inputs:
+    """Returns one batch of prompts of the same signature, on the model's device."""
+    batch = collate(prompts, checkpoint.tokenizer.pad_token_id or 0)
+    return to_device(batch, checkpoint.device, checkpoint.model.dtype)
 
 
 def to_device(inputs: Inputs, device: torch.device, dtype: torch.dtype) -> Inputs:

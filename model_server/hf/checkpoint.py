@@ -22,7 +22,6 @@ from model_server.backend import LoadError
 from model_server.hf import weights
 from model_server.hf.settings import Settings
 
-_HASHES: dict[tuple[str, int, int], str] = {}
 _KEPT_SETTINGS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "generation_kwargs")
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -192,27 +191,20 @@ def _weight_files(folder: Path) -> list[Path]:
         if listed.exists():
             names = set(json.loads(listed.read_text(encoding="utf-8"))["weight_map"].values())
             return sorted(folder / name for name in names)
-        found = sorted(folder.glob(pattern))
-        if found:
-            return found
+        files = sorted(folder.glob(pattern))
+        if files:
+            return files
     return []
 
 
 def content_hash(files: Iterable[Path]) -> str:
-    """Returns "sha256:..." over the files' contents, in their order; "" for no files.
-
-    Each file is read once while it does not change (size and modification time).
-    """
-    whole, any_file = hashlib.sha256(), False
+    """Returns "sha256:..." over the files' contents, in their order; "" for no files."""
+    total, any_file = hashlib.sha256(), False
     for path in files:
         any_file = True
-        stat = path.stat()
-        key = (str(path.resolve()), stat.st_size, stat.st_mtime_ns)
-        if key not in _HASHES:
-            with path.open("rb") as stream:
-                _HASHES[key] = hashlib.file_digest(stream, "sha256").hexdigest()
-        whole.update(bytes.fromhex(_HASHES[key]))
-    return f"sha256:{whole.hexdigest()}" if any_file else ""
+        with path.open("rb") as stream:
+            total.update(hashlib.file_digest(stream, "sha256").digest())
+    return f"sha256:{total.hexdigest()}" if any_file else ""
 
 
 def text_hash(text: str) -> str:

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from lyncean.model.v1 import model_pb2 as model
-from model_server.hf.batch import to_device
+from model_server.hf.batch import to_batch
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.prompt import Prompt
 
@@ -35,15 +35,15 @@ def draw(checkpoint: Checkpoint, prompt: Prompt, config: model.GenerationConfig)
     settings.update(do_sample=config.temperature > 0, guidance_scale=GUIDANCE, max_new_tokens=image_tokens(checkpoint))
     if config.temperature > 0:
         settings.update(temperature=config.temperature, top_k=config.top_k, top_p=config.top_p)
-    inputs: dict[str, Any] = to_device(prompt.inputs, checkpoint.device, net.dtype)
+    inputs: dict[str, Any] = to_batch(checkpoint, [prompt.inputs])
     devices = [checkpoint.device] if checkpoint.device.type == "cuda" else []
     with torch.random.fork_rng(devices):
         torch.manual_seed(config.seed)
         tokens = net.generate(**inputs, generation_mode="image", generation_config=settings)
     pixels = net.decode_image_tokens(tokens)
-    made = checkpoint.processor.postprocess(list(pixels.float()), return_tensors="pt")["pixel_values"][0]
-    if made.shape[0] == 3:
-        made = made.permute(1, 2, 0)
+    pixels = checkpoint.processor.postprocess(list(pixels.float()), return_tensors="pt")["pixel_values"][0]
+    if pixels.shape[0] == 3:
+        pixels = pixels.permute(1, 2, 0)
     buffer = io.BytesIO()
-    Image.fromarray(made.clamp(0, 255).round().byte().cpu().numpy()).save(buffer, "PNG")
+    Image.fromarray(pixels.clamp(0, 255).round().byte().cpu().numpy()).save(buffer, "PNG")
     return buffer.getvalue()

@@ -87,7 +87,7 @@ class Family:
     Attributes:
         multi_image: Whether several images in a prompt are understood.
         needs_image: Whether a prompt without an image cannot be answered.
-        draws: Whether images can be made.
+        draws: Whether the model generates images.
     """
 
     multi_image = True
@@ -103,8 +103,8 @@ class Family:
     def image_token_ids(self, checkpoint: Checkpoint) -> frozenset[int]:
         """Tokens that stand for images."""
         config = checkpoint.model.config
-        found = {getattr(config, name, None) for name in ("image_token_id", "image_token_index")}
-        return frozenset(number for number in found if isinstance(number, int))
+        numbers = {getattr(config, name, None) for name in ("image_token_id", "image_token_index")}
+        return frozenset(number for number in numbers if isinstance(number, int))
 
     def processor_kwargs(self, checkpoint: Checkpoint) -> dict[str, Any]:
         """Further arguments of the processor."""
@@ -122,9 +122,9 @@ class Family:
 
     def extend(self, inputs: dict[str, torch.Tensor], kept: int, more: Sequence[int]) -> dict[str, torch.Tensor]:
         """The inputs of the prompt's first `kept` tokens followed by `more` text tokens."""
-        made = dict(inputs)
+        extended = dict(inputs)
         if kept == inputs["input_ids"].shape[1] and not more:
-            return made
+            return extended
         for name, value in inputs.items():
             if name not in SEQUENCES:
                 continue
@@ -133,11 +133,11 @@ class Family:
                 tail = torch.tensor([list(more)], dtype=value.dtype)
             elif name != "cross_attention_mask":  # text sees the images that the prompt's last token sees
                 tail = torch.full_like(tail, self.text_fill.get(name, 0))
-            made[name] = torch.cat([value[:, :kept], tail], dim=1)
-        return made
+            extended[name] = torch.cat([value[:, :kept], tail], dim=1)
+        return extended
 
     text_fill: Mapping[str, int] = MappingProxyType({"attention_mask": 1, "image_patches_indices": -1})
-    """What inputs that run along the tokens hold where the token is generated text; 0 where not said."""
+    """What inputs that run along the tokens hold where the token is generated text; 0 by default."""
 
     def reset(self, model: Any) -> None:
         """Clears what a model keeps between calls and should not."""
@@ -230,7 +230,7 @@ def family_of(checkpoint: Checkpoint) -> Family:
 
 
 class Qwen(Family):
-    """Qwen2-VL and its successors: positions in three dimensions, found by the model from the images."""
+    """Qwen2-VL and its successors: positions in three dimensions, computed by the model from the images."""
 
     def reset(self, model: Any) -> None:
         """The shift of the last image prompt would otherwise reach the next text-only one."""
@@ -275,8 +275,8 @@ class PaliGemma(Family):
     text_fill = MappingProxyType({"attention_mask": 1, "token_type_ids": 1})
 
 
-class Blip(Family):
-    """BLIP-2 and InstructBLIP: exactly one image, which the processor puts first by itself."""
+class ImageFirst(Family):
+    """Exactly one image, which the processor puts first by itself."""
 
     multi_image = False
     needs_image = True
@@ -288,6 +288,10 @@ class Blip(Family):
     def plain(self, messages: Sequence[model.Message], checkpoint: Checkpoint) -> str:
         """The texts alone."""
         return _texts(messages)
+
+
+class Blip(ImageFirst):
+    """BLIP-2 and InstructBLIP."""
 
     def text_part(self, model: Any) -> Any:
         """The outer model wants pixels each time."""
@@ -303,19 +307,8 @@ class Mllama(Family):
         return {} if mask is None else {"cross_attention_mask": mask[:, -1:].expand(-1, ids.shape[1], -1, -1)}
 
 
-class Kosmos(Family):
-    """Kosmos-2: one image, which the processor puts first; explicit positions and masks mislead it."""
-
-    multi_image = False
-    needs_image = True
-
-    def nest(self, pictures: list[Any]) -> Any:
-        """One image per prompt."""
-        return pictures
-
-    def plain(self, messages: Sequence[model.Message], checkpoint: Checkpoint) -> str:
-        """The texts alone."""
-        return _texts(messages)
+class Kosmos(ImageFirst):
+    """Kosmos-2: explicit positions and masks mislead it."""
 
     def image_token_ids(self, checkpoint: Checkpoint) -> frozenset[int]:
         """The numbers behind the unknown token, one per place of the image."""

@@ -9,7 +9,7 @@ import torch
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
 from lyncean.rpc import InternalFailure
-from model_server.hf.batch import collate, to_device
+from model_server.hf.batch import to_batch
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import Family
 from model_server.hf.prompt import Prompt
@@ -20,9 +20,9 @@ def end_tokens(checkpoint: Checkpoint) -> frozenset[int]:
     """Tokens that end an output: the checkpoint's generation settings, else its config, else its tokenizer."""
     model = checkpoint.model
     for source in (getattr(model, "generation_config", None), model.config, checkpoint.tokenizer):
-        found = getattr(source, "eos_token_id", None)
-        if found is not None:
-            return frozenset([found] if isinstance(found, int) else found)
+        tokens = getattr(source, "eos_token_id", None)
+        if tokens is not None:
+            return frozenset([tokens] if isinstance(tokens, int) else tokens)
     return frozenset()
 
 
@@ -42,23 +42,21 @@ def generate(
 
     Args:
         checkpoint: The model.
-        family: What is special about it.
+        family: Behaviour of its model type.
         prompts: Prompts of one signature.
         rows: The requests, in the prompts' order.
         ends: Tokens that end an output.
         extra: Replaces the prompts' image inputs, where vision features are kept.
     """
     model = checkpoint.model
-    pad = checkpoint.tokenizer.pad_token_id or 0
-    inputs: dict[str, Any] = collate([p.inputs for p in prompts], pad)
-    inputs = to_device(inputs, checkpoint.device, model.dtype)
+    inputs: dict[str, Any] = to_batch(checkpoint, [p.inputs for p in prompts])
     if extra is not None:
         inputs = extra(inputs)
     settings = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=False,
         max_new_tokens=max(row.config.max_output_tokens for row in rows),
         eos_token_id=sorted(ends) or None,
-        pad_token_id=pad,
+        pad_token_id=checkpoint.tokenizer.pad_token_id or 0,
         bos_token_id=checkpoint.tokenizer.bos_token_id,
         decoder_start_token_id=getattr(model.generation_config, "decoder_start_token_id", None),
         use_cache=True,

@@ -70,7 +70,7 @@ class Prompter:
 
     Args:
         checkpoint: The model with its processor.
-        family: What is special about its type.
+        family: Behaviour of its model type.
         max_pixels: Larger images are refused.
 
     Raises:
@@ -174,19 +174,19 @@ class Prompter:
         """
         if not self._checkpoint.template:
             return ""
-        asked = model.Message(role=model.ROLE_USER, parts=[model.Part(text="x")])
-        said = model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="x")])
+        user = model.Message(role=model.ROLE_USER, parts=[model.Part(text="x")])
+        assistant = model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="x")])
         try:
-            prompt = self._templated([asked], prefix=True)
-            whole = self._templated([asked, said], prefix=False)
+            prompt = self._templated([user], prefix=True)
+            conversation = self._templated([user, assistant], prefix=False)
         except InvalidRequest as error:
             if isinstance(error.__cause__, jinja2.TemplateSyntaxError):
                 line = error.__cause__.lineno
                 raise LoadError(f"the chat template cannot be used, line {line}: {error.__cause__}") from error
             return ""
-        rest = whole.removeprefix(prompt)
+        rest = conversation.removeprefix(prompt)
         words = rest.lstrip()
-        return rest.removesuffix(words) if rest != whole and words.startswith("x") else ""
+        return rest.removesuffix(words) if rest != conversation and words.startswith("x") else ""
 
     def join(self, prompt: Prompt, continuations: Sequence[str]) -> list[Joined]:
         """Tokenizes the prompt together with each continuation, behind the blank that the template puts there.

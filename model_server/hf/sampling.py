@@ -21,7 +21,7 @@ class Row:
 
     Attributes:
         config: How to decode, every field set.
-        call: Whether anybody still waits.
+        call: The request's life.
         done: Told once, when the row has ended, with the row.
         ids: Output tokens, without the one that ended the sequence.
         finish: Why it ended.
@@ -79,11 +79,11 @@ class RowSampler(LogitsProcessor):
 
     def _logprob(self, logits: torch.Tensor, chosen: int, count: int) -> model.TokenLogprob:
         logprobs = logits.float().log_softmax(-1)
-        made = model.TokenLogprob(token=token_bytes(self._tokenizer, chosen), logprob=float(logprobs[chosen]))
+        token = model.TokenLogprob(token=token_bytes(self._tokenizer, chosen), logprob=float(logprobs[chosen]))
         top = logprobs.topk(min(count, logprobs.shape[0]))
         for number, value in zip(top.indices.tolist(), top.values.tolist(), strict=True):
-            made.alternatives.add(token=token_bytes(self._tokenizer, number), logprob=value)
-        return made
+            token.alternatives.add(token=token_bytes(self._tokenizer, number), logprob=value)
+        return token
 
 
 def sample(logits: torch.Tensor, config: model.GenerationConfig, generator: torch.Generator) -> int:

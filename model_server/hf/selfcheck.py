@@ -23,10 +23,9 @@ from model_server.backend import Call
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import Family
 from model_server.hf.generate import generate
+from model_server.hf.likelihood import NONE, Faults, Question, Scored, expanded, packed, plain
 from model_server.hf.prompt import Prompt, Prompter
 from model_server.hf.sampling import Row
-from model_server.hf.scoring import Scored, plain
-from model_server.hf.shared import NONE, Faults, Question, expanded, packed
 from model_server.hf.vision import VisionCache
 
 log = logging.getLogger(__name__)
@@ -35,16 +34,7 @@ TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.1, torch.float16: 0.05}
 """Largest difference of one token's log-probability, by number format."""
 
 _TEXTS = (" yes", "no", "The answer is (B), because of its shape.", "The answer is (C), and not", "7")
-_FAILURES = (
-    RuntimeError,
-    ValueError,
-    TypeError,
-    IndexError,
-    KeyError,
-    AttributeError,
-    NotImplementedError,
-    StatusError,
-)
+_FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, StatusError)
 
 
 @dataclass(frozen=True)
@@ -84,8 +74,6 @@ def check(checkpoint: Checkpoint, family: Family, prompter: Prompter, vision: Vi
     if "chunked_attention" in (getattr(checkpoint.model.config.get_text_config(), "layer_types", None) or ()):
         return Verdict("plain", generates=generates, reason="chunked attention: a short question is one chunk")
     verdict = _packed(checkpoint, family, sample)
-    if verdict.method != "packed":
-        verdict = _expanded(checkpoint, family, sample, verdict.reason)
     kept = vision.usable and verdict.method == "packed" and _vision(checkpoint, family, sample, vision)
     return dataclasses.replace(verdict, generates=generates, vision=kept)
 
@@ -129,34 +117,29 @@ def _packed(checkpoint: Checkpoint, family: Family, sample: _Sample) -> Verdict:
     def run(*questions: Question, faults: Faults = NONE) -> list[list[Scored]]:
         return packed(checkpoint, family, questions, None, faults)
 
+    def together() -> bool:
+        scores = run(sample.first, sample.short)
+        return max(_distance(sample.wanted, scores[0]), _distance(sample.wanted_short, scores[1])) <= sample.limit
+
+    verdict = _verdict(
+        "packed", sample, lambda faults: run(sample.first, faults=faults)[0], Faults(3), Faults(leak=True)
+    )
+    if verdict.method == "packed":
+        meet = sample.first.prompt.signature == sample.short.prompt.signature
+        return dataclasses.replace(verdict, batches=not meet or _tried("questions are scored", together))
+    other = _verdict("expanded", sample, lambda _: expanded(checkpoint, family, sample.first))
+    return dataclasses.replace(other, reason="; ".join(filter(None, (verdict.reason, other.reason))))
+
+
+def _verdict(method: str, sample: _Sample, run: Callable[[Faults], list[Scored]], *faults: Faults) -> Verdict:
+    """Compares a way of scoring, right and with mistakes made on purpose, with the plain way."""
     try:
-        difference = _distance(sample.wanted, run(sample.first)[0])
-        faults = [run(sample.first, faults=fault)[0] for fault in (Faults(shift=3), Faults(leak=True))]
-        seen = min(sample.wrong_image, *(_distance(sample.wanted, scores) for scores in faults))
+        difference = _distance(sample.wanted, run(NONE))
+        seen = min(sample.wrong_image, *(_distance(sample.wanted, run(fault)) for fault in faults), float("inf"))
         reason = _judge(difference, seen, sample.limit)
     except _FAILURES as error:
-        return Verdict("plain", reason=f"packed: {type(error).__name__}: {_short(error)}")
-    if reason:
-        return Verdict("plain", reason=f"packed: {reason}")
-
-    def together() -> float:
-        got = run(sample.first, sample.short)
-        return max(_distance(sample.wanted, got[0]), _distance(sample.wanted_short, got[1]))
-
-    meet = sample.first.prompt.signature == sample.short.prompt.signature
-    batches = not meet or _tried("questions are scored", lambda: together() <= sample.limit)
-    return Verdict("packed", difference, seen, batches)
-
-
-def _expanded(checkpoint: Checkpoint, family: Family, sample: _Sample, reasons: str) -> Verdict:
-    try:
-        difference = _distance(sample.wanted, expanded(checkpoint, family, sample.first))
-        reason = _judge(difference, sample.wrong_image, sample.limit)
-    except _FAILURES as error:
         reason = f"{type(error).__name__}: {_short(error)}"
-    if reason:
-        return Verdict("plain", reason=f"{reasons}; expanded: {reason}")
-    return Verdict("expanded", difference, sample.wrong_image, reason=reasons)
+    return Verdict("plain", reason=f"{method}: {reason}") if reason else Verdict(method, difference, seen)
 
 
 def _generates(checkpoint: Checkpoint, family: Family, sample: _Sample) -> bool:

@@ -1,4 +1,4 @@
-"""What the `transformers` backend can be told. No heavy imports, so that a command line stays quick."""
+"""Settings of the `transformers` backend. No heavy imports, so that a command line stays quick."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Settings:
         chat_template: File with a template to use instead of the checkpoint's.
         trust_remote_code: Run code that comes with the checkpoint.
         max_batch: Most requests of one batch.
-        batch_wait: Seconds that a request waits for company at most.
+        batch_wait: Longest wait of a request for others to share its batch, in seconds.
         max_queue: Most requests waiting.
         default_max_tokens: What an unset `max_output_tokens` means, context permitting.
         image_cache_bytes: Bound on kept vision features; 0 keeps none.

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from model_server.hf.batch import collate, to_device
+from model_server.hf.batch import collate, to_batch
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import SEQUENCES
 from model_server.hf.prompt import Prompt
@@ -35,7 +35,7 @@ class VisionCache:
     Args:
         checkpoint: The model.
         limit: Bytes of features to keep; 0 keeps none.
-        metrics: What counts.
+        metrics: The server's counters.
     """
 
     def __init__(self, checkpoint: Checkpoint, limit: int, metrics: Metrics) -> None:
@@ -60,25 +60,25 @@ class VisionCache:
         if not self.usable or not pixels or not all(prompt.image_keys for prompt in prompts):
             return inputs
         features = self._features(prompts)
-        made = {name: value for name, value in inputs.items() if name not in pixels}
+        changed = {name: value for name, value in inputs.items() if name not in pixels}
         output = _Features({name: _merge(name, [each[name] for each in features]) for name in features[0]})
-        made["mm_encoder_outputs"] = {"image": output}
-        return made
+        changed["mm_encoder_outputs"] = {"image": output}
+        return changed
 
     def _features(self, prompts: Sequence[Prompt]) -> list[dict[str, Any]]:
         keys = [(prompt.image_keys, prompt.signature) for prompt in prompts]
         missing = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in self._kept}
         fresh = dict(zip(missing, self._encode_all(list(missing.values())), strict=True)) if missing else {}
-        found = []
+        features = []
         for key, prompt in zip(keys, prompts, strict=True):
             result = "miss" if key in fresh else "hit"
             self._metrics.image_cache.labels(result).inc(len(prompt.image_keys))
             if key in self._kept:
                 self._kept.move_to_end(key)
-            found.append(fresh[key] if key in fresh else self._kept[key])
+            features.append(fresh[key] if key in fresh else self._kept[key])
         for key, value in fresh.items():
             self._keep(key, value)
-        return found
+        return features
 
     def _encode_all(self, prompts: Sequence[Prompt]) -> list[dict[str, Any]]:
         counts = [len(prompt.image_keys) for prompt in prompts]
@@ -95,9 +95,9 @@ class VisionCache:
 
     def _run(self, inputs: dict[str, torch.Tensor]) -> dict[str, Any]:
         assert self._encode is not None
-        moved = to_device(inputs, self._checkpoint.device, self._checkpoint.model.dtype)
         takes = inspect.signature(self._encode).parameters
-        output = self._encode(**{n: v for n, v in moved.items() if n in takes}, return_dict=True)
+        moved = to_batch(self._checkpoint, [{n: v for n, v in inputs.items() if n in takes}])
+        output = self._encode(**moved, return_dict=True)
         return {name: output[name] for name in _FIELDS if output.get(name) is not None}
 
     def _keep(self, key: tuple[Any, ...], value: dict[str, Any]) -> None:

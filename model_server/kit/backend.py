@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import importlib.metadata
 import itertools
 import os
-import random
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from google.protobuf import duration_pb2
-
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import InternalFailure, OutOfRange
-from model_server.backend import Backend, Call
+from lyncean.rpc import InternalFailure
+from model_server.backend import Backend, Call, continuation_score, describe
 from model_server.batching import Batcher, Job
-from model_server.kit.model import Model, Output, Request, Score
+from model_server.decoding import check_context, effective_config, limit_output
+from model_server.durations import usage_since
+from model_server.kit.model import Model, Output, Request
 from model_server.metrics import Metrics
-from model_server.slots import Turns
+from model_server.slots import Slots
 
 Result = TypeVar("Result")
 _CHECKED = 8192
@@ -32,7 +30,7 @@ class KitBackend(Backend):
 
     Args:
         kit: The model, not yet loaded.
-        metrics: What counts.
+        metrics: The server's counters.
     """
 
     def __init__(self, kit: Model, metrics: Metrics) -> None:
@@ -42,7 +40,7 @@ class KitBackend(Backend):
         self._scores = type(kit).likelihood is not Model.likelihood
         self._threads = ThreadPoolExecutor(kit.max_concurrency, thread_name_prefix="kit")
         self._decoders = ThreadPoolExecutor(max(2, min(8, os.cpu_count() or 2)), thread_name_prefix="decode")
-        self._turns = Turns(kit.max_concurrency, kit.max_queue, metrics)
+        self._slots = Slots(kit.max_concurrency, kit.max_queue, metrics)
         self._metrics = metrics
         self._checked: dict[bytes, None] = {}
         self._batcher: Batcher[Request, str | Output] | None = None
@@ -62,11 +60,10 @@ class KitBackend(Backend):
             model.CAPABILITY_IMAGE_OUTPUT: kit.image_output,
             model.CAPABILITY_SEED: True,
         }
-        return model.GetModelInfoResponse(
+        return describe(
+            claims,
             model_name=kit.name or type(kit).__name__,
             model_revision=kit.revision,
-            server_version=f"lyncean {importlib.metadata.version('lyncean')}",
-            capabilities=[capability for capability, claimed in claims.items() if claimed],
             max_concurrency=kit.max_batch * 2 if self._batched else kit.max_concurrency,
             max_context_tokens=kit.max_context_tokens,
             properties=kit.properties(),
@@ -74,22 +71,17 @@ class KitBackend(Backend):
 
     async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
         """Answers one request, alone in a thread or in a batch."""
-        config = self._effective(request.config)
+        config = effective_config(request.config)
         work = Request(request.messages, config, request.modality, call)
         await self._in_thread(self._decoders, self._decode, work)
-        spent_in = self._count(work)
-        if not config.HasField("max_output_tokens"):
-            room = (
-                self.kit.max_context_tokens - spent_in if self.kit.max_context_tokens else self.kit.default_max_tokens
-            )
-            config.max_output_tokens = max(1, min(self.kit.default_max_tokens, room))
-        self._check_context(spent_in, config.max_output_tokens)
+        prompt_tokens = self._count(work)
+        limit_output(config, prompt_tokens, self.kit.max_context_tokens, self.kit.default_max_tokens)
         queued = time.monotonic()
         started: list[float] = []
         if self._batched:
-            answer = await self._batches().submit(work, (), spent_in, call, started.append)
+            answer = await self._batches().submit(work, (), prompt_tokens, call, started.append)
         else:
-            async with self._turns.turn():
+            async with self._slots.slot():
                 started.append(time.monotonic())
                 answer = await self._in_thread(self._threads, self.kit.generate, work)
         output = self._cut(Output(answer) if isinstance(answer, str) else answer, config)
@@ -98,28 +90,38 @@ class KitBackend(Backend):
             response.parts.add(text=output.text)
         for data in output.image_files:
             response.parts.add(image=model.Image(data=data))
-        response.usage.CopyFrom(self._usage(work, spent_in, len(self.kit.tokenize(output.text)), queued, started[0]))
+        response.usage.CopyFrom(
+            self._usage(work, prompt_tokens, len(self.kit.tokenize(output.text)), queued, started[0])
+        )
         return response
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
         """Scores in a thread."""
         work = Request(request.messages, model.GenerationConfig(), model.MODALITY_TEXT, call)
         await self._in_thread(self._decoders, self._decode, work)
-        spent_in = self._count(work)
+        prompt_tokens = self._count(work)
         longest = max(len(self.kit.tokenize(text)) for text in request.continuations)
-        self._check_context(spent_in, longest)
+        check_context(prompt_tokens, longest, self.kit.max_context_tokens)
         queued = time.monotonic()
-        async with self._turns.turn():
+        async with self._slots.slot():
             started = time.monotonic()
             scores = await self._in_thread(self._threads, self.kit.likelihood, work, list(request.continuations))
         if len(scores) != len(request.continuations):
             raise InternalFailure(
                 "wrong_count", f"{len(request.continuations)} continuations were sent, the model scored {len(scores)}"
             )
-        tokens = sum(len(score.tokens) for score in scores)
+        tokens, with_tokens = sum(len(score.tokens) for score in scores), request.return_tokens
         return model.LikelihoodResponse(
-            scores=[_score(score, request.return_tokens) for score in scores],
-            usage=self._usage(work, spent_in, tokens, queued, started),
+            scores=[
+                continuation_score(
+                    score.logprob,
+                    [(text.encode(), value) for text, value in score.tokens],
+                    score.is_greedy,
+                    with_tokens,
+                )
+                for score in scores
+            ],
+            usage=self._usage(work, prompt_tokens, tokens, queued, started),
         )
 
     async def close(self) -> None:
@@ -165,42 +167,20 @@ class KitBackend(Backend):
     def _count(self, work: Request) -> int:
         return len(self.kit.tokenize(work.text)) + self.kit.image_tokens * len(work.image_bytes)
 
-    def _check_context(self, spent_in: int, out: int) -> None:
-        limit = self.kit.max_context_tokens
-        if limit and spent_in + out > limit:
-            raise OutOfRange(
-                "context_exceeded",
-                f"{spent_in} prompt tokens and {out} of output are {spent_in + out}, the limit is {limit}",
-                limit=str(limit),
-                value=str(spent_in + out),
-            )
-
-    def _effective(self, config: model.GenerationConfig) -> model.GenerationConfig:
-        full = model.GenerationConfig()
-        full.CopyFrom(config)
-        full.temperature = config.temperature
-        if full.temperature > 0 and not full.HasField("seed"):
-            full.seed = random.getrandbits(64)
-        return full
-
     def _cut(self, output: Output, config: model.GenerationConfig) -> Output:
         """Holds a text to the output limit, then to the first stop string."""
         text, reason = output.text, output.finish_reason
         tokens = self.kit.tokenize(text)
         if len(tokens) > config.max_output_tokens:
             text, reason = "".join(tokens[: config.max_output_tokens]), model.FINISH_REASON_MAX_TOKENS
-        found = [place for place in (text.find(stop) for stop in config.stop) if place >= 0]
-        if found:
-            text, reason = text[: min(found)], model.FINISH_REASON_STOP_STRING
+        places = [place for place in (text.find(stop) for stop in config.stop) if place >= 0]
+        if places:
+            text, reason = text[: min(places)], model.FINISH_REASON_STOP_STRING
         return Output(text, reason, output.image_files)
 
-    def _usage(self, work: Request, spent_in: int, out: int, queued: float, started: float) -> model.Usage:
-        usage = model.Usage(
-            input_tokens=spent_in, image_tokens=self.kit.image_tokens * len(work.image_bytes), output_tokens=out
-        )
-        usage.queue_time.CopyFrom(seconds(started - queued))
-        usage.model_time.CopyFrom(seconds(time.monotonic() - started))
-        return usage
+    def _usage(self, work: Request, prompt_tokens: int, out: int, queued: float, started: float) -> model.Usage:
+        images = self.kit.image_tokens * len(work.image_bytes)
+        return usage_since(queued, started, input_tokens=prompt_tokens, image_tokens=images, output_tokens=out)
 
 
 def _unstopped(function: Callable[..., Result], *args: object) -> Result:
@@ -209,18 +189,3 @@ def _unstopped(function: Callable[..., Result], *args: object) -> Result:
         return function(*args)
     except StopIteration as error:
         raise RuntimeError("an iterator ended") from error
-
-
-def seconds(value: float) -> duration_pb2.Duration:
-    """Returns a duration."""
-    duration = duration_pb2.Duration()
-    duration.FromNanoseconds(max(0, round(value * 1e9)))
-    return duration
-
-
-def _score(score: Score, with_tokens: bool) -> model.ContinuationScore:
-    made = model.ContinuationScore(logprob=score.logprob, token_count=len(score.tokens), is_greedy=score.is_greedy)
-    if with_tokens:
-        for text, logprob in score.tokens:
-            made.tokens.add(token=text.encode(), logprob=logprob)
-    return made

@@ -1,6 +1,6 @@
-"""The kit for a model server of one's own: subclass `Model`, implement `generate`, call `main`.
+"""The base class of a model served by the kit: subclass `Model`, implement `generate`, call `main`.
 
-The kit gives the rest: the gRPC service with its limits, status codes, health, reflection,
+The kit provides the rest: the gRPC service with its limits, status codes, health, reflection,
 TLS, token, drain and metrics; safe image decoding; stop strings and the output limit;
 concurrency in threads, or batches where `generate_batch` is implemented.
 """
@@ -8,16 +8,13 @@ concurrency in threads, or batches where `generate_batch` is implemented.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import click
 from PIL import Image
 
-from lyncean.cli.options import server_options
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import ServerConfig
 from model_server import images
 from model_server.backend import Call
 
@@ -26,14 +23,14 @@ _WORD = re.compile(r"\s*\S+|\s+$")
 
 @dataclass(frozen=True)
 class Request:
-    """One conversation, as a model's author wants to see it.
+    """One conversation, in the form that a model's author uses.
 
     Attributes:
-        messages: The conversation, as it came.
+        messages: The conversation, as received.
         config: How to decode; `max_output_tokens` and `temperature` are always set, and so is
             `seed` where temperature is not 0.
-        modality: What to make.
-        call: Ask `call.over` in long loops: whether anybody still waits.
+        modality: What to produce.
+        call: The request's life; long loops check `call.over`, which says whether the caller still waits.
     """
 
     messages: Sequence[model.Message]
@@ -59,7 +56,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Output:
-    """What a model said.
+    """A model's output.
 
     Attributes:
         text: The text.
@@ -88,7 +85,7 @@ class Score:
 
 
 class Model:
-    """Base class of a model of one's own. `name` and one of the `generate`s are a must.
+    """Base class of a model. `name` and one of the `generate` methods are required.
 
     Attributes:
         name: Name under which results are filed.
@@ -98,7 +95,7 @@ class Model:
         image_output: Whether images can be made.
         max_concurrency: Calls of `generate` at a time, each in a thread.
         max_batch: Most requests of one call of `generate_batch`.
-        batch_wait: Seconds that a request waits for company at most.
+        batch_wait: Longest wait of a request for others to share its batch, in seconds.
         max_queue: Requests waiting; one more is refused.
         max_context_tokens: Tokens of prompt and output together; 0 is no limit.
         default_max_tokens: What an unset `max_output_tokens` means.
@@ -140,27 +137,3 @@ class Model:
     def properties(self) -> dict[str, str]:
         """Further facts for GetModelInfo; keys in lower snake case."""
         return {}
-
-
-def command(make: Callable[[], Model]) -> click.Command:
-    """Returns the command line of a server for `make()`, with the options that every server has.
-
-    Args:
-        make: The model's class, or any function that builds it without loading it.
-    """
-    from model_server.cli import metrics_option, run
-    from model_server.kit.backend import KitBackend
-
-    @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-    @server_options(50051)
-    @metrics_option
-    def serve_model(config: ServerConfig, metrics_port: int | None) -> None:
-        """Serves the model over gRPC."""
-        run(lambda metrics: KitBackend(make(), metrics), config, metrics_port)
-
-    return serve_model
-
-
-def main(make: Callable[[], Model]) -> None:
-    """Runs that command line."""
-    command(make)()

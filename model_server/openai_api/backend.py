@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import importlib.metadata
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -14,13 +13,13 @@ import openai
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
 from model_server import images
-from model_server.backend import Backend, Call
-from model_server.kit.backend import seconds
+from model_server.backend import Backend, Call, describe
+from model_server.durations import seconds, usage_since
 from model_server.metrics import Metrics
 from model_server.openai_api import likelihood as scoring
 from model_server.openai_api.client import Endpoint, Settings, ask, look, make_client
 from model_server.openai_api.errors import short
-from model_server.slots import Turns
+from model_server.slots import Slots
 
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
 _FINISH = {
@@ -42,12 +41,12 @@ class OpenAIBackend(Backend):
 
     Args:
         settings: Which one.
-        metrics: What counts.
+        metrics: The server's counters.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self._settings = settings
-        self._turns = Turns(settings.max_concurrency, settings.max_queue, metrics)
+        self._slots = Slots(settings.max_concurrency, settings.max_queue, metrics)
         self._endpoint = Endpoint("other", 0)
         self._client: openai.AsyncOpenAI | None = None
         self._limit_field = _OLD_LIMIT
@@ -67,10 +66,9 @@ class OpenAIBackend(Backend):
             model.CAPABILITY_OUTPUT_LOGPROBS: kind in (*_EXACT, "openai"),
             model.CAPABILITY_SEED: kind in _EXACT,
         }
-        return model.GetModelInfoResponse(
+        return describe(
+            claims,
             model_name=self._settings.name or self._settings.model,
-            server_version=f"lyncean {importlib.metadata.version('lyncean')}",
-            capabilities=[capability for capability, claimed in claims.items() if claimed],
             max_concurrency=self._settings.max_concurrency,
             max_context_tokens=self._endpoint.context,
             properties={"endpoint": kind, "endpoint_model": self._settings.model},
@@ -84,12 +82,11 @@ class OpenAIBackend(Backend):
         fields = self._fields(config)
         fields["messages"] = await asyncio.to_thread(chat, request.messages)
         start = time.monotonic()
-        async with self._turns.turn():
-            asked = time.monotonic()
+        async with self._slots.slot():
+            sent = time.monotonic()
             reply = await self._ask_limited(call, fields, config)
         response = read(reply, config)
-        response.usage.queue_time.CopyFrom(seconds(asked - start))
-        response.usage.model_time.CopyFrom(seconds(time.monotonic() - asked))
+        response.usage.MergeFrom(usage_since(start, sent))
         return response
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
@@ -101,7 +98,7 @@ class OpenAIBackend(Backend):
         async def send(extra: dict[str, Any], text: str | None) -> Any:
             more = [] if text is None else [{"role": "assistant", "content": text}]
             # One request waits once, however many continuations it has: the queue's limit is on requests.
-            async with self._turns.turn() if text is None else self._turns.slots:
+            async with self._slots.slot() if text is None else self._slots.semaphore:
                 return await ask(
                     self._dial(), call, self._settings.timeout, messages=[*messages, *more], extra_body=extra, **fields
                 )
@@ -169,10 +166,10 @@ def chat(messages: Sequence[model.Message]) -> list[dict[str, Any]]:
     Raises:
         InvalidRequest: For bytes that are no image.
     """
-    made: list[dict[str, Any]] = []
+    chat_messages: list[dict[str, Any]] = []
     for message in messages:
         if all(part.WhichOneof("kind") == "text" for part in message.parts) and len(message.parts) == 1:
-            made.append({"role": _ROLES[message.role], "content": message.parts[0].text})
+            chat_messages.append({"role": _ROLES[message.role], "content": message.parts[0].text})
             continue
         parts: list[dict[str, Any]] = []
         for part in message.parts:
@@ -182,8 +179,8 @@ def chat(messages: Sequence[model.Message]) -> list[dict[str, Any]]:
             kind = images.media_type(part.image.data)
             data = base64.b64encode(part.image.data).decode("ascii")
             parts.append({"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}"}})
-        made.append({"role": _ROLES[message.role], "content": parts})
-    return made
+        chat_messages.append({"role": _ROLES[message.role], "content": parts})
+    return chat_messages
 
 
 def read(reply: Any, config: model.GenerationConfig) -> model.GenerateResponse:
@@ -225,9 +222,9 @@ def _read(reply: Any, config: model.GenerationConfig) -> model.GenerateResponse:
         if content is None:
             raise Unsupported("no_logprobs", "the endpoint gave no log-probabilities")
         for token in content:
-            made = response.logprobs.add(token=_bytes(token), logprob=token.logprob)
+            entry = response.logprobs.add(token=_bytes(token), logprob=token.logprob)
             for other in token.top_logprobs or ():
-                made.alternatives.add(token=_bytes(other), logprob=other.logprob)
+                entry.alternatives.add(token=_bytes(other), logprob=other.logprob)
     return response
 
 

@@ -64,7 +64,7 @@ def status_of(error: openai.OpenAIError) -> StatusError:
     if status >= 500 or status == 409:
         return Unavailable("endpoint_failed", said)
     if "context_length" in code or _CONTEXT.search(text):
-        numbers = [found.replace(",", "") for found in _NUMBER.findall(text)]
+        numbers = [number.replace(",", "") for number in _NUMBER.findall(text)]
         facts = dict(zip(("limit", "value"), numbers, strict=False))
         return OutOfRange("context_exceeded", said, **facts)
     if _POLICY.search(code) or (status == 400 and _POLICY.search(text)):

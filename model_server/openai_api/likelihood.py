@@ -8,6 +8,7 @@ from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure, InvalidRequest
+from model_server.backend import continuation_score
 
 Send = Callable[[dict[str, Any], str | None], Awaitable[Any]]
 Token = tuple[int, str, float, int]
@@ -45,14 +46,9 @@ async def score(send: Send, continuations: Sequence[str], with_tokens: bool) -> 
     response = model.LikelihoodResponse()
     for text, reply in zip(continuations, replies, strict=True):
         owned = _owned(prompt, _tokens(reply), text)
-        made = response.scores.add(
-            logprob=sum(token[2] for token in owned),
-            token_count=len(owned),
-            is_greedy=all(token[3] == 1 for token in owned),
-        )
-        if with_tokens:
-            for _, piece, logprob, _ in owned:
-                made.tokens.add(token=piece.encode(), logprob=logprob)
+        tokens = [(piece.encode(), logprob) for _, piece, logprob, _ in owned]
+        greedy = all(token[3] == 1 for token in owned)
+        response.scores.append(continuation_score(sum(value for _, value in tokens), tokens, greedy, with_tokens))
     response.usage.input_tokens = len(prompt) + 1
     response.usage.output_tokens = sum(each.token_count for each in response.scores)
     return response
@@ -75,12 +71,12 @@ def _owned(prompt: Sequence[Token], joined: Sequence[Token], text: str) -> Seque
             break
         start += 1
     owned = joined[start:]
-    said = "".join(token[1] for token in joined[same:])[left:]
+    text_scored = "".join(token[1] for token in joined[same:])[left:]
     # A template may put a blank between its generation prefix and an assistant's words.
-    if not owned or (text not in (said, said.lstrip()) and "\ufffd" not in said):
+    if not owned or (text not in (text_scored, text_scored.lstrip()) and "\ufffd" not in text_scored):
         raise InvalidRequest(
             "continuation_changed",
-            f"the endpoint's chat template or tokenizer turns the continuation {text!r} into {said!r}",
+            f"the endpoint's chat template or tokenizer turns the continuation {text!r} into {text_scored!r}",
         )
     return owned
 
@@ -90,10 +86,10 @@ def _tokens(reply: Any) -> list[Token]:
     places = getattr(reply, "prompt_logprobs", None)
     if not isinstance(places, list) or len(places) < 2:
         raise InternalFailure("no_prompt_logprobs", "the endpoint gave no prompt log-probabilities")
-    made: list[Token] = []
+    tokens: list[Token] = []
     for place in places[1:]:
         if not isinstance(place, dict) or len(place) != 1:
             raise InternalFailure("bad_prompt_logprobs", "the endpoint's prompt log-probabilities cannot be read")
         ((number, fact),) = place.items()
-        made.append((int(number), str(fact["decoded_token"]), float(fact["logprob"]), int(fact.get("rank") or 0)))
-    return made
+        tokens.append((int(number), str(fact["decoded_token"]), float(fact["logprob"]), int(fact.get("rank") or 0)))
+    return tokens

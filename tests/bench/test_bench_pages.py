@@ -21,6 +21,8 @@ from typing import Any
 import pytest
 from helpers.page_commands import PAGES, ROOT, commands, made
 
+pytestmark = pytest.mark.full
+
 SMALL = {
     "bench_pipeline.py": "--rows 24 --runs 1 --kinds tiny --folder made/by/it",
     "bench_replicas.py": "--rows 12 --runs 1",

@@ -47,8 +47,11 @@ class Tab:
         return self.page
 
     def settle(self) -> None:
-        """Waits until the list shows what passes the filters."""
+        """Waits until the list shows what passes the filters, and the detail the row that is selected."""
         self.until("document.getElementById('status').dataset.done === 'true'")
+        self.until("""[...document.querySelectorAll(".row[aria-selected=true] .name")].every(
+            name => name.textContent === document.querySelector("#detail h2")?.textContent
+        )""")
 
     def until(self, expression: str, argument: object = None) -> None:
         """Waits until an expression holds.

@@ -10,6 +10,8 @@ from helpers.report_runs import Writer, marvel_run, puzzle, sliced
 
 from orchestrator.report import write_report
 
+pytestmark = pytest.mark.full
+
 NASTY = '</script><script>window.pwned=1</script><img src=x onerror="window.pwned=1"><svg onload="window.pwned=1">'
 
 
@@ -108,8 +110,8 @@ def test_anchors_bring_back_the_view(tab: Any, report: str) -> None:
 def test_what_went_wrong_leads_to_its_samples(tab: Any, report: str) -> None:
     page = tab.open(report)
     page.get_by_role("link", name="rejected · context_overflow").click()
-    tab.settle()
     tab.until("document.getElementById('status').textContent.startsWith('4 of')")
+    tab.settle()
     assert "4,211 tokens, 4,096 fit" in page.locator("#detail").inner_text()
 
 

@@ -14,6 +14,8 @@ from helpers.report_runs import Writer, marvel_run
 from orchestrator.cli.compare import command
 from orchestrator.report.live.server import HOST, serve
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:

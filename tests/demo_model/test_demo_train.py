@@ -1,4 +1,4 @@
-"""Lessons and the training on them, in small: what comes out is an ordinary checkpoint."""
+"""Training data and the training on them, in small: what comes out is an ordinary checkpoint."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 from helpers.page_commands import blocks
 
 from demo_model.dataset import NONE
-from demo_model.lessons import EASY, MIXED, SIDE, lessons
 from demo_model.train import Work
+from demo_model.training_data import EASY, MIXED, SIDE, examples
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import call
 
@@ -25,38 +25,38 @@ pytestmark = pytest.mark.timeout(400)  # The training's twelve processes take tw
 
 
 def test_a_lesson_depends_on_seed_and_number_alone() -> None:
-    whole = list(itertools.islice(lessons(7), 6))
-    again, other = next(lessons(7, start=5)), next(lessons(8, start=5))
+    whole = list(itertools.islice(examples(7), 6))
+    again, other = next(examples(7, start=5)), next(examples(8, start=5))
     assert (again.questions, again.marks) == (whole[5].questions, whole[5].marks)
     assert [draw().tobytes() for draw in again.images] == [draw().tobytes() for draw in whole[5].images]
     assert other.questions != whole[5].questions
 
 
 @pytest.mark.parametrize("start", [0, MIXED, MIXED + EASY])
-def test_lessons_are_whole(start: int) -> None:
+def test_examples_are_whole(start: int) -> None:
     seen = set()
-    for lesson in itertools.islice(lessons(3, start=start), 60):
-        seen.add(lesson.kind)
-        images = [draw() for draw in lesson.images]
+    for example in itertools.islice(examples(3, start=start), 60):
+        seen.add(example.kind)
+        images = [draw() for draw in example.images]
         assert {image.size for image in images} == {(SIDE, SIDE)}
         assert {image.mode for image in images} == {"RGB"}
-        assert lesson.questions
-        assert all(question.strip() and answer.strip() for question, answer in lesson.questions)
-        for mark in lesson.marks:
+        assert example.questions
+        assert all(question.strip() and answer.strip() for question, answer in example.questions)
+        for mark in example.marks:
             assert 0 <= mark.x <= 1
             assert 0 <= mark.y <= 1
-            assert 0 <= mark.image < len(lesson.images)
+            assert 0 <= mark.image < len(example.images)
             assert mark.words
     assert seen == {"vstar", "marvel", "visualpuzzles", "voila", "figures"}
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A training's folder, made as docs/demo-model.md says, each command with few lessons and two steps."""
+    """A training's folder, made as docs/demo-model.md says, each command with few examples and two steps."""
     folder = tmp_path_factory.mktemp("trained")
     *_, text = blocks(ROOT / "docs/demo-model.md")
     few = re.sub(r"--steps \d+", "--steps 2 --size 4", text)
-    few = re.sub(r"\$draw \d+(?=[^|]*\|\s*\$train sight)", "$draw 24", few)
+    few = re.sub(r"\$draw \d+(?=[^|]*\|\s*\$train vision)", "$draw 24", few)
     few = re.sub(r"\$draw \d{3,}", "$draw 120", few)
     assert (few.count("$draw 24 "), few.count("$draw 120 "), few.count("--steps 2 --size 4")) == (3, 3, 5)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -66,17 +66,19 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "work"
 
 
+@pytest.mark.full
 def test_history(trained: Path) -> None:
     def lines(part: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (trained / f"{part}.jsonl").read_text().splitlines()]
 
-    assert [line["naming"] > 0 and line["distance"] > 0 for line in lines("sight")] == [True] * 3
-    (told,) = lines("language")
-    assert told["looking"] > 0
+    assert [line["naming"] > 0 and line["distance"] > 0 for line in lines("vision")] == [True] * 3
+    (line,) = lines("language")
+    assert line["looking"] > 0
     (last,) = lines("answers")
     assert set(last["exam"]) >= {"vstar short", "marvel short"}
 
 
+@pytest.mark.full
 def test_a_word_is_known_by_its_last_token(trained: Path) -> None:
     work = Work(trained)
     row = {
@@ -90,6 +92,7 @@ def test_a_word_is_known_by_its_last_token(trained: Path) -> None:
     assert spelled == ["context panel 3", "red", "ball", "kite", "star"]
 
 
+@pytest.mark.full
 async def test_the_ordinary_backend_serves_it(trained: Path, served: Any, ask: Any, picture: Any) -> None:
     pytest.importorskip("transformers")
     from model_server.hf.backend import HfBackend

@@ -60,7 +60,7 @@ def test_bake_builds_what_docker_build_does() -> None:
     assert variants == {"orchestrator": None, "scorer": None, **models}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(2400)
 @pytest.mark.skipif(bool(why := engine.missing()), reason=why or "runs")
 def test_the_whole_system_on_one_host(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from helpers.manifests import Manifest, of_kind, rendered, with_components
 from helpers.pod_runner import Cluster, missing
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.timeout(300),
     pytest.mark.skipif(bool(why := missing()), reason=why or "runs"),
 ]

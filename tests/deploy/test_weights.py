@@ -6,9 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from helpers.manifests import Manifest, needs_kubectl, rendered, workloads
 
-pytestmark = needs_kubectl
+pytestmark = [pytest.mark.full, needs_kubectl]
 HF = """#!/bin/sh
 echo "$@" >> {folder}/calls
 while [ "$1" != --local-dir ]; do shift; done

@@ -23,6 +23,8 @@ from orchestrator.benchmarks.reform.datasets import DATASETS
 from orchestrator.benchmarks.visualpuzzles.benchmark import BENCHMARK as PUZZLES
 from orchestrator.benchmarks.vstar.benchmark import BENCHMARK as VSTAR
 
+pytestmark = pytest.mark.full
+
 DOCS = ROOT / "docs"
 CHECK = ("--only", "info_is_stable")
 

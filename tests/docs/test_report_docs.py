@@ -50,6 +50,7 @@ def test_it_works(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> N
             assert (folder / line.split(option)[1].split()[0]).exists()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("line", VIEWS)
 def test_it_serves(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if line.startswith("inspect "):

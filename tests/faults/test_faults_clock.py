@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from helpers.engine_cluster import HERE, Cluster, Server, wait_for
 
+pytestmark = pytest.mark.full
+
 ROWS = ("--limit", "120")
 DAY = 86_400
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from helpers.engine_cluster import Cluster, Server, free_port, wait_for
 
+pytestmark = pytest.mark.full
+
 NAME = "models.lyncean.test"
 
 
@@ -46,7 +48,7 @@ def calls(server: Server) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_pods_are_replaced_behind_their_name(
     cluster: Cluster, shared_scorer: Server, hosts: Hosts, expected: bytes
 ) -> None:

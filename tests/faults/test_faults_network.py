@@ -11,6 +11,8 @@ import pytest
 from helpers.engine_cluster import Cluster, Server, wait_for
 from helpers.engine_proxy import Proxy
 
+pytestmark = pytest.mark.full
+
 ROWS = ("--limit", "120")
 
 
@@ -94,7 +96,7 @@ def test_the_cable_of_one_replica_is_pulled(cluster: Cluster, network: Network, 
     whole(cluster, expected)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_scorers_cable_is_pulled_and_put_back(cluster: Cluster, network: Network, expected: bytes) -> None:
     server, scorer = cluster.model("--delay", "0.05"), cluster.scorer()
     process = cluster.start(*cluster.words("run", [server], scorer, *ROWS, "--patience", "120"))

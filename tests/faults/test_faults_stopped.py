@@ -8,6 +8,8 @@ import time
 import pytest
 from helpers.engine_cluster import Cluster, Server, wait_for
 
+pytestmark = pytest.mark.full
+
 ROWS = ("--limit", "120")
 
 
@@ -55,7 +57,7 @@ def test_orchestrator_stopped_for_longer_than_a_call_may_take(
     assert sum(count > 1 for count in cluster.calls().values()) <= 2 * 2 * 4
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_scorer_stopped_for_good(cluster: Cluster, expected: bytes) -> None:
     """Nothing closes the connection: it is the client's pings that find the scorer dead."""
     scorer = cluster.scorer()

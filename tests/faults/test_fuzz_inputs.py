@@ -29,6 +29,8 @@ from orchestrator.run.plan import make
 from orchestrator.run.request import RunRequest
 from orchestrator.samples import BadRowError, Variant
 
+pytestmark = pytest.mark.full
+
 FEW = settings(max_examples=80)
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8))
 trees = st.recursive(

@@ -7,6 +7,8 @@ import math
 import pytest
 from simulate import System, simulate
 
+pytestmark = pytest.mark.full
+
 FREE = System(samples=2_000, replicas=1, slots=1, service=1.0, cpu=0.0, scorer_cpu=0.0, image_bytes=0.0)
 
 

@@ -12,7 +12,7 @@ import grpc
 from helpers.conformance_mutants import Mutant, Whole, leaking, mutant
 from lyncean import rpc
 from lyncean.model.v1 import model_pb2 as model
-from model_server.demo.hash_model import Unseeing
+from model_server.demo.hash_model import HashModel
 from model_server.kit.model import Request
 
 Results = list[model.BatchResult]
@@ -209,7 +209,7 @@ class Crowded(Whole):
         return await super().call(request, context, method)
 
 
-class _InBatches(Unseeing):
+class _InBatches(HashModel):
     """A model that makes all answers of a batch in one go, as a GPU does."""
 
     def generate_batch(self, requests: Sequence[Request]) -> list[str]:

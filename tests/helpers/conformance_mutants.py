@@ -21,7 +21,7 @@ from lyncean import rpc
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from model_server.core import Core
-from model_server.demo.hash_model import Unseeing
+from model_server.demo.hash_model import HashModel
 from model_server.kit.backend import KitBackend
 from model_server.kit.model import Model
 from model_server.metrics import Metrics
@@ -39,7 +39,7 @@ class Whole(ModelServicer):
     reflects = True
     explains = True
     guards: Sequence[grpc.aio.ServerInterceptor] = ()
-    kit: type[Model] = Unseeing
+    kit: type[Model] = HashModel
 
     def __init__(self) -> None:
         backend = KitBackend(self.kit(), Metrics())

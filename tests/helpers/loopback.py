@@ -28,6 +28,8 @@ class Obedient(model_pb2_grpc.ModelServiceServicer):
 
     def __init__(self) -> None:
         self.calls = 0
+        self.held = asyncio.Event()
+        self.released = asyncio.Event()
 
     async def Generate(self, request: Any, context: Any) -> Any:  # noqa: N802
         self.calls += 1
@@ -39,6 +41,9 @@ class Obedient(model_pb2_grpc.ModelServiceServicer):
             raise ZeroDivisionError("secret-in-a-message")
         if text.startswith("sleep "):
             await asyncio.sleep(float(text.split()[1]))
+        if text == "hold":
+            self.held.set()
+            await self.released.wait()
         return model_pb2.GenerateResponse(parts=[model_pb2.Part(text=text)])
 
 

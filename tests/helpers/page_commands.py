@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHELLS = {"sh", "bash", "console"}
 PROGRAMS = "orchestrator|scorer|model-server|python|make|docker|kubectl|kind|grpcurl|npm|cmake|pip|inspect"
+_STAMPS = [f"--old-file=.venv/.{name}" for name in ("demo", "test", "installed")]
 _TYPED = re.compile(rf"(\w+=\S+ )*({PROGRAMS}) ")
 
 
@@ -43,7 +44,7 @@ def made(line: str) -> list[str]:
     """Returns what a line of `make` would run where everything is installed."""
     # The make that runs the tests tells a make below it to say more.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    words = [*line.partition("#")[0].split(), "--silent", "--dry-run", "--old-file=.venv/.installed"]
+    words = [*line.partition("#")[0].split(), "--silent", "--dry-run", *_STAMPS]
     done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{line}\n{done.stderr}"
     return done.stdout.splitlines()

@@ -1,6 +1,6 @@
 """Tiny checkpoints of every model family, made from config: random weights, real processors.
 
-`python tests/model_server/tiny.py llava OUT` writes one that `model-server` can serve. The
+`python -m helpers.tiny llava OUT`, in tests/, writes one that `model-server` can serve. The
 weights are drawn with a standard deviation of 0.08: with the libraries' own 0.02 a tiny model
 hardly looks at its image, and most mistakes would pass.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 
-from model_server.kit.model import Model, Output, Request, main
+from model_server.kit import Model, Output, Request, main
 from orchestrator.benchmarks.drawing import png
 from orchestrator.benchmarks.visualpuzzles.benchmark import BENCHMARK
 

@@ -14,7 +14,7 @@ import re
 from functools import cached_property
 
 from lyncean.model.v1 import model_pb2 as model
-from model_server.kit.model import Model, Output, Request, main
+from model_server.kit import Model, Output, Request, main
 from orchestrator.benchmarks.voila.rules import ACTIONS, ALL, ANY, NUMBERS, SUBJECTS, Question, Spec, recognise
 from orchestrator.benchmarks.voila.sampling import draw_balanced
 from orchestrator.benchmarks.voila.synthetic import draw

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import socket
 import subprocess
@@ -32,7 +33,9 @@ class Slow(Model):
         while not pathlib.Path(sys.argv[0]).with_suffix(".loaded").exists():
             time.sleep(0.02)
     def generate(self, request):
-        time.sleep(float(request.text))
+        pathlib.Path(sys.argv[0]).with_suffix(".asked").touch()
+        while not pathlib.Path(sys.argv[0]).with_suffix(".answer").exists():
+            time.sleep(0.02)
         return "done"
 
 main(Slow)
@@ -114,9 +117,14 @@ async def test_binds_first_loads_then_drains(tmp_path: Path) -> None:
                 await call(stub.GetModelInfo, model.GetModelInfoRequest(), timeout=5)
             script.with_suffix(".loaded").touch()
             await serving(channel)
-            running = asyncio.ensure_future(call(stub.Generate, request("1.0"), timeout=30))
-            await asyncio.sleep(0.3)
+            running = asyncio.ensure_future(call(stub.Generate, request("x"), timeout=60))
+            while not script.with_suffix(".asked").exists():
+                await asyncio.sleep(0.02)
             started.send_signal(signal.SIGTERM)
+            async with dial(f"127.0.0.1:{port}") as newcomer:
+                while await is_serving(newcomer):
+                    await asyncio.sleep(0.02)
+            script.with_suffix(".answer").touch()
             assert (await running).parts[0].text == "done"  # what was in flight is answered
             assert await asyncio.to_thread(started.wait, 20) == 0
 
@@ -162,20 +170,17 @@ async def test_a_signal_in_the_midst_of_native_code_is_no_crash(tmp_path: Path) 
 
 
 async def test_the_demo_and_its_metrics(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        metrics_port = free.getsockname()[1]
     command = ["-m", "model_server", "serve", "--backend", "demo", "--model", "constant:1"]
-    command += ["--metrics-port", str(metrics_port)]
-    with process(*command, port_file=tmp_path / "port") as (_, port):
+    command += ["--metrics-port", "0"]
+    with process(*command, port_file=tmp_path / "port") as (started, port):
+        assert started.stderr
+        (url,) = re.findall(r"metrics on (\S+)", started.stderr.readline())
         async with dial(f"127.0.0.1:{port}") as channel:
             await serving(channel)
             stub: Any = model_grpc.ModelServiceStub(channel)
             reply = await call(stub.Generate, request("what?"), timeout=10)
             assert reply.parts[0].text == "1"
-            page = await asyncio.to_thread(
-                lambda: urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics").read().decode()
-            )
+            page = await asyncio.to_thread(lambda: urllib.request.urlopen(url).read().decode())
             assert 'lyncean_calls_total{code="OK",method="Generate"} 1.0' in page
 
 

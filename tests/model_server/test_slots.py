@@ -8,15 +8,15 @@ import pytest
 
 from lyncean.rpc import Overloaded
 from model_server.metrics import Metrics
-from model_server.slots import Turns
+from model_server.slots import Slots
 
 
 @pytest.mark.parametrize("max_queue", [0, 1, 3])
 async def test_no_more_wait_than_may_and_a_free_slot_is_always_given(max_queue: int) -> None:
-    turns, done = Turns(2, max_queue, Metrics()), asyncio.Event()
+    slots, done = Slots(2, max_queue, Metrics()), asyncio.Event()
 
     async def call() -> None:
-        async with turns.turn():
+        async with slots.slot():
             await done.wait()
 
     calls = [asyncio.create_task(call()) for _ in range(2 + max_queue)]

@@ -17,7 +17,7 @@ from lyncean.rpc import InvalidRequest, StatusError
 from model_server import images
 from model_server.backend import Call
 from model_server.core import Core, Limits
-from model_server.demo.hash_model import Unseeing
+from model_server.demo.hash_model import HashModel
 from model_server.kit.backend import KitBackend
 from model_server.metrics import Metrics
 
@@ -77,7 +77,7 @@ def one_line(error: StatusError, *reasons: str) -> None:
 
 async def ask(method: str, request: Any) -> None:
     """Passes where there is an answer or a `StatusError` of one line; anything else fails the test."""
-    backend = KitBackend(Unseeing(), Metrics())
+    backend = KitBackend(HashModel(), Metrics())
     core = Core(backend, Limits(max_images=2, max_continuations=3, max_stop=2))
     core.ready()
     try:

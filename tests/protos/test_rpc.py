@@ -256,19 +256,23 @@ async def test_a_renewed_certificate_is_served_without_a_restart(served: Any, au
 
 
 async def test_calls_in_flight_finish_while_the_server_drains(served: Any) -> None:
-    async with served() as (server, _), rpc.dial(address(server)) as channel:
-        slow = asyncio.ensure_future(rpc.call(generate(channel), say("sleep 0.5"), timeout=10))
-        await asyncio.sleep(0.2)
+    async with served(rpc.ServerConfig(grace=60.0)) as (server, servicer), rpc.dial(address(server)) as channel:
+        slow = asyncio.ensure_future(rpc.call(generate(channel), say("hold"), timeout=60))
+        await servicer.held.wait()
         stopping = asyncio.ensure_future(server.stop())
+        async with rpc.dial(address(server)) as newcomer:
+            while await rpc.is_serving(newcomer):
+                await asyncio.sleep(0.01)
+        servicer.released.set()
         response = await slow
         await stopping
         with pytest.raises(rpc.CallError) as caught:
             await rpc.call(generate(channel), say("late"), timeout=2)
-    assert response.parts[0].text == "sleep 0.5"
+    assert response.parts[0].text == "hold"
     assert caught.value.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 async def test_a_call_of_a_minute_survives_the_keepalive(served: Any) -> None:
     async with served() as (server, _), rpc.dial(address(server)) as channel:
         response = await rpc.call(generate(channel), say("sleep 62"), timeout=90)
@@ -316,6 +320,16 @@ import sys
 
 async def main():
     servicer = Obedient()
+    held, released = (Path(sys.argv[1]).with_suffix(suffix) for suffix in (".held", ".released"))
+
+    async def signs():
+        await servicer.held.wait()
+        held.touch()
+        while not released.exists():
+            await asyncio.sleep(0.02)
+        servicer.released.set()
+
+    task = asyncio.create_task(signs())
     add = lambda s: model_pb2_grpc.add_ModelServiceServicer_to_server(servicer, s)
     server = rpc.Server(rpc.ServerConfig(port_file=Path(sys.argv[1])), SERVICE, add)
     await server.start()
@@ -334,11 +348,16 @@ async def test_sigterm_drains_a_process(tmp_path: Any) -> None:
             assert process.poll() is None
             await asyncio.sleep(0.05)
         async with rpc.dial(f"127.0.0.1:{port_file.read_text().strip()}") as channel:
-            slow = asyncio.ensure_future(rpc.call(generate(channel), say("sleep 1"), timeout=10))
-            await asyncio.sleep(0.4)
+            slow = asyncio.ensure_future(rpc.call(generate(channel), say("hold"), timeout=60))
+            while not port_file.with_suffix(".held").exists():
+                await asyncio.sleep(0.02)
             process.send_signal(signal.SIGTERM)
-            assert (await slow).parts[0].text == "sleep 1"
-        assert process.wait(10) == 0
+            async with rpc.dial(f"127.0.0.1:{port_file.read_text().strip()}") as newcomer:
+                while await rpc.is_serving(newcomer):
+                    await asyncio.sleep(0.02)
+            port_file.with_suffix(".released").touch()
+            assert (await slow).parts[0].text == "hold"
+        assert await asyncio.to_thread(process.wait, 60) == 0
     finally:
         process.kill()
 

@@ -88,6 +88,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz")
 
 
+@pytest.mark.full
 @given(lines=st.lists(score_requests | trees, min_size=1, max_size=4))
 @FEW
 def test_any_json_lines_are_scored_or_refused_in_one_line(folder: Path, lines: list[Any]) -> None:
@@ -102,6 +103,7 @@ def test_any_bytes_are_refused_in_one_line(folder: Path, lines: bytes) -> None:
     scored(folder, lines)
 
 
+@pytest.mark.full
 @given(found=st.lists(specs | trees, max_size=3))
 @FEW
 def test_any_metric_specs_are_computed_or_refused_in_one_line(folder: Path, found: list[Any]) -> None:
@@ -150,6 +152,7 @@ def test_any_rules_are_loaded_or_refused(folder: Path, entries: list[Any]) -> No
     loaded(folder / "rules.yaml", json.dumps({"rules": entries}).encode())
 
 
+@pytest.mark.full
 @given(text=st.text(string.printable, max_size=80).map(str.encode) | st.binary(max_size=40))
 @example(b"rules: &a [*a]")
 @example(b"rules: [{name: x, patterns: [a], labels: [2020-01-01]}]")

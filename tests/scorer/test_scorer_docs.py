@@ -99,6 +99,7 @@ async def serving(address: str) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.full
 def test_judges_are_served(tmp_path: Path) -> None:
     lines = [line for line in commands(DOCS / "judges.md") if line.startswith("scorer serve ")]
     environment = {**os.environ, "LYNCEAN_JUDGE_KEY": "k3y", "HOME": str(tmp_path)}

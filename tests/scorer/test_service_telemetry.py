@@ -25,6 +25,10 @@ async def test_items_and_streams_are_counted_and_scraped() -> None:
     telemetry = Telemetry()
     serving = server(ServerConfig(grace=0.5), Scorer(rules()), telemetry=telemetry)
     port = await serving.start()
+
+    def ended(code: str) -> float:
+        return telemetry.registry.get_sample_value("lyncean_scorer_streams_ended_total", {"code": code}) or 0.0
+
     async with dial(f"127.0.0.1:{port}") as channel:
         stub = scorer_pb2_grpc.ScorerServiceStub(channel)
         call = stub.Score()
@@ -42,6 +46,9 @@ async def test_items_and_streams_are_counted_and_scraped() -> None:
         await gone.write(pb.ScorerServiceScoreRequest(items=[likelihood("a", 0, 0)]))
         await gone.read()
         gone.cancel()
+        async with asyncio.timeout(60):  # the server hears of a stream's end after its client
+            while ended("OK") + ended("INVALID_ARGUMENT") + ended("CANCELLED") < 3:
+                await asyncio.sleep(0.01)
     await serving.stop()
     http = telemetry.listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{http}/metrics"

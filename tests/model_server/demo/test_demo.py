@@ -9,7 +9,7 @@ import pytest
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import call
 from model_server.backend import LoadError
-from model_server.demo.hash_model import Unseeing
+from model_server.demo.hash_model import HashModel
 from model_server.kit.backend import KitBackend
 from model_server.metrics import Metrics
 
@@ -23,7 +23,7 @@ async def answer(server: Any, message: model.Message, **config: Any) -> str:
 
 
 async def test_takes_one_of_the_options(served: Any, ask: Any, picture: Any) -> None:
-    async with served(KitBackend(Unseeing(), Metrics())) as server:
+    async with served(KitBackend(HashModel(), Metrics())) as server:
         said = {await answer(server, ask(picture(seed), LETTERS)) for seed in range(20)}
         assert said == {"A", "B", "C", "D"}
         again = [await answer(server, ask(picture(5), LETTERS)) for _ in range(3)]
@@ -36,14 +36,14 @@ async def test_takes_one_of_the_options(served: Any, ask: Any, picture: Any) -> 
 
 
 async def test_says_what_it_is(served: Any) -> None:
-    async with served(KitBackend(Unseeing(), Metrics())) as server:
+    async with served(KitBackend(HashModel(), Metrics())) as server:
         info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=10)
         assert info.model_name == "demo-no-weights"
         assert "no weights" in info.properties["note"]
 
 
 async def test_likelihood_agrees_with_greedy(served: Any, ask: Any) -> None:
-    async with served(KitBackend(Unseeing(), Metrics())) as server:
+    async with served(KitBackend(HashModel(), Metrics())) as server:
         message = ask(LETTERS)
         said = await answer(server, message)
         request = model.LikelihoodRequest(messages=[message], continuations=["A", "B", "C", "D"], return_tokens=True)
@@ -56,14 +56,14 @@ async def test_likelihood_agrees_with_greedy(served: Any, ask: Any) -> None:
 
 
 async def test_a_seed_changes_a_sample_and_repeats_it(served: Any, ask: Any) -> None:
-    async with served(KitBackend(Unseeing(), Metrics())) as server:
+    async with served(KitBackend(HashModel(), Metrics())) as server:
         drawn = [await answer(server, ask(LETTERS), temperature=1, seed=seed) for seed in range(12)]
         assert len(set(drawn)) > 1
         assert drawn == [await answer(server, ask(LETTERS), temperature=1, seed=seed) for seed in range(12)]
 
 
 async def test_constant(served: Any, ask: Any) -> None:
-    async with served(KitBackend(Unseeing("constant:1"), Metrics())) as server:
+    async with served(KitBackend(HashModel("constant:1"), Metrics())) as server:
         assert await answer(server, ask(LETTERS)) == "1"
         info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=10)
         assert info.model_name == "demo-constant-1"
@@ -71,9 +71,9 @@ async def test_constant(served: Any, ask: Any) -> None:
 
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(LoadError, match="constant:TEXT"):
-        Unseeing("llava").load()
+        HashModel("llava").load()
 
 
 @pytest.mark.parametrize("name", ["", "demo", "hash"])
 def test_its_names(name: str) -> None:
-    Unseeing(name).load()
+    HashModel(name).load()

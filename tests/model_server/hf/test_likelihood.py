@@ -20,10 +20,9 @@ torch = pytest.importorskip("torch")
 from model_server.hf import checkpoint as checkpoints  # noqa: E402
 from model_server.hf import selfcheck  # noqa: E402
 from model_server.hf.families import Family, family_of  # noqa: E402
+from model_server.hf.likelihood import Question, Tree, expanded, packed, plain  # noqa: E402
 from model_server.hf.prompt import Prompt, Prompter  # noqa: E402
-from model_server.hf.scoring import plain  # noqa: E402
 from model_server.hf.settings import Settings  # noqa: E402
-from model_server.hf.shared import Question, Tree, expanded, packed  # noqa: E402
 from model_server.hf.vision import VisionCache  # noqa: E402
 from model_server.metrics import Metrics  # noqa: E402
 
@@ -192,7 +191,7 @@ async def test_many_continuations_in_several_passes(
     request = model.LikelihoodRequest(messages=[ask("Which?")], continuations=continuations)
     async with served(hf("text")) as server:
         whole = await call(server.stub.Likelihood, request, timeout=60)
-        monkeypatch.setattr("model_server.hf.shared.MAX_NODES", 20)
+        monkeypatch.setattr("model_server.hf.likelihood.MAX_NODES", 20)
         parts = await call(server.stub.Likelihood, request, timeout=60)
         request.continuations[:] = reversed(continuations)
         backwards = await call(server.stub.Likelihood, request, timeout=60)

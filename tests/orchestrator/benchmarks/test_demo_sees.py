@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from helpers.engine_cluster import HERE, Cluster, Server
 
+pytestmark = pytest.mark.full
+
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 

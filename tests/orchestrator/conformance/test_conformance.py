@@ -208,11 +208,12 @@ def test_our_own_servers_pass_and_drain(server: list[str], tmp_path: Path) -> No
         process.communicate()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 async def test_our_transformers_backend_passes(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     built = subprocess.run(
-        [sys.executable, str(ROOT / "tests/model_server/tiny.py"), "llava", str(tmp_path / "llava")],
+        [sys.executable, "-m", "helpers.tiny", "llava", str(tmp_path / "llava")],
+        cwd=ROOT / "tests",
         capture_output=True,
         text=True,
         check=False,

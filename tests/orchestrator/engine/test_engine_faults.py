@@ -69,6 +69,7 @@ def test_the_only_replica_comes_back(cluster: Cluster, shared_scorer: Server, ex
     assert cluster.results("run") == expected
 
 
+@pytest.mark.full
 def test_a_replica_that_comes_back_with_other_weights_is_not_used(cluster: Cluster, shared_scorer: Server) -> None:
     servers = [cluster.model("--delay", "0.06", "--concurrency", "2") for _ in range(2)]
     process = cluster.start(*cluster.words("run", servers, shared_scorer, *ROWS))
@@ -101,6 +102,7 @@ def test_rotating_connections_and_full_queues(cluster: Cluster, shared_scorer: S
     assert cluster.results("run") == expected
 
 
+@pytest.mark.full
 def test_scorer_killed_and_back(cluster: Cluster, expected: bytes) -> None:
     scorer = cluster.scorer()
     server = cluster.model("--delay", "0.02")
@@ -114,6 +116,7 @@ def test_scorer_killed_and_back(cluster: Cluster, expected: bytes) -> None:
     assert cluster.results("run") == expected
 
 
+@pytest.mark.full
 def test_scorer_gone_for_good(cluster: Cluster, expected: bytes) -> None:
     scorer = cluster.scorer()
     server = cluster.model("--delay", "0.01")
@@ -145,6 +148,7 @@ def test_ctrl_c_drains(cluster: Cluster, shared_scorer: Server, expected: bytes)
     assert cluster.calls() == {str(n): 1 for n in range(120)}
 
 
+@pytest.mark.full
 def test_two_processes_on_one_folder(cluster: Cluster, shared_scorer: Server) -> None:
     server = cluster.model("--delay", "1")
     words = cluster.words("run", [server], shared_scorer, *ROWS)
@@ -165,6 +169,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
+@pytest.mark.full
 def test_full_disk(cluster: Cluster, shared_scorer: Server, small_disk: Path, expected: bytes) -> None:
     server = cluster.model("--delay", "0.05", "--concurrency", "2")
     run, ballast = str(small_disk / "run"), small_disk / "ballast"

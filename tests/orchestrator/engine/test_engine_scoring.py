@@ -89,6 +89,7 @@ async def test_a_scorer_that_was_reached_and_stands_still_is_waited_for(
         assert (await asking).scorer_version == "loaded"
 
 
+@pytest.mark.full
 async def test_what_never_spoke_is_not_waited_for(loading: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scoring_module, "_LIST_SECONDS", 0.5)
     loading.signal(signal.SIGSTOP)  # the kernel accepts connections for it; whether it is a scorer, nobody can know

@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from helpers.judge_server import JudgeServer, Vendor
 
 
@@ -51,6 +52,7 @@ def test_a_resumed_run_asks_nothing_and_scoring_again_asks_for_what_is_unjudged(
     assert vendor.charged == 8
 
 
+@pytest.mark.full
 def test_scored_again_by_a_panel_a_run_says_what_one_that_began_with_it_says(tmp_path: Path) -> None:
     def orchestrator(*words: str, judges: list[str]) -> dict[str, dict[str, Any]]:
         run = Path(words[1] if words[0] == "score" else words[-1])

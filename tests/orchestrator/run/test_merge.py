@@ -57,6 +57,7 @@ def test_shards_that_do_not_fit_are_refused(
     assert not (cluster.folder / "merged" / "manifest.json").exists()
 
 
+@pytest.mark.full
 def test_a_shard_that_was_resumed_under_other_code_fits_one_of_either(
     cluster: Cluster, shared_scorer: Server, parts: list[Path]
 ) -> None:
@@ -66,6 +67,7 @@ def test_a_shard_that_was_resumed_under_other_code_fits_one_of_either(
     assert cluster.counts("merged")["scored"] == 12
 
 
+@pytest.mark.full
 def test_a_shard_that_is_written_or_not_complete_again_is_refused(
     cluster: Cluster, shared_scorer: Server, parts: list[Path]
 ) -> None:
@@ -82,6 +84,7 @@ def test_a_damaged_verdict_is_named_in_its_shard(cluster: Cluster, shared_scorer
     assert f"{Path('part1') / 'verdicts.jsonl'}, line 1: damaged" in merge(cluster, shared_scorer, code=2)
 
 
+@pytest.mark.full
 def test_failed_items_end_it_as_they_end_eval(cluster: Cluster, shared_scorer: Server) -> None:
     server = cluster.model("--broken", "8")
     for index in range(2):

@@ -128,6 +128,7 @@ def test_other_code_that_asks_the_same_goes_on(plugin: Plugin) -> None:
     assert "asks the same" not in plugin.run()
 
 
+@pytest.mark.full
 def test_another_judge_judges_everything_and_the_first_one_is_not_paid_again(tmp_path: Path) -> None:
     vendor = Vendor(lambda _: {"choice": "A"})
 

@@ -120,6 +120,7 @@ def test_no_case_is_a_mistake(url: str, tmp_path: Path) -> None:
     assert "holds no case" in done.stderr
 
 
+@pytest.mark.full
 def test_scoring_says_whom_it_waits_for_and_what_became_of_it(nobody: str, tmp_path: Path) -> None:
     lines = [{"key": str(n), "rule": "judge_answer", "text": f"blue {n}", "targets": ["blue"]} for n in range(3)]
     (tmp_path / "items.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

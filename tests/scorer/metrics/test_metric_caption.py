@@ -83,7 +83,7 @@ def test_words_of_the_treebank():
 
 
 @needs_java
-@pytest.mark.slow
+@pytest.mark.full
 def test_meteor_survives_line_breaks_bars_and_silence():
     value = caption.meteor([*CORPUS, ("", ["a bus\r\n", "b"]), ("a ||| b", ["é"])])
     assert 0 < value < 1

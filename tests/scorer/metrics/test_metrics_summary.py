@@ -60,6 +60,7 @@ def unique(items: list[pb.ScoreRequest]) -> list[pb.ScoreRequest]:
     return list({item.key: item for item in items}.values())
 
 
+@pytest.mark.full
 @settings(max_examples=25)
 @given(st.lists(an_item(), max_size=25).map(unique), st.randoms(use_true_random=False))
 def test_order_leaves_no_trace(items: list[pb.ScoreRequest], order: random.Random) -> None:
@@ -69,6 +70,7 @@ def test_order_leaves_no_trace(items: list[pb.ScoreRequest], order: random.Rando
     assert summarize(shuffled, *ALL).SerializeToString(deterministic=True) == first
 
 
+@pytest.mark.full
 @settings(max_examples=25)
 @given(st.lists(an_item(), max_size=25).map(unique))
 def test_nothing_is_lost_or_counted_twice(items: list[pb.ScoreRequest]) -> None:
@@ -84,6 +86,7 @@ def test_nothing_is_lost_or_counted_twice(items: list[pb.ScoreRequest]) -> None:
     assert overall.denominator == len(items)
 
 
+@pytest.mark.full
 @settings(max_examples=25)
 @given(st.lists(an_item(), min_size=1, max_size=25).map(unique))
 def test_values_lie_in_their_intervals_and_answered_is_never_below_planned(items: list[pb.ScoreRequest]) -> None:
@@ -96,6 +99,7 @@ def test_values_lie_in_their_intervals_and_answered_is_never_below_planned(items
             assert figure.denominator_answered <= figure.denominator
 
 
+@pytest.mark.full
 @settings(max_examples=15)
 @given(st.lists(an_item(), min_size=1, max_size=30).map(unique))
 def test_one_more_failure_lowers_planned_and_leaves_answered(items: list[pb.ScoreRequest]) -> None:
@@ -175,6 +179,7 @@ def test_numbers_are_places_among_the_different_values(values: list[int]) -> Non
     assert numbered(column).tolist() == np.unique(column, return_inverse=True)[1].tolist()
 
 
+@pytest.mark.full
 def test_a_summary_takes_less_memory_than_what_was_kept_for_it() -> None:
     number = 30_000
     specs = [spec("acc", "accuracy", ["a"]), spec("all", "group_all"), spec("bias", "choice_bias")]

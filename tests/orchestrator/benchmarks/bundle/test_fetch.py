@@ -45,6 +45,7 @@ def bundle(task: Path, tmp_path: Path) -> Path:
     return tmp_path / "bundle"
 
 
+@pytest.mark.full
 def test_a_bundle_runs_where_the_source_is_gone(task: Path, bundle: Path, tmp_path: Path) -> None:
     before = run("prompts", "--task", task).stdout
     for path in ("pairs.csv", "images"):

@@ -29,14 +29,14 @@ def percents(task: dict) -> tuple[float, ...]:
     return tuple(values[key] for key in [(), *((name,) for name in (*PATTERNS, *CONFIGURATIONS))])
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_always_one_in_3850_calls(cluster: Cluster, shared_scorer: Server) -> None:
     task = run(cluster, shared_scorer, 1)
     assert task["counts"]["planned"] == task["counts"]["scored"] + task["counts"]["unparsed"] == 3850
     assert percents(task) == ALWAYS[1]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("choice", [2, 3, 4])
 def test_always_another_choice(cluster: Cluster, shared_scorer: Server, choice: int) -> None:
     assert percents(run(cluster, shared_scorer, choice, "--set", "questions=avr")) == ALWAYS[choice]

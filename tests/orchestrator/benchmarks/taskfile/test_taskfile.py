@@ -249,6 +249,7 @@ def test_any_bytes_are_a_task_or_an_error(tmp_path_factory: pytest.TempPathFacto
         load(file)
 
 
+@pytest.mark.full
 def test_the_page_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     page = PAGE.read_text()

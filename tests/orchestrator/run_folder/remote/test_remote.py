@@ -36,7 +36,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     server.kill()
 
 
-@pytest.fixture(params=["file", "s3"])
+@pytest.fixture(params=["file", pytest.param("s3", marks=pytest.mark.full)])
 def base(request: pytest.FixtureRequest, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
     """A URL below which a test may write."""
     monkeypatch.setenv("LYNCEAN_UPLOAD_SECONDS", "0.2")
@@ -130,6 +130,7 @@ def test_shards_are_merged(cluster: Cluster, shared_scorer: Server, base: str) -
     assert len(uploaded(f"{base}/merged")) == 40
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("base", ["s3"], indirect=True)
 def test_the_commands_of_the_page(cluster: Cluster, base: str) -> None:
     page = Path(__file__).parents[4] / "docs" / "run-folder.md"
@@ -158,6 +159,7 @@ def test_a_second_writer_is_refused(cluster: Cluster, shared_scorer: Server, bas
     assert json.loads(objects(url)["writer.json"])["id"] == "x"
 
 
+@pytest.mark.full
 def test_a_lost_upload_names_the_local_folder(
     cluster: Cluster, shared_scorer: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

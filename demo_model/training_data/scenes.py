@@ -1,4 +1,4 @@
-"""Lessons on V*-Bench's scenes: what color an object has, and where it stands."""
+"""Training data on V*-Bench's scenes: what color an object has, and where it stands."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import lru_cache, partial
 
 from PIL import Image
 
-from demo_model.lessons import Lesson, Mark, squeezed
+from demo_model.training_data import Example, Mark, squeezed
 from orchestrator.benchmarks.vstar import synthetic
 from orchestrator.benchmarks.vstar.benchmark import INSTRUCTION, LETTERS, listed
 
 _SCENES_ON_ONE_STREET = 40
 
 
-def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
+def example(rng: random.Random, number: int, easy: bool) -> Example:
     """Draws a scene and asks about several of its objects."""
     placed = synthetic.place(rng)
     marks = [
@@ -28,7 +28,7 @@ def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
         asked += [_half(name, box) for name, (box, _) in placed.items()]
         asked += [synthetic.side(placed, *rng.sample(pair, 2)) for pair in itertools.combinations(placed, 2)]
     asked += [_asked(rng, placed) for _ in range(3 if easy else 6)]
-    return Lesson("vstar", (partial(_picture, number // _SCENES_ON_ONE_STREET, placed),), tuple(asked), tuple(marks))
+    return Example("vstar", (partial(_picture, number // _SCENES_ON_ONE_STREET, placed),), tuple(asked), tuple(marks))
 
 
 def _picture(street: int, placed: synthetic.Placed) -> Image.Image:

@@ -1,4 +1,4 @@
-"""Lessons on MARVEL's puzzles: which choice completes the context, and what is in the panels."""
+"""Training data on MARVEL's puzzles: which choice completes the context, and what is in the panels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 
 from PIL import Image
 
-from demo_model.lessons import Lesson, Mark, squeezed
+from demo_model.training_data import Example, Mark, squeezed
 from orchestrator.benchmarks.marvel import synthetic
 from orchestrator.benchmarks.marvel.benchmark import COARSE_INSTRUCTION, FINE_INSTRUCTION, Settings, avr_instruction
 from orchestrator.benchmarks.marvel.image import choice_boxes, context_boxes
@@ -17,7 +17,7 @@ _CELLS = [(pattern, configuration) for pattern, rule in synthetic.RULES.items() 
 _UNNUMBERED = 0.15
 
 
-def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
+def example(rng: random.Random, number: int, easy: bool) -> Example:
     """Draws a puzzle and asks MARVEL's questions, and simpler ones on single panels."""
     drawn = synthetic.puzzle(rng, *rng.choice(_CELLS))
     numbered = easy or rng.random() >= _UNNUMBERED
@@ -25,13 +25,13 @@ def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
     if easy:
         asked = [_panel(rng, drawn), _panel(rng, drawn), _missing(drawn), _avr(drawn)]
         asked += [_shows(rng, drawn) for _ in range(2)] + [_fine(rng, drawn) for _ in range(3)]
-        return Lesson("marvel", (image,), tuple(asked), tuple(_marks(drawn)))
+        return Example("marvel", (image,), tuple(asked), tuple(_marks(drawn)))
     if not numbered:
         asked = [(f"{text}\n{COARSE_INSTRUCTION}", str(count)) for text, count in synthetic.counting(drawn)]
-        return Lesson("marvel", (image,), (*asked, _row(drawn, "context")), tuple(_marks(drawn)))
+        return Example("marvel", (image,), (*asked, _row(drawn, "context")), tuple(_marks(drawn)))
     asked = [_avr(drawn), _missing(drawn), _shows(rng, drawn), *(_fine(rng, drawn) for _ in range(3))]
     asked += [_panel(rng, drawn), _row(drawn, rng.choice(("context", "choices")))]
-    return Lesson("marvel", (image,), tuple(asked), tuple(_marks(drawn)))
+    return Example("marvel", (image,), tuple(asked), tuple(_marks(drawn)))
 
 
 def _marks(drawn: synthetic.Drawn) -> list[Mark]:

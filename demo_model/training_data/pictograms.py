@@ -1,4 +1,4 @@
-"""Lessons on VOILA's pictograms: describing one, describing three in order, and what changes between them."""
+"""Training data on VOILA's pictograms: describing one, describing three in order, and what changes between them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 
 from PIL import Image
 
-from demo_model.lessons import Lesson, Mark, squeezed
+from demo_model.training_data import Example, Mark, squeezed
 from orchestrator.benchmarks.voila import synthetic as source
 from orchestrator.benchmarks.voila.benchmark import prompts
 from orchestrator.benchmarks.voila.rules import ACTIONS, RULES, SUBJECTS, Spec
@@ -26,11 +26,11 @@ _PLACES = ("first", "second", "third")
 _VARIANTS = 9
 
 
-def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
+def example(rng: random.Random, number: int, easy: bool) -> Example:
     """Draws one pictogram, or the three of a question."""
     if rng.random() < _SINGLE:
         spec = Spec(rng.randrange(4), rng.randrange(len(SUBJECTS)), rng.randrange(len(ACTIONS)))
-        return _lesson(rng, [spec], _single(spec))
+        return _example(rng, [spec], _single(spec))
     rule = RULES[rng.choice(list(RULES))]
     question = rule.question(rng.randrange(rule.space))
     each = [
@@ -38,7 +38,7 @@ def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
         for name, spec in zip(_PLACES, question.images, strict=True)
     ]
     if easy:
-        return _lesson(rng, list(question.images), each)
+        return _example(rng, list(question.images), each)
     describing, relating, applying = prompts(rng.choice(("voila_nd", "voila_wd")))
     seen, related, answer = combined_description(question), relations(question), question.answer
     asked = [(f"{describing} ", seen), (f"{describing} {seen} {relating} ", related.strip())]
@@ -49,7 +49,7 @@ def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
         )
         asked.append((f"{describing} {seen} {relating} {related.strip()} {applying} ", told))
     asked.append(rng.choice(each))
-    return _lesson(rng, list(question.images), asked)
+    return _example(rng, list(question.images), asked)
 
 
 def _single(spec: Spec) -> list[tuple[str, str]]:
@@ -62,13 +62,13 @@ def _single(spec: Spec) -> list[tuple[str, str]]:
     ]
 
 
-def _lesson(rng: random.Random, specs: list[Spec], asked: list[tuple[str, str]]) -> Lesson:
+def _example(rng: random.Random, specs: list[Spec], asked: list[tuple[str, str]]) -> Example:
     images, marks = [], []
     for place, spec in enumerate(specs):
         images.append(partial(_picture, spec, rng.randrange(_VARIANTS)))
         words = (SUBJECTS[spec.subject][1], ACTIONS[spec.action])
         marks += [Mark(place, x, y, words) for x, y, _ in source.CELLS[spec.number]]
-    return Lesson("voila", tuple(images), tuple(asked), tuple(marks))
+    return Example("voila", tuple(images), tuple(asked), tuple(marks))
 
 
 def _picture(spec: Spec, variant: int) -> Image.Image:

@@ -1,4 +1,4 @@
-"""Lessons on colored figures: names, colors, counts and positions."""
+"""Training data on colored figures: names, colors, counts and positions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 
 from PIL import Image, ImageDraw
 
-from demo_model.lessons import SIDE, Lesson, Mark
+from demo_model.training_data import SIDE, Example, Mark
 from orchestrator.benchmarks import drawing as ink
 from orchestrator.benchmarks.vstar.synthetic import COLORS
 
@@ -19,7 +19,7 @@ Figure = tuple[int, int, str, str]
 """Column, line, shape and color."""
 
 
-def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
+def example(rng: random.Random, number: int, easy: bool) -> Example:
     """Draws two to seven figures on a plain ground and asks about them."""
     ground = rng.choice(((200, 205, 210), (225, 220, 200), (180, 200, 185)))
     cells = rng.sample([(x, y) for x in range(_CELLS) for y in range(_CELLS)], rng.randint(2, 4 if easy else 7))
@@ -29,7 +29,7 @@ def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
         x, y = ((cell + rng.uniform(0.4, 0.6)) / _CELLS for cell in (column, line))
         marks.append(Mark(0, x, y, (name, color)))
         sizes.append(rng.uniform(20, 52))
-    return Lesson("figures", (partial(_picture, ground, marks, sizes),), tuple(_asked(rng, placed)), tuple(marks))
+    return Example("figures", (partial(_picture, ground, marks, sizes),), tuple(_asked(rng, placed)), tuple(marks))
 
 
 def _picture(ground: ink.Color, marks: Sequence[Mark], sizes: Sequence[float]) -> Image.Image:

@@ -1,4 +1,4 @@
-"""Lessons for a small model: drawn images, questions on them in the benchmarks' own words, and the answers.
+"""Training data for a small model: drawn images, questions on them in the benchmarks' own words, and the answers.
 
 They are made by the generators of the drawn benchmarks, from seeds of their own: no evaluation row is among them.
 """
@@ -33,7 +33,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class Example:
     """Images and what can be asked about them.
 
     Attributes:
@@ -56,27 +56,27 @@ def squeezed(image: Image.Image) -> Image.Image:
 
 
 MIXED, EASY = 1024, 20_000
-"""Lessons at the start that show everything, and those after them that ask simple questions alone."""
+"""Training data at the start that show everything, and those after them that ask simple questions alone."""
 
 
 SHARES = {"vstar": 34, "marvel": 30, "visualpuzzles": 18, "voila": 12, "figures": 6}
 _EASY_SHARES = {"vstar": 32, "marvel": 32, "visualpuzzles": 18, "voila": 10, "figures": 8}
 
 
-def lessons(seed: int, *, start: int = 0, shares: Mapping[str, int] = SHARES) -> Iterator[Lesson]:
-    """Returns lessons without end; each depends on the seed, its number and the shares alone.
+def examples(seed: int, *, start: int = 0, shares: Mapping[str, int] = SHARES) -> Iterator[Example]:
+    """Returns examples without end; each depends on the seed, its number and the shares alone.
 
     A model that has to find out what the questions mean, what the pictures show and how the two
     hang together learns nothing for long, so simple questions come first.
     """
-    from demo_model.lessons import figures, pictograms, puzzles, reasoning, scenes
+    from demo_model.training_data import figures, pictograms, puzzles, reasoning, scenes
 
-    makers: dict[str, Callable[[random.Random, int, bool], Lesson]] = {
-        "vstar": scenes.lesson,
-        "marvel": puzzles.lesson,
-        "visualpuzzles": reasoning.lesson,
-        "voila": pictograms.lesson,
-        "figures": figures.lesson,
+    makers: dict[str, Callable[[random.Random, int, bool], Example]] = {
+        "vstar": scenes.example,
+        "marvel": puzzles.example,
+        "visualpuzzles": reasoning.example,
+        "voila": pictograms.example,
+        "figures": figures.example,
     }
     number = start
     while True:

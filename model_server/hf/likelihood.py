@@ -1,10 +1,10 @@
-"""Likelihood with a shared prefix: the image is encoded once, the prompt is read once.
+"""Likelihood, in three ways of the same result.
 
-Two ways. `packed`: all continuations of a question stand in one row behind the prompt, as a
-tree (continuations that begin alike share their first tokens), and a mask lets each token see
-the prompt and its own ancestors; questions batch together. `expanded`: the prompt's cache is
-repeated, one row per continuation; for models that take no such mask. Neither is used before
-`model_server.hf.selfcheck` has compared it with the plain way.
+`plain`: one forward pass per continuation; the others are compared with it. `packed`: all continuations of a question
+stand in one row behind the prompt, as a tree (continuations that begin alike share their first tokens), and a mask lets
+each token see the prompt and its own ancestors; questions batch together. `expanded`: the prompt's cache is repeated,
+one row per continuation; for models that take no such mask. The last two encode the image once and read the prompt
+once. Neither is used before `model_server.hf.selfcheck` has compared it with `plain`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from typing import Any
 
 import torch
 
-from model_server.hf.batch import collate, to_device
+from model_server.hf.batch import to_batch
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import Family, Prefill
 from model_server.hf.prompt import Joined, Prompt
-from model_server.hf.scoring import Scored, common
 
 MAX_NODES = 512
 """Tokens of continuations in one pass: bounds the logits, [questions, tokens, vocabulary]."""
@@ -43,6 +42,26 @@ class Question:
         """How many of the prompt's tokens all continuations share, as tokens that predict something."""
         ids = self.prompt.ids
         return min(min(common(ids, each.ids), each.start) for each in self.joined)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One continuation's tokens.
+
+    Attributes:
+        ids: The tokens that the continuation owns.
+        logprobs: Natural log-probability of each, in float32.
+        is_greedy: Whether each was the most probable.
+    """
+
+    ids: list[int]
+    logprobs: list[float]
+    is_greedy: bool
+
+    @property
+    def logprob(self) -> float:
+        """The sum."""
+        return sum(self.logprobs)
 
 
 @dataclass
@@ -110,6 +129,20 @@ NONE = Faults()
 
 
 @torch.inference_mode()
+def plain(checkpoint: Checkpoint, family: Family, prompt: Prompt, joined: Sequence[Joined]) -> list[Scored]:
+    """Scores each continuation in a forward pass of its own."""
+    results: list[Scored] = []
+    for each in joined:
+        kept = common(prompt.ids, each.ids[:-1])
+        inputs = to_batch(checkpoint, [family.extend(prompt.inputs, kept, each.ids[kept:-1])])
+        family.reset(checkpoint.model)
+        owned = each.ids[each.start :]
+        tree = Tree(paths=[list(range(-1, len(owned) - 1))], owned=[owned])
+        results += _read(family.logits(checkpoint.model, inputs)[0, each.start - 1 :], tree)
+    return results
+
+
+@torch.inference_mode()
 def packed(
     checkpoint: Checkpoint,
     family: Family,
@@ -121,7 +154,7 @@ def packed(
 
     Args:
         checkpoint: The model.
-        family: What is special about it.
+        family: Behaviour of its model type.
         questions: Questions whose prompts have one signature.
         extra: Replaces the prompts' image inputs, where vision features are kept.
         faults: Mistakes to make.
@@ -167,8 +200,7 @@ def expanded(checkpoint: Checkpoint, family: Family, question: Question, rows: i
 
 def _prefill(checkpoint: Checkpoint, family: Family, questions: Sequence[Question], extra: Any) -> Prefill:
     prompts = [family.extend(q.prompt.inputs, q.shared, ()) for q in questions]
-    inputs: dict[str, Any] = collate(prompts, checkpoint.tokenizer.pad_token_id or 0)
-    inputs = to_device(inputs, checkpoint.device, checkpoint.model.dtype)
+    inputs: dict[str, Any] = to_batch(checkpoint, prompts)
     if extra is not None:
         inputs = extra(inputs)
     family.reset(checkpoint.model)
@@ -231,3 +263,11 @@ def _read(logits: torch.Tensor, tree: Tree) -> list[Scored]:
         results.append(Scored(owned, values[first:last], all(greedy[first:last])))
         first = last
     return results
+
+
+def common(first: Sequence[int], second: Sequence[int]) -> int:
+    """Returns how many leading tokens two sequences share."""
+    for place, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one != other:
+            return place
+    return min(len(first), len(second))

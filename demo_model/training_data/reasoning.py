@@ -1,10 +1,10 @@
-"""Lessons on VisualPuzzles' puzzles: the answer, directly or behind its reasons."""
+"""Training data on VisualPuzzles' puzzles: the answer, directly or behind its reasons."""
 
 from __future__ import annotations
 
 import random
 
-from demo_model.lessons import Lesson, Mark, squeezed
+from demo_model.training_data import Example, Mark, squeezed
 from orchestrator.benchmarks import drawing as ink
 from orchestrator.benchmarks.visualpuzzles import synthetic as source
 from orchestrator.benchmarks.visualpuzzles.prompts import COT, DIRECT, question_block
@@ -12,7 +12,7 @@ from orchestrator.benchmarks.visualpuzzles.prompts import COT, DIRECT, question_
 _SHARES = {"algorithmic": 3, "analogical": 3, "deductive": 4, "inductive": 5, "spatial": 2}
 
 
-def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
+def example(rng: random.Random, number: int, easy: bool) -> Example:
     """Draws a puzzle and asks for its answer in several ways."""
     category = rng.choices(list(_SHARES), list(_SHARES.values()))[0]
     puzzle = source.MAKERS[category](rng)
@@ -25,4 +25,4 @@ def lesson(rng: random.Random, number: int, easy: bool) -> Lesson:
         asked.append((f"{block}\n{COT}", f"{puzzle.steps}\nAnswer: {puzzle.answer}"))
     if puzzle.options and not easy:
         asked.append((block, puzzle.options["ABCD".index(puzzle.answer)]))
-    return Lesson("visualpuzzles", (lambda: squeezed(source.picture(puzzle)),), tuple(asked), tuple(marks))
+    return Example("visualpuzzles", (lambda: squeezed(source.picture(puzzle)),), tuple(asked), tuple(marks))
