@@ -18,6 +18,8 @@ _WORD = re.compile(r"\w+")
 _OWN = "orchestrator"
 _SYNTHETIC = "synthetic"
 """What a module is called that draws a benchmark's synthetic rows."""
+_DATA = (".csv", ".json", ".toml")
+"""Suffixes of a module's data, which lies beside it under its name: `prompts.py`, `prompts.toml`."""
 
 
 def code_hash(benchmark: Benchmark, *, synthetic: bool) -> str:
@@ -45,8 +47,9 @@ def _hash(modules: frozenset[str], synthetic: bool) -> str:
         path = None if name in files else _file(name)
         if path is None or (not synthetic and name.rpartition(".")[2] == _SYNTHETIC):
             continue
-        files[name] = path.read_bytes()
-        wanted.update(other for other in _imports(files[name].decode()) if other.partition(".")[0] in roots)
+        text = path.read_bytes()
+        files[name] = text + b"".join(data.read_bytes() for data in map(path.with_suffix, _DATA) if data.is_file())
+        wanted.update(other for other in _imports(text.decode()) if other.partition(".")[0] in roots)
     lines = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items()))
     return hashlib.sha256(lines.encode()).hexdigest()
 
