@@ -19,13 +19,14 @@ from pathlib import Path
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, metric
+from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity
 from orchestrator.benchmarks.marvel import image
 from orchestrator.benchmarks.marvel.labels import fine_category, fine_options
 from orchestrator.data.images import row_image
 from orchestrator.data.opening import FORMS, check_unique, open_rows
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
+from orchestrator.metric import metric
 from orchestrator.samples import Call, Part, Sample, Scoring, Variant, image_part, single, text_part, user
 
 AVR_INSTRUCTION = "Answer with the {kind} of the choice: {first}, {second}, {third} or {fourth}."

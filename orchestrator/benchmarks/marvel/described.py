@@ -14,10 +14,11 @@ import click
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, metric
+from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity
 from orchestrator.benchmarks.marvel import benchmark as marvel
 from orchestrator.benchmarks.marvel import texts
 from orchestrator.data.rows import DataError, Row
+from orchestrator.metric import metric
 from orchestrator.samples import Call, Sample, Variant, image_part, single, text_part, user
 
 COLUMN = "description"

@@ -14,11 +14,12 @@ from typing import Literal
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, metric
+from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity
 from orchestrator.benchmarks.marvel import benchmark as marvel
 from orchestrator.benchmarks.marvel import texts as marvel_texts
 from orchestrator.benchmarks.marvel.families import Pool
 from orchestrator.data.rows import Row, RowSource
+from orchestrator.metric import metric
 from orchestrator.samples import (
     BadRowError,
     Call,

@@ -16,7 +16,7 @@ from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import Benchmark, metric
+from orchestrator.benchmarks.base import Benchmark
 from orchestrator.benchmarks.reform import dialogs, files
 from orchestrator.benchmarks.reform.datasets import DATASETS, DIMENSIONS, HUB, KIE, OCR, SINGLE_CHOICE, Dataset, groups
 from orchestrator.benchmarks.reform.families import FAMILIES, Item
@@ -26,6 +26,7 @@ from orchestrator.benchmarks.reform.questions import Question, candidates, messa
 from orchestrator.benchmarks.reform.settings import Settings, Switches, formulation, settings_of, switches
 from orchestrator.data.images import row_image
 from orchestrator.data.rows import DataError, Row
+from orchestrator.metric import metric
 from orchestrator.samples import Answer, BadRowError, Call, Sample, Scoring, Turn, Variant, single
 
 CAPTION_FIGURES = {

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import metric
 from orchestrator.benchmarks.reform.datasets import DATASETS, GENERATION, KIE, OCR, SINGLE_CHOICE
 from orchestrator.data.rows import DataError
+from orchestrator.metric import metric
 from orchestrator.samples import Scoring
 
 FORMULATIONS = (SINGLE_CHOICE, GENERATION, OCR, KIE)

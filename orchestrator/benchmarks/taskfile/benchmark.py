@@ -12,7 +12,7 @@ import click
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import Benchmark, check_parity, metric
+from orchestrator.benchmarks.base import Benchmark, check_parity
 from orchestrator.benchmarks.taskfile.options import Answers
 from orchestrator.benchmarks.taskfile.reading import TaskFile, read
 from orchestrator.benchmarks.taskfile.template import Piece, fill, parse
@@ -20,6 +20,7 @@ from orchestrator.data.images import row_image
 from orchestrator.data.opening import check_unique, open_rows
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
+from orchestrator.metric import metric
 from orchestrator.samples import Call, Message, Sample, Scoring, Variant, image_part, single, system, text_part, user
 
 _NUMBER = "row number"

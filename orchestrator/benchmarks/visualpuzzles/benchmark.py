@@ -16,13 +16,14 @@ from types import NoneType
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import Benchmark, check_parity, metric
+from orchestrator.benchmarks.base import Benchmark, check_parity
 from orchestrator.benchmarks.visualpuzzles import prompts
 from orchestrator.benchmarks.visualpuzzles.prompts import CATEGORIES
 from orchestrator.data.images import row_image
 from orchestrator.data.opening import FORMS, check_unique, only, open_rows
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Kind, Table
+from orchestrator.metric import metric
 from orchestrator.samples import (
     Answer,
     Call,

@@ -19,15 +19,16 @@ from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, metric
+from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark
 from orchestrator.benchmarks.voila.collage import collage
-from orchestrator.benchmarks.voila.generated import drawn, made
+from orchestrator.benchmarks.voila.generated import generated_rows, pictogram
 from orchestrator.benchmarks.voila.rules import ND_RULES, RULES, WD_RULES
 from orchestrator.benchmarks.voila.sampling import draw_balanced
 from orchestrator.benchmarks.voila.source import FORMS, HUB, Identity, identify, open_voila
 from orchestrator.benchmarks.voila.texts import combined_description, describe, relations
 from orchestrator.data.images import row_image
 from orchestrator.data.rows import Row
+from orchestrator.metric import metric
 from orchestrator.samples import (
     Answer,
     BadRowError,
@@ -213,7 +214,7 @@ def needs(variant: Variant) -> Sequence[str]:
 
 def synthetic(task: str, seed: int) -> Iterator[Row]:
     """Draws questions of the task's rules in turn, with pictograms for images."""
-    return made(draw_balanced(ND_RULES if task == "voila_nd" else WD_RULES, seed), drawn)
+    return generated_rows(draw_balanced(ND_RULES if task == "voila_nd" else WD_RULES, seed), pictogram)
 
 
 BENCHMARK = Benchmark(

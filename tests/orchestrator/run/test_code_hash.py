@@ -17,7 +17,8 @@ from orchestrator.run.code_hash import code_hash
 
 NUMBERS = itertools.count()
 BENCHMARK = """
-from orchestrator.benchmarks.base import Benchmark, metric
+from orchestrator.benchmarks.base import Benchmark
+from orchestrator.metric import metric
 from {name}.prompts import (
     PROMPT,
     scoring,
