@@ -11,15 +11,7 @@ if TYPE_CHECKING:
     from orchestrator.conformance.server import Server
 
 Run = Callable[["Server"], Coroutine[Any, Any, str | None]]
-"""Raises `Broken` or `Moot`, or returns what there is to say of a server that passed."""
-
-
-class Broken(Exception):
-    """The server does not hold to the contract; the message says what it did."""
-
-
-class Moot(Exception):
-    """The check has nothing to judge in this server; the message says why."""
+"""Raises `Broken` or `NotApplicable`, or returns a note on a server that passed."""
 
 
 class Status(StrEnum):
@@ -56,7 +48,7 @@ class Result:
     Attributes:
         check: The check.
         status: How it ended.
-        detail: What the server did, why the check is moot, or a note.
+        detail: What the server did, why the check is not applicable, or a note.
         seconds: How long it took.
     """
 

@@ -11,10 +11,21 @@ import grpc
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
 from orchestrator.conformance.batch import by_itself, call_of, indices, made, once, settled
-from orchestrator.conformance.check import Broken, Moot, check
+from orchestrator.conformance.check import check
 from orchestrator.conformance.checks_likelihood import CANDIDATES, same_score
-from orchestrator.conformance.checks_load import LARGE, LARGEST, TOO_LARGE, long, padded, same_texts, unbounded
-from orchestrator.conformance.server import PATIENT, Server, applies, generation, text_of, user, wants
+from orchestrator.conformance.checks_load import (
+    LARGE,
+    LARGEST,
+    LATE,
+    TOO_LARGE,
+    abandon,
+    long,
+    padded,
+    same_texts,
+    unbounded,
+)
+from orchestrator.conformance.server import Server, generation, text_of, user
+from orchestrator.conformance.verdicts import Broken, NotApplicable, applies, wants
 from orchestrator.engine.batch import Ending, Response
 
 MOST_CALLS = 1024
@@ -130,7 +141,7 @@ async def batch_refuses_no_calls(server: Server) -> None:
 )
 async def batch_refuses_too_many_calls(server: Server) -> None:
     """A Batch of 1,025 small calls, given up where it is answered."""
-    await _refused(server, [call_of(server.ask(user("Hello")))] * (MOST_CALLS + 1))
+    await _refused(server, [call_of(server.request(user("Hello")))] * (MOST_CALLS + 1))
 
 
 @check(
@@ -147,7 +158,7 @@ async def batch_answers_do_not_wait(server: Server) -> str:
     bad = model.BatchCall(generate=model.GenerateRequest())
     alone = await by_itself(server, bad)
     if not isinstance(alone, CallError):
-        raise Moot("the server answers what no server can answer")
+        raise NotApplicable("the server answers what no server can answer")
     # The first or the last: a server may go through them in either order.
     calls = [bad, model.BatchCall(generate=long(server, 0)), bad][: _together(server)]
     first = asyncio.ensure_future(_first(server, calls))
@@ -164,7 +175,7 @@ async def batch_answers_do_not_wait(server: Server) -> str:
         )
         places = await first
     except CallError as error:
-        raise Moot(f"the Batch ended with {error.code.name}: that is judged by other checks") from error
+        raise NotApplicable(f"the Batch ended with {error.code.name}: that is judged by other checks") from error
     finally:
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
@@ -181,17 +192,11 @@ async def batch_gives_places_back(server: Server) -> None:
     """Batches of long calls are abandoned or have too little time; a small request is answered still."""
     number = max(1, min(server.info.max_concurrency, _MOST))
     calls = [model.BatchCall(generate=long(server, place)) for place in range(number)]
-    for pause in (0.01, 0.05):
-        batches = [asyncio.ensure_future(made(server, calls)) for _ in range(2)]
-        await asyncio.sleep(pause)
-        for each in batches:
-            each.cancel()
-        await asyncio.gather(*batches, return_exceptions=True)
+    await abandon(lambda: [made(server, calls) for _ in range(2)])
     await server.alive("cancelled Batches")
-    allowed = (grpc.StatusCode.DEADLINE_EXCEEDED, *PATIENT)
     for endings in await asyncio.gather(*(made(server, calls, timeout=0.03) for _ in range(2))):
         for ending in endings:
-            if isinstance(ending, CallError) and ending.code not in allowed:
+            if isinstance(ending, CallError) and ending.code not in LATE:
                 raise Broken(f"a call of a Batch whose time was over ended with {ending.code.name}: {ending}")
     await server.alive("Batches whose deadline had passed")
 
@@ -226,7 +231,7 @@ def _together(server: Server) -> int:
     """How many calls may be sent together, two at least.
 
     Raises:
-        Moot: The server asks for one at a time.
+        NotApplicable: The server asks for one at a time.
     """
     most = server.info.max_concurrency
     asks = f"max_concurrency is {most}, so no two calls are ever sent together"

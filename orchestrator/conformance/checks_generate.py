@@ -9,7 +9,8 @@ import grpc
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
 from orchestrator.conformance.check import check
-from orchestrator.conformance.server import Server, applies, generation, text_of, wants
+from orchestrator.conformance.server import Server, generation, text_of
+from orchestrator.conformance.verdicts import applies, wants
 
 PROMPT = "Describe a harbour at dawn in two sentences."
 _REFUSALS = (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import grpc
 
 from lyncean.model.v1 import model_pb2 as model
-from orchestrator.conformance.check import Broken, Moot, check
+from orchestrator.conformance.check import check
 from orchestrator.conformance.pictures import broken, huge, picture
-from orchestrator.conformance.server import Server, applies, text_of, user, wants
+from orchestrator.conformance.server import Server, text_of, user
+from orchestrator.conformance.verdicts import Broken, NotApplicable, applies, wants
 
 _INVALID = grpc.StatusCode.INVALID_ARGUMENT
 _QUESTION = "What colour is the disc in the first image?"
@@ -20,7 +21,7 @@ async def image_bytes_decide(server: Server) -> None:
         for claimed in ("image/png", "image/jpeg", ""):
             image = model.Image(data=picture("red", form), media_type=claimed)
             parts = [model.Part(image=image), model.Part(text=_QUESTION)]
-            await server.asked(model.Message(role=model.ROLE_USER, parts=parts))
+            await server.send(server.request(model.Message(role=model.ROLE_USER, parts=parts)))
 
 
 @check(
@@ -31,7 +32,7 @@ async def image_bytes_decide(server: Server) -> None:
 async def refuses_corrupt_images(server: Server) -> None:
     """No image, a text, and files cut in half."""
     for what, data in broken().items():
-        await server.refused(server.ask(user(data, _QUESTION)), _INVALID, what=what)
+        await server.refused(server.request(user(data, _QUESTION)), _INVALID, what=what)
     await server.alive("corrupt images")
 
 
@@ -42,7 +43,7 @@ async def refuses_corrupt_images(server: Server) -> None:
 )
 async def refuses_huge_images(server: Server) -> None:
     """A file of 100 KB that is 900 million pixels once decoded."""
-    await server.refused(server.ask(user(huge(), _QUESTION)), _INVALID, what="an image of 900 million pixels")
+    await server.refused(server.request(user(huge(), _QUESTION)), _INVALID, what="an image of 900 million pixels")
     await server.alive("a huge image")
 
 
@@ -77,14 +78,12 @@ async def image_order_is_kept(server: Server) -> str:
         return "the answer changes with the order"
     alike = {await _look(server, (first, first)) for first, _ in pairs}
     if len(alike) == 1:
-        raise Moot("the answer does not depend on the images")
+        raise NotApplicable("the answer does not depend on the images")
     raise Broken("the answer depends on the images and is the same in either order")
 
 
 async def _spent(server: Server, *parts: str | bytes) -> int:
-    request = server.ask(user(*parts))
-    method = "Likelihood" if isinstance(request, model.LikelihoodRequest) else "Generate"
-    return int((await server.call(method, request)).usage.input_tokens)
+    return int((await server.send(server.request(user(*parts)))).usage.input_tokens)
 
 
 async def _look(server: Server, colours: tuple[str, ...]) -> str:

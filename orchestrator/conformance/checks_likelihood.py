@@ -7,8 +7,9 @@ import math
 from collections.abc import Sequence
 
 from lyncean.model.v1 import model_pb2 as model
-from orchestrator.conformance.check import Broken, Moot, check
-from orchestrator.conformance.server import Server, applies, text_of, wants
+from orchestrator.conformance.check import check
+from orchestrator.conformance.server import Server, text_of
+from orchestrator.conformance.verdicts import Broken, NotApplicable, applies, wants
 
 PROMPT = "What colour is the sky on a clear day?"
 CANDIDATES = ("blue", "a deep green", "The answer is red.", "(A)", " yes", "7")
@@ -93,7 +94,7 @@ async def agrees_with_greedy(server: Server) -> str:
             if said.is_greedy:
                 return f"{text!r} is greedy by both methods"
     if not compared:
-        raise Moot("the model's own answers are cut into other tokens when they are scored")
+        raise NotApplicable("the model's own answers are cut into other tokens when they are scored")
     raise Broken(f"none of {compared} greedy answers is greedy when it is scored")
 
 

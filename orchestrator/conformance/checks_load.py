@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -13,12 +13,15 @@ from google.protobuf.message import Message
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import MAX_MESSAGE_BYTES, CallError
-from orchestrator.conformance.check import Broken, check
-from orchestrator.conformance.server import PATIENT, Server, applies, generation, text_of, user, wants
+from orchestrator.conformance.check import check
+from orchestrator.conformance.server import PATIENT, Server, generation, text_of, user
+from orchestrator.conformance.verdicts import Broken, applies, wants
 
 TOO_LARGE = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.OUT_OF_RANGE)
 LARGE = 5 << 20  # beyond the 4 MiB that gRPC libraries receive by default
 LARGEST = 128 << 20
+LATE = (grpc.StatusCode.DEADLINE_EXCEEDED, *PATIENT)
+"""What a call may end with whose time was over."""
 
 
 @check(
@@ -42,12 +45,7 @@ async def parallel_equals_serial(server: Server) -> str:
 )
 async def cancellation_frees_the_slot(server: Server) -> None:
     """Long requests are abandoned, twice as many as the server takes; a small one is answered still."""
-    for pause in (0.01, 0.05):
-        calls = [asyncio.ensure_future(server.call("Generate", long(server, n))) for n in range(server.parallel)]
-        await asyncio.sleep(pause)
-        for each in calls:
-            each.cancel()
-        await asyncio.gather(*calls, return_exceptions=True)
+    await abandon(lambda: [server.send(long(server, number)) for number in range(server.parallel)])
     await server.alive("cancelled requests")
 
 
@@ -58,13 +56,12 @@ async def cancellation_frees_the_slot(server: Server) -> None:
 )
 async def deadline_is_honoured(server: Server) -> None:
     """Long requests with too little time end as DEADLINE_EXCEEDED or in time; a small one is answered still."""
-    allowed = (grpc.StatusCode.DEADLINE_EXCEEDED, *PATIENT)
 
     async def hurried(number: int) -> None:
         try:
             await server.call("Generate", long(server, number), timeout=0.03)
         except CallError as error:
-            if error.code not in allowed:
+            if error.code not in LATE:
                 raise Broken(f"a call whose time was over ended with {error.code.name}: {error}") from error
 
     await asyncio.gather(*(hurried(number) for number in range(server.parallel)))
@@ -80,7 +77,8 @@ async def accepts_large_requests(server: Server) -> str:
     limit = server.info.max_request_bytes
     applies(limit > 0, "the server states no max_request_bytes")
     size = min(limit, LARGE) - 4096
-    await _send(server, padded(server, size))
+    async with unbounded(server) as wide:
+        await wide.send(padded(server, size))
     return f"{size:,} bytes"
 
 
@@ -94,13 +92,24 @@ async def refuses_oversize_messages(server: Server) -> str:
     applies(size <= LARGEST, f"max_request_bytes is {server.info.max_request_bytes:,}: too large to go beyond")
     code = None
     try:
-        await _send(server, padded(server, size))
+        async with unbounded(server) as wide:
+            await wide.send(padded(server, size))
     except CallError as error:
         code = error.code
     wants(code is not None, f"a request of {size:,} bytes was answered; the limit is {size - 1_000_000:,}")
     wants(code in TOO_LARGE, f"a request of {size:,} bytes ended with {code and code.name}")
     await server.alive("an oversize request")
     return f"{size:,} bytes: {code and code.name}"
+
+
+async def abandon(begin: Callable[[], Sequence[Coroutine[Any, Any, object]]]) -> None:
+    """Begins calls and cancels them, after 10 and after 50 ms."""
+    for pause in (0.01, 0.05):
+        calls = [asyncio.ensure_future(call) for call in begin()]
+        await asyncio.sleep(pause)
+        for each in calls:
+            each.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
 
 
 def same_texts(server: Server, prompts: Sequence[str], alone: Sequence[str], among: Sequence[str]) -> None:
@@ -138,7 +147,7 @@ def _room(server: Server) -> int:
 
 def padded(server: Server, size: int) -> Message:
     """A small request made large by a field that no version of the contract has."""
-    request = server.ask(user("Hello"))
+    request = server.request(user("Hello"))
     length, encoded = size, b""
     while length > 127:
         encoded += bytes([length & 127 | 128])
@@ -158,13 +167,4 @@ async def unbounded(server: Server) -> AsyncIterator[Server]:
         named = [("grpc.ssl_target_name_override", tls.server_name)] if tls.server_name else []
         channel = grpc.aio.secure_channel(server.address, tls.channel_credentials(), options=[*options, *named])
     async with channel:
-        yield replace(server, channel=channel)
-
-
-async def _send(server: Server, request: Message) -> None:
-    async with unbounded(server) as wide:
-        method = wide.stub.Likelihood if isinstance(request, model.LikelihoodRequest) else wide.stub.Generate
-        try:
-            await method(request, timeout=server.timeout, metadata=server.credentials.metadata)
-        except grpc.aio.AioRpcError as error:
-            raise CallError.from_rpc(error) from error
+        yield replace(server, channel=channel, max_bytes=2 * LARGEST)

@@ -11,7 +11,8 @@ from google.protobuf.message import Message
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.conformance.check import check
 from orchestrator.conformance.pictures import picture
-from orchestrator.conformance.server import Server, applies, generation, user, wants
+from orchestrator.conformance.server import Server, generation, user
+from orchestrator.conformance.verdicts import applies, wants
 
 _INVALID = grpc.StatusCode.INVALID_ARGUMENT
 _UNIMPLEMENTED = grpc.StatusCode.UNIMPLEMENTED
@@ -20,7 +21,7 @@ _UNKNOWN_FIELD = bytes([0xFA, 0x3E])  # field 1007, length-delimited
 
 
 async def _no(server: Server, what: str, *messages: model.Message) -> None:
-    await server.refused(server.ask(*messages), _INVALID, what=what)
+    await server.refused(server.request(*messages), _INVALID, what=what)
 
 
 @check("Empty, or ending in another role, is refused with INVALID_ARGUMENT.", "Refuse a request without messages.")
@@ -66,7 +67,7 @@ async def refuses_last_role(server: Server) -> None:
 async def answers_several_rounds(server: Server) -> None:
     """User, assistant, user."""
     said = model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="Blue.")])
-    await server.asked(user("What colour is the sky?"), said, user("And grass?"))
+    await server.send(server.request(user("What colour is the sky?"), said, user("And grass?")))
 
 
 @check(
@@ -78,8 +79,8 @@ async def refuses_what_it_does_not_claim(server: Server) -> str:
     asked: dict[str, Message] = {
         "GENERATE": generation("Hello"),
         "LIKELIHOOD": model.LikelihoodRequest(messages=[user("Hello")], continuations=["yes"]),
-        "IMAGE_INPUT": server.ask(user(picture("red"), "What is this?")),
-        "MULTI_IMAGE": server.ask(user(picture("red"), picture("blue"), "What are these?")),
+        "IMAGE_INPUT": server.request(user(picture("red"), "What is this?")),
+        "MULTI_IMAGE": server.request(user(picture("red"), picture("blue"), "What are these?")),
         "OUTPUT_LOGPROBS": generation("Hello", top_logprobs=1),
         "SEED": generation("Hello", temperature=1.0, seed=1),
         "IMAGE_OUTPUT": model.GenerateRequest(messages=[user("Draw a red disc.")], modality=model.MODALITY_IMAGE),
@@ -135,7 +136,7 @@ async def refuses_over_long_input(server: Server) -> None:
     applies(limit <= _LONGEST, f"max_context_tokens is {limit:,}; a prompt beyond it would be too large to send")
     # Every number is a token at least, whatever the tokenizer.
     long = " ".join(str(number % 1000) for number in range(limit + 1))
-    requests = {"a prompt beyond the context": server.ask(user(long))}
+    requests = {"a prompt beyond the context": server.request(user(long))}
     if server.claims("GENERATE"):
         requests["a prompt and max_output_tokens beyond the context"] = generation("Hello", max_output_tokens=limit)
     if server.claims("LIKELIHOOD"):
@@ -154,11 +155,11 @@ async def refuses_over_long_input(server: Server) -> None:
 )
 async def ignores_unknown_fields(server: Server) -> None:
     """A field of a later version in the request and inside a message of it."""
-    request = server.ask(user("Hello"))
+    request = server.request(user("Hello"))
     later = _UNKNOWN_FIELD + bytes([5]) + b"later"
     message = user("Hello").SerializeToString() + later
     known = request.SerializeToString()
     extra = type(request).FromString(known + later)
     wants(b"later" in extra.SerializeToString(), "this client's protobuf dropped the unknown field")
-    await server.call("Generate" if server.claims("GENERATE") else "Likelihood", extra)
-    await server.asked(model.Message.FromString(message))
+    await server.send(extra)
+    await server.send(server.request(model.Message.FromString(message)))

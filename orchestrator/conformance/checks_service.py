@@ -12,8 +12,9 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc.errors import ERROR_DOMAIN
-from orchestrator.conformance.check import Broken, check
-from orchestrator.conformance.server import SERVICE, Server, wants
+from orchestrator.conformance.check import check
+from orchestrator.conformance.server import SERVICE, Server
+from orchestrator.conformance.verdicts import Broken, wants
 
 _SNAKE = re.compile(r"[a-z][a-z0-9_]*")
 

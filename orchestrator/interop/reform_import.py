@@ -17,11 +17,11 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import Credentials
 from lyncean.rpc.options import SECONDS, client_options
 from orchestrator.benchmarks.reform.datasets import SINGLE_CHOICE
+from orchestrator.benchmarks.reform.metrics import metrics
 from orchestrator.benchmarks.reform.predictions import (
     FORMULATIONS,
     METHODS,
     Prediction,
-    metrics,
     named_by,
     predictions,
     read_file,
@@ -143,7 +143,9 @@ async def imported(
             stages={},
             replicas=[],
             rules=rules,
-            metrics={task: metrics(wanted.formulation, stability=wanted.stability, rounds=wanted.rounds)},
+            metrics={
+                task: metrics(wanted.formulation, parity=True, instability=wanted.stability, rounds=wanted.rounds)
+            },
             shard=None,
             code={},
         )

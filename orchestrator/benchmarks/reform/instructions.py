@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.benchmarks.reform.datasets import DATASETS, Dataset
-from orchestrator.data.rows import DataError
+from orchestrator.data.rows import DataError, Row
 
 FORMAT = "lyncean reform instructions 1"
 METHODS = ("generation", "likelihood")
@@ -43,12 +43,17 @@ class Wording:
         return self.likelihood if method == "likelihood" else self.generation
 
 
-def wording(dataset: Dataset, file: str = "") -> Wording:
-    """Returns a dataset's wording, from a file where one is given and has it.
+def wording(dataset: Dataset, file: str = "", row: Row | None = None) -> Wording:
+    """Returns a dataset's wording: CLEVR's from its row, another's from a file where one is given and has it.
 
     Raises:
-        DataError: The file cannot be read or is malformed.
+        DataError: The file cannot be read or is malformed, or the row has no instructions.
     """
+    if dataset.family == "clevr" and row is not None:
+        texts = tuple(map(str, row["instructs"][:5]))
+        if not texts:
+            raise DataError("the file holds no instructs")
+        return Wording(texts, texts)
     found = _loaded(file).get(dataset.name) if file else None
     if found:
         return found

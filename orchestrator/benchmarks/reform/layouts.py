@@ -197,43 +197,7 @@ _WRITERS: Mapping[str, Callable[[Layout, list[list[str]], str | None, str | None
 }
 
 
-class _Processor:
-    """What the reference's processors have in common."""
-
-    response_prefix: str | None
-
-    def __init__(
-        self,
-        layout: Layout,
-        alphabet_choice: str | None,
-        infer_method: str,
-        prefix: str | None,
-        rng: random.Random | None,
-    ) -> None:
-        self.layout = layout
-        self.infer_method = infer_method
-        self.response_prefix = None if infer_method == "likelihood" else prefix
-        self.rng = rng or random.Random()
-        self.set_mark(alphabet_choice)
-
-    def set_mark(self, mark_choice: str | None = None) -> None:
-        """Sets the marks: "upper", "lower", "number", or "random" and None for a draw at every question."""
-        if mark_choice not in (None, "random", *ALPHABETS):
-            raise ValueError(f"there is no option mark {mark_choice!r}; known: random, {', '.join(ALPHABETS)}")
-        self.mark = mark_choice or "random"
-
-    def __call__(self, item: Mapping[str, Any]) -> str:
-        """Returns the prompt of a sample."""
-        layout = replace(self.layout, prefix=self.response_prefix)
-        return render(layout, item, marks_of(self.mark, self.rng), likelihood=self.infer_method == "likelihood")
-
-    def process_qa(self, question: str, options: Sequence[str], answer: int | str) -> tuple[str, str]:
-        """Returns a turn of a history: the question with its options, and the answer with its mark."""
-        marks = marks_of(self.mark, self.rng)
-        return with_options(question, options, marks), answered(answer, options, marks, self.response_prefix)
-
-
-class ConvSingleChoiceProcessor(_Processor):
+class ConvSingleChoiceProcessor:
     """The reference's class of this name: a sample's dict in, its prompt out, with the same arguments.
 
     Args:
@@ -264,23 +228,32 @@ class ConvSingleChoiceProcessor(_Processor):
         response_prefix: str | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        names = (roles[0], roles[1])
         init = tuple((turn[0], turn[1]) for turn in init_conv or ())
-        layout = Layout(sep_style, sep, sep2 or "", names, system_msg, first_query_fn or "{}", init)
-        super().__init__(layout, alphabet_choice, infer_method, response_prefix, rng)
+        self.layout = Layout(sep_style, sep, sep2 or "", (roles[0], roles[1]), system_msg, first_query_fn or "{}", init)
+        self.infer_method = infer_method
+        self.response_prefix = None if infer_method == "likelihood" else response_prefix
+        self.rng = rng or random.Random()
+        self.set_mark(alphabet_choice)
+
+    def set_mark(self, mark_choice: str | None = None) -> None:
+        """Sets the marks: "upper", "lower", "number", or "random" and None for a draw at every question."""
+        if mark_choice not in (None, "random", *ALPHABETS):
+            raise ValueError(f"there is no option mark {mark_choice!r}; known: random, {', '.join(ALPHABETS)}")
+        self.mark = mark_choice or "random"
+
+    def __call__(self, item: Mapping[str, Any]) -> str:
+        """Returns the prompt of a sample."""
+        layout = replace(self.layout, prefix=self.response_prefix)
+        return render(layout, item, marks_of(self.mark, self.rng), likelihood=self.infer_method == "likelihood")
+
+    def process_qa(self, question: str, options: Sequence[str], answer: int | str) -> tuple[str, str]:
+        """Returns a turn of a history: the question with its options, and the answer with its mark."""
+        marks = marks_of(self.mark, self.rng)
+        return with_options(question, options, marks), answered(answer, options, marks, self.response_prefix)
 
 
-class SingleChoiceProcessor(_Processor):
-    """The reference's class of this name, which knows neither a system message nor a prefix.
-
-    Args:
-        sep: What ends a human turn.
-        sep2: What ends an assistant's turn.
-        roles: Names of user and assistant.
-        alphabet_choice: "upper", "lower", "number"; None draws one for every question.
-        infer_method: "generation" or "likelihood".
-        rng: Draws the marks, where they are drawn.
-    """
+class SingleChoiceProcessor(ConvSingleChoiceProcessor):
+    """The reference's class of this name, which knows neither a system message nor a prefix."""
 
     def __init__(
         self,
@@ -291,25 +264,11 @@ class SingleChoiceProcessor(_Processor):
         infer_method: str = "generation",
         rng: random.Random | None = None,
     ) -> None:
-        layout = Layout("single", sep, sep2 or "", (roles[0], roles[1]))
-        super().__init__(layout, alphabet_choice, infer_method, None, rng)
+        super().__init__(sep, sep2, roles, None, None, None, "single", alphabet_choice, infer_method, None, rng)
 
 
-class MMGPTSingleChoiceProcessor(_Processor):
-    """The reference's class of this name, with its fixed preamble.
-
-    Args:
-        sep: What ends a turn.
-        sep2: What ends an assistant's turn where `sep_style` is "two".
-        roles: Names of user and assistant.
-        first_query_fn: Wraps the first human turn.
-        init_conv: Turns before everything, as [role, text].
-        sep_style: "one" or "two".
-        alphabet_choice: "upper", "lower", "number"; None draws one for every question.
-        infer_method: "generation" or "likelihood".
-        response_prefix: What the answer begins with.
-        rng: Draws the marks, where they are drawn.
-    """
+class MMGPTSingleChoiceProcessor(ConvSingleChoiceProcessor):
+    """The reference's class of this name, with its fixed preamble; `sep_style` is "one" or "two"."""
 
     def __init__(
         self,
@@ -319,16 +278,12 @@ class MMGPTSingleChoiceProcessor(_Processor):
         first_query_fn: Callable[[str], str] | None = None,
         init_conv: Sequence[Sequence[str]] | None = None,
         sep_style: str = "two",
-        alphabet_choice: str | None = None,
-        infer_method: str = "generation",
-        response_prefix: str | None = None,
-        rng: random.Random | None = None,
+        *rest: Any,
+        **named: Any,
     ) -> None:
-        second = sep2 or "" if sep_style == "two" else sep
-        names = (roles[0], roles[1])
-        init = tuple((turn[0], turn[1]) for turn in init_conv or ())
-        layout = Layout("mmgpt", sep, second, names, LAYOUTS["mmgpt"].system, first_query_fn or "{}", init)
-        super().__init__(layout, alphabet_choice, infer_method, response_prefix, rng)
+        second = sep2 if sep_style == "two" else sep
+        preamble = LAYOUTS["mmgpt"].system
+        super().__init__(sep, second, roles, preamble, first_query_fn, init_conv, "mmgpt", *rest, **named)
 
 
 def answered(answer: int | str, options: Sequence[str], marks: str, prefix: str | None) -> str:

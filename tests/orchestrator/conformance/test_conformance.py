@@ -212,7 +212,7 @@ def test_our_own_servers_pass_and_drain(server: list[str], tmp_path: Path) -> No
 async def test_our_transformers_backend_passes(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     built = subprocess.run(
-        [sys.executable, str(ROOT / "tests/model_server/tiny.py"), "llava", str(tmp_path / "llava")],
+        [sys.executable, str(ROOT / "tests/helpers/tiny.py"), "llava", str(tmp_path / "llava")],
         capture_output=True,
         text=True,
         check=False,
