@@ -98,8 +98,8 @@ def _rounds(
             for earlier in range(at)
         ]
         question = asked[at][test.repeat]
-        history = dialogs.own_history(dialog, at, said, chosen, variant)
-        whole = dataclasses.replace(question, history=(*question.history, *history))
+        turns = dialogs.history(dialog, said, chosen, variant)
+        whole = dataclasses.replace(question, history=(*question.history, *turns))
         return _call(whole, row, dataset, chosen, test)
 
     for at, questions in enumerate(asked):

@@ -212,13 +212,7 @@ class ReformDataset(Sequence[dict[str, Any]]):
         if dialog is None:
             return question
         said = [self._said.get(f"{dialog.image_id}_{earlier}") for earlier in range(at)]
-        turns = []
-        for earlier, texts_said in enumerate(said):
-            one = replace(dialog, rounds=dialog.rounds[earlier : earlier + 1])
-            if texts_said is None:
-                turns += dialogs.true_history(one, 1, self.switches, variant)
-            else:
-                turns += dialogs.own_history(one, 1, [texts_said], self.switches, variant)
+        turns = dialogs.history(dialog, said, self.switches, variant)
         return replace(question, history=(*question.history, *turns))
 
     def _record(self, question: Question, image: Image.Image, variant: Variant) -> dict[str, Any]:
