@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import click
 
@@ -13,6 +14,17 @@ from orchestrator.samples import Sample, Variant
 
 OUTPUT_TOKENS = range(1, 2**31)
 """What a bound on an answer's tokens may be."""
+
+
+def setting(default: Any, text: str, within: range | None = None) -> Any:
+    """Returns a field of `Benchmark.settings`.
+
+    Args:
+        default: Its value without `--set`.
+        text: What it does, in words.
+        within: What a whole number may be.
+    """
+    return field(default=default, metadata={"help": text} | ({"range": within} if within else {}))
 
 
 class NoSettings:

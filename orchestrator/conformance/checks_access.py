@@ -20,7 +20,7 @@ from orchestrator.conformance.server import SERVICE, Server, generation, user
 from orchestrator.conformance.verdicts import Broken, applies, wants
 
 
-@check("A server that was given a certificate speaks TLS alone.", "Bind the port with TLS credentials and no other.")
+@check
 async def tls_is_demanded(server: Server) -> None:
     """A client in the clear gets no answer."""
     applies(server.credentials.tls is not None, "the server is dialled in the clear; give --tls-ca to judge TLS")
@@ -28,20 +28,13 @@ async def tls_is_demanded(server: Server) -> None:
     wants(error is not None, "a client without TLS was answered")
 
 
-@check(
-    "UNAUTHENTICATED     the credential is missing or wrong; the run stops",
-    "Compare the authorization header with the token in an interceptor, before any method is reached.",
-)
+@check
 async def token_is_demanded(server: Server) -> None:
     """No token, and a wrong one."""
     await _without_token(server, "call", _attempt)
 
 
-@check(
-    "A server that was given a token expects `authorization: Bearer TOKEN` with every call but health.",
-    "Compare the header for calls that are answered with a stream, too: interceptors are often for unary ones alone.",
-    ["BATCH"],
-)
+@check
 async def batch_token_is_demanded(server: Server) -> None:
     """A Batch with no token, and with a wrong one."""
 
@@ -53,10 +46,7 @@ async def batch_token_is_demanded(server: Server) -> None:
     await _without_token(server, "Batch", attempt)
 
 
-@check(
-    "is NOT_SERVING before the model is loaded and again while the server drains.",
-    "On SIGTERM set health to NOT_SERVING, refuse new calls, let calls in flight end, then exit.",
-)
+@check
 async def drains_on_sigterm(server: Server) -> str:
     """SIGTERM with calls in flight: they end, health says NOT_SERVING or the port is closed."""
     applies(server.pid is not None, "the server would have to be ended; give --drain-pid PID to judge it")

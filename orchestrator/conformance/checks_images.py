@@ -14,7 +14,7 @@ _INVALID = grpc.StatusCode.INVALID_ARGUMENT
 _QUESTION = "What colour is the disc in the first image?"
 
 
-@check("A hint: the bytes decide.", "Recognize the format by the bytes and leave media_type alone.", ["IMAGE_INPUT"])
+@check
 async def image_bytes_decide(server: Server) -> None:
     """PNG and JPEG files under a right, a wrong and no media type."""
     for form in ("PNG", "JPEG"):
@@ -24,11 +24,7 @@ async def image_bytes_decide(server: Server) -> None:
             await server.send(server.request(model.Message(role=model.ROLE_USER, parts=parts)))
 
 
-@check(
-    "Bytes that cannot be decoded are refused with INVALID_ARGUMENT",
-    "Decode the image completely before the model is asked; refuse what fails, truncated files included.",
-    ["IMAGE_INPUT"],
-)
+@check
 async def refuses_corrupt_images(server: Server) -> None:
     """No image, a text, and files cut in half."""
     for what, data in broken().items():
@@ -36,22 +32,14 @@ async def refuses_corrupt_images(server: Server) -> None:
     await server.alive("corrupt images")
 
 
-@check(
-    "so is an image of more pixels than the server's limit.",
-    "Read width and height from the header and refuse beyond your limit BEFORE decoding.",
-    ["IMAGE_INPUT"],
-)
+@check
 async def refuses_huge_images(server: Server) -> None:
     """A file of 100 KB that is 900 million pixels once decoded."""
     await server.refused(server.request(user(huge(), _QUESTION)), _INVALID, what="an image of 900 million pixels")
     await server.alive("a huge image")
 
 
-@check(
-    "More than one image in a prompt is understood.",
-    "Pass every image of the conversation to the model, and count its tokens.",
-    ["MULTI_IMAGE"],
-)
+@check
 async def several_images_are_seen(server: Server) -> str:
     """A second image costs tokens, or changes the answer."""
     none = await _spent(server, _QUESTION)
@@ -65,11 +53,7 @@ async def several_images_are_seen(server: Server) -> str:
     return "the second image changes the answer"
 
 
-@check(
-    "Text and media in the order in which the model is to see them.",
-    "Build the prompt part by part; do not collect images apart from the text.",
-    ["MULTI_IMAGE"],
-)
+@check
 async def image_order_is_kept(server: Server) -> str:
     """Two images change places, and the answer with them, if images count at all."""
     pairs = [("red", "blue"), ("green", "black"), ("yellow", "purple")]

@@ -24,10 +24,7 @@ LATE = (grpc.StatusCode.DEADLINE_EXCEEDED, *PATIENT)
 """What a call may end with whose time was over."""
 
 
-@check(
-    "the same request may be sent again, to the same replica or to another, and must mean the same thing.",
-    "Look for state shared between calls, and for answers handed to the wrong caller in a batch.",
-)
+@check
 async def parallel_equals_serial(server: Server) -> str:
     """Different requests one by one and all at once."""
     names = ("red", "blue", "green", "black", "white", "grey", "pink", "brown")
@@ -38,22 +35,14 @@ async def parallel_equals_serial(server: Server) -> str:
     return f"{len(prompts)} at once"
 
 
-@check(
-    "A call that was cancelled gives its place back.",
-    "Free the slot, queue place or lock in a finally block, also when the call is cancelled.",
-    ["GENERATE"],
-)
+@check
 async def cancellation_frees_the_slot(server: Server) -> None:
     """Long requests are abandoned, twice as many as the server takes; a small one is answered still."""
     await abandon(lambda: [server.send(long(server, number)) for number in range(server.parallel)])
     await server.alive("cancelled requests")
 
 
-@check(
-    "DEADLINE_EXCEEDED   the call took too long; sent again once",
-    "Stop work whose deadline is over and free its place; the status is DEADLINE_EXCEEDED and nothing else.",
-    ["GENERATE"],
-)
+@check
 async def deadline_is_honoured(server: Server) -> None:
     """Long requests with too little time end as DEADLINE_EXCEEDED or in time; a small one is answered still."""
 
@@ -68,10 +57,7 @@ async def deadline_is_honoured(server: Server) -> None:
     await server.alive("requests whose deadline had passed")
 
 
-@check(
-    "Largest request, in bytes, that the server accepts.",
-    "Raise your gRPC library's limit on received messages (4 MiB by default) to what max_request_bytes says.",
-)
+@check
 async def accepts_large_requests(server: Server) -> str:
     """A request beyond gRPC's own 4 MiB, of a size that the server says it takes."""
     limit = server.info.max_request_bytes
@@ -82,10 +68,7 @@ async def accepts_large_requests(server: Server) -> str:
     return f"{size:,} bytes"
 
 
-@check(
-    "INVALID_ARGUMENT    no server could answer this request; it is not sent again",
-    "Limit received messages to max_request_bytes, so that no request can exhaust the memory.",
-)
+@check
 async def refuses_oversize_messages(server: Server) -> str:
     """A request beyond the limit is refused and the server goes on."""
     size = (server.info.max_request_bytes or MAX_MESSAGE_BYTES) + 1_000_000

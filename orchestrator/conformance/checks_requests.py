@@ -24,13 +24,13 @@ async def _no(server: Server, what: str, *messages: model.Message) -> None:
     await server.refused(server.request(*messages), _INVALID, what=what)
 
 
-@check("Empty, or ending in another role, is refused with INVALID_ARGUMENT.", "Refuse a request without messages.")
+@check
 async def refuses_no_messages(server: Server) -> None:
     """No messages at all."""
     await _no(server, "a request without messages")
 
 
-@check("a message without parts is refused with INVALID_ARGUMENT.", "Refuse a message whose parts are empty.")
+@check
 async def refuses_no_parts(server: Server) -> None:
     """A message without parts, alone or before a good one."""
     empty = model.Message(role=model.ROLE_USER)
@@ -38,23 +38,21 @@ async def refuses_no_parts(server: Server) -> None:
     await _no(server, "a message without parts before a good one", empty, user("Hello"))
 
 
-@check("Exactly one is set; an unset kind is refused with INVALID_ARGUMENT.", "Refuse a part with neither set.")
+@check
 async def refuses_part_without_kind(server: Server) -> None:
     """A part that is neither text nor image."""
     parts = [model.Part(text="Hello"), model.Part()]
     await _no(server, "a part without text or image", model.Message(role=model.ROLE_USER, parts=parts))
 
 
-@check("Refused with INVALID_ARGUMENT.", "Refuse ROLE_UNSPECIFIED, in whichever message it stands.")
+@check
 async def refuses_no_role(server: Server) -> None:
     """A message of nobody."""
     nobody = model.Message(parts=[model.Part(text="Hello")])
     await _no(server, "a message without a role", nobody, user("Hello"))
 
 
-@check(
-    "The conversation; the last message is the user's.", "Refuse a conversation whose last message is not the user's."
-)
+@check
 async def refuses_last_role(server: Server) -> None:
     """A conversation that ends in the model's words, and one that is instructions alone."""
     for role in (model.ROLE_ASSISTANT, model.ROLE_SYSTEM):
@@ -63,17 +61,14 @@ async def refuses_last_role(server: Server) -> None:
         await _no(server, f"a conversation that ends in {model.Role.Name(role)}", *messages)
 
 
-@check("The questioner.", "Let a conversation have several rounds.")
+@check
 async def answers_several_rounds(server: Server) -> None:
     """User, assistant, user."""
     said = model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="Blue.")])
     await server.send(server.request(user("What colour is the sky?"), said, user("And grass?")))
 
 
-@check(
-    "A request outside it is refused with UNIMPLEMENTED, never answered approximately.",
-    "Refuse with UNIMPLEMENTED whatever GetModelInfo does not claim.",
-)
+@check
 async def refuses_what_it_does_not_claim(server: Server) -> str:
     """Each capability that is not claimed is really absent."""
     asked: dict[str, Message] = {
@@ -94,17 +89,13 @@ async def refuses_what_it_does_not_claim(server: Server) -> str:
     return f"{', '.join(without)} refused"
 
 
-@check("Zero is refused with INVALID_ARGUMENT.", "Refuse max_output_tokens = 0: it is set, not absent.", ["GENERATE"])
+@check
 async def refuses_zero_output_tokens(server: Server) -> None:
     """A limit of nothing."""
     await server.refused(generation("Hello", max_output_tokens=0), _INVALID, what="max_output_tokens = 0")
 
 
-@check(
-    "a field that is set is obeyed or refused, never ignored.",
-    "Refuse a negative temperature, a top_p outside (0, 1] and an empty stop string with INVALID_ARGUMENT.",
-    ["GENERATE"],
-)
+@check
 async def refuses_impossible_decoding(server: Server) -> None:
     """Values that mean nothing."""
     impossible: dict[str, dict[str, Any]] = {
@@ -117,7 +108,7 @@ async def refuses_impossible_decoding(server: Server) -> None:
         await server.refused(generation("Hello", **config), _INVALID, what=what)
 
 
-@check("At least one, none empty, else INVALID_ARGUMENT.", "Refuse no continuations and an empty one.", ["LIKELIHOOD"])
+@check
 async def refuses_empty_continuations(server: Server) -> None:
     """Nothing to score."""
     for what, continuations in (("no continuations", []), ("an empty continuation", ["yes", ""])):
@@ -125,10 +116,7 @@ async def refuses_empty_continuations(server: Server) -> None:
         await server.refused(request, _INVALID, what=what)
 
 
-@check(
-    "nothing is ever truncated; it is not sent again",
-    "Count tokens before the model is asked; beyond the context answer OUT_OF_RANGE with the limit and the count.",
-)
+@check
 async def refuses_over_long_input(server: Server) -> None:
     """A prompt, and a prompt with its output, beyond the context."""
     limit = server.info.max_context_tokens
@@ -150,9 +138,7 @@ async def refuses_over_long_input(server: Server) -> None:
     await server.alive("over-long input")
 
 
-@check(
-    "Unknown fields are ignored.", "Let your protobuf library skip fields that it does not know; it does by default."
-)
+@check
 async def ignores_unknown_fields(server: Server) -> None:
     """A field of a later version in the request and inside a message of it."""
     request = server.request(user("Hello"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +39,6 @@ def load(word: str | Path) -> Benchmark:
     return FileTask(read(Path(word))).benchmark()
 
 
-@dataclass(frozen=True, slots=True)
-class Prompts:
-    """The templates of both methods."""
-
-    generate: Sequence[Piece]
-    likelihood: Sequence[Piece]
-
-
 class FileTask:
     """One task file.
 
@@ -64,7 +56,7 @@ class FileTask:
         self.images = file.names("image")
         self.labels = file.names("labels")
         self.answers = Answers.of(file)
-        self.prompts = self._prompts()
+        self.generate, self.likelihood = self._prompts()
         self._names = {name for name, _ in self._wanted()}.difference(self.images)
         self.rule: str = values.get("rule", "choice" if self.answers.columns else "contains_word")
 
@@ -127,7 +119,7 @@ class FileTask:
         if variant.shuffle_options and given.options:
             given = given.shuffled(variant.rng(identifier, "options"))
         likelihood = variant.method == "likelihood"
-        pieces = self.prompts.likelihood if likelihood else self.prompts.generate
+        pieces = self.likelihood if likelihood else self.generate
         fields = {**row.fields, "options": given.listed()}
         if "question" in self.file.values:
             fields["question"] = row[self.file.values["question"]]
@@ -174,7 +166,8 @@ class FileTask:
         """Refuses: what is in a task file is the data."""
         raise click.UsageError(f"{self.file.path} describes data that exists: drop --synthetic")
 
-    def _prompts(self) -> Prompts:
+    def _prompts(self) -> tuple[list[Piece], list[Piece]]:
+        """Returns the templates of generation and of log-likelihood scoring."""
         values = self.file.values
         options = bool(self.answers.columns)
         if "prompt" not in values and "question" not in values:
@@ -186,7 +179,7 @@ class FileTask:
         if "prompt" in values and "question" not in values:
             bare = values["prompt"]
         generate = self._parse(values.get("prompt", _CHOICE_PROMPT if options else "{question}"), "prompt")
-        return Prompts(generate, self._parse(scored.get("prompt", bare), "likelihood", "prompt"))
+        return generate, self._parse(scored.get("prompt", bare), "likelihood", "prompt")
 
     def _parse(self, template: str, *place: str) -> list[Piece]:
         try:
@@ -225,8 +218,8 @@ class FileTask:
         wanted += [(name, ("labels",)) for name in self.labels]
         shown = {"question"} if "question" in values else set()
         templates: list[tuple[Sequence[Piece], tuple[str, ...]]] = [
-            (self.prompts.generate, ("prompt",)),
-            (self.prompts.likelihood, ("likelihood", "prompt")),
+            (self.generate, ("prompt",)),
+            (self.likelihood, ("likelihood", "prompt")),
         ]
         for pieces, keys in templates:
             names = {piece.column for piece in pieces if piece.column} - {"options"} - shown

@@ -14,12 +14,12 @@ there is no reference to follow bug for bug: `--parity` changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark
+from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, setting
 from orchestrator.benchmarks.voila.collage import collage
 from orchestrator.benchmarks.voila.generated import generated_rows, pictogram
 from orchestrator.benchmarks.voila.prompts import GENERATE, prompts
@@ -54,18 +54,11 @@ PROPERTIES = ("number", "subject_type", "action")
 class Settings:
     """What `--set` takes."""
 
-    steps: int = field(
-        default=3,
-        metadata={"help": "how many steps are asked, 1 to 4; the fourth needs a model that makes images, and a judge"},
-    )
-    chat_turns: bool = field(
-        default=False, metadata={"help": "earlier questions and answers as turns of a conversation"}
-    )
-    collage: bool = field(default=False, metadata={"help": "the three images as one picture"})
-    judge: bool = field(default=False, metadata={"help": "score steps 1 to 3 by judge_voila, not by voila_properties"})
-    max_output_tokens: int = field(
-        default=2048, metadata={"help": "bound on an answer's tokens", "range": OUTPUT_TOKENS}
-    )
+    steps: int = setting(3, "how many steps are asked, 1 to 4; the fourth needs a model that makes images, and a judge")
+    chat_turns: bool = setting(False, "earlier questions and answers as turns of a conversation")
+    collage: bool = setting(False, "the three images as one picture")
+    judge: bool = setting(False, "score steps 1 to 3 by judge_voila, not by voila_properties")
+    max_output_tokens: int = setting(2048, "bound on an answer's tokens", OUTPUT_TOKENS)
 
     def __post_init__(self) -> None:
         if not 1 <= self.steps <= 4:

@@ -9,11 +9,11 @@ parentheses is lost in the reference and the options after it get the letters be
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import Benchmark, check_parity
+from orchestrator.benchmarks.base import Benchmark, check_parity, setting
 from orchestrator.benchmarks.vstar.prompt import INSTRUCTION, LETTERS, listed, reference_prompt, split_text
 from orchestrator.data.images import row_image
 from orchestrator.data.opening import FORMS, check_unique, only, open_rows
@@ -39,9 +39,7 @@ TABLE = Table(
 class Settings:
     """What `--set` takes."""
 
-    letters: bool = field(
-        default=False, metadata={"help": "with --method likelihood, score the options' letters, not their texts"}
-    )
+    letters: bool = setting(False, "with --method likelihood, score the options' letters, not their texts")
 
 
 def open_vstar(task: str, data: str | None) -> RowSource:
