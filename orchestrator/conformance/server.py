@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from lyncean.media import media_type
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
-from lyncean.rpc import MAX_MESSAGE_BYTES, CallError, Credentials, call
+from lyncean.rpc import CallError, Credentials, call
 from orchestrator.conformance.verdicts import Broken
 
 SERVICE = "lyncean.model.v1.ModelService"
@@ -35,7 +35,6 @@ class Server:
         timeout: Seconds that one call may take.
         info: Its description, read before the first check.
         pid: Its process, where the drain may be judged.
-        max_bytes: Size of a request beyond which this client does not send it.
     """
 
     address: str
@@ -44,7 +43,6 @@ class Server:
     timeout: float = 60.0
     info: model.GetModelInfoResponse = field(default_factory=model.GetModelInfoResponse)
     pid: int | None = None
-    max_bytes: int = MAX_MESSAGE_BYTES
 
     @property
     def stub(self) -> Any:
@@ -72,10 +70,8 @@ class Server:
 
     async def call(self, method: str, request: Message, *, timeout: float | None = None) -> Any:
         """Makes one call; a failure is a CallError."""
-        function, metadata = getattr(self.stub, method), self.credentials.metadata
-        return await call(
-            function, request, timeout=timeout or self.timeout, metadata=metadata, max_bytes=self.max_bytes
-        )
+        function = getattr(self.stub, method)
+        return await call(function, request, timeout=timeout or self.timeout, metadata=self.credentials.metadata)
 
     async def patiently(self, attempt: Callable[[], Awaitable[_T]]) -> _T:
         """Returns what an attempt returns, made again while it meets a full queue, as a client does.

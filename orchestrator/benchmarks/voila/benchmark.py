@@ -20,8 +20,8 @@ from typing import Any
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, setting
-from orchestrator.benchmarks.voila.collage import collage
 from orchestrator.benchmarks.voila.generated import generated_rows, pictogram
+from orchestrator.benchmarks.voila.images import collage
 from orchestrator.benchmarks.voila.prompts import GENERATE, prompts
 from orchestrator.benchmarks.voila.rules import ND_RULES, RULES, WD_RULES
 from orchestrator.benchmarks.voila.sampling import draw_balanced
