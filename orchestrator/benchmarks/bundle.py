@@ -25,7 +25,6 @@ from orchestrator.data.textual import SUFFIXES
 
 BUNDLE = "bundle.json"
 FORMAT = 1
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
 
 
 class BundleError(DataError):
@@ -144,7 +143,7 @@ def _default(task: str, benchmark: Benchmark) -> str:
     owner = getattr(benchmark.rows, "__self__", None)
     if isinstance(owner, FileTask):
         return owner.where()
-    found = _HUB_ID.match(benchmark.data.splitlines()[0])
+    found = hub.HUB_ID.match(benchmark.data.splitlines()[0])
     if not found:
         raise BundleError(f"{task} names no data of its own: give --data {task}=PATH")
     return found[0]
@@ -169,7 +168,7 @@ def _copy(where: str, to: Path) -> dict[str, Any]:
         if path.suffix in SUFFIXES:
             _copy_named(path, to)
         entry = origin = path.name
-    elif _HUB_ID.fullmatch(where):
+    elif hub.HUB_ID.fullmatch(where):
         revision = _download(where, to)
     else:
         raise BundleError(f"no data at {where}: give --data TASK=PATH")

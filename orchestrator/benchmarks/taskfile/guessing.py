@@ -19,12 +19,14 @@ _SHOWN = 40
 _PICTURE = re.compile(r".*\.(png|jpe?g|webp|gif|bmp|tiff?)$", re.IGNORECASE)
 _OPTION = re.compile(r"(?:(option|choice|opt|answer)[_ -]?)?([a-jA-J]|\d)")
 _NAMES = {
-    "answer": ("answer", "correct_answer", "answer_key", "correct", "label", "target", "gold")
-    + ("ground_truth", "solution"),
-    "question": ("question", "query", "prompt", "instruction", "text", "problem", "input"),
-    "id": ("id", "question_id", "qid", "uid", "sample_id", "idx", "index", "pid"),
-    "options": ("options", "choices", "candidates", "endings", "multiple_choices"),
-    "labels": ("category", "subject", "topic", "type", "subset", "domain", "task", "difficulty", "level", "split"),
+    what: names.split()
+    for what, names in {
+        "answer": "answer correct_answer answer_key correct label target gold ground_truth solution",
+        "question": "question query prompt instruction text problem input",
+        "id": "id question_id qid uid sample_id idx index pid",
+        "options": "options choices candidates endings multiple_choices",
+        "labels": "category subject topic type subset domain task difficulty level split",
+    }.items()
 }
 """What columns are usually called, the likeliest name first."""
 
