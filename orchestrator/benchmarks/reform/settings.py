@@ -158,16 +158,12 @@ def layout_of(given: Settings, *, captions: bool = False) -> Layout | None:
         if len(names) != 2:
             raise ValueError('roles takes two names, for example roles="User,Bot"')
         layout = replace(layout, roles=(names[0], names[1]))
-    if given.sep:
-        layout = replace(layout, sep=_escaped(given.sep))
-    if given.sep2:
-        layout = replace(layout, sep2=_escaped(given.sep2))
+    if given.first_query and (given.first_query.count("{}") != 1 or given.first_query.replace("{}", "").count("{")):
+        raise ValueError('first_query needs one {} for the question, for example "<image> {}"')
+    texts: dict[str, Any] = {name: _escaped(getattr(given, name)) for name in ("sep", "sep2", "first_query")}
+    layout = replace(layout, **{name: text for name, text in texts.items() if text})
     if given.system_message:
         layout = replace(layout, system=_text(_escaped(given.system_message)))
-    if given.first_query:
-        if given.first_query.count("{}") != 1 or given.first_query.replace("{}", "").count("{"):
-            raise ValueError('first_query needs one {} for the question, for example "<image> {}"')
-        layout = replace(layout, first_query=_escaped(given.first_query))
     if given.response_prefix:
         layout = replace(layout, prefix=_text(given.response_prefix))
     # The reference's caption builders take the prefix away for good.

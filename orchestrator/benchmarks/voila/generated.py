@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from orchestrator.benchmarks.voila.images import ImageFolder, TestingDraw
+from orchestrator.benchmarks.voila.images import ImageFolder
 from orchestrator.benchmarks.voila.rules import ALL, Question, Space, Spec
 from orchestrator.benchmarks.voila.sampling import SpaceError, draw_balanced, shares
 from orchestrator.benchmarks.voila.texts import combined_description, describe, file_prefix, relations, wanted_image
@@ -91,7 +91,12 @@ def open_generated(words: str, rules: Sequence[int]) -> RowSource:
             raise DataError(f"{words}: {error}") from error
     where = given.get("images", DRAWN)
     folder = ImageFolder(Path(where).expanduser()) if where != DRAWN else None
-    picture = _picture_of(folder) if folder else pictogram
+
+    def photograph(spec: Spec) -> bytes:
+        assert folder is not None
+        return (folder.path / folder.first(spec)).read_bytes()
+
+    picture = photograph if folder else pictogram
 
     def iterate() -> Iterator[Row]:
         questions = (
@@ -102,11 +107,6 @@ def open_generated(words: str, rules: Sequence[int]) -> RowSource:
     images = folder.digest() if folder else DRAWN
     canonical = f"{space.rules}|{count}|{numbers.get('seed', 0)}|{start}|{images}"
     return RowSource(words, hashlib.sha256(canonical.encode()).hexdigest(), count, iterate)
-
-
-def _picture_of(folder: ImageFolder) -> Callable[[Spec], bytes]:
-    pick = TestingDraw(folder)
-    return lambda spec: (folder.path / pick(spec)).read_bytes()
 
 
 def _options(words: str) -> dict[str, str]:

@@ -63,20 +63,13 @@ class ImageFolder:
             )
         return found
 
+    def first(self, spec: Spec) -> str:
+        """Returns the name of the file that testing shows; the published test set has one file for each spec."""
+        return self.files(spec)[0]
+
     def digest(self) -> str:
         """Returns a digest of the images that testing shows: the first of each spec."""
         return digest_files((files[0], self.path / files[0]) for files in self._files.values())
-
-
-class TestingDraw:
-    """The first file of each spec, as the published test set has one file for each."""
-
-    def __init__(self, folder: ImageFolder) -> None:
-        self._folder = folder
-
-    def __call__(self, spec: Spec) -> str:
-        """Returns the name of the file to show."""
-        return self._folder.files(spec)[0]
 
 
 class TrainingDraw:
