@@ -10,7 +10,7 @@ from PIL import Image
 
 from demo_model.training_data import Example, Mark, squeezed
 from orchestrator.benchmarks.voila import synthetic as source
-from orchestrator.benchmarks.voila.benchmark import prompts
+from orchestrator.benchmarks.voila.prompts import prompts
 from orchestrator.benchmarks.voila.rules import ACTIONS, RULES, SUBJECTS, Spec
 from orchestrator.benchmarks.voila.texts import (
     action_text,

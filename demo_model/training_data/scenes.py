@@ -10,7 +10,7 @@ from PIL import Image
 
 from demo_model.training_data import Example, Mark, squeezed
 from orchestrator.benchmarks.vstar import synthetic
-from orchestrator.benchmarks.vstar.benchmark import INSTRUCTION, LETTERS, listed
+from orchestrator.benchmarks.vstar.prompt import INSTRUCTION, LETTERS, listed
 
 _SCENES_ON_ONE_STREET = 40
 

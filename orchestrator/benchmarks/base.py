@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-
-from google.protobuf import json_format
+from typing import Any
 
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import Row, RowSource
@@ -16,13 +15,24 @@ OUTPUT_TOKENS = range(1, 2**31)
 """What a bound on an answer's tokens may be."""
 
 
+def setting(default: Any, text: str, within: range | None = None) -> Any:
+    """Returns a field of `Benchmark.settings`.
+
+    Args:
+        default: Its value without `--set`.
+        text: What it does, in words.
+        within: What a whole number may be.
+    """
+    return field(default=default, metadata={"help": text} | ({"range": within} if within else {}))
+
+
 class NoSettings:
     """For benchmarks without settings of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """A benchmark: its tasks, and how rows become samples and verdicts figures.
+    """A benchmark: its tasks, and how rows become samples and verdicts become metrics.
 
     Attributes:
         name: The module's name, for example "marvel".
@@ -31,8 +41,8 @@ class Benchmark:
         data: What `--data` takes, in words; the first line names the hub id used without it.
         rows: Opens the data of a task: `rows(task, data)`, data None meaning the hub id.
         samples: Turns one row into samples (one puzzle may ask five questions).
-        metrics: The figures of a task.
-        synthetic: Rows in the upstream schema, drawn from a seed; endless or long, taken
+        metrics: The metrics of a task.
+        synthetic: Synthetic rows in the upstream schema, by seed; endless or long, taken
             with `--limit`.
         settings: A frozen dataclass whose fields are the `--set NAME=VALUE` of this
             benchmark, each with a default and `metadata={"help": ...}`; a whole number may have
@@ -58,25 +68,6 @@ class Benchmark:
     needs: Callable[[Variant], Sequence[str]] = lambda _: ("IMAGE_INPUT",)
     stage_needs: Callable[[Variant], Mapping[str, Sequence[str]]] = lambda _: {}
     synthetic_rows: int = 100
-
-
-def metric(
-    name: str,
-    kind: str,
-    *,
-    where: Mapping[str, Sequence[str]] | None = None,
-    by: Sequence[Sequence[str]] = (),
-    params: Mapping[str, object] | None = None,
-) -> scorer.MetricSpec:
-    """Returns a metric's specification; see lyncean.scorer.v1.MetricSpec."""
-    spec = scorer.MetricSpec(name=name, metric=kind)
-    for label, values in (where or {}).items():
-        spec.where[label].values.extend(values)
-    for labels in by:
-        spec.by.add(labels=labels)
-    if params:
-        json_format.ParseDict(dict(params), spec.params)
-    return spec
 
 
 def check_parity(variant: Variant, *, reference: bool = True) -> None:

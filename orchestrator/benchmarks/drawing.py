@@ -1,4 +1,4 @@
-"""Drawing with pillow: shapes, text and encoding that the drawn benchmarks share.
+"""Drawing with pillow: shapes, text and encoding that synthetic benchmarks share.
 
 Everything is drawn at twice its size and halved at the end, so that edges are smooth.
 """
@@ -30,8 +30,8 @@ def generator(name: str, seed: int, index: int) -> random.Random:
     return random.Random(f"{name}/{seed}/{index}")
 
 
-def drawn_row(fields: Mapping[str, Any], picture: Callable[[], bytes]) -> Row:
-    """Returns a row whose image is drawn when it is asked for."""
+def synthetic_row(fields: Mapping[str, Any], picture: Callable[[], bytes]) -> Row:
+    """Returns a row whose image is drawn when it is loaded."""
     return Row(fields, lambda column: picture() if column == "image" else None)
 
 

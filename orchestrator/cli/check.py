@@ -43,7 +43,7 @@ def command(
 ) -> None:
     """Judge a model server, in any language, against lyncean.model.v1.
 
-    Exit codes: 0 every check passed or is moot, 2 the server cannot be reached or the command
+    Exit codes: 0 every check passed or does not apply, 2 the server cannot be reached or the command
     is wrong, 4 a check failed.
     """
     from orchestrator.conformance import CHECKS, Result, Status, judge, report

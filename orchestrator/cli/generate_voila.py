@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from lyncean.cli import Command
 from orchestrator.benchmarks.voila import generator
-from orchestrator.benchmarks.voila.images import ImageFolder, TestingDraw, TrainingDraw
+from orchestrator.benchmarks.voila.images import ImageFolder, TrainingDraw
 from orchestrator.benchmarks.voila.rules import ND_RULES, WD_RULES
 from orchestrator.benchmarks.voila.sampling import SpaceError, shares
 from orchestrator.cli.options import request_options
@@ -49,7 +49,7 @@ def command(distraction: str, count: int, images: Path, split: str, collage: boo
     try:
         counts = shares(rules, count)
         folder = ImageFolder(images)
-        pick = TrainingDraw(folder, seed) if split == "training" else TestingDraw(folder)
+        pick = TrainingDraw(folder, seed) if split == "training" else folder.first
         output.parent.mkdir(parents=True, exist_ok=True)
         rows = generator.lines(counts, seed=seed, pick=pick, training=split == "training")
         with ExitStack() as stack:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orchestrator.conformance.server import Server
 
 Run = Callable[["Server"], Coroutine[Any, Any, str | None]]
-"""Raises `Broken` or `Moot`, or returns what there is to say of a server that passed."""
-
-
-class Broken(Exception):
-    """The server does not hold to the contract; the message says what it did."""
-
-
-class Moot(Exception):
-    """The check has nothing to judge in this server; the message says why."""
+"""Raises `Broken` or `NotApplicable`, or returns a note on a server that passed."""
 
 
 class Status(StrEnum):
@@ -56,7 +50,7 @@ class Result:
     Attributes:
         check: The check.
         status: How it ended.
-        detail: What the server did, why the check is moot, or a note.
+        detail: What the server did, why the check is not applicable, or a note.
         seconds: How long it took.
     """
 
@@ -69,13 +63,12 @@ class Result:
 CHECKS: dict[str, Check] = {}
 """Every check by its name, in the order in which they are run."""
 
+_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
-def check(holds: str, fix: str, needs: Sequence[str] = ()) -> Callable[[Run], Run]:
-    """Registers a check under its function's name; see `Check`."""
 
-    def register(run: Run) -> Run:
-        name: str = run.__name__
-        CHECKS[name] = Check(name, holds, fix, run, needs)
-        return run
-
-    return register
+def check(run: Run) -> Run:
+    """Registers a check under its function's name, with the texts that `check.toml` has for it."""
+    name: str = run.__name__
+    texts = _TEXTS[name]
+    CHECKS[name] = Check(name, texts["contract"], texts["fix"], run, texts.get("needs", ()))
+    return run

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -15,11 +15,12 @@ import grpc
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import PLAIN, CallError, Credentials, dial, is_serving
 from orchestrator.conformance.batch import call_of, made
-from orchestrator.conformance.check import Broken, check
-from orchestrator.conformance.server import SERVICE, Server, applies, generation, user, wants
+from orchestrator.conformance.check import check
+from orchestrator.conformance.server import SERVICE, Server, generation, user
+from orchestrator.conformance.verdicts import Broken, applies, wants
 
 
-@check("A server that was given a certificate speaks TLS alone.", "Bind the port with TLS credentials and no other.")
+@check
 async def tls_is_demanded(server: Server) -> None:
     """A client in the clear gets no answer."""
     applies(server.credentials.tls is not None, "the server is dialled in the clear; give --tls-ca to judge TLS")
@@ -27,49 +28,31 @@ async def tls_is_demanded(server: Server) -> None:
     wants(error is not None, "a client without TLS was answered")
 
 
-@check(
-    "UNAUTHENTICATED     the credential is missing or wrong; the run stops",
-    "Compare the authorization header with the token in an interceptor, before any method is reached.",
-)
+@check
 async def token_is_demanded(server: Server) -> None:
     """No token, and a wrong one."""
-    token = server.credentials.token
-    applies(token is not None, "no token was given; give --token-file to judge it")
-    for what, other in (("no token", None), ("a wrong token", f"not-{token}")):
-        error = await _attempt(server, Credentials(server.credentials.tls, other))
-        if error is None:
-            raise Broken(f"a call with {what} was answered")
-        wants(error.code is grpc.StatusCode.UNAUTHENTICATED, f"a call with {what} ended with {error.code.name}")
+    await _without_token(server, "call", _attempt)
 
 
-@check(
-    "A server that was given a token expects `authorization: Bearer TOKEN` with every call but health.",
-    "Compare the header for calls that are answered with a stream, too: interceptors are often for unary ones alone.",
-    ["BATCH"],
-)
+@check
 async def batch_token_is_demanded(server: Server) -> None:
     """A Batch with no token, and with a wrong one."""
-    token = server.credentials.token
-    applies(token is not None, "no token was given; give --token-file to judge it")
-    hello = call_of(server.ask(user("Hello")))
-    for what, other in (("no token", None), ("a wrong token", f"not-{token}")):
-        async with _other(server, Credentials(server.credentials.tls, other)) as stranger:
-            (ending,) = await made(stranger, [hello])
-            if not isinstance(ending, CallError):
-                raise Broken(f"a Batch with {what} was answered")
-            wants(ending.code is grpc.StatusCode.UNAUTHENTICATED, f"a Batch with {what} ended with {ending.code.name}")
+
+    async def attempt(server: Server, credentials: Credentials) -> CallError | None:
+        async with _other(server, credentials) as stranger:
+            (ending,) = await made(stranger, [call_of(server.request(user("Hello")))])
+            return ending if isinstance(ending, CallError) else None
+
+    await _without_token(server, "Batch", attempt)
 
 
-@check(
-    "is NOT_SERVING before the model is loaded and again while the server drains.",
-    "On SIGTERM set health to NOT_SERVING, refuse new calls, let calls in flight end, then exit.",
-)
+@check
 async def drains_on_sigterm(server: Server) -> str:
     """SIGTERM with calls in flight: they end, health says NOT_SERVING or the port is closed."""
     applies(server.pid is not None, "the server would have to be ended; give --drain-pid PID to judge it")
-    request = generation("Tell a long story.", max_output_tokens=64) if server.claims("GENERATE") else None
-    method = "Generate" if request else "Likelihood"
-    calls = [asyncio.ensure_future(server.call(method, request or server.ask(user("Hello")))) for _ in range(2)]
+    story = generation("Tell a long story.", max_output_tokens=64)
+    request = story if server.claims("GENERATE") else server.request(user("Hello"))
+    calls = [asyncio.ensure_future(server.send(request)) for _ in range(2)]
     await asyncio.sleep(0.02)
     os.kill(int(server.pid or 0), signal.SIGTERM)
     ends = await asyncio.gather(*calls, return_exceptions=True)
@@ -82,6 +65,19 @@ async def drains_on_sigterm(server: Server) -> str:
         await asyncio.sleep(0.05)
     answered = sum(not isinstance(end, BaseException) for end in ends)
     return f"{answered} of {len(ends)} calls in flight were answered"
+
+
+async def _without_token(
+    server: Server, kind: str, attempt: Callable[[Server, Credentials], Awaitable[CallError | None]]
+) -> None:
+    """Raises `Broken` unless calls of a kind end with UNAUTHENTICATED, without a token and with a wrong one."""
+    token = server.credentials.token
+    applies(token is not None, "no token was given; give --token-file to judge it")
+    for what, other in (("no token", None), ("a wrong token", f"not-{token}")):
+        error = await attempt(server, Credentials(server.credentials.tls, other))
+        if error is None:
+            raise Broken(f"a {kind} with {what} was answered")
+        wants(error.code is grpc.StatusCode.UNAUTHENTICATED, f"a {kind} with {what} ended with {error.code.name}")
 
 
 async def _attempt(server: Server, credentials: Credentials) -> CallError | None:

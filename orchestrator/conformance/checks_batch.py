@@ -11,25 +11,31 @@ import grpc
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
 from orchestrator.conformance.batch import by_itself, call_of, indices, made, once, settled
-from orchestrator.conformance.check import Broken, Moot, check
+from orchestrator.conformance.check import check
 from orchestrator.conformance.checks_likelihood import CANDIDATES, same_score
-from orchestrator.conformance.checks_load import LARGE, LARGEST, TOO_LARGE, long, padded, same_texts, unbounded
-from orchestrator.conformance.server import PATIENT, Server, applies, generation, text_of, user, wants
+from orchestrator.conformance.checks_load import (
+    LARGE,
+    LARGEST,
+    LATE,
+    TOO_LARGE,
+    abandon,
+    long,
+    padded,
+    same_texts,
+    unbounded,
+)
+from orchestrator.conformance.server import Server, generation, text_of, user
+from orchestrator.conformance.verdicts import Broken, NotApplicable, applies, wants
 from orchestrator.engine.batch import Ending, Response
 
 MOST_CALLS = 1024
 """The contract's bound."""
 _MOST = 16
 _PROBES = 50
-_NEEDS = ["BATCH"]
 _INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
 
-@check(
-    "All responses of a Batch that ends with OK together hold exactly one result for each call.",
-    "Send one BatchResult for each call, with the call's place as its index, also where two calls are the same.",
-    _NEEDS,
-)
+@check
 async def batch_answers_each_call_once(server: Server) -> str:
     """One call, then as many as the server takes, each of them twice."""
     numbers = sorted({1, max(1, min(server.info.max_concurrency, _MOST))})
@@ -44,11 +50,7 @@ async def batch_answers_each_call_once(server: Server) -> str:
     return f"{numbers[-1]} together"
 
 
-@check(
-    "each call is answered as it would be by itself",
-    "Give each call of a Batch to what answers Generate and Likelihood, and mind which answer is whose.",
-    _NEEDS,
-)
+@check
 async def batch_answers_as_by_itself(server: Server) -> str:
     """Different calls one by one, and in one Batch."""
     number = _together(server)
@@ -58,22 +60,14 @@ async def batch_answers_as_by_itself(server: Server) -> str:
     return f"{number} together"
 
 
-@check(
-    "Batch makes several calls of Generate and Likelihood at the cost of one",
-    "Look at each call's own kind: a Batch may hold both.",
-    [*_NEEDS, "GENERATE", "LIKELIHOOD"],
-)
+@check
 async def batch_mixes_generate_and_likelihood(server: Server) -> None:
     """Calls of both kinds in turn, one by one and in one Batch."""
     kinds = ("GENERATE", "LIKELIHOOD")
     await _compare(server, [_call(server, place, kinds[place % 2]) for place in range(_together(server))])
 
 
-@check(
-    "and one that fails fails alone.",
-    "Turn a call's failure into its BatchFailure, with the code and reason it has by itself; the Batch goes on.",
-    _NEEDS,
-)
+@check
 async def batch_failures_stay_alone(server: Server) -> str:
     """Calls that no server can answer, each by itself and beside a good one."""
     _together(server)
@@ -97,11 +91,7 @@ async def batch_failures_stay_alone(server: Server) -> str:
     return f"{judged} kinds of failure"
 
 
-@check(
-    "Exactly one is set; a call without a request fails with INVALID_ARGUMENT.",
-    "Give a call with neither request a BatchFailure of INVALID_ARGUMENT, and answer the others.",
-    _NEEDS,
-)
+@check
 async def batch_refuses_calls_without_request(server: Server) -> None:
     """A call of nothing beside a good one."""
     _together(server)
@@ -113,31 +103,19 @@ async def batch_refuses_calls_without_request(server: Server) -> None:
     wants(found.code is _INVALID, f"a call without a request ended with {found.code.name} ({found})")
 
 
-@check(
-    "The calls. At least one and at most 1,024, else INVALID_ARGUMENT.",
-    "Refuse a Batch without calls before anything is sent.",
-    _NEEDS,
-)
+@check
 async def batch_refuses_no_calls(server: Server) -> None:
     """A Batch of nothing."""
     await _refused(server, [])
 
 
-@check(
-    "The calls. At least one and at most 1,024, else INVALID_ARGUMENT.",
-    "Refuse a Batch of more than 1,024 calls before any of them is begun.",
-    _NEEDS,
-)
+@check
 async def batch_refuses_too_many_calls(server: Server) -> None:
     """A Batch of 1,025 small calls, given up where it is answered."""
-    await _refused(server, [call_of(server.ask(user("Hello")))] * (MOST_CALLS + 1))
+    await _refused(server, [call_of(server.request(user("Hello")))] * (MOST_CALLS + 1))
 
 
-@check(
-    "each call is answered as it would be by itself, as soon as its answer is there and in any order",
-    "Send a BatchResponse whenever some answers are there; do not collect those of the whole Batch.",
-    [*_NEEDS, "GENERATE"],
-)
+@check
 async def batch_answers_do_not_wait(server: Server) -> str:
     """A call that fails at once beside a long one, against the same call made again and again by itself.
 
@@ -147,7 +125,7 @@ async def batch_answers_do_not_wait(server: Server) -> str:
     bad = model.BatchCall(generate=model.GenerateRequest())
     alone = await by_itself(server, bad)
     if not isinstance(alone, CallError):
-        raise Moot("the server answers what no server can answer")
+        raise NotApplicable("the server answers what no server can answer")
     # The first or the last: a server may go through them in either order.
     calls = [bad, model.BatchCall(generate=long(server, 0)), bad][: _together(server)]
     first = asyncio.ensure_future(_first(server, calls))
@@ -164,7 +142,7 @@ async def batch_answers_do_not_wait(server: Server) -> str:
         )
         places = await first
     except CallError as error:
-        raise Moot(f"the Batch ended with {error.code.name}: that is judged by other checks") from error
+        raise NotApplicable(f"the Batch ended with {error.code.name}: that is judged by other checks") from error
     finally:
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
@@ -172,35 +150,21 @@ async def batch_answers_do_not_wait(server: Server) -> str:
     return "a failure came before a long answer"
 
 
-@check(
-    "Deadline and cancellation hold for all.",
-    "When a Batch is cancelled or its time is over, end every call in it and free its place.",
-    [*_NEEDS, "GENERATE"],
-)
+@check
 async def batch_gives_places_back(server: Server) -> None:
     """Batches of long calls are abandoned or have too little time; a small request is answered still."""
     number = max(1, min(server.info.max_concurrency, _MOST))
     calls = [model.BatchCall(generate=long(server, place)) for place in range(number)]
-    for pause in (0.01, 0.05):
-        batches = [asyncio.ensure_future(made(server, calls)) for _ in range(2)]
-        await asyncio.sleep(pause)
-        for each in batches:
-            each.cancel()
-        await asyncio.gather(*batches, return_exceptions=True)
+    await abandon(lambda: [made(server, calls) for _ in range(2)])
     await server.alive("cancelled Batches")
-    allowed = (grpc.StatusCode.DEADLINE_EXCEEDED, *PATIENT)
     for endings in await asyncio.gather(*(made(server, calls, timeout=0.03) for _ in range(2))):
         for ending in endings:
-            if isinstance(ending, CallError) and ending.code not in allowed:
+            if isinstance(ending, CallError) and ending.code not in LATE:
                 raise Broken(f"a call of a Batch whose time was over ended with {ending.code.name}: {ending}")
     await server.alive("Batches whose deadline had passed")
 
 
-@check(
-    "their sizes together towards max_request_bytes.",
-    "Hold a Batch as a whole to max_request_bytes: your gRPC library's limit on received messages does.",
-    _NEEDS,
-)
+@check
 async def batch_sizes_count_together(server: Server) -> str:
     """Two calls, together within the limit and beyond gRPC's own 4 MiB; then beyond the limit."""
     limit = server.info.max_request_bytes
@@ -226,7 +190,7 @@ def _together(server: Server) -> int:
     """How many calls may be sent together, two at least.
 
     Raises:
-        Moot: The server asks for one at a time.
+        NotApplicable: The server asks for one at a time.
     """
     most = server.info.max_concurrency
     asks = f"max_concurrency is {most}, so no two calls are ever sent together"

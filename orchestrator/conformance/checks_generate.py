@@ -9,14 +9,15 @@ import grpc
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
 from orchestrator.conformance.check import check
-from orchestrator.conformance.server import Server, applies, generation, text_of, wants
+from orchestrator.conformance.server import Server, generation, text_of
+from orchestrator.conformance.verdicts import applies, wants
 
 PROMPT = "Describe a harbour at dawn in two sentences."
 _REFUSALS = (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT)
 _ODD = "�"  # what stands for bytes of a character that the limit cut in two
 
 
-@check("Zero is greedy decoding.", "Take the most probable token each time when temperature is 0.", ["GENERATE"])
+@check
 async def greedy_repeats_itself(server: Server) -> str:
     """The same greedy request three times."""
     texts = [text_of(await server.generate(PROMPT)) for _ in range(3)]
@@ -24,11 +25,7 @@ async def greedy_repeats_itself(server: Server) -> str:
     return f"{texts[0]!r}"[:60]
 
 
-@check(
-    "An unset field means the server's own default, which it reports in GenerateResponse.effective_config",
-    "Use HasField (the optional presence), not the value: temperature 0 is greedy, unset is your default.",
-    ["GENERATE"],
-)
+@check
 async def unset_is_not_zero(server: Server) -> str:
     """The default temperature is reported; a set 0 is 0 whatever the default."""
     unset = model.GenerationConfig(max_output_tokens=16)
@@ -47,11 +44,7 @@ async def unset_is_not_zero(server: Server) -> str:
     return f"default temperature {default:g}, {effective.max_output_tokens} tokens"
 
 
-@check(
-    "The configuration that was in force, every field set that the server knows.",
-    "Copy the request's config, fill in what was unset, and send that back.",
-    ["GENERATE"],
-)
+@check
 async def effective_config_is_complete(server: Server) -> None:
     """Whatever was set comes back, or the request is refused."""
     given = {"max_output_tokens": 7, "temperature": 0.0, "top_p": 0.5, "top_k": 3, "stop": ["@@@"]}
@@ -69,11 +62,7 @@ async def effective_config_is_complete(server: Server) -> None:
         wants(there, f"{name} was set to {value} and effective_config has {back!r}")
 
 
-@check(
-    "Strings that end the output and are left out of it.",
-    "Cut the text at the first stop string, leave the string out and set FINISH_REASON_STOP_STRING.",
-    ["GENERATE"],
-)
+@check
 async def stop_strings_end_the_output(server: Server) -> str:
     """A piece from the middle of an answer, sent as a stop string, ends that answer."""
     full = text_of(await server.generate(PROMPT))
@@ -88,11 +77,7 @@ async def stop_strings_end_the_output(server: Server) -> str:
     return f"at {stop!r}"
 
 
-@check(
-    "max_output_tokens was reached; the output is cut.",
-    "Stop after max_output_tokens tokens and set FINISH_REASON_MAX_TOKENS.",
-    ["GENERATE"],
-)
+@check
 async def output_limit_holds(server: Server) -> str:
     """A short limit, then a longer one: a beginning of the same greedy answer."""
     long, short = await server.generate(PROMPT), await server.generate(PROMPT, max_output_tokens=2)
@@ -107,11 +92,7 @@ async def output_limit_holds(server: Server) -> str:
     return f"{short.usage.output_tokens} of {long.usage.output_tokens} tokens"
 
 
-@check(
-    "Prompt tokens, images included.",
-    "Fill Usage: input_tokens of the prompt as the model sees it, output_tokens of what it said.",
-    ["GENERATE"],
-)
+@check
 async def usage_is_reported(server: Server) -> str:
     """A longer prompt costs more, and no output beyond the limit."""
     short, long = (await server.generate("Hello", max_output_tokens=4), await server.generate(PROMPT * 4))
@@ -122,11 +103,7 @@ async def usage_is_reported(server: Server) -> str:
     return f"{short.usage.input_tokens} and {long.usage.input_tokens} prompt tokens"
 
 
-@check(
-    "Never sent: an output that failed is an error status.",
-    "Set finish_reason on every answer; a failure is a status code and never text.",
-    ["GENERATE"],
-)
+@check
 async def finish_reason_is_set(server: Server) -> None:
     """An answer says why it ended, and its parts hold something."""
     for limit in (1, 64):
@@ -136,11 +113,7 @@ async def finish_reason_is_set(server: Server) -> None:
         wants(all(part.WhichOneof("kind") for part in answer.parts), "a part of the answer is neither text nor image")
 
 
-@check(
-    "The output then depends on this request alone, not on what is decoded beside it.",
-    "Draw from a generator of the request's own, seeded by its seed; never from a shared one.",
-    ["GENERATE", "SEED"],
-)
+@check
 async def seed_repeats(server: Server) -> None:
     """A seeded sample alone, again, and in company."""
 
@@ -154,11 +127,7 @@ async def seed_repeats(server: Server) -> None:
         wants(list(company[:2]) == alone[:2], f"seeds 1 and 2 alone gave {alone[:2]!r}, in company {company[:2]!r}")
 
 
-@check(
-    "The most probable tokens in its place, most probable first.",
-    "Report logarithms of the model's own probabilities, one entry per output token, alternatives sorted.",
-    ["GENERATE", "OUTPUT_LOGPROBS"],
-)
+@check
 async def logprobs_make_sense(server: Server) -> None:
     """Two alternatives for each token of a greedy answer, which takes the first."""
     answer = await server.generate(PROMPT, max_output_tokens=6, top_logprobs=2)
@@ -179,11 +148,7 @@ async def logprobs_make_sense(server: Server) -> None:
     wants(not none.logprobs, "log-probabilities came that nobody asked for")
 
 
-@check(
-    "At least one image part, beside any text.",
-    "Answer MODALITY_IMAGE with an encoded image.",
-    ["GENERATE", "IMAGE_OUTPUT"],
-)
+@check
 async def images_are_made(server: Server) -> None:
     """An image where one is asked for."""
     request = model.GenerateRequest(messages=generation("Draw a red disc.").messages, modality=model.MODALITY_IMAGE)

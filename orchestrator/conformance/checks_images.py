@@ -5,52 +5,41 @@ from __future__ import annotations
 import grpc
 
 from lyncean.model.v1 import model_pb2 as model
-from orchestrator.conformance.check import Broken, Moot, check
+from orchestrator.conformance.check import check
 from orchestrator.conformance.pictures import broken, huge, picture
-from orchestrator.conformance.server import Server, applies, text_of, user, wants
+from orchestrator.conformance.server import Server, text_of, user
+from orchestrator.conformance.verdicts import Broken, NotApplicable, applies, wants
 
 _INVALID = grpc.StatusCode.INVALID_ARGUMENT
 _QUESTION = "What colour is the disc in the first image?"
 
 
-@check("A hint: the bytes decide.", "Recognize the format by the bytes and leave media_type alone.", ["IMAGE_INPUT"])
+@check
 async def image_bytes_decide(server: Server) -> None:
     """PNG and JPEG files under a right, a wrong and no media type."""
     for form in ("PNG", "JPEG"):
         for claimed in ("image/png", "image/jpeg", ""):
             image = model.Image(data=picture("red", form), media_type=claimed)
             parts = [model.Part(image=image), model.Part(text=_QUESTION)]
-            await server.asked(model.Message(role=model.ROLE_USER, parts=parts))
+            await server.send(server.request(model.Message(role=model.ROLE_USER, parts=parts)))
 
 
-@check(
-    "Bytes that cannot be decoded are refused with INVALID_ARGUMENT",
-    "Decode the image completely before the model is asked; refuse what fails, truncated files included.",
-    ["IMAGE_INPUT"],
-)
+@check
 async def refuses_corrupt_images(server: Server) -> None:
     """No image, a text, and files cut in half."""
     for what, data in broken().items():
-        await server.refused(server.ask(user(data, _QUESTION)), _INVALID, what=what)
+        await server.refused(server.request(user(data, _QUESTION)), _INVALID, what=what)
     await server.alive("corrupt images")
 
 
-@check(
-    "so is an image of more pixels than the server's limit.",
-    "Read width and height from the header and refuse beyond your limit BEFORE decoding.",
-    ["IMAGE_INPUT"],
-)
+@check
 async def refuses_huge_images(server: Server) -> None:
     """A file of 100 KB that is 900 million pixels once decoded."""
-    await server.refused(server.ask(user(huge(), _QUESTION)), _INVALID, what="an image of 900 million pixels")
+    await server.refused(server.request(user(huge(), _QUESTION)), _INVALID, what="an image of 900 million pixels")
     await server.alive("a huge image")
 
 
-@check(
-    "More than one image in a prompt is understood.",
-    "Pass every image of the conversation to the model, and count its tokens.",
-    ["MULTI_IMAGE"],
-)
+@check
 async def several_images_are_seen(server: Server) -> str:
     """A second image costs tokens, or changes the answer."""
     none = await _spent(server, _QUESTION)
@@ -64,11 +53,7 @@ async def several_images_are_seen(server: Server) -> str:
     return "the second image changes the answer"
 
 
-@check(
-    "Text and media in the order in which the model is to see them.",
-    "Build the prompt part by part; do not collect images apart from the text.",
-    ["MULTI_IMAGE"],
-)
+@check
 async def image_order_is_kept(server: Server) -> str:
     """Two images change places, and the answer with them, if images count at all."""
     pairs = [("red", "blue"), ("green", "black"), ("yellow", "purple")]
@@ -77,14 +62,12 @@ async def image_order_is_kept(server: Server) -> str:
         return "the answer changes with the order"
     alike = {await _look(server, (first, first)) for first, _ in pairs}
     if len(alike) == 1:
-        raise Moot("the answer does not depend on the images")
+        raise NotApplicable("the answer does not depend on the images")
     raise Broken("the answer depends on the images and is the same in either order")
 
 
 async def _spent(server: Server, *parts: str | bytes) -> int:
-    request = server.ask(user(*parts))
-    method = "Likelihood" if isinstance(request, model.LikelihoodRequest) else "Generate"
-    return int((await server.call(method, request)).usage.input_tokens)
+    return int((await server.send(server.request(user(*parts)))).usage.input_tokens)
 
 
 async def _look(server: Server, colours: tuple[str, ...]) -> str:

@@ -7,16 +7,16 @@ import math
 from collections.abc import Sequence
 
 from lyncean.model.v1 import model_pb2 as model
-from orchestrator.conformance.check import Broken, Moot, check
-from orchestrator.conformance.server import Server, applies, text_of, wants
+from orchestrator.conformance.check import check
+from orchestrator.conformance.server import Server, text_of
+from orchestrator.conformance.verdicts import Broken, NotApplicable, applies, wants
 
 PROMPT = "What colour is the sky on a clear day?"
 CANDIDATES = ("blue", "a deep green", "The answer is red.", "(A)", " yes", "7")
 _JOINS = ("blue", " blue", "bluebird", "1234", "(A) blue", "été 🙂", "two\nlines")
-_NEEDS = ["LIKELIHOOD"]
 
 
-@check("Never NaN.", "Sum natural logarithms of probabilities in float32 or better.", _NEEDS)
+@check
 async def logprobs_are_logarithms(server: Server) -> None:
     """Numbers, none above 0, of at least one token each."""
     for text, score in zip(CANDIDATES, await server.likelihood([PROMPT], CANDIDATES), strict=True):
@@ -25,11 +25,7 @@ async def logprobs_are_logarithms(server: Server) -> None:
         wants(score.token_count >= 1, f"{text!r} has token_count 0")
 
 
-@check(
-    "Sum of the tokens' log-probabilities, natural logarithm.",
-    "Send the very tokens that were summed; no length normalization, no other base.",
-    _NEEDS,
-)
+@check
 async def sum_is_that_of_the_tokens(server: Server) -> None:
     """The score is the sum, the count is the length, and asking for tokens changes neither."""
     bare = await server.likelihood([PROMPT], CANDIDATES)
@@ -45,11 +41,7 @@ async def sum_is_that_of_the_tokens(server: Server) -> None:
         same_score(server, f"{text!r} with and without return_tokens", plain, score)
 
 
-@check(
-    "takes as the continuation's tokens those that do not end inside the prompt; there is always at least one.",
-    "Tokenize prompt and continuation together; score every token that ends beyond the prompt's last character.",
-    _NEEDS,
-)
+@check
 async def tokenization_joins(server: Server) -> None:
     """The tokens' bytes end in the continuation's: none is missing and none is cut."""
     for text, score in zip(_JOINS, await server.likelihood([PROMPT], _JOINS, tokens=True), strict=True):
@@ -58,7 +50,7 @@ async def tokenization_joins(server: Server) -> None:
         wants(joined.endswith(text.encode()), f"the tokens of {text!r} are {joined!r}: they do not end in it")
 
 
-@check("for Likelihood the tokens scored.", "Set usage.output_tokens to the sum of token_count.", _NEEDS)
+@check
 async def likelihood_usage_is_reported(server: Server) -> None:
     """Tokens of the prompt, and of all continuations."""
     request = model.LikelihoodRequest(
@@ -70,11 +62,7 @@ async def likelihood_usage_is_reported(server: Server) -> None:
     wants(answer.usage.output_tokens == scored, f"output_tokens is {answer.usage.output_tokens}, scored were {scored}")
 
 
-@check(
-    "Whether greedy decoding would have produced exactly these tokens.",
-    "Compare each scored token with the most probable one in its place; render the prompt as Generate does.",
-    ["LIKELIHOOD", "GENERATE"],
-)
+@check
 async def agrees_with_greedy(server: Server) -> str:
     """What greedy decoding says is greedy, and more probable than the same with another ending."""
     compared = 0
@@ -93,11 +81,11 @@ async def agrees_with_greedy(server: Server) -> str:
             if said.is_greedy:
                 return f"{text!r} is greedy by both methods"
     if not compared:
-        raise Moot("the model's own answers are cut into other tokens when they are scored")
+        raise NotApplicable("the model's own answers are cut into other tokens when they are scored")
     raise Broken(f"none of {compared} greedy answers is greedy when it is scored")
 
 
-@check("The scores.", "Return the scores in the order of the continuations.", _NEEDS)
+@check
 async def order_does_not_matter(server: Server) -> None:
     """The same candidates forwards and backwards."""
     forwards = await server.likelihood([PROMPT], CANDIDATES)
@@ -106,11 +94,7 @@ async def order_does_not_matter(server: Server) -> None:
         same_score(server, f"{text!r} forwards and backwards", one, other)
 
 
-@check(
-    "It depends on the prompt and on that continuation only, not on the others or on their order.",
-    "Look for padding that is attended to, or positions counted over it.",
-    _NEEDS,
-)
+@check
 async def company_does_not_matter(server: Server) -> None:
     """Each candidate alone and among the others."""
     together = await server.likelihood([PROMPT], CANDIDATES)
@@ -119,7 +103,7 @@ async def company_does_not_matter(server: Server) -> None:
         same_score(server, f"{text!r} alone and in company", alone, one)
 
 
-@check("Duplicates are allowed and score alike.", "Score what stands twice twice, or copy the score.", _NEEDS)
+@check
 async def duplicates_score_alike(server: Server) -> None:
     """One candidate three times."""
     first, _, *others = await server.likelihood([PROMPT], ["blue", "red", "blue", "blue"])
@@ -127,11 +111,7 @@ async def duplicates_score_alike(server: Server) -> None:
         same_score(server, "'blue' and 'blue'", first, other)
 
 
-@check(
-    "It depends on the prompt and on that continuation only",
-    "Look for padding that is attended to in batches of prompts of different lengths.",
-    _NEEDS,
-)
+@check
 async def batches_do_not_drift(server: Server) -> str:
     """Prompts of different lengths one by one and all at once."""
     prompts = [f"{'Think well. ' * number}{PROMPT}" for number in range(server.parallel)]

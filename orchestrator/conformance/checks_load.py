@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -13,18 +13,18 @@ from google.protobuf.message import Message
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import MAX_MESSAGE_BYTES, CallError
-from orchestrator.conformance.check import Broken, check
-from orchestrator.conformance.server import PATIENT, Server, applies, generation, text_of, user, wants
+from orchestrator.conformance.check import check
+from orchestrator.conformance.server import PATIENT, Server, generation, text_of, user
+from orchestrator.conformance.verdicts import Broken, applies, wants
 
 TOO_LARGE = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.OUT_OF_RANGE)
 LARGE = 5 << 20  # beyond the 4 MiB that gRPC libraries receive by default
 LARGEST = 128 << 20
+LATE = (grpc.StatusCode.DEADLINE_EXCEEDED, *PATIENT)
+"""What a call may end with whose time was over."""
 
 
-@check(
-    "the same request may be sent again, to the same replica or to another, and must mean the same thing.",
-    "Look for state shared between calls, and for answers handed to the wrong caller in a batch.",
-)
+@check
 async def parallel_equals_serial(server: Server) -> str:
     """Different requests one by one and all at once."""
     names = ("red", "blue", "green", "black", "white", "grey", "pink", "brown")
@@ -35,46 +35,29 @@ async def parallel_equals_serial(server: Server) -> str:
     return f"{len(prompts)} at once"
 
 
-@check(
-    "A call that was cancelled gives its place back.",
-    "Free the slot, queue place or lock in a finally block, also when the call is cancelled.",
-    ["GENERATE"],
-)
+@check
 async def cancellation_frees_the_slot(server: Server) -> None:
     """Long requests are abandoned, twice as many as the server takes; a small one is answered still."""
-    for pause in (0.01, 0.05):
-        calls = [asyncio.ensure_future(server.call("Generate", long(server, n))) for n in range(server.parallel)]
-        await asyncio.sleep(pause)
-        for each in calls:
-            each.cancel()
-        await asyncio.gather(*calls, return_exceptions=True)
+    await abandon(lambda: [server.send(long(server, number)) for number in range(server.parallel)])
     await server.alive("cancelled requests")
 
 
-@check(
-    "DEADLINE_EXCEEDED   the call took too long; sent again once",
-    "Stop work whose deadline is over and free its place; the status is DEADLINE_EXCEEDED and nothing else.",
-    ["GENERATE"],
-)
+@check
 async def deadline_is_honoured(server: Server) -> None:
     """Long requests with too little time end as DEADLINE_EXCEEDED or in time; a small one is answered still."""
-    allowed = (grpc.StatusCode.DEADLINE_EXCEEDED, *PATIENT)
 
     async def hurried(number: int) -> None:
         try:
             await server.call("Generate", long(server, number), timeout=0.03)
         except CallError as error:
-            if error.code not in allowed:
+            if error.code not in LATE:
                 raise Broken(f"a call whose time was over ended with {error.code.name}: {error}") from error
 
     await asyncio.gather(*(hurried(number) for number in range(server.parallel)))
     await server.alive("requests whose deadline had passed")
 
 
-@check(
-    "Largest request, in bytes, that the server accepts.",
-    "Raise your gRPC library's limit on received messages (4 MiB by default) to what max_request_bytes says.",
-)
+@check
 async def accepts_large_requests(server: Server) -> str:
     """A request beyond gRPC's own 4 MiB, of a size that the server says it takes."""
     limit = server.info.max_request_bytes
@@ -84,10 +67,7 @@ async def accepts_large_requests(server: Server) -> str:
     return f"{size:,} bytes"
 
 
-@check(
-    "INVALID_ARGUMENT    no server could answer this request; it is not sent again",
-    "Limit received messages to max_request_bytes, so that no request can exhaust the memory.",
-)
+@check
 async def refuses_oversize_messages(server: Server) -> str:
     """A request beyond the limit is refused and the server goes on."""
     size = (server.info.max_request_bytes or MAX_MESSAGE_BYTES) + 1_000_000
@@ -101,6 +81,16 @@ async def refuses_oversize_messages(server: Server) -> str:
     wants(code in TOO_LARGE, f"a request of {size:,} bytes ended with {code and code.name}")
     await server.alive("an oversize request")
     return f"{size:,} bytes: {code and code.name}"
+
+
+async def abandon(begin: Callable[[], Sequence[Coroutine[Any, Any, object]]]) -> None:
+    """Begins calls and cancels them, after 10 and after 50 ms."""
+    for pause in (0.01, 0.05):
+        calls = [asyncio.ensure_future(call) for call in begin()]
+        await asyncio.sleep(pause)
+        for each in calls:
+            each.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
 
 
 def same_texts(server: Server, prompts: Sequence[str], alone: Sequence[str], among: Sequence[str]) -> None:
@@ -138,7 +128,7 @@ def _room(server: Server) -> int:
 
 def padded(server: Server, size: int) -> Message:
     """A small request made large by a field that no version of the contract has."""
-    request = server.ask(user("Hello"))
+    request = server.request(user("Hello"))
     length, encoded = size, b""
     while length > 127:
         encoded += bytes([length & 127 | 128])
@@ -162,6 +152,7 @@ async def unbounded(server: Server) -> AsyncIterator[Server]:
 
 
 async def _send(server: Server, request: Message) -> None:
+    """Sends a request of any size: `Server.send` refuses what is too large before it is sent."""
     async with unbounded(server) as wide:
         method = wide.stub.Likelihood if isinstance(request, model.LikelihoodRequest) else wide.stub.Generate
         try:

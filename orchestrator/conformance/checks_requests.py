@@ -11,7 +11,8 @@ from google.protobuf.message import Message
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.conformance.check import check
 from orchestrator.conformance.pictures import picture
-from orchestrator.conformance.server import Server, applies, generation, user, wants
+from orchestrator.conformance.server import Server, generation, user
+from orchestrator.conformance.verdicts import applies, wants
 
 _INVALID = grpc.StatusCode.INVALID_ARGUMENT
 _UNIMPLEMENTED = grpc.StatusCode.UNIMPLEMENTED
@@ -20,16 +21,16 @@ _UNKNOWN_FIELD = bytes([0xFA, 0x3E])  # field 1007, length-delimited
 
 
 async def _no(server: Server, what: str, *messages: model.Message) -> None:
-    await server.refused(server.ask(*messages), _INVALID, what=what)
+    await server.refused(server.request(*messages), _INVALID, what=what)
 
 
-@check("Empty, or ending in another role, is refused with INVALID_ARGUMENT.", "Refuse a request without messages.")
+@check
 async def refuses_no_messages(server: Server) -> None:
     """No messages at all."""
     await _no(server, "a request without messages")
 
 
-@check("a message without parts is refused with INVALID_ARGUMENT.", "Refuse a message whose parts are empty.")
+@check
 async def refuses_no_parts(server: Server) -> None:
     """A message without parts, alone or before a good one."""
     empty = model.Message(role=model.ROLE_USER)
@@ -37,23 +38,21 @@ async def refuses_no_parts(server: Server) -> None:
     await _no(server, "a message without parts before a good one", empty, user("Hello"))
 
 
-@check("Exactly one is set; an unset kind is refused with INVALID_ARGUMENT.", "Refuse a part with neither set.")
+@check
 async def refuses_part_without_kind(server: Server) -> None:
     """A part that is neither text nor image."""
     parts = [model.Part(text="Hello"), model.Part()]
     await _no(server, "a part without text or image", model.Message(role=model.ROLE_USER, parts=parts))
 
 
-@check("Refused with INVALID_ARGUMENT.", "Refuse ROLE_UNSPECIFIED, in whichever message it stands.")
+@check
 async def refuses_no_role(server: Server) -> None:
     """A message of nobody."""
     nobody = model.Message(parts=[model.Part(text="Hello")])
     await _no(server, "a message without a role", nobody, user("Hello"))
 
 
-@check(
-    "The conversation; the last message is the user's.", "Refuse a conversation whose last message is not the user's."
-)
+@check
 async def refuses_last_role(server: Server) -> None:
     """A conversation that ends in the model's words, and one that is instructions alone."""
     for role in (model.ROLE_ASSISTANT, model.ROLE_SYSTEM):
@@ -62,24 +61,21 @@ async def refuses_last_role(server: Server) -> None:
         await _no(server, f"a conversation that ends in {model.Role.Name(role)}", *messages)
 
 
-@check("The questioner.", "Let a conversation have several rounds.")
+@check
 async def answers_several_rounds(server: Server) -> None:
     """User, assistant, user."""
     said = model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="Blue.")])
-    await server.asked(user("What colour is the sky?"), said, user("And grass?"))
+    await server.send(server.request(user("What colour is the sky?"), said, user("And grass?")))
 
 
-@check(
-    "A request outside it is refused with UNIMPLEMENTED, never answered approximately.",
-    "Refuse with UNIMPLEMENTED whatever GetModelInfo does not claim.",
-)
+@check
 async def refuses_what_it_does_not_claim(server: Server) -> str:
     """Each capability that is not claimed is really absent."""
     asked: dict[str, Message] = {
         "GENERATE": generation("Hello"),
         "LIKELIHOOD": model.LikelihoodRequest(messages=[user("Hello")], continuations=["yes"]),
-        "IMAGE_INPUT": server.ask(user(picture("red"), "What is this?")),
-        "MULTI_IMAGE": server.ask(user(picture("red"), picture("blue"), "What are these?")),
+        "IMAGE_INPUT": server.request(user(picture("red"), "What is this?")),
+        "MULTI_IMAGE": server.request(user(picture("red"), picture("blue"), "What are these?")),
         "OUTPUT_LOGPROBS": generation("Hello", top_logprobs=1),
         "SEED": generation("Hello", temperature=1.0, seed=1),
         "IMAGE_OUTPUT": model.GenerateRequest(messages=[user("Draw a red disc.")], modality=model.MODALITY_IMAGE),
@@ -93,17 +89,13 @@ async def refuses_what_it_does_not_claim(server: Server) -> str:
     return f"{', '.join(without)} refused"
 
 
-@check("Zero is refused with INVALID_ARGUMENT.", "Refuse max_output_tokens = 0: it is set, not absent.", ["GENERATE"])
+@check
 async def refuses_zero_output_tokens(server: Server) -> None:
     """A limit of nothing."""
     await server.refused(generation("Hello", max_output_tokens=0), _INVALID, what="max_output_tokens = 0")
 
 
-@check(
-    "a field that is set is obeyed or refused, never ignored.",
-    "Refuse a negative temperature, a top_p outside (0, 1] and an empty stop string with INVALID_ARGUMENT.",
-    ["GENERATE"],
-)
+@check
 async def refuses_impossible_decoding(server: Server) -> None:
     """Values that mean nothing."""
     impossible: dict[str, dict[str, Any]] = {
@@ -116,7 +108,7 @@ async def refuses_impossible_decoding(server: Server) -> None:
         await server.refused(generation("Hello", **config), _INVALID, what=what)
 
 
-@check("At least one, none empty, else INVALID_ARGUMENT.", "Refuse no continuations and an empty one.", ["LIKELIHOOD"])
+@check
 async def refuses_empty_continuations(server: Server) -> None:
     """Nothing to score."""
     for what, continuations in (("no continuations", []), ("an empty continuation", ["yes", ""])):
@@ -124,10 +116,7 @@ async def refuses_empty_continuations(server: Server) -> None:
         await server.refused(request, _INVALID, what=what)
 
 
-@check(
-    "nothing is ever truncated; it is not sent again",
-    "Count tokens before the model is asked; beyond the context answer OUT_OF_RANGE with the limit and the count.",
-)
+@check
 async def refuses_over_long_input(server: Server) -> None:
     """A prompt, and a prompt with its output, beyond the context."""
     limit = server.info.max_context_tokens
@@ -135,7 +124,7 @@ async def refuses_over_long_input(server: Server) -> None:
     applies(limit <= _LONGEST, f"max_context_tokens is {limit:,}; a prompt beyond it would be too large to send")
     # Every number is a token at least, whatever the tokenizer.
     long = " ".join(str(number % 1000) for number in range(limit + 1))
-    requests = {"a prompt beyond the context": server.ask(user(long))}
+    requests = {"a prompt beyond the context": server.request(user(long))}
     if server.claims("GENERATE"):
         requests["a prompt and max_output_tokens beyond the context"] = generation("Hello", max_output_tokens=limit)
     if server.claims("LIKELIHOOD"):
@@ -149,16 +138,14 @@ async def refuses_over_long_input(server: Server) -> None:
     await server.alive("over-long input")
 
 
-@check(
-    "Unknown fields are ignored.", "Let your protobuf library skip fields that it does not know; it does by default."
-)
+@check
 async def ignores_unknown_fields(server: Server) -> None:
     """A field of a later version in the request and inside a message of it."""
-    request = server.ask(user("Hello"))
+    request = server.request(user("Hello"))
     later = _UNKNOWN_FIELD + bytes([5]) + b"later"
     message = user("Hello").SerializeToString() + later
     known = request.SerializeToString()
     extra = type(request).FromString(known + later)
     wants(b"later" in extra.SerializeToString(), "this client's protobuf dropped the unknown field")
-    await server.call("Generate" if server.claims("GENERATE") else "Likelihood", extra)
-    await server.asked(model.Message.FromString(message))
+    await server.send(extra)
+    await server.send(server.request(model.Message.FromString(message)))

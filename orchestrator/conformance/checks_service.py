@@ -12,20 +12,21 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc.errors import ERROR_DOMAIN
-from orchestrator.conformance.check import Broken, check
-from orchestrator.conformance.server import SERVICE, Server, wants
+from orchestrator.conformance.check import check
+from orchestrator.conformance.server import SERVICE, Server
+from orchestrator.conformance.verdicts import Broken, wants
 
 _SNAKE = re.compile(r"[a-z][a-z0-9_]*")
 
 
-@check("Never empty.", "Set model_name to the name under which results should be filed.")
+@check
 async def info_names_the_model(server: Server) -> str:
     """The server has a name."""
     wants(bool(server.info.model_name.strip()), "model_name is empty")
     return server.info.model_name
 
 
-@check("All of it is constant while the server runs.", "Build the description once, after loading, and keep it.")
+@check
 async def info_is_stable(server: Server) -> None:
     """Two descriptions are the same."""
     for _ in range(2):
@@ -38,10 +39,7 @@ async def info_is_stable(server: Server) -> None:
         wants(not changed, f"between two calls {', '.join(changed)} changed")
 
 
-@check(
-    "Every model claims this or CAPABILITY_LIKELIHOOD.",
-    "List each capability once, GENERATE or LIKELIHOOD among them; MULTI_IMAGE only beside IMAGE_INPUT.",
-)
+@check
 async def info_capabilities_make_sense(server: Server) -> None:
     """The claims fit together."""
     claimed = list(server.info.capabilities)
@@ -53,10 +51,7 @@ async def info_capabilities_make_sense(server: Server) -> None:
     )
 
 
-@check(
-    "Keys are lower snake case.",
-    "Name properties like compute_device; give chat_template_sha256 as 64 hexadecimal digits or leave it empty.",
-)
+@check
 async def info_fields_are_well_formed(server: Server) -> None:
     """Keys and hashes look as they should."""
     bad = [key for key in server.info.properties if not _SNAKE.fullmatch(key)]
@@ -65,11 +60,7 @@ async def info_fields_are_well_formed(server: Server) -> None:
     wants(not template or bool(re.fullmatch(r"[0-9a-f]{64}", template)), f"chat_template_sha256 is {template!r}")
 
 
-@check(
-    'Health is served beside this service by grpc.health.v1.Health under two names: "" is SERVING while the process '
-    'runs, "lyncean.model.v1.ModelService" is SERVING while requests are answered',
-    "Register your gRPC library's health service and set both names to SERVING.",
-)
+@check
 async def health_has_both_names(server: Server) -> None:
     """Both names are SERVING, and one that does not exist is not."""
     stub: Any = health_pb2_grpc.HealthStub(server.channel)
@@ -86,10 +77,7 @@ async def health_has_both_names(server: Server) -> None:
         wants(said == "SERVING", f"health of {name!r} is {said}")
 
 
-@check(
-    "Reflection is served, so that grpcurl needs no files.",
-    "Register your gRPC library's reflection service with lyncean.model.v1.ModelService.",
-)
+@check
 async def reflection_names_the_service(server: Server) -> None:
     """Reflection lists the service, in whichever version of it the server speaks."""
     said = "not asked"
@@ -112,10 +100,7 @@ async def reflection_names_the_service(server: Server) -> None:
     raise Broken(f"the server has no reflection, neither v1 nor v1alpha ({said})")
 
 
-@check(
-    'Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.',
-    "Attach google.rpc.Status with an ErrorInfo detail as the trailing metadata grpc-status-details-bin.",
-)
+@check
 async def errors_carry_error_info(server: Server) -> str:
     """A refusal has ErrorInfo, with the same reason each time."""
     reasons = []

@@ -22,8 +22,9 @@ from orchestrator.conformance import (  # noqa: F401  isort: skip
     checks_batch,
     checks_access,
 )
-from orchestrator.conformance.check import CHECKS, Broken, Check, Moot, Result, Status
+from orchestrator.conformance.check import CHECKS, Check, Result, Status
 from orchestrator.conformance.server import Server
+from orchestrator.conformance.verdicts import Broken, NotApplicable
 from orchestrator.engine.pool import REACH_SECONDS
 from orchestrator.engine.replica import not_there
 
@@ -85,10 +86,10 @@ async def _run(each: Check, server: Server) -> Result:
     missing = [need for need in each.needs if not server.claims(need)]
     try:
         if missing:
-            raise Moot(f"the server does not claim {', '.join(missing)}")
+            raise NotApplicable(f"the server does not claim {', '.join(missing)}")
         async with asyncio.timeout(_CALLS * server.timeout):
             detail = await each.run(server) or ""
-    except Moot as error:
+    except NotApplicable as error:
         status, detail = Status.SKIPPED, str(error)
     except Broken as error:
         status, detail = Status.FAILED, str(error)

@@ -15,7 +15,7 @@ from lyncean.media import media_type
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from lyncean.rpc import CallError, Credentials, call
-from orchestrator.conformance.check import Broken, Moot
+from orchestrator.conformance.verdicts import Broken
 
 SERVICE = "lyncean.model.v1.ModelService"
 PATIENT = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
@@ -117,34 +117,30 @@ class Server:
             raise Broken(f"{len(continuations)} continuations were sent and {len(answer.scores)} scores came back")
         return answer.scores
 
-    async def refused(
-        self, request: Message, *codes: grpc.StatusCode, what: str, method: str | None = None
-    ) -> CallError:
+    async def send(self, request: Message) -> Any:
+        """Calls the method that a request belongs to and returns its response."""
+        return await self.call("Likelihood" if isinstance(request, model.LikelihoodRequest) else "Generate", request)
+
+    async def refused(self, request: Message, *codes: grpc.StatusCode, what: str) -> CallError:
         """Sends what must be refused and returns the refusal.
 
         Raises:
             Broken: It was answered, or refused with another status.
         """
-        method = method or ("Likelihood" if isinstance(request, model.LikelihoodRequest) else "Generate")
         names = " or ".join(code.name for code in codes)
         try:
-            await self.call(method, request)
+            await self.send(request)
         except CallError as error:
             if error.code not in codes:
                 raise Broken(f"{what}: {error.code.name} ({error}) in place of {names}") from error
             return error
         raise Broken(f"{what}: answered in place of {names}")
 
-    def ask(self, *messages: model.Message) -> Message:
-        """Returns a request over a conversation for whichever method the server has."""
+    def request(self, *messages: model.Message) -> Message:
+        """Returns a request over a conversation for the method that the server has, Generate if both."""
         if self.claims("GENERATE"):
             return model.GenerateRequest(messages=messages, config=model.GenerationConfig(max_output_tokens=4))
         return model.LikelihoodRequest(messages=messages, continuations=["yes"])
-
-    async def asked(self, *messages: model.Message) -> None:
-        """Sends that request and forgets the answer."""
-        request = self.ask(*messages)
-        await self.call("Likelihood" if isinstance(request, model.LikelihoodRequest) else "Generate", request)
 
     async def alive(self, after: str) -> None:
         """Makes sure that a small request is still answered.
@@ -156,7 +152,8 @@ class Server:
             async with asyncio.timeout(self.timeout + 5):
                 while True:
                     try:
-                        return await self.asked(user("Say hello."))
+                        await self.send(self.request(user("Say hello.")))
+                        return
                     except CallError as error:
                         if error.code is not grpc.StatusCode.RESOURCE_EXHAUSTED:
                             raise Broken(
@@ -187,15 +184,3 @@ def generation(*parts: str | bytes, **config: Any) -> model.GenerateRequest:
 def text_of(response: model.GenerateResponse) -> str:
     """Returns the text parts of an answer, joined."""
     return "".join(part.text for part in response.parts if part.WhichOneof("kind") == "text")
-
-
-def wants(condition: bool, otherwise: str) -> None:
-    """Raises `Broken` unless a condition holds."""
-    if not condition:
-        raise Broken(otherwise)
-
-
-def applies(condition: bool, otherwise: str) -> None:
-    """Raises `Moot` unless a condition holds."""
-    if not condition:
-        raise Moot(otherwise)

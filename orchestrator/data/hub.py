@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import re
 
 from orchestrator.data.rows import DataError
 
@@ -12,6 +13,9 @@ ELSEWHERE = (
     "`--synthetic` needs no data at all"
 )
 """What to do without the hub, in words."""
+
+HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
+"""A data set of the hub, "owner/name" or "owner/name@revision"."""
 
 _SECONDS = 10.0
 

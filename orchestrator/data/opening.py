@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from orchestrator.data.hub import HUB_ID
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
 
@@ -19,8 +19,6 @@ FORMS = (
     "a folder of them, or a JSONL, JSON or CSV table whose image column holds paths relative to the table's folder"
 )
 """What every benchmark takes, in words."""
-
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
 
 
 def open_rows(data: str | Path | None, table: Table, *, image_root: Path | None = None) -> RowSource:
@@ -38,7 +36,7 @@ def open_rows(data: str | Path | None, table: Table, *, image_root: Path | None 
 
     path = Path(data or table.hub).expanduser()
     if data is None or not path.exists():
-        if not _HUB_ID.fullmatch(str(data or table.hub)) or path.suffix in (".parquet", *textual.SUFFIXES):
+        if not HUB_ID.fullmatch(str(data or table.hub)) or path.suffix in (".parquet", *textual.SUFFIXES):
             raise DataError(f"no data at {path}; --data takes {FORMS}")
         try:
             return arrow.open_hub(str(data or table.hub), table)

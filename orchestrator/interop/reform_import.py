@@ -12,9 +12,9 @@ import orjson
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import Credentials
+from orchestrator.benchmarks.reform.metrics import metrics
 from orchestrator.benchmarks.reform.predictions import (
     Prediction,
-    metrics,
     named_by,
     predictions,
     read_file,
@@ -88,7 +88,9 @@ async def imported(
             stages={},
             replicas=[],
             rules=rules,
-            metrics={task: metrics(wanted.formulation, stability=wanted.stability, rounds=wanted.rounds)},
+            metrics={
+                task: metrics(wanted.formulation, parity=True, instability=wanted.stability, rounds=wanted.rounds)
+            },
             shard=None,
             code={},
         )

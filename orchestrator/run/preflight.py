@@ -8,9 +8,9 @@ import grpc
 
 from lyncean.rpc import CallError
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import metric
 from orchestrator.data.rows import DataError
 from orchestrator.engine import ConfigError, EngineError, ScorerClient
+from orchestrator.metric import metric
 from orchestrator.run.plan import Plan, Task
 from orchestrator.run_folder.records import put_answer, score_request, scoring_json
 from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample, Scoring

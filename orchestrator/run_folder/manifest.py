@@ -18,7 +18,7 @@ from lyncean.addresses import without_password
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import metric
+from orchestrator.metric import metric
 from orchestrator.run_folder.files import MANIFEST
 from orchestrator.run_folder.log import write_error
 

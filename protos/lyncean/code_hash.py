@@ -10,6 +10,8 @@ from pathlib import Path
 
 _IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|[^\n]*)|import\s+([^\n]*))", re.MULTILINE)
 _WORD = re.compile(r"[\w.]+")
+_DATA = (".csv", ".json", ".toml", ".tsv")
+"""Suffixes of a module's data, which lies beside it under its name: `prompts.py`, `prompts.toml`."""
 
 
 def closure(
@@ -39,10 +41,11 @@ def _module(name: str) -> tuple[bytes, frozenset[str]] | None:
     if path is None:
         return None
     source, names = path.read_bytes(), set[str]()
+    data = b"".join(file.read_bytes() for file in map(path.with_suffix, _DATA) if file.is_file())
     for package, imported, modules in _IMPORT.findall(source.decode()):
         names.update([package] if package else _WORD.findall(modules))
         names.update(f"{package}.{word}" for word in _WORD.findall(imported))
-    return source, frozenset(names)
+    return source + data, frozenset(names)
 
 
 def _file(name: str) -> Path | None:

@@ -14,18 +14,19 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, metric
+from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, setting
 from orchestrator.benchmarks.marvel import image
 from orchestrator.benchmarks.marvel.labels import fine_category, fine_options
 from orchestrator.data.images import row_image
 from orchestrator.data.opening import FORMS, check_unique, open_rows
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
+from orchestrator.metric import metric
 from orchestrator.samples import Call, Part, Sample, Scoring, Variant, image_part, single, text_part, user
 
 AVR_INSTRUCTION = "Answer with the {kind} of the choice: {first}, {second}, {third} or {fourth}."
@@ -59,15 +60,11 @@ TABLE = Table(
 class Settings:
     """What `--set` takes."""
 
-    questions: str = field(default="avr,fine,coarse", metadata={"help": "kinds of question to ask, of these three"})
-    max_output_tokens: int = field(
-        default=512, metadata={"help": "bound on an answer's tokens", "range": OUTPUT_TOKENS}
-    )
-    instruct: bool = field(default=True, metadata={"help": "add our one-line answer instruction to the data's text"})
-    letters: bool = field(default=False, metadata={"help": "name the choices A to D, in the image and in the text"})
-    panels: bool = field(
-        default=False, metadata={"help": "show AVR and fine-grained questions panel by panel, an image each"}
-    )
+    questions: str = setting("avr,fine,coarse", "kinds of question to ask, of these three")
+    max_output_tokens: int = setting(512, "bound on an answer's tokens", OUTPUT_TOKENS)
+    instruct: bool = setting(True, "add our one-line answer instruction to the data's text")
+    letters: bool = setting(False, "name the choices A to D, in the image and in the text")
+    panels: bool = setting(False, "show AVR and fine-grained questions panel by panel, an image each")
 
     def __post_init__(self) -> None:
         if not self.kinds or not self.kinds <= {"avr", "fine", "coarse"}:

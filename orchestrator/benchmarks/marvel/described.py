@@ -8,15 +8,16 @@ each panel, the context's first, then the four choices'. Puzzles without one are
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, metric
+from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, setting
 from orchestrator.benchmarks.marvel import benchmark as marvel
 from orchestrator.benchmarks.marvel import texts
 from orchestrator.data.rows import DataError, Row
 from orchestrator.errors import ConfigError
+from orchestrator.metric import metric
 from orchestrator.samples import Call, Sample, Variant, image_part, single, text_part, user
 
 COLUMN = "description"
@@ -27,14 +28,12 @@ COLUMN = "description"
 class Settings:
     """What `--set` takes."""
 
-    descriptions: str = field(default="", metadata={"help": "file with columns id and description"})
-    image: bool = field(default=True, metadata={"help": "show the puzzle's image beside its description"})
-    baseline: bool = field(default=False, metadata={"help": "ask each puzzle without its description as well"})
-    letters: bool = field(default=False, metadata={"help": "name the choices A to D"})
-    max_output_tokens: int = field(
-        default=512, metadata={"help": "bound on an answer's tokens", "range": OUTPUT_TOKENS}
-    )
-    descriptions_sha256: str = field(default="", metadata={"help": "set by itself: hash of the file"})
+    descriptions: str = setting("", "file with columns id and description")
+    image: bool = setting(True, "show the puzzle's image beside its description")
+    baseline: bool = setting(False, "ask each puzzle without its description as well")
+    letters: bool = setting(False, "name the choices A to D")
+    max_output_tokens: int = setting(512, "bound on an answer's tokens", OUTPUT_TOKENS)
+    descriptions_sha256: str = setting("", "set by itself: hash of the file")
 
     def __post_init__(self) -> None:
         sha256 = texts.digest(self.descriptions) if self.descriptions else ""

@@ -9,16 +9,17 @@ data's explanation stands in for it, or a file of the user's own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, metric
+from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, setting
 from orchestrator.benchmarks.marvel import benchmark as marvel
 from orchestrator.benchmarks.marvel import texts as marvel_texts
 from orchestrator.benchmarks.marvel.families import Pool
 from orchestrator.data.rows import Row, RowSource
+from orchestrator.metric import metric
 from orchestrator.samples import (
     BadRowError,
     Call,
@@ -42,21 +43,16 @@ MIXED = ("Sequence", "Two-row")
 class Settings:
     """What `--set` takes."""
 
-    shots: int = field(default=1, metadata={"help": "demonstrations before the question"})
-    demonstrations: Literal["same_pattern", "other_pattern", "mixed_configuration"] = field(
-        default="same_pattern",
-        metadata={
-            "help": "same_pattern; other_pattern (any but the target's); "
-            "mixed_configuration (Sequence and Two-row in turn)"
-        },
+    shots: int = setting(1, "demonstrations before the question")
+    demonstrations: Literal["same_pattern", "other_pattern", "mixed_configuration"] = setting(
+        "same_pattern",
+        "same_pattern; other_pattern (any but the target's); mixed_configuration (Sequence and Two-row in turn)",
     )
-    texts: str = field(default="", metadata={"help": "file with columns id and reasoning, in place of explanations"})
-    chat_turns: bool = field(default=False, metadata={"help": "demonstrations as earlier turns of the conversation"})
-    letters: bool = field(default=False, metadata={"help": "name the choices A to D"})
-    max_output_tokens: int = field(
-        default=1024, metadata={"help": "bound on an answer's tokens", "range": OUTPUT_TOKENS}
-    )
-    texts_sha256: str = field(default="", metadata={"help": "set by itself: hash of the file of texts"})
+    texts: str = setting("", "file with columns id and reasoning, in place of explanations")
+    chat_turns: bool = setting(False, "demonstrations as earlier turns of the conversation")
+    letters: bool = setting(False, "name the choices A to D")
+    max_output_tokens: int = setting(1024, "bound on an answer's tokens", OUTPUT_TOKENS)
+    texts_sha256: str = setting("", "set by itself: hash of the file of texts")
 
     def __post_init__(self) -> None:
         if not 1 <= self.shots <= 8:

@@ -205,7 +205,7 @@ def _row(rng: random.Random, number: int, pattern: str, configuration: str) -> R
     drawn = puzzle(rng, pattern, configuration)
     question, right, wrong = fine(rng, drawn.choices)
     counts = counting(drawn)
-    return ink.drawn_row(
+    return ink.synthetic_row(
         {
             "id": number,
             "pattern": pattern,

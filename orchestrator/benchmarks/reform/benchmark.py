@@ -16,27 +16,19 @@ from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import Benchmark, metric
+from orchestrator.benchmarks.base import Benchmark
 from orchestrator.benchmarks.reform import dialogs, files
 from orchestrator.benchmarks.reform.datasets import DATASETS, DIMENSIONS, HUB, KIE, OCR, SINGLE_CHOICE, Dataset, groups
 from orchestrator.benchmarks.reform.families import FAMILIES, Item
 from orchestrator.benchmarks.reform.images import shown
-from orchestrator.benchmarks.reform.instructions import Wording, wording
+from orchestrator.benchmarks.reform.instructions import wording
+from orchestrator.benchmarks.reform.metrics import metrics as metrics_of
 from orchestrator.benchmarks.reform.questions import Question, candidates, messages, question_of
 from orchestrator.benchmarks.reform.settings import Settings, Switches, formulation, settings_of, switches
 from orchestrator.data.images import row_image
 from orchestrator.data.rows import DataError, Row
 from orchestrator.samples import Answer, BadRowError, Call, Sample, Scoring, Turn, Variant, single
 
-CAPTION_FIGURES = {
-    "BLEU-1": "bleu_1",
-    "BLEU-2": "bleu_2",
-    "BLEU-3": "bleu_3",
-    "BLEU-4": "bleu_4",
-    "METEOR": "meteor",
-    "ROUGE-L": "rouge_l",
-    "CIDEr": "cider",
-}
 _RULES = {OCR: ("contains_word", "reform_ocr"), KIE: ("key_information", "reform_kie")}
 
 
@@ -54,9 +46,8 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
             return
         item = FAMILIES[dataset.family].read(row.fields, row[files.NUMBER], dataset)
         identifier = _identifier(item.sample_id, row)
-        question = question_of(
-            item, identifier, row[files.NUMBER], dataset, _wording(row, dataset, variant), chosen, variant
-        )
+        texts = wording(dataset, settings_of(variant).instructions, row)
+        question = question_of(item, identifier, row[files.NUMBER], dataset, texts, chosen, variant)
     except (DataError, KeyError, TypeError, ValueError, AttributeError) as error:
         yield _rejected(row, dataset, variant, error)
         return
@@ -72,7 +63,7 @@ def _dialog(row: Row, dataset: Dataset, chosen: Switches, variant: Variant) -> I
     if subsample and row[files.NUMBER] >= subsample:
         return
     dialog = dialogs.dialog_of(row, capitalize=chosen.capitalize)
-    texts = _wording(row, dataset, variant)
+    texts = wording(dataset, settings_of(variant).instructions, row)
 
     def ask(item: Item, identifier: str, number: int, test: Variant) -> Question:
         return question_of(item, identifier, row[files.FIRST_ROUND] + number, dataset, texts, chosen, test)
@@ -107,8 +98,8 @@ def _rounds(
             for earlier in range(at)
         ]
         question = asked[at][test.repeat]
-        history = dialogs.own_history(dialog, at, said, chosen, variant)
-        whole = dataclasses.replace(question, history=(*question.history, *history))
+        turns = dialogs.history(dialog, said, chosen, variant)
+        whole = dataclasses.replace(question, history=(*question.history, *turns))
         return _call(whole, row, dataset, chosen, test)
 
     for at, questions in enumerate(asked):
@@ -176,15 +167,6 @@ def _rejected(row: Row, dataset: Dataset, variant: Variant, error: Exception) ->
     return single(variant.key(f"row{number}"), ask, Scoring(rule, labels={"dimension": dataset.dimension}))
 
 
-def _wording(row: Row, dataset: Dataset, variant: Variant) -> Wording:
-    if dataset.family == "clevr":
-        texts = tuple(map(str, row["instructs"][:5]))
-        if not texts:
-            raise DataError("the file holds no instructs")
-        return Wording(texts, texts)
-    return wording(dataset, settings_of(variant).instructions)
-
-
 def _identifier(sample_id: str | int, row: Row) -> str:
     """Returns what a key ends in: the id without what keys are made with, told apart from an earlier row's."""
     plain = re.sub(r"[#:\s]", "_", str(sample_id))
@@ -192,23 +174,11 @@ def _identifier(sample_id: str | int, row: Row) -> str:
 
 
 def metrics(variant: Variant) -> list[scorer.MetricSpec]:
-    """Returns the paper's figures: accuracy, format hit rate, instability, the course of dialogues, captions'."""
+    """Returns the paper's metrics: accuracy, format hit rate, instability, the course of dialogues, captions'."""
     dataset = DATASETS[variant.task]
     form = formulation(variant, dataset)
-    if form not in (SINGLE_CHOICE, *_RULES):
-        tokenize, named = ("raw", "raw text") if variant.parity else ("ptb", "PTB tokens")
-        return [
-            metric(f"{name} ({named})", "caption", params={"measure": measure, "tokenize": tokenize})
-            for name, measure in CAPTION_FIGURES.items()
-        ]
-    made = [metric("Accuracy", "accuracy")]
-    if form == SINGLE_CHOICE and variant.parity:
-        made.append(metric("Format hit rate", "mean", params={"part": "format_hit"}))
-    if form == SINGLE_CHOICE and variant.repeats > 1:
-        made.append(metric("Instability", "reform_instability" if variant.parity else "instability"))
-    if dataset.family == "dialog":
-        made.append(metric("Accuracy over rounds", "multi_round"))
-    return made
+    several = form == SINGLE_CHOICE and variant.repeats > 1
+    return metrics_of(form, parity=variant.parity, instability=several, rounds=dataset.family == "dialog")
 
 
 def needs(variant: Variant) -> Sequence[str]:

@@ -84,32 +84,21 @@ def dialog_of(row: Row, *, capitalize: bool) -> Dialog:
     return Dialog(str(row["image_id"]), tuple(rounds))
 
 
-def true_history(dialog: Dialog, before: int, switches: Switches, variant: Variant) -> list[Turn]:
-    """Returns the turns of the rounds before one, the right answers in them."""
-    turns: list[Turn] = []
-    for found in dialog.rounds[:before]:
-        turns += _exchange(dialog, found, found.options[found.answer], switches, variant)
-    return turns
-
-
-def own_history(
-    dialog: Dialog, before: int, said: Sequence[Sequence[str]], switches: Switches, variant: Variant
-) -> list[Turn]:
-    """Returns the turns of the rounds before one, what the model said in them.
+def history(
+    dialog: Dialog, said: Sequence[Sequence[str] | None], switches: Switches, variant: Variant
+) -> Iterator[Turn]:
+    """Yields the turns of the rounds before one.
 
     Args:
         dialog: The dialogue.
-        before: The round to ask.
-        said: For each earlier round what each test said: an option's text, or its raw words.
+        said: For each earlier round what each test said, an option's text or its raw words; None puts the right answer.
         switches: The run's switches.
         variant: The run.
     """
-    turns: list[Turn] = []
-    for found, texts in zip(dialog.rounds[:before], said, strict=True):
+    for found, texts in zip(dialog.rounds, said, strict=False):
         # The most frequent, and of several the one said first.
-        most = Counter(texts).most_common(1)[0][0]
-        turns += _exchange(dialog, found, most, switches, variant)
-    return turns
+        text = found.options[found.answer] if texts is None else Counter(texts).most_common(1)[0][0]
+        yield from _exchange(dialog, found, text, switches, variant)
 
 
 def _exchange(dialog: Dialog, found: Round, text: str, switches: Switches, variant: Variant) -> Iterator[Turn]:
@@ -143,5 +132,5 @@ def questions_offline(dialog: Dialog, ask: Ask, switches: Switches, variant: Var
     for found in dialog.rounds:
         item = dialog.item(found.number)
         question = ask(item, str(item.sample_id), found.number, variant)
-        history = true_history(dialog, found.number, switches, variant)
-        yield str(item.sample_id), replace(question, history=(*question.history, *history))
+        turns = history(dialog, [None] * found.number, switches, variant)
+        yield str(item.sample_id), replace(question, history=(*question.history, *turns))

@@ -7,7 +7,7 @@ One small function for each family of datasets. Nothing here draws at random; wh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orchestrator.benchmarks.reform.datasets import Dataset
@@ -115,7 +115,7 @@ def _worded(
 def _vqar(record: Record, number: int, dataset: Dataset) -> Item:
     question = f"{record['question']} Answer: {record['answer']}"
     item = _worded(record, question, "rationale_options", "rationale")
-    return _with(item, {key: record[key] for key in ("rationale", "rationale_options")})
+    return replace(item, extras={key: record[key] for key in ("rationale", "rationale_options")})
 
 
 def _classification(record: Record, number: int, dataset: Dataset) -> Item:
@@ -134,25 +134,23 @@ def _counting(record: Record, number: int, dataset: Dataset) -> Item:
     return Item(str(number + 1), record["Question"], answer=str(record["Answer"]), pool=tuple(record["choice"]))
 
 
-def _medic(record: Record, number: int, dataset: Dataset) -> Item:
-    options = _texts(record["options"])
-    return Item(number, None, options, index_of(record, "gt", options))
+def _selection(options: str) -> Callable[[Record, int, Dataset], Item]:
+    """Returns the reader of records that hold options under a key and the right one's index as `gt`."""
 
+    def read(record: Record, number: int, dataset: Dataset) -> Item:
+        texts = _texts(record[options])
+        return Item(number, None, texts, index_of(record, "gt", texts))
 
-def _its(record: Record, number: int, dataset: Dataset) -> Item:
-    options = _texts(record["anno"])
-    return Item(number, None, options, index_of(record, "gt", options))
+    return read
 
 
 def _wikihow(record: Record, number: int, dataset: Dataset) -> Item:
-    options = _texts(record["options"])
     extras = {"task": record["method"], "title": record["title"]}
-    return Item(number, None, options, index_of(record, "gt", options), slot=str(record["method"]), extras=extras)
+    return replace(_selection("options")(record, number, dataset), slot=str(record["method"]), extras=extras)
 
 
 def _refcoco(record: Record, number: int, dataset: Dataset) -> Item:
-    options = _texts(record["options"])
-    return Item(record["id"], None, options, index_of(record, "gt", options), extras={"bbox": record["region"]})
+    return replace(_selection("options")(record, record["id"], dataset), extras={"bbox": record["region"]})
 
 
 def _constant(options: tuple[str, ...], extra: str) -> Callable[[Record, int, Dataset], Item]:
@@ -168,7 +166,7 @@ def _constant(options: tuple[str, ...], extra: str) -> Callable[[Record, int, Da
 
 def _objects(record: Record, number: int, dataset: Dataset) -> Item:
     item = _stored(record, _wordings(record.get("question") or record["questions"]))
-    return _with(item, {"bbox": record["bbox"]} if dataset.boxes else {})
+    return replace(item, extras={"bbox": record["bbox"]} if dataset.boxes else {})
 
 
 def _vsr(record: Record, number: int, dataset: Dataset) -> Item:
@@ -187,23 +185,19 @@ def _mocheg(record: Record, number: int, dataset: Dataset) -> Item:
     return _worded(record, question, sample_id="instance_id")
 
 
-def _words(record: Record, number: int, dataset: Dataset) -> Item:
-    answer = record["answer_txt"]
-    item = Item(
-        record["question_id"],
-        _wordings(record["question"]),
-        answer=str(answer) if not isinstance(answer, list) else _texts(answer),
-    )
-    return _with(item, {"bbox": record["bbox"]} if dataset.boxes else {})
+def _open(answer: str) -> Callable[[Record, int, Dataset], Item]:
+    """Returns the reader of open questions with their answer, or a list of answers, under a key."""
 
+    def read(record: Record, number: int, dataset: Dataset) -> Item:
+        right = record[answer]
+        return Item(
+            record["question_id"],
+            _wordings(record["question"]),
+            answer=_texts(right) if isinstance(right, list) else str(right),
+            extras={"bbox": record["bbox"]} if dataset.boxes else {},
+        )
 
-def _text_question(record: Record, number: int, dataset: Dataset) -> Item:
-    answer = record["answer"]
-    return Item(
-        record["question_id"],
-        record["question"],
-        answer=str(answer) if not isinstance(answer, list) else _texts(answer),
-    )
+    return read
 
 
 def _caption(record: Record, number: int, dataset: Dataset) -> Item:
@@ -214,12 +208,6 @@ def _caption(record: Record, number: int, dataset: Dataset) -> Item:
 
 def _dialog(record: Record, number: int, dataset: Dataset) -> Item:
     raise DataError("a dialogue is no single question")
-
-
-def _with(item: Item, extras: Mapping[str, Any]) -> Item:
-    return Item(
-        item.sample_id, item.question, item.options, item.answer, item.slot, item.pool, item.rebuilt, dict(extras)
-    )
 
 
 def _named(name: str) -> Mapping[str, Any]:
@@ -233,10 +221,10 @@ FAMILIES: Mapping[str, Family] = {
     "classification": Family(("image",), ("id", "question", "answer", "options"), _classification, array=True),
     "tdiuc": Family(("image_id", "image"), ("question_id", "question"), _tdiuc, array=True),
     "counting": Family(("Image_ID", "image"), ("Question", "Answer"), _counting, array=True),
-    "medic": Family(("img",), ("gt", "options"), _medic, header=_named("MEDIC")),
+    "medic": Family(("img",), ("gt", "options"), _selection("options"), header=_named("MEDIC")),
     "refcoco": Family(("img",), ("id", "region", "options", "gt"), _refcoco, header=_named("RefCOCO")),
     "itm": Family(("img",), ("gt", "anno"), _constant(("no", "yes"), "anno"), header=_named("MSCOCO")),
-    "its": Family(("img",), ("gt", "anno"), _its, header=_named("MSCOCO")),
+    "its": Family(("img",), ("gt", "anno"), _selection("anno"), header=_named("MSCOCO")),
     "wikihow": Family(("img",), ("gt", "method", "title", "options"), _wikihow, header=_named("WikiHow")),
     "snli_ve": Family(
         ("img",),
@@ -267,9 +255,9 @@ FAMILIES: Mapping[str, Family] = {
     "clevr": Family(("image", "img"), (*_OBJECT_KEYS, "question"), _objects),
     "vsr": Family(("image",), _OBJECT_KEYS, _vsr),
     "wordings": Family(("image",), _OBJECT_KEYS, _objects),
-    "words": Family(("image",), ("question_id", "question", "answer_txt"), _words),
-    "key_information": Family(("image",), ("question_id", "question", "answer_txt"), _words),
-    "text_questions": Family(("image_id",), ("question_id", "question", "answer"), _text_question),
+    "words": Family(("image",), ("question_id", "question", "answer_txt"), _open("answer_txt")),
+    "key_information": Family(("image",), ("question_id", "question", "answer_txt"), _open("answer_txt")),
+    "text_questions": Family(("image_id",), ("question_id", "question", "answer"), _open("answer")),
     "dialog": Family(("image_base64", "image"), ("image_id", "dialog"), _dialog),
 }
 """Family -> how it is read."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -34,7 +33,6 @@ FORMS = (
 )
 """What `--data` takes, in words."""
 
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
 _ANNOTATIONS = "TDIUC/TDIUC_val_anns.json"
 _CHOICES = "TDIUC/choice_list/{kind}.json"
 _COUNTS = "MSCOCO/objectCounting_answer_list/answer_list.json"
@@ -134,7 +132,7 @@ class _Files:
         given = Path(self.data or HUB).expanduser()
         self.local = self.data is not None and given.exists()
         self.origin = given.name if self.local else str(self.data or HUB)
-        if not self.local and not _HUB_ID.fullmatch(self.origin):
+        if not self.local and not hub.HUB_ID.fullmatch(self.origin):
             raise DataError(f"no data at {given}; --data takes {FORMS}")
         self.folder = given
 

@@ -97,7 +97,7 @@ def render(layout: Layout, item: Mapping[str, Any], marks: str, *, likelihood: b
     wrap = layout.first_query if callable(layout.first_query) else layout.first_query.format
     first[0], first[1] = user, wrap(instruct + first[1])
     turns.append([assistant, ""])
-    return _WRITERS[layout.style](layout, turns, prefix, item.get("instruct"))
+    return _write(layout, turns, prefix, item.get("instruct"))
 
 
 def _single(layout: Layout, item: Mapping[str, Any], question: str) -> str:
@@ -108,132 +108,67 @@ def _single(layout: Layout, item: Mapping[str, Any], question: str) -> str:
     return f"{text}{asked}{layout.sep}{layout.roles[1]}:"
 
 
-def _head(layout: Layout) -> str:
-    return "" if layout.system is None else layout.system + layout.sep
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """How the turns of a style are written.
+
+    `{who}` is the turn's role and `{place}` the role of its place: users' and assistants' turns alternate by place, not
+    by speaker, so that an odd number of initial turns swaps their separators.
+
+    Attributes:
+        human: Form of a turn at an even place.
+        assistant: Form of a turn at an odd place.
+        slot: What stands before the answer that is to come.
+        gap: What separates the slot from the response prefix.
+    """
+
+    human: str
+    assistant: str
+    slot: str
+    gap: str
 
 
-def _one(layout: Layout, turns: list[list[str]], prefix: str | None, _: str | None) -> str:
-    text = _head(layout)
-    for role, said in turns:
-        text += f"{role}: {said}{layout.sep}" if said else _slot(f"{role}:", " ", prefix)
-    return text
-
-
-def _two(layout: Layout, turns: list[list[str]], prefix: str | None, _: str | None) -> str:
-    text = _head(layout)
-    for place, (role, said) in enumerate(turns):
-        # By position, not by speaker: an odd number of initial turns swaps the separators.
-        sep = (layout.sep, layout.sep2)[place % 2]
-        text += f"{role}: {said}{sep}" if said else _slot(f"{role}:", " ", prefix)
-    return text
-
-
-def _otter(layout: Layout, turns: list[list[str]], prefix: str | None, _: str | None) -> str:
-    text = layout.system or ""
-    for place, (role, said) in enumerate(turns):
-        if not said:
-            text += _slot(f"{role}:<answer>", " ", prefix)
-        elif place % 2:
-            text += f"{role}:<answer> {said}{layout.sep2}"
-        else:
-            text += f"{role}: {said}{layout.sep}"
-    return text
-
-
-def _adapter(layout: Layout, turns: list[list[str]], prefix: str | None, instruct: str | None) -> str:
-    text = _head(layout)
-    if instruct is not None:
-        text += f"Instruction:\n{instruct}{layout.sep}"
-    for role, said in turns:
-        text += f"{role}:\n{said}{layout.sep}" if said else _slot(f"{role}:", "\n", prefix)
-    return text
-
-
-def _visualglm(layout: Layout, turns: list[list[str]], prefix: str | None, _: str | None) -> str:
-    text = _head(layout)
-    for place, (role, said) in enumerate(turns):
-        if not said:
-            text += _slot(f"{role}：", "", prefix)
-        else:
-            text += f"{'' if place % 2 else f'[Round {place // 2 + 1}]' + chr(10)}{role}：{said}{layout.sep}"
-    return text
-
-
-def _llama_2(layout: Layout, turns: list[list[str]], prefix: str | None, _: str | None) -> str:
-    text = ""
-    for place, (_role, said) in enumerate(turns):
-        if not said:
-            text += prefix or ""
-        elif place % 2:
-            text += f" {said} {layout.sep2}"
-        else:
-            # An unset system message is printed as None: the reference formats it as it is.
-            system = f"<<SYS>>\n{layout.system}\n<</SYS>>\n\n" if not place else ""
-            text += f"{layout.sep}[INST] {system}{said} [/INST]"
-    return text.lstrip(layout.sep)
-
-
-def _mmgpt(layout: Layout, turns: list[list[str]], prefix: str | None, _: str | None) -> str:
-    separators = (layout.sep, layout.sep2)
-    text = f"{_head(layout)}Image:\n<image>{separators[1]}"
-    for place, (_role, said) in enumerate(turns):
-        head = f"{layout.roles[place % 2]}:\n"
-        text += f"{head}{said}{separators[place % 2]}" if said else head + (prefix or "")
-    return text
-
-
-def _slot(head: str, gap: str, prefix: str | None) -> str:
-    return head if prefix is None else f"{head}{gap}{prefix}"
-
-
-_WRITERS: Mapping[str, Callable[[Layout, list[list[str]], str | None, str | None], str]] = {
-    "one": _one,
-    "two": _two,
-    "otter": _otter,
-    "llama_adapter2": _adapter,
-    "visualglm": _visualglm,
-    "llama_2": _llama_2,
-    "mmgpt": _mmgpt,
+_WRITTEN: Mapping[str, _Style] = {
+    "one": _Style("{who}: {said}{sep}", "{who}: {said}{sep}", "{who}:", " "),
+    "two": _Style("{who}: {said}{sep}", "{who}: {said}{sep2}", "{who}:", " "),
+    "otter": _Style("{who}: {said}{sep}", "{who}:<answer> {said}{sep2}", "{who}:<answer>", " "),
+    "llama_adapter2": _Style("{who}:\n{said}{sep}", "{who}:\n{said}{sep}", "{who}:", "\n"),
+    "visualglm": _Style("[Round {number}]\n{who}：{said}{sep}", "{who}：{said}{sep}", "{who}：", ""),
+    "llama_2": _Style("{sep}[INST] {system}{said} [/INST]", " {said} {sep2}", "", ""),
+    "mmgpt": _Style("{place}:\n{said}{sep}", "{place}:\n{said}{sep2}", "{place}:\n", ""),
 }
 
 
-class _Processor:
-    """What the reference's processors have in common."""
-
-    response_prefix: str | None
-
-    def __init__(
-        self,
-        layout: Layout,
-        alphabet_choice: str | None,
-        infer_method: str,
-        prefix: str | None,
-        rng: random.Random | None,
-    ) -> None:
-        self.layout = layout
-        self.infer_method = infer_method
-        self.response_prefix = None if infer_method == "likelihood" else prefix
-        self.rng = rng or random.Random()
-        self.set_mark(alphabet_choice)
-
-    def set_mark(self, mark_choice: str | None = None) -> None:
-        """Sets the marks: "upper", "lower", "number", or "random" and None for a draw at every question."""
-        if mark_choice not in (None, "random", *ALPHABETS):
-            raise ValueError(f"there is no option mark {mark_choice!r}; known: random, {', '.join(ALPHABETS)}")
-        self.mark = mark_choice or "random"
-
-    def __call__(self, item: Mapping[str, Any]) -> str:
-        """Returns the prompt of a sample."""
-        layout = replace(self.layout, prefix=self.response_prefix)
-        return render(layout, item, marks_of(self.mark, self.rng), likelihood=self.infer_method == "likelihood")
-
-    def process_qa(self, question: str, options: Sequence[str], answer: int | str) -> tuple[str, str]:
-        """Returns a turn of a history: the question with its options, and the answer with its mark."""
-        marks = marks_of(self.mark, self.rng)
-        return with_options(question, options, marks), answered(answer, options, marks, self.response_prefix)
+def _write(layout: Layout, turns: Sequence[Sequence[str]], prefix: str | None, instruct: str | None) -> str:
+    style = _WRITTEN[layout.style]
+    text = "" if layout.system is None else layout.system + layout.sep
+    system = ""
+    if layout.style == "otter":
+        text = layout.system or ""
+    elif layout.style == "llama_2":
+        # An unset system message is printed as None: the reference formats it as it is.
+        text, system = "", f"<<SYS>>\n{layout.system}\n<</SYS>>\n\n"
+    elif layout.style == "mmgpt":
+        text += f"Image:\n<image>{layout.sep2}"
+    elif layout.style == "llama_adapter2" and instruct is not None:
+        text += f"Instruction:\n{instruct}{layout.sep}"
+    for place, (role, said) in enumerate(turns):
+        form = style.slot if not said else style.assistant if place % 2 else style.human
+        text += form.format(
+            who=role,
+            place=layout.roles[place % 2],
+            said=said,
+            sep=layout.sep,
+            sep2=layout.sep2,
+            number=place // 2 + 1,
+            system=system if not place else "",
+        )
+        if not said and prefix is not None:
+            text += style.gap + prefix
+    return text.lstrip(layout.sep) if layout.style == "llama_2" else text
 
 
-class ConvSingleChoiceProcessor(_Processor):
+class ConvSingleChoiceProcessor:
     """The reference's class of this name: a sample's dict in, its prompt out, with the same arguments.
 
     Args:
@@ -264,23 +199,32 @@ class ConvSingleChoiceProcessor(_Processor):
         response_prefix: str | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        names = (roles[0], roles[1])
         init = tuple((turn[0], turn[1]) for turn in init_conv or ())
-        layout = Layout(sep_style, sep, sep2 or "", names, system_msg, first_query_fn or "{}", init)
-        super().__init__(layout, alphabet_choice, infer_method, response_prefix, rng)
+        self.layout = Layout(sep_style, sep, sep2 or "", (roles[0], roles[1]), system_msg, first_query_fn or "{}", init)
+        self.infer_method = infer_method
+        self.response_prefix = None if infer_method == "likelihood" else response_prefix
+        self.rng = rng or random.Random()
+        self.set_mark(alphabet_choice)
+
+    def set_mark(self, mark_choice: str | None = None) -> None:
+        """Sets the marks: "upper", "lower", "number", or "random" and None for a draw at every question."""
+        if mark_choice not in (None, "random", *ALPHABETS):
+            raise ValueError(f"there is no option mark {mark_choice!r}; known: random, {', '.join(ALPHABETS)}")
+        self.mark = mark_choice or "random"
+
+    def __call__(self, item: Mapping[str, Any]) -> str:
+        """Returns the prompt of a sample."""
+        layout = replace(self.layout, prefix=self.response_prefix)
+        return render(layout, item, marks_of(self.mark, self.rng), likelihood=self.infer_method == "likelihood")
+
+    def process_qa(self, question: str, options: Sequence[str], answer: int | str) -> tuple[str, str]:
+        """Returns a turn of a history: the question with its options, and the answer with its mark."""
+        marks = marks_of(self.mark, self.rng)
+        return with_options(question, options, marks), answered(answer, options, marks, self.response_prefix)
 
 
-class SingleChoiceProcessor(_Processor):
-    """The reference's class of this name, which knows neither a system message nor a prefix.
-
-    Args:
-        sep: What ends a human turn.
-        sep2: What ends an assistant's turn.
-        roles: Names of user and assistant.
-        alphabet_choice: "upper", "lower", "number"; None draws one for every question.
-        infer_method: "generation" or "likelihood".
-        rng: Draws the marks, where they are drawn.
-    """
+class SingleChoiceProcessor(ConvSingleChoiceProcessor):
+    """The reference's class of this name, which knows neither a system message nor a prefix."""
 
     def __init__(
         self,
@@ -291,25 +235,11 @@ class SingleChoiceProcessor(_Processor):
         infer_method: str = "generation",
         rng: random.Random | None = None,
     ) -> None:
-        layout = Layout("single", sep, sep2 or "", (roles[0], roles[1]))
-        super().__init__(layout, alphabet_choice, infer_method, None, rng)
+        super().__init__(sep, sep2, roles, None, None, None, "single", alphabet_choice, infer_method, None, rng)
 
 
-class MMGPTSingleChoiceProcessor(_Processor):
-    """The reference's class of this name, with its fixed preamble.
-
-    Args:
-        sep: What ends a turn.
-        sep2: What ends an assistant's turn where `sep_style` is "two".
-        roles: Names of user and assistant.
-        first_query_fn: Wraps the first human turn.
-        init_conv: Turns before everything, as [role, text].
-        sep_style: "one" or "two".
-        alphabet_choice: "upper", "lower", "number"; None draws one for every question.
-        infer_method: "generation" or "likelihood".
-        response_prefix: What the answer begins with.
-        rng: Draws the marks, where they are drawn.
-    """
+class MMGPTSingleChoiceProcessor(ConvSingleChoiceProcessor):
+    """The reference's class of this name, with its fixed preamble; `sep_style` is "one" or "two"."""
 
     def __init__(
         self,
@@ -319,16 +249,12 @@ class MMGPTSingleChoiceProcessor(_Processor):
         first_query_fn: Callable[[str], str] | None = None,
         init_conv: Sequence[Sequence[str]] | None = None,
         sep_style: str = "two",
-        alphabet_choice: str | None = None,
-        infer_method: str = "generation",
-        response_prefix: str | None = None,
-        rng: random.Random | None = None,
+        *rest: Any,
+        **named: Any,
     ) -> None:
-        second = sep2 or "" if sep_style == "two" else sep
-        names = (roles[0], roles[1])
-        init = tuple((turn[0], turn[1]) for turn in init_conv or ())
-        layout = Layout("mmgpt", sep, second, names, LAYOUTS["mmgpt"].system, first_query_fn or "{}", init)
-        super().__init__(layout, alphabet_choice, infer_method, response_prefix, rng)
+        second = sep2 if sep_style == "two" else sep
+        preamble = LAYOUTS["mmgpt"].system
+        super().__init__(sep, second, roles, preamble, first_query_fn, init_conv, "mmgpt", *rest, **named)
 
 
 def answered(answer: int | str, options: Sequence[str], marks: str, prefix: str | None) -> str:

@@ -1,6 +1,6 @@
 """The reference's data loader, for code that was written for it: the same arguments, the same dicts.
 
-    from orchestrator.reform.loader import load_reform_dataset, loader_eval
+    from orchestrator.benchmarks.reform.loader import load_reform_dataset, loader_eval
 
 Everything random is drawn from a seed, and right answers stay right when options are shuffled; otherwise a sample is
 what the reference's loader hands out.
@@ -21,7 +21,7 @@ from orchestrator.benchmarks.reform import dialogs, files
 from orchestrator.benchmarks.reform.datasets import BY_CONFIG, DATASETS, GENERATION, HUB, SINGLE_CHOICE, Dataset
 from orchestrator.benchmarks.reform.families import FAMILIES
 from orchestrator.benchmarks.reform.images import shown
-from orchestrator.benchmarks.reform.instructions import Wording, wording
+from orchestrator.benchmarks.reform.instructions import wording
 from orchestrator.benchmarks.reform.prompts import marks_of, with_options
 from orchestrator.benchmarks.reform.questions import Question, question_of
 from orchestrator.benchmarks.reform.settings import Settings, Switches
@@ -207,25 +207,13 @@ class ReformDataset(Sequence[dict[str, Any]]):
             item = FAMILIES[self.dataset.family].read(row.fields, row[files.NUMBER], self.dataset)
         else:
             item = dialog.item(at)
-        texts = self._wording(row)
+        texts = wording(self.dataset, self._variant.settings.instructions, row)
         question = question_of(item, str(item.sample_id), number, self.dataset, texts, self.switches, variant)
         if dialog is None:
             return question
         said = [self._said.get(f"{dialog.image_id}_{earlier}") for earlier in range(at)]
-        turns = []
-        for earlier, texts_said in enumerate(said):
-            one = replace(dialog, rounds=dialog.rounds[earlier : earlier + 1])
-            if texts_said is None:
-                turns += dialogs.true_history(one, 1, self.switches, variant)
-            else:
-                turns += dialogs.own_history(one, 1, [texts_said], self.switches, variant)
+        turns = dialogs.history(dialog, said, self.switches, variant)
         return replace(question, history=(*question.history, *turns))
-
-    def _wording(self, row: Row) -> Wording:
-        if self.dataset.family == "clevr":
-            texts = tuple(map(str, row["instructs"][:5]))
-            return Wording(texts, texts)
-        return wording(self.dataset, self._variant.settings.instructions)
 
     def _record(self, question: Question, image: Image.Image, variant: Variant) -> dict[str, Any]:
         made: dict[str, Any] = {"sample_id": question.sample_id, "image": image, **question.extras, **question.record()}

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import metric
 from orchestrator.benchmarks.reform.datasets import DATASETS, GENERATION, KIE, OCR, SINGLE_CHOICE
 from orchestrator.data.rows import DataError
 from orchestrator.samples import Scoring
@@ -22,8 +20,6 @@ UNNAMED = "reform_predictions"
 """Task of predictions whose file name says nothing."""
 
 _RULES = {SINGLE_CHOICE: "reform_choice", OCR: "reform_ocr", KIE: "reform_kie", GENERATION: "caption"}
-_CAPTIONS = ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor", "rouge_l", "cider")
-_CAPTION_NAMES = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,23 +124,6 @@ def _named(sample_id: Any, owners: dict[str, str]) -> str:
         twin += 1
         name = f"{plain}~{twin}"
     return name
-
-
-def metrics(formulation: str, *, stability: bool, rounds: bool) -> list[scorer.MetricSpec]:
-    """Returns the figures of the reference's scripts."""
-    if formulation == GENERATION:
-        return [
-            metric(f"{name} (raw text)", "caption", params={"measure": measure, "tokenize": "raw"})
-            for name, measure in zip(_CAPTION_NAMES, _CAPTIONS, strict=True)
-        ]
-    made = [metric("Accuracy", "accuracy")]
-    if formulation == SINGLE_CHOICE:
-        made.append(metric("Format hit rate", "mean", params={"part": "format_hit"}))
-    if stability:
-        made.append(metric("Instability", "reform_instability"))
-    if rounds:
-        made.append(metric("Accuracy over rounds", "multi_round"))
-    return made
 
 
 def _said(prediction: Any, where: str, formulation: str, method: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 Turn = Mapping[str, str]
 """A turn of a conversation as the reference writes it: {"from": "human" | "assistant", "value": text}."""
@@ -54,41 +56,8 @@ class Context:
         return [{"from": "human", "value": self.human}, {"from": "assistant", "value": answer}]
 
 
-def _context(stem: str, options: Sequence[str], answer: str, *, prefixed: bool = True) -> Context:
-    return Context(with_options(stem, options, ALPHABETS["upper"]), f"(A) {answer}", prefixed)
-
-
-def _shape(count: int, *, listed: str = ".", answered: str = ";") -> Context:
-    made = _context(_SHAPE, _SHAPES[:count], "rectangle")
-    return Context(made.human[:-1] + listed, made.answer + answered)
-
-
-_SEE = "can you see the image?"
-_SHAPE = "What is the shape of this image?"
-_SHAPES = ("rectangle", "circle", "triangle", "hexagon", "pentagon", "heptagon", "octagon")
-_MAYBE_LAST = ("yes", "no", "not sure", "maybe")
-_UNSURE_LAST = ("yes", "no", "maybe", "not sure")
-_RATIONALE = "There is an image as input which is successfully loaded"
-_DENIALS = ("There is no image", "The image is masked", "The image failed to load")
-_CLAIM = "What is the truthfulness of this claim? Claim: You can see the image. Text evidence: There is an image."
-
 CONTEXTS: Mapping[str, Context] = {
-    "V1": _context(_SEE, _UNSURE_LAST, "yes"),
-    "V1n": _context(_SEE, _UNSURE_LAST, "yes", prefixed=False),
-    "V1c": _context(_SEE, _UNSURE_LAST, "yes"),
-    "V1c capitalised": _context(_SEE.capitalize(), [option.capitalize() for option in _UNSURE_LAST], "Yes"),
-    "V2-2": _shape(2),
-    "V2-3": _shape(3, answered="."),
-    "V2-4": _shape(4),
-    "V2-4b": _shape(4, answered="."),
-    "V2-4c": _shape(4, listed=";"),
-    "V2-7": _shape(7),
-    "V3": _context(_SEE, _MAYBE_LAST, "yes"),
-    "V4": _context("Can you see the image? Context: There is an image.", _MAYBE_LAST, "yes"),
-    "V5": _context(f"{_SEE} Rationale: {_RATIONALE}.", _MAYBE_LAST, "yes"),
-    "V6": _context(f"{_SEE} Answer: yes", (_RATIONALE, *_DENIALS), _RATIONALE),
-    "V7": _context(_SEE, ("yes", "no"), "yes"),
-    # The missing semicolon is the reference's.
-    "V8": Context(f"{_CLAIM} Options: (A) supported; (B) refuted (C) not enough information.", "(A) supported"),
+    name: Context(**context)
+    for name, context in json.loads(Path(__file__).with_suffix(".json").read_text("utf-8")).items()
 }
-"""The in-context turns, by the name the table uses."""
+"""The in-context turns of `prompts.json`, by the name the table of datasets uses; their slips are the reference's."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from orchestrator.benchmarks.base import setting
 from orchestrator.benchmarks.reform.datasets import Dataset
 from orchestrator.benchmarks.reform.layouts import LAYOUTS, Layout
 from orchestrator.benchmarks.reform.prompts import ALPHABETS
@@ -17,42 +18,38 @@ _FORMULATIONS = ("SingleChoice", "Generation", "OCROpenEnded", "KIEOpenEnded")
 _ON_OFF = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
 
 
-def _setting(default: Any, text: str) -> Any:
-    return field(default=default, metadata={"help": text})
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What `--set` takes; empty means: as the preset says, and without one as `Switches` does."""
 
-    preset: str = _setting(
+    preset: str = setting(
         "", "reform-cli or reform-loader: the defaults of the reference's command line, or of its data loader"
     )
-    option_mark: str = _setting("", "upper, lower, number or random: how options are marked; default upper")
-    in_context: str = _setting("", "on or off: show a solved example before the question; default on")
-    random_instruct: str = _setting(
+    option_mark: str = setting("", "upper, lower, number or random: how options are marked; default upper")
+    in_context: str = setting("", "on or off: show a solved example before the question; default on")
+    random_instruct: str = setting(
         "", "on: repeat k gets instruction k; off: instructions cycle over the rows; default on where there are repeats"
     )
-    instructions: str = _setting("", "a file of instruction texts, made by `orchestrator import reform-instructions`")
-    capitalize: str = _setting("", "on or off: capitalize questions and answers of dialogues; default off")
-    online: str = _setting("", "on or off: a dialogue's history holds the model's own answers; default on")
-    options_in_history: str = _setting(
+    instructions: str = setting("", "a file of instruction texts, made by `orchestrator import reform-instructions`")
+    capitalize: str = setting("", "on or off: capitalize questions and answers of dialogues; default off")
+    online: str = setting("", "on or off: a dialogue's history holds the model's own answers; default on")
+    options_in_history: str = setting(
         "", "on or off: a dialogue's history shows the options; default on for generation, off for likelihood"
     )
-    likelihood_reduction: str = _setting("sum", "sum or mean: how a continuation's log-probabilities are reduced")
-    formulation: str = _setting("", "KIEOpenEnded for POIE and SROIE, which the paper scores as OCROpenEnded")
-    subsample: int = _setting(0, "dialogues only: the first so many; 0 takes all")
-    max_new_tokens: int = _setting(0, "bound on an answer's tokens; 0 means the published one (30; captions 12 to 16)")
-    temperature: float = _setting(0.0, "0 is greedy decoding; the paper often has 0.2")
-    prompt_style: str = _setting("", f"send one text in a layout of the reference's processors: {', '.join(LAYOUTS)}")
-    response_prefix: str = _setting(
+    likelihood_reduction: str = setting("sum", "sum or mean: how a continuation's log-probabilities are reduced")
+    formulation: str = setting("", "KIEOpenEnded for POIE and SROIE, which the paper scores as OCROpenEnded")
+    subsample: int = setting(0, "dialogues only: the first so many; 0 takes all")
+    max_new_tokens: int = setting(0, "bound on an answer's tokens; 0 means the published one (30; captions 12 to 16)")
+    temperature: float = setting(0.0, "0 is greedy decoding; the paper often has 0.2")
+    prompt_style: str = setting("", f"send one text in a layout of the reference's processors: {', '.join(LAYOUTS)}")
+    response_prefix: str = setting(
         "", 'what the answer begins with; "none" for nothing; default as prompt_style has it'
     )
-    roles: str = _setting("", 'prompt_style: names of user and assistant, for example "User,Bot"')
-    sep: str = _setting("", r"prompt_style: what ends a turn; \n is a line break")
-    sep2: str = _setting("", r"prompt_style: what ends an assistant's turn, in styles with two separators")
-    system_message: str = _setting("", 'prompt_style: what stands in front; "none" for nothing')
-    first_query: str = _setting("", 'prompt_style: what the first question is wrapped in, for example "<image> {}"')
+    roles: str = setting("", 'prompt_style: names of user and assistant, for example "User,Bot"')
+    sep: str = setting("", r"prompt_style: what ends a turn; \n is a line break")
+    sep2: str = setting("", r"prompt_style: what ends an assistant's turn, in styles with two separators")
+    system_message: str = setting("", 'prompt_style: what stands in front; "none" for nothing')
+    first_query: str = setting("", 'prompt_style: what the first question is wrapped in, for example "<image> {}"')
 
     def __post_init__(self) -> None:
         _one_of("preset", self.preset, PRESETS)
@@ -161,16 +158,12 @@ def layout_of(given: Settings, *, captions: bool = False) -> Layout | None:
         if len(names) != 2:
             raise ValueError('roles takes two names, for example roles="User,Bot"')
         layout = replace(layout, roles=(names[0], names[1]))
-    if given.sep:
-        layout = replace(layout, sep=_escaped(given.sep))
-    if given.sep2:
-        layout = replace(layout, sep2=_escaped(given.sep2))
+    if given.first_query and (given.first_query.count("{}") != 1 or given.first_query.replace("{}", "").count("{")):
+        raise ValueError('first_query needs one {} for the question, for example "<image> {}"')
+    texts: dict[str, Any] = {name: _escaped(getattr(given, name)) for name in ("sep", "sep2", "first_query")}
+    layout = replace(layout, **{name: text for name, text in texts.items() if text})
     if given.system_message:
         layout = replace(layout, system=_text(_escaped(given.system_message)))
-    if given.first_query:
-        if given.first_query.count("{}") != 1 or given.first_query.replace("{}", "").count("{"):
-            raise ValueError('first_query needs one {} for the question, for example "<image> {}"')
-        layout = replace(layout, first_query=_escaped(given.first_query))
     if given.response_prefix:
         layout = replace(layout, prefix=_text(given.response_prefix))
     # The reference's caption builders take the prefix away for good.

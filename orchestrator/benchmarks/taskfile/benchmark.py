@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import Benchmark, check_parity, metric
+from orchestrator.benchmarks.base import Benchmark, check_parity
 from orchestrator.benchmarks.taskfile.options import Answers
 from orchestrator.benchmarks.taskfile.reading import TaskFile, read
 from orchestrator.benchmarks.taskfile.template import Piece, fill, parse
@@ -19,6 +19,7 @@ from orchestrator.data.opening import check_unique, open_rows
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
 from orchestrator.errors import ConfigError
+from orchestrator.metric import metric
 from orchestrator.samples import Call, Message, Sample, Scoring, Variant, image_part, single, system, text_part, user
 
 _NUMBER = "row number"
@@ -35,14 +36,6 @@ def load(word: str | Path) -> Benchmark:
         TaskFileError: The file is wrong; the message names it and the line.
     """
     return FileTask(read(Path(word))).benchmark()
-
-
-@dataclass(frozen=True, slots=True)
-class Prompts:
-    """The templates of both methods."""
-
-    generate: Sequence[Piece]
-    likelihood: Sequence[Piece]
 
 
 class FileTask:
@@ -62,7 +55,7 @@ class FileTask:
         self.images = file.names("image")
         self.labels = file.names("labels")
         self.answers = Answers.of(file)
-        self.prompts = self._prompts()
+        self.generate, self.likelihood = self._prompts()
         self._names = {name for name, _ in self._wanted()}.difference(self.images)
         self.rule: str = values.get("rule", "choice" if self.answers.columns else "contains_word")
 
@@ -125,7 +118,7 @@ class FileTask:
         if variant.shuffle_options and given.options:
             given = given.shuffled(variant.rng(identifier, "options"))
         likelihood = variant.method == "likelihood"
-        pieces = self.prompts.likelihood if likelihood else self.prompts.generate
+        pieces = self.likelihood if likelihood else self.generate
         fields = {**row.fields, "options": given.listed()}
         if "question" in self.file.values:
             fields["question"] = row[self.file.values["question"]]
@@ -172,7 +165,8 @@ class FileTask:
         """Refuses: what is in a task file is the data."""
         raise ConfigError(f"{self.file.path} describes data that exists: drop --synthetic")
 
-    def _prompts(self) -> Prompts:
+    def _prompts(self) -> tuple[list[Piece], list[Piece]]:
+        """Returns the templates of generation and of log-likelihood scoring."""
         values = self.file.values
         options = bool(self.answers.columns)
         if "prompt" not in values and "question" not in values:
@@ -184,7 +178,7 @@ class FileTask:
         if "prompt" in values and "question" not in values:
             bare = values["prompt"]
         generate = self._parse(values.get("prompt", _CHOICE_PROMPT if options else "{question}"), "prompt")
-        return Prompts(generate, self._parse(scored.get("prompt", bare), "likelihood", "prompt"))
+        return generate, self._parse(scored.get("prompt", bare), "likelihood", "prompt")
 
     def _parse(self, template: str, *place: str) -> list[Piece]:
         try:
@@ -223,8 +217,8 @@ class FileTask:
         wanted += [(name, ("labels",)) for name in self.labels]
         shown = {"question"} if "question" in values else set()
         templates: list[tuple[Sequence[Piece], tuple[str, ...]]] = [
-            (self.prompts.generate, ("prompt",)),
-            (self.prompts.likelihood, ("likelihood", "prompt")),
+            (self.generate, ("prompt",)),
+            (self.likelihood, ("likelihood", "prompt")),
         ]
         for pieces, keys in templates:
             names = {piece.column for piece in pieces if piece.column} - {"options"} - shown

@@ -19,22 +19,16 @@ _SHOWN = 40
 _PICTURE = re.compile(r".*\.(png|jpe?g|webp|gif|bmp|tiff?)$", re.IGNORECASE)
 _OPTION = re.compile(r"(?:(option|choice|opt|answer)[_ -]?)?([a-jA-J]|\d)")
 _NAMES = {
-    "answer": (
-        "answer",
-        "correct_answer",
-        "answer_key",
-        "correct",
-        "label",
-        "target",
-        "gold",
-        "ground_truth",
-        "solution",
-    ),
-    "question": ("question", "query", "prompt", "instruction", "text", "problem", "input"),
-    "id": ("id", "question_id", "qid", "uid", "sample_id", "idx", "index", "pid"),
-    "options": ("options", "choices", "candidates", "endings", "multiple_choices"),
-    "labels": ("category", "subject", "topic", "type", "subset", "domain", "task", "difficulty", "level", "split"),
+    what: names.split()
+    for what, names in {
+        "answer": "answer correct_answer answer_key correct label target gold ground_truth solution",
+        "question": "question query prompt instruction text problem input",
+        "id": "id question_id qid uid sample_id idx index pid",
+        "options": "options choices candidates endings multiple_choices",
+        "labels": "category subject topic type subset domain task difficulty level split",
+    }.items()
 }
+"""What columns are usually called, the likeliest name first."""
 
 
 @dataclass(slots=True)
@@ -155,13 +149,9 @@ def _form(made: Guess, rows: Sequence[Mapping[str, Any]], options: Sequence[str]
         elif max(numbers) == most:
             form, why = "number", f"answers run from {min(numbers)} to {max(numbers)}"
         else:
-            form, why = (
-                "number",
-                (
-                    f"CHECK THIS: answers run from {min(numbers)} to {max(numbers)} of {most} options; "
-                    "`index` if they count from 0"
-                ),
-            )
+            form = "number"
+            why = f"CHECK THIS: answers run from {min(numbers)} to {max(numbers)} of {most} options; "
+            why += "`index` if they count from 0"
     else:
         form, why = "text", f"CHECK THIS: answers like {texts[0]!r} are neither letter nor number nor always an option"
     made.values["answer_is"] = form

@@ -14,9 +14,10 @@ import jsonschema
 import orjson
 import yaml
 
-from orchestrator.benchmarks.taskfile.schema import SCHEMA
 from orchestrator.data.rows import DataError
 
+SCHEMA = Path(__file__).with_name("schema.json")
+"""JSON Schema of a task file; docs/add-a-benchmark.md says what each key means."""
 _MOST_BYTES = 1 << 20
 
 
@@ -87,7 +88,7 @@ def read(path: Path) -> TaskFile:
     if not isinstance(values, dict):
         raise TaskFileError(f"{path}, line 1: a task file is a list of `key: value`, data and answer among them")
     file = TaskFile(path, values, lines, hashlib.sha256(data).hexdigest())
-    errors = jsonschema.Draft202012Validator(SCHEMA).iter_errors(values)
+    errors = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_bytes())).iter_errors(values)
     # A misspelt key explains a missing one, not the other way round.
     first = min(
         errors,
@@ -137,7 +138,7 @@ def _said(error: jsonschema.ValidationError, values: Any) -> tuple[str, Place]:
         extra = next(str(key) for key in values if key not in known)
         close = difflib.get_close_matches(extra, known, 1)
         help_ = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
-        return f"{extra} is no key here: {help_}", (*place, extra)
+        return f"unknown key {extra!r}: {help_}", (*place, extra)
     if error.validator == "required":
         return f"{next(key for key in said if key not in values)} is missing: it is needed", place
     if error.validator == "enum":

@@ -10,19 +10,20 @@ the words of the first stage, or nothing, in its place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import NoneType
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import Benchmark, check_parity, metric
+from orchestrator.benchmarks.base import Benchmark, check_parity, setting
 from orchestrator.benchmarks.visualpuzzles import prompts
 from orchestrator.benchmarks.visualpuzzles.prompts import CATEGORIES
 from orchestrator.data.images import row_image
 from orchestrator.data.opening import FORMS, check_unique, only, open_rows
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Kind, Table
+from orchestrator.metric import metric
 from orchestrator.samples import (
     Answer,
     Call,
@@ -51,9 +52,7 @@ SUBSET = "kkv233/unig2u_dataset"
 class Settings:
     """What `--set` takes."""
 
-    letters: bool = field(
-        default=False, metadata={"help": "with --method likelihood, score the options' letters, not their texts"}
-    )
+    letters: bool = setting(False, "with --method likelihood, score the options' letters, not their texts")
 
 
 def category_of(task: str) -> str:

@@ -68,7 +68,7 @@ def rows(seed: int) -> Iterator[Row]:
             "options": puzzle.options,
             "answer": puzzle.answer,
         }
-        yield ink.drawn_row(fields, partial(_encoded, puzzle))
+        yield ink.synthetic_row(fields, partial(_encoded, puzzle))
 
 
 def _encoded(puzzle: Puzzle) -> bytes:

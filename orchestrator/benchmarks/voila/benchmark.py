@@ -14,20 +14,22 @@ there is no reference to follow bug for bug: `--parity` changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, metric
-from orchestrator.benchmarks.voila.collage import collage
-from orchestrator.benchmarks.voila.generated import drawn, made
+from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, setting
+from orchestrator.benchmarks.voila.generated import generated_rows, pictogram
+from orchestrator.benchmarks.voila.images import collage
+from orchestrator.benchmarks.voila.prompts import GENERATE, prompts
 from orchestrator.benchmarks.voila.rules import ND_RULES, RULES, WD_RULES
 from orchestrator.benchmarks.voila.sampling import draw_balanced
 from orchestrator.benchmarks.voila.source import FORMS, HUB, Identity, identify, open_voila
 from orchestrator.benchmarks.voila.texts import combined_description, describe, relations
 from orchestrator.data.images import row_image
 from orchestrator.data.rows import Row
+from orchestrator.metric import metric
 from orchestrator.samples import (
     Answer,
     BadRowError,
@@ -45,38 +47,6 @@ from orchestrator.samples import (
     user,
 )
 
-DESCRIBE = (
-    "Describe the content of the first three images in one sentence using the count of subjects and actions "
-    "in the format of 'Image : Description'"
-)
-RELATE = (
-    "Identify the changed and unchanged properties observed between the first and second images, focusing on "
-    "count of subjects, subject types, and action properties. For the count of subjects, consider the change "
-    "in either increase or decrease."
-)
-APPLY_WD = (
-    "Apply the identified unchanged and changed properties to Image 3 to predict the fourth image. Give me "
-    "the answer for the fourth image in the format of 'The answer is number = {number}, subject = {subject}, "
-    "action = {action}'. Use the following rules to determine the properties for the fourth image: 1. If a "
-    "property remains constant between Image 1 and Image 2, the property in the fourth image will have the "
-    "same value as the property from Image 3. 2. If a property (excluding number of subjects) changes "
-    "between Image 1 and Image 2 and is the same in Image 1 and Image 3, set the property value from Image 2 "
-    "to the fourth image. Otherwise, set it to 'any'. 3. To determine the number of subjects in the fourth "
-    "image, apply the increase or decrease rate observed from Image 1 to Image 2 to the number of subjects "
-    "in Image 3. If the result is less than one, set the number property to 'any'."
-)
-APPLY_ND = (
-    "Apply the identified unchanged and changed properties to Image 3 to predict the fourth image. Give me "
-    "the answer for the fourth image in the format of 'The answer is number = {number}, subject = {subject}, "
-    "action = {action}'. Use the following rules to determine the properties for the fourth image: 1. If a "
-    "property remains constant between Image 1 and Image 2, the property in the fourth image will have the "
-    "same value as the property from Image 3. 2. If a property (excluding number of subjects) changes "
-    "between Image 1 and Image 2 and is the same in Image 1 and Image 3, set the property value from Image 2 "
-    "to the fourth image. 3. To determine the number of subjects in the fourth image, apply the increase or "
-    "decrease rate observed from Image 1 to Image 2 to the number of subjects in Image 3."
-)
-GENERATE = "Generate the image based on the following description {output}."
-
 PROPERTIES = ("number", "subject_type", "action")
 
 
@@ -84,27 +54,15 @@ PROPERTIES = ("number", "subject_type", "action")
 class Settings:
     """What `--set` takes."""
 
-    steps: int = field(
-        default=3,
-        metadata={"help": "how many steps are asked, 1 to 4; the fourth needs a model that makes images, and a judge"},
-    )
-    chat_turns: bool = field(
-        default=False, metadata={"help": "earlier questions and answers as turns of a conversation"}
-    )
-    collage: bool = field(default=False, metadata={"help": "the three images as one picture"})
-    judge: bool = field(default=False, metadata={"help": "score steps 1 to 3 by judge_voila, not by voila_properties"})
-    max_output_tokens: int = field(
-        default=2048, metadata={"help": "bound on an answer's tokens", "range": OUTPUT_TOKENS}
-    )
+    steps: int = setting(3, "how many steps are asked, 1 to 4; the fourth needs a model that makes images, and a judge")
+    chat_turns: bool = setting(False, "earlier questions and answers as turns of a conversation")
+    collage: bool = setting(False, "the three images as one picture")
+    judge: bool = setting(False, "score steps 1 to 3 by judge_voila, not by voila_properties")
+    max_output_tokens: int = setting(2048, "bound on an answer's tokens", OUTPUT_TOKENS)
 
     def __post_init__(self) -> None:
         if not 1 <= self.steps <= 4:
             raise ValueError("steps is 1 to 4")
-
-
-def prompts(task: str) -> tuple[str, str, str]:
-    """Returns the questions of steps 1 to 3."""
-    return DESCRIBE, RELATE, APPLY_ND if task == "voila_nd" else APPLY_WD
 
 
 def shown(row: Row, settings: Settings) -> list[Part]:
@@ -213,7 +171,7 @@ def needs(variant: Variant) -> Sequence[str]:
 
 def synthetic(task: str, seed: int) -> Iterator[Row]:
     """Draws questions of the task's rules in turn, with pictograms for images."""
-    return made(draw_balanced(ND_RULES if task == "voila_nd" else WD_RULES, seed), drawn)
+    return generated_rows(draw_balanced(ND_RULES if task == "voila_nd" else WD_RULES, seed), pictogram)
 
 
 BENCHMARK = Benchmark(

@@ -1,4 +1,4 @@
-"""VOILA questions made on the fly, without a table: a balanced draw, or a slice of the whole enumeration."""
+"""VOILA questions generated on the fly, without a table: a balanced draw, or a slice of the whole enumeration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from orchestrator.benchmarks.voila.images import ImageFolder, TestingDraw
+from orchestrator.benchmarks.voila.images import ImageFolder
 from orchestrator.benchmarks.voila.rules import ALL, Question, Space, Spec
 from orchestrator.benchmarks.voila.sampling import SpaceError, draw_balanced, shares
 from orchestrator.benchmarks.voila.texts import combined_description, describe, file_prefix, relations, wanted_image
@@ -16,16 +16,16 @@ from orchestrator.data.rows import DataError, Row, RowSource
 GENERATED = "generated"
 DRAWN = "drawn"
 """In place of a folder of images: pictograms."""
-FORM = "generated[:count=N][,seed=N or ,start=N][,rules=1+5][,images=DIR], questions made on the fly"
+FORM = "generated[:count=N][,seed=N or ,start=N][,rules=1+5][,images=DIR], questions generated on the fly"
 """What `--data` takes, in words."""
 
 
-def asks(data: str) -> bool:
-    """Returns whether these words ask for questions made on the fly."""
+def is_generated(data: str) -> bool:
+    """Whether `--data` names questions generated on the fly."""
     return data.partition(":")[0] == GENERATED
 
 
-def made(questions: Iterator[Question], picture: Callable[[Spec], bytes]) -> Iterator[Row]:
+def generated_rows(questions: Iterator[Question], picture: Callable[[Spec], bytes]) -> Iterator[Row]:
     """Yields rows of questions in the released schema, numbered by their place among all, from 1."""
     for question in questions:
         number = ALL.position(question) + 1
@@ -49,15 +49,15 @@ def made(questions: Iterator[Question], picture: Callable[[Spec], bytes]) -> Ite
         )
 
 
-def drawn(spec: Spec) -> bytes:
+def pictogram(spec: Spec) -> bytes:
     """Returns the pictogram of a spec."""
     from orchestrator.benchmarks.voila.synthetic import draw
 
     return draw(spec)
 
 
-def open_made(words: str, rules: Sequence[int]) -> RowSource:
-    """Opens questions made on the fly: a balanced draw by seed, or a slice of all by start.
+def open_generated(words: str, rules: Sequence[int]) -> RowSource:
+    """Opens questions generated on the fly: a balanced draw by seed, or a slice of all by start.
 
     Args:
         words: As in `FORM`.
@@ -91,22 +91,22 @@ def open_made(words: str, rules: Sequence[int]) -> RowSource:
             raise DataError(f"{words}: {error}") from error
     where = given.get("images", DRAWN)
     folder = ImageFolder(Path(where).expanduser()) if where != DRAWN else None
-    picture = _picture_of(folder) if folder else drawn
+
+    def photograph(spec: Spec) -> bytes:
+        assert folder is not None
+        return (folder.path / folder.first(spec)).read_bytes()
+
+    picture = photograph if folder else pictogram
 
     def iterate() -> Iterator[Row]:
         questions = (
             islice(draw_balanced(space.rules, numbers.get("seed", 0)), count) if start is None else slice_from(start)
         )
-        return made(questions, picture)
+        return generated_rows(questions, picture)
 
     images = folder.digest() if folder else DRAWN
     canonical = f"{space.rules}|{count}|{numbers.get('seed', 0)}|{start}|{images}"
     return RowSource(words, hashlib.sha256(canonical.encode()).hexdigest(), count, iterate)
-
-
-def _picture_of(folder: ImageFolder) -> Callable[[Spec], bytes]:
-    pick = TestingDraw(folder)
-    return lambda spec: (folder.path / pick(spec)).read_bytes()
 
 
 def _options(words: str) -> dict[str, str]:

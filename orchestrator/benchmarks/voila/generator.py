@@ -18,8 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from orchestrator.benchmarks.voila.collage import collage
-from orchestrator.benchmarks.voila.images import ImageFolder
+from orchestrator.benchmarks.voila.images import ImageFolder, collage
 from orchestrator.benchmarks.voila.rules import ANY, Question, Spec, hidden_values
 from orchestrator.benchmarks.voila.sampling import draw
 from orchestrator.benchmarks.voila.texts import combined_description, describe, relations, wanted_image

@@ -1,16 +1,23 @@
-"""Folders of VOILA images: finding one for what is to be shown."""
+"""Folders of VOILA images, and three of them in one picture: VOILA's other form of input."""
 
 from __future__ import annotations
 
+import io
 import random
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+from PIL import Image
+
+from lyncean.pictures import open_image
 from orchestrator.benchmarks.voila.rules import Spec
 from orchestrator.benchmarks.voila.texts import SPECS, describe, file_prefix
 from orchestrator.data.digest import digest_files
 from orchestrator.data.rows import DataError
 
+GAP = 50
+"""White columns between two images of a collage, in pixels."""
 _PICTURE = re.compile(r"(.*_)[^_]*\.(?:png|jpe?g|webp)", re.IGNORECASE)
 
 
@@ -56,20 +63,13 @@ class ImageFolder:
             )
         return found
 
+    def first(self, spec: Spec) -> str:
+        """Returns the name of the file that testing shows; the published test set has one file for each spec."""
+        return self.files(spec)[0]
+
     def digest(self) -> str:
         """Returns a digest of the images that testing shows: the first of each spec."""
         return digest_files((files[0], self.path / files[0]) for files in self._files.values())
-
-
-class TestingDraw:
-    """The first file of each spec, as the published test set has one file for each."""
-
-    def __init__(self, folder: ImageFolder) -> None:
-        self._folder = folder
-
-    def __call__(self, spec: Spec) -> str:
-        """Returns the name of the file to show."""
-        return self._folder.files(spec)[0]
 
 
 class TrainingDraw:
@@ -92,3 +92,31 @@ class TrainingDraw:
         used = self._used.get(spec, 0)
         self._used[spec] = used + 1
         return self._order[spec][used % len(self._order[spec])]
+
+
+def collage(images: Sequence[bytes]) -> bytes:
+    """Returns images side by side as an RGB PNG.
+
+    Each is scaled (Lanczos, aspect kept, width rounded down) to the largest height; white gaps
+    of `GAP` pixels stand between them and none around them.
+
+    Args:
+        images: Encoded images.
+
+    Raises:
+        OSError: One cannot be decoded.
+    """
+    opened = [open_image(data).convert("RGB") for data in images]
+    height = max(image.height for image in opened)
+    scaled = [
+        image.resize((max(1, int(image.width * height / image.height)), height), Image.Resampling.LANCZOS)
+        for image in opened
+    ]
+    canvas = Image.new("RGB", (sum(image.width for image in scaled) + GAP * (len(scaled) - 1), height), "white")
+    left = 0
+    for image in scaled:
+        canvas.paste(image, (left, 0))
+        left += image.width + GAP
+    out = io.BytesIO()
+    canvas.save(out, format="PNG")
+    return out.getvalue()

@@ -1,4 +1,4 @@
-"""Opening VOILA's data: published tables with their images, the hub's rows, or questions made on the fly."""
+"""Opening VOILA's data: published tables with their images, the hub's rows, or questions generated on the fly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from orchestrator.benchmarks.voila.generated import DRAWN, FORM, asks, drawn, open_made
+from orchestrator.benchmarks.voila.generated import DRAWN, FORM, is_generated, open_generated, pictogram
 from orchestrator.benchmarks.voila.generator import COLLAGES
 from orchestrator.benchmarks.voila.rules import ALL, ND_RULES, WD_RULES, Question, Spec, recognise
 from orchestrator.benchmarks.voila.texts import describe, read_combined, read_description, relations
@@ -95,8 +95,8 @@ def open_voila(task: str, data: str | None) -> RowSource:
     that stands twice.
     """
     rules = ND_RULES if task == "voila_nd" else WD_RULES
-    if data and asks(data) and not Path(data).exists():
-        return open_made(data, rules)
+    if data and is_generated(data) and not Path(data).exists():
+        return open_generated(data, rules)
     place, _, images = (data or "").partition(",images=")
     path = Path(place).expanduser() if place else None
     table = _table_of_names(path) if path else None
@@ -182,6 +182,6 @@ def _pictured(row: Row) -> Row:
     question = identify(row.fields).question
 
     def load(column: str) -> bytes | None:
-        return None if column == "collage" or not question else drawn(question.images[int(column[-1]) - 1])
+        return None if column == "collage" or not question else pictogram(question.images[int(column[-1]) - 1])
 
     return Row(row.fields, load)

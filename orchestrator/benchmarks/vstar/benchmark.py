@@ -8,21 +8,20 @@ parentheses is lost in the reference and the options after it get the letters be
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import Benchmark, check_parity, metric
+from orchestrator.benchmarks.base import Benchmark, check_parity, setting
+from orchestrator.benchmarks.vstar.prompt import INSTRUCTION, LETTERS, listed, reference_prompt, split_text
 from orchestrator.data.images import row_image
 from orchestrator.data.opening import FORMS, check_unique, only, open_rows
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
+from orchestrator.metric import metric
 from orchestrator.samples import Call, Sample, Scoring, Variant, image_part, single, text_part, user
 
-INSTRUCTION = "Answer with the option's letter from the given choices directly."
-LETTERS = "ABCD"
 CATEGORIES = {
     "vstar_bench_direct_attributes": "direct_attributes",
     "vstar_bench_relative_position": "relative_position",
@@ -35,17 +34,12 @@ TABLE = Table(
     columns={"text": str, "label": str, "category": str, "question_id": object},
 )
 
-# An option as the reference finds it: it ends where the next one begins and holds no parentheses.
-_REFERENCE_OPTION = re.compile(r"\(([A-D])\)\s*([^()]+?)(?=\([A-D]\)|$)")
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What `--set` takes."""
 
-    letters: bool = field(
-        default=False, metadata={"help": "with --method likelihood, score the options' letters, not their texts"}
-    )
+    letters: bool = setting(False, "with --method likelihood, score the options' letters, not their texts")
 
 
 def open_vstar(task: str, data: str | None) -> RowSource:
@@ -54,33 +48,6 @@ def open_vstar(task: str, data: str | None) -> RowSource:
     if task in CATEGORIES:
         source = only(source, lambda row: row["category"] == CATEGORIES[task])
     return check_unique(source, lambda row: str(row["question_id"]))
-
-
-def split_text(text: str) -> tuple[str, list[str]]:
-    """Returns the question and its options, none if the text lists none; the instruction is left out."""
-    text = text.strip().removesuffix(INSTRUCTION).strip()
-    places: list[int] = []
-    for letter in LETTERS:
-        at = text.find(f"({letter})", places[-1] if places else 0)
-        if at < 0:
-            break
-        places.append(at)
-    if not places:
-        return text, []
-    ends = [*places[1:], len(text)]
-    return text[: places[0]].strip(), [text[at + 3 : end].strip() for at, end in zip(places, ends, strict=True)]
-
-
-def listed(question: str, options: Sequence[str]) -> str:
-    """Returns the question with its options, lettered by place."""
-    return "\n".join([question, *(f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False))])
-
-
-def reference_prompt(text: str) -> str:
-    """Returns the prompt as the reference makes it."""
-    options = [found[2].strip() for found in _REFERENCE_OPTION.finditer(text)]
-    question = listed(text.split("(A)")[0].strip(), options) if options else text
-    return f"{question}\n{INSTRUCTION}"
 
 
 def samples(row: Row, variant: Variant) -> Iterator[Sample]:
@@ -134,7 +101,7 @@ def needs(variant: Variant) -> Sequence[str]:
 
 
 def synthetic(task: str, seed: int) -> Iterator[Row]:
-    """Draws scenes with small objects, in V*-Bench's schema."""
+    """Returns synthetic scenes with small objects, in V*-Bench's schema."""
     from orchestrator.benchmarks.vstar.synthetic import rows
 
     return (row for row in rows(seed) if task not in CATEGORIES or row["category"] == CATEGORIES[task])

@@ -11,7 +11,7 @@ from typing import Any
 from PIL import Image, ImageDraw, ImageFilter
 
 from orchestrator.benchmarks import drawing as ink
-from orchestrator.benchmarks.vstar.benchmark import INSTRUCTION
+from orchestrator.benchmarks.vstar.prompt import INSTRUCTION
 from orchestrator.data.rows import Row
 
 WIDTH, HEIGHT = 2048, 1536
@@ -94,7 +94,7 @@ def rows(seed: int) -> Iterator[Row]:
             "category": category,
             "question_id": index,
         }
-        yield ink.drawn_row(fields, partial(_picture, placed, rng.random()))
+        yield ink.synthetic_row(fields, partial(_picture, placed, rng.random()))
 
 
 Placed = dict[str, tuple[Box, str]]

@@ -11,8 +11,9 @@ from PIL import Image
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import Benchmark, metric
+from orchestrator.benchmarks.base import Benchmark
 from orchestrator.data.rows import DataError, Row, RowSource
+from orchestrator.metric import metric
 from orchestrator.samples import (
     Answer,
     BadRowError,

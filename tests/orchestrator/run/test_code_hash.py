@@ -17,7 +17,8 @@ from orchestrator.run.code_hash import code_hash
 
 NUMBERS = itertools.count()
 BENCHMARK = """
-from orchestrator.benchmarks.base import Benchmark, metric
+from orchestrator.benchmarks.base import Benchmark
+from orchestrator.metric import metric
 from {name}.prompts import (
     PROMPT,
     scoring,
@@ -52,6 +53,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugin]:
         (folder / "__init__.py").write_text("")
         (folder / "bench.py").write_text(BENCHMARK.format(name=name))
         (folder / "prompts.py").write_text("import os\nPROMPT = 'a'\ndef scoring(): ...\n")
+        (folder / "prompts.toml").write_text("")
         (folder / "late.py").write_text("TEXT = 'a'\n")
         (folder / "unread.py").write_text("")
         (folder / "stranger.py").write_text("")
@@ -63,7 +65,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugin]:
             del sys.modules[name]
 
 
-@pytest.mark.parametrize("file", ["bench.py", "prompts.py", "late.py"])
+@pytest.mark.parametrize("file", ["bench.py", "prompts.py", "prompts.toml", "late.py"])
 def test_a_companion_counts(plugin: Plugin, file: str) -> None:
     folder, benchmark = plugin()
     before = code_hash(benchmark, synthetic=False)

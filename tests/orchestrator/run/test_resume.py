@@ -16,7 +16,8 @@ from helpers.judge_server import JudgeServer, Vendor
 from orchestrator.run import results
 
 PLUGIN = """
-from orchestrator.benchmarks.base import Benchmark, metric
+from orchestrator.benchmarks.base import Benchmark
+from orchestrator.metric import metric
 from orchestrator.data.opening import open_rows
 from orchestrator.data.table import Table
 from orchestrator.samples import Call, Sample, Scoring, Turn, assistant, text_part, user

@@ -44,9 +44,9 @@ def text_of(call) -> str:
 
 def test_prompts_are_the_readmes():
     """Any change of a prompt is a change of the benchmark."""
-    assert (*voila.prompts("voila_wd"), voila.APPLY_ND) == README
+    assert (*voila.prompts("voila_wd"), voila.prompts("voila_nd")[2]) == README
     assert voila.GENERATE == "Generate the image based on the following description {output}."
-    assert voila.prompts("voila_nd") == (voila.DESCRIBE, voila.RELATE, voila.APPLY_ND)
+    assert voila.prompts("voila_nd")[:2] == README[:2]
 
 
 _APPLY = (

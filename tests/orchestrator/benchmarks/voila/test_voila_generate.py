@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from orchestrator.benchmarks.voila.collage import collage
 from orchestrator.benchmarks.voila.generator import COLUMNS
+from orchestrator.benchmarks.voila.images import collage
 from orchestrator.benchmarks.voila.rules import ANY, ND_RULES, WD_RULES
 from orchestrator.benchmarks.voila.source import identify
 from orchestrator.benchmarks.voila.texts import SPECS, describe, file_prefix

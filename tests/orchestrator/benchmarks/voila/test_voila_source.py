@@ -12,7 +12,7 @@ import pytest
 from helpers.bench_scoring import shared_data
 from PIL import Image
 
-from orchestrator.benchmarks.voila.generated import made
+from orchestrator.benchmarks.voila.generated import generated_rows
 from orchestrator.benchmarks.voila.generator import COLUMNS
 from orchestrator.benchmarks.voila.rules import ALL, ND_RULES, WD_RULES
 from orchestrator.benchmarks.voila.sampling import draw_balanced
@@ -32,7 +32,7 @@ def picture(spec) -> bytes:
 
 def rows(rules=WD_RULES, count=38):
     questions = draw_balanced(rules, 5)
-    return list(made((next(questions) for _ in range(count)), picture))
+    return list(generated_rows((next(questions) for _ in range(count)), picture))
 
 
 def write(path, given, header=COLUMNS, change=None):

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lyncean.errors import UserError
-from orchestrator.benchmarks.vstar.benchmark import BENCHMARK, INSTRUCTION, Settings, reference_prompt, split_text
+from orchestrator.benchmarks.vstar.benchmark import BENCHMARK, Settings
+from orchestrator.benchmarks.vstar.prompt import INSTRUCTION, reference_prompt, split_text
 from orchestrator.data.rows import DataError, Row
 from orchestrator.samples import Variant
 

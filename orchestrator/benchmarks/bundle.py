@@ -1,11 +1,15 @@
-"""Copies the data of tasks into a bundle, from disk or from the hub."""
+"""Bundles: a task's data in a folder of its own, with digests, for machines without a network.
+
+`write` copies the data of tasks, from disk or from the hub; `resolve` finds it again, every byte of it checked.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,14 +17,86 @@ from typing import Any
 import orjson
 
 from orchestrator.benchmarks.base import Benchmark
-from orchestrator.benchmarks.bundle.reading import BUNDLE, FORMAT, BundleError, listing, sha256
 from orchestrator.data import hub
 from orchestrator.data.opening import open_rows
 from orchestrator.data.rows import DataError
 from orchestrator.data.table import Table
 from orchestrator.data.textual import SUFFIXES
 
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
+BUNDLE = "bundle.json"
+FORMAT = 1
+
+
+class BundleError(DataError):
+    """A bundle that cannot be made or used. A user's mistake: exit 2."""
+
+
+def resolve(data: str, task: str) -> str:
+    """Returns where the data of a task is: inside `data` where that is a bundle, else `data` itself.
+
+    Raises:
+        BundleError: The bundle does not hold the task, or a file is missing, changed or added.
+    """
+    folder = Path(data).expanduser()
+    if not (folder / BUNDLE).is_file():
+        return data
+    listed = _read(folder / BUNDLE)
+    slot = listed["tasks"].get(task)
+    if slot is None:
+        raise BundleError(
+            f"{folder} holds {', '.join(listed['tasks'])} and not {task}: fetch it with "
+            f"`orchestrator fetch --task {task} --to DIR`"
+        )
+    held = listed["data"][slot]
+    check(folder / slot, held["files"])
+    return str(folder / slot / held["entry"])
+
+
+def check(folder: Path, files: dict[str, str]) -> None:
+    """Holds a folder against the sha256 of its files.
+
+    Raises:
+        BundleError: A file is missing, changed or added; the message names it.
+    """
+    present = dict(listing(folder))
+    for name, wanted in files.items():
+        if name not in present:
+            raise BundleError(f"{folder / name} is missing: it is in {BUNDLE}; fetch the bundle again")
+        found = sha256(present[name])
+        if found != wanted:
+            raise BundleError(
+                f"{folder / name} is not what was fetched: sha256 {found[:16]}..., {BUNDLE} has {wanted[:16]}...; "
+                "fetch the bundle again"
+            )
+    for name in present.keys() - files.keys():
+        raise BundleError(f"{folder / name} is not in {BUNDLE}: take it out, or fetch the bundle again")
+
+
+def listing(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yields the name, relative to the folder, and the path of every file in it."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield path.relative_to(folder).as_posix(), path
+
+
+def sha256(path: Path) -> str:
+    """Returns the sha256 of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        listed: dict[str, Any] = orjson.loads(file.read_bytes())
+        known = listed["format"] == FORMAT and all(
+            slot in listed["data"] and {"entry", "files"} <= listed["data"][slot].keys()
+            for slot in listed["tasks"].values()
+        )
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise BundleError(f"{file} cannot be read as a bundle ({error}): fetch it again") from error
+    if not known:
+        raise BundleError(f"{file} is of format {listed['format']!r}, known here is {FORMAT}: fetch it again")
+    return listed
 
 
 def write(tasks: Mapping[str, Benchmark], data: Mapping[str, str], to: Path) -> dict[str, Any]:
@@ -67,7 +143,7 @@ def _default(task: str, benchmark: Benchmark) -> str:
     owner = getattr(benchmark.rows, "__self__", None)
     if isinstance(owner, FileTask):
         return owner.where()
-    found = _HUB_ID.match(benchmark.data.splitlines()[0])
+    found = hub.HUB_ID.match(benchmark.data.splitlines()[0])
     if not found:
         raise BundleError(f"{task} names no data of its own: give --data {task}=PATH")
     return found[0]
@@ -92,7 +168,7 @@ def _copy(where: str, to: Path) -> dict[str, Any]:
         if path.suffix in SUFFIXES:
             _copy_named(path, to)
         entry = origin = path.name
-    elif _HUB_ID.fullmatch(where):
+    elif hub.HUB_ID.fullmatch(where):
         revision = _download(where, to)
     else:
         raise BundleError(f"no data at {where}: give --data TASK=PATH")

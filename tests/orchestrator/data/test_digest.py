@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.data import known_digests
-from orchestrator.data.known_digests import WORTH_BYTES, remembered
+from orchestrator.data import digest as digests
+from orchestrator.data.digest import WORTH_BYTES, remembered
 
 
 class Counted:
@@ -33,7 +33,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files count as left alone however new they are."""
-    monkeypatch.setattr(known_digests, "SETTLED_SECONDS", -60.0)
+    monkeypatch.setattr(digests, "SETTLED_SECONDS", -60.0)
 
 
 @pytest.fixture
