@@ -52,7 +52,7 @@ def command(
 
     async def work() -> Path:
         from orchestrator.report import write_report
-        from orchestrator.report.readings_item import described
+        from orchestrator.report.readings import described
         from orchestrator.run import evaluate, rescore
         from orchestrator.run_folder import remote
         from orchestrator.run_folder.log import VERDICTS

@@ -50,7 +50,7 @@ def command(credentials: Credentials, path: Path, reading: str, scorer_at: str |
 
     async def work() -> Path:
         from orchestrator.cli.eval import one_endpoint
-        from orchestrator.report.readings_item import described
+        from orchestrator.report.readings import described
         from orchestrator.run import evaluate, rescore
         from orchestrator.run.local_server import LocalServer
 
