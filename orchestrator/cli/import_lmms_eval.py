@@ -52,7 +52,7 @@ def command(
 
     async def work() -> None:
         from orchestrator.interop.lmms_eval_import import take
-        from orchestrator.report.readings_item import described
+        from orchestrator.report.readings import described
         from orchestrator.run import evaluate, rescore
         from orchestrator.run.arguments import one_endpoint
         from orchestrator.run.local_server import LocalServer

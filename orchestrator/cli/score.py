@@ -48,7 +48,7 @@ def command(
 
     async def work() -> None:
         from orchestrator.report import write_report
-        from orchestrator.report.readings_item import described
+        from orchestrator.report.readings import described
         from orchestrator.run import evaluate, rescore
         from orchestrator.run.arguments import judge_arguments, one_endpoint
         from orchestrator.run.servers import connect_scorer

@@ -1,4 +1,4 @@
-"""Figures as a table for a page or a paper: Markdown and LaTeX, one column a run."""
+"""Results as Markdown and LaTeX tables, one column a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Key = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
 def markdown(runs: Sequence[Run]) -> str:
-    """Returns a Markdown document: overall figures, then a table for each slicing by one label."""
+    """Returns a Markdown document: overall results, then a table for each slicing by one label."""
     blocks = []
     for title, rows in _tables(runs):
         head = [title, *(_escape(run.name) for run in runs), "n"]
@@ -47,7 +47,7 @@ def latex(runs: Sequence[Run]) -> str:
 
 
 def _accounted(run: Run) -> str:
-    return accounting(counts(run.tasks)) if run.tasks else "not complete, no figures yet"
+    return accounting(counts(run.tasks)) if run.tasks else "not complete, no results yet"
 
 
 def _tex_cell(figure: Figure | None) -> str:
@@ -74,7 +74,7 @@ Row = tuple[str, list[Figure | None], str]
 def _tables(runs: Sequence[Run]) -> list[tuple[str, list[Row]]]:
     found = [list(figures(run.tasks)) for run in runs]
     several = len({figure.task for run in found for figure in run}) > 1
-    tables = [("figure", _rows([overall(run) for run in found], several))]
+    tables = [("metric", _rows([overall(run) for run in found], several))]
     sliced = [slices(run) for run in found]
     for task, name, labels in dict.fromkeys(key for run in sliced for key in run):
         if len(labels) == 1:

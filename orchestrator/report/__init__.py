@@ -16,8 +16,8 @@ def write_report(run: Path, *, embed: bool = False, published: bool = False, bli
     Args:
         run: The run folder, complete or not.
         embed: Whether images are put into the file itself, so that it can be sent alone.
-        published: Whether published figures stand beside the run's own.
-        blind: The same run without images, whose figures stand beside the run's own.
+        published: Whether published results are shown beside the run's own.
+        blind: The same run without images, shown beside the run's own results.
 
     Raises:
         ConfigError: There is no run at `run`.

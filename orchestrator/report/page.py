@@ -1,4 +1,4 @@
-"""report.html: one file that opens by double click, asks for nothing from anywhere, and shows it all."""
+"""report.html: one file that opens offline, requests nothing, and shows results, charts and samples."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _environment() -> Environment:
 
 
 def _breakable(name: str) -> Markup:
-    """Returns a name that a line ends in behind its joints rather than anywhere."""
+    """Returns a name that wraps after its underscores and ampersands only."""
     parts = re.split(r"(?<=[_&])", name)
     return Markup("<wbr>").join(parts)
 
@@ -103,8 +103,8 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
     Args:
         run: The run, complete or not.
         embed: Whether images are put into the page.
-        published: Whether published figures stand beside the run's own.
-        blind: The same run without images, whose figures stand beside the run's own.
+        published: Whether published results are shown beside the run's own.
+        blind: The same run without images, shown beside the run's own results.
     """
     found, packed = list(figures(run.tasks)), pack(run)
     total = counts(run.tasks) if run.tasks else _so_far(packed)
@@ -119,7 +119,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         bar=_bar(total),
         problems=ordered(packed.problems),
         model=_model(run),
-        asked=_asked(run, packed),
+        configuration=_configuration(run, packed),
         topics=_topics(
             packed.diagnostics.overview(overall(found))
             + _charts(run, found)
@@ -172,7 +172,7 @@ def _capability(name: str) -> str:
     return name.removeprefix("CAPABILITY_").replace("_", " ").lower()
 
 
-def _asked(run: Run, packed: Packed) -> list[tuple[str, str]]:
+def _configuration(run: Run, packed: Packed) -> list[tuple[str, str]]:
     identity = dict(run.identity)
     command = run.manifest.get("command", "")
     rows = [("Command", command if isinstance(command, str) else " ".join(map(str, command)))]

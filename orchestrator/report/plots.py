@@ -1,4 +1,4 @@
-"""Charts of what is no figure: option bias, calibration, latency, throughput, and tasks among each other."""
+"""Charts of what no metric holds: option bias, calibration, latency, throughput, and tasks among each other."""
 
 from __future__ import annotations
 
@@ -9,52 +9,33 @@ from itertools import cycle
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.report.charts import Chart, percent
-from orchestrator.report.drawing import (
-    ACCENT,
-    INK,
-    MUTED,
-    SECOND,
-    SERIES,
-    Row,
-    axis,
-    box,
-    dot,
-    line,
-    plane,
-    polyline,
-    rows,
-    said,
-    text,
-)
+from orchestrator.report.charts import Chart, Plane, Row, Rows, axis, percent
 from orchestrator.run_folder.metrics import Figure
 
 Pairs = NDArray[np.float64]
 """Two numbers a row."""
 
 Calls = Mapping[str, Pairs]
-"""Replica -> when each of its calls began (seconds since the epoch) and how long it took."""
+"""Replica -> start (seconds since the epoch) and duration (seconds) of each of its calls."""
 
 _MOST_OPTIONS = 10
 _BINS = 10
 _TIME_BINS = 40
 _MOST_NAMED = 15
+_SERIES = tuple(f"series{number}" for number in range(1, 8))
 
 
-def choice_bias(figure: Figure) -> Chart:
+def choice_bias(result: Figure) -> Chart:
     """The details of the metric choice_bias: how often each option is chosen, and how often it is right."""
-    chosen, right = figure.details.get("chosen", {}), figure.details.get("key", {})
+    chosen, right = result.details.get("chosen", {}), result.details.get("key", {})
     shares = {name: (float(chosen.get(name, 0)), float(right.get(name, 0))) for name in sorted({*chosen, *right})}
     constant = (
-        f" Answers are as good as constant: always {figure.details.get('majority')}."
-        if figure.details.get("constant")
+        f" Answers are as good as constant: always {result.details.get('majority')}."
+        if result.details.get("constant")
         else ""
     )
-    return _options(
-        f"{figure.task}: {figure.name}",
-        shares,
-        f"over {figure.denominator_answered or figure.denominator:,} read answers.{constant}",
-    )
+    note = f"over {result.denominator_answered or result.denominator:,} read answers.{constant}"
+    return _options(f"{result.task}: {result.name}", shares, note)
 
 
 def option_bias(where: tuple[str, str], chosen: Counter[str], right: Counter[str]) -> Chart | None:
@@ -69,15 +50,15 @@ def option_bias(where: tuple[str, str], chosen: Counter[str], right: Counter[str
 
 
 def _options(title: str, shares: Mapping[str, tuple[float, float]], note: str) -> Chart:
-    scale = axis([100 * share for pair in shares.values() for share in pair], 0, 260)
-    found = []
-    for name, (chosen, right) in shares.items():
-        at = scale.at(100 * right)
-        bar = box(0, -7, scale.at(100 * chosen), 14, ACCENT, fill_opacity=0.55)
-        words = f"{name}: chosen {100 * chosen:.1f}, right {100 * right:.1f} percent"
-        found.append(Row(name, words, (bar, line(at, -10, at, 10, INK, stroke_width=2))))
+    scale = axis([100 * share for pair in shares.values() for share in pair])
+    rows = []
+    for name, pair in shares.items():
+        chosen, right = (f"{100 * share:.1f}" for share in pair)
+        bar, tick = (scale.at(100 * share) for share in pair)
+        words = f"{name}: chosen {chosen}, right {right} percent"
+        rows.append(Row(name, words, (("block", 0, bar), ("tick", tick, tick)), (chosen, right)))
     note = f"Bars: how often it is chosen, ticks: how often it is right, in percent {note}"
-    return Chart(title, note, rows(title, found, scale, step=26))
+    return Chart(title, note, Rows(rows, scale, ("chosen", "right")))
 
 
 def calibration(pairs: Pairs) -> Chart:
@@ -85,26 +66,22 @@ def calibration(pairs: Pairs) -> Chart:
     confidence, right = pairs.T
     # Half-open from above, as the metric `calibration` has them: the two must not disagree.
     bins = np.clip(np.ceil(confidence * _BINS).astype(int) - 1, 0, _BINS - 1)
-    x, y = axis((), 0, 260, limits=(0, 100)), axis((), 260, 0, limits=(0, 100))
+    scale = axis((), limits=(0, 100))
     points, dots, error = [], [], 0.0
     most = int(np.bincount(bins).max())
     for number in np.unique(bins):
         mine = bins == number
         sure, often, n = float(confidence[mine].mean()), float(right[mine].mean()), int(mine.sum())
         error += abs(sure - often) * n / len(pairs)
-        points.append((x.at(100 * sure), y.at(100 * often)))
+        points.append((100 * sure, 100 * often))
         words = f"{100 * sure:.1f} percent sure: {100 * often:.1f} percent right, n={n:,}"
-        dots.append(said(words, dot(*points[-1], max(2.5, 11 * (n / most) ** 0.5), ACCENT, fill_opacity=0.75)))
-    marks = [
-        line(0, 260, 260, 0, MUTED, stroke_dasharray="3,3"),
-        polyline(points, ACCENT, stroke_width=1.5, stroke_opacity=0.5),
-        *dots,
-    ]
-    title = "Calibration of the likelihoods"
+        dots.append(("series1", *points[-1], max(2.5, 11 * (n / most) ** 0.5), words, ""))
     note = (
         f"Ten bins of {len(pairs):,} items, area by their number; expected calibration error {100 * error:.1f} points."
     )
-    return Chart(title, note, plane(title, x, y, marks, units=("probability of the option chosen", "right")))
+    lines = (("rule", ((0.0, 0.0), (100.0, 100.0))), ("series1", points))
+    units = ("probability of the option chosen", "right")
+    return Chart("Calibration of the likelihoods", note, Plane(scale, scale, units, lines, dots))
 
 
 def latency(calls: Calls) -> Chart:
@@ -113,21 +90,16 @@ def latency(calls: Calls) -> Chart:
         replica: [float(q) for q in np.quantile(found[:, 1], [0.05, 0.25, 0.5, 0.75, 0.95])]
         for replica, found in sorted(calls.items())
     }
-    scale = axis([found[-1] for found in quantiles.values()], 0, 300)
-    drawn = []
+    scale = axis([found[-1] for found in quantiles.values()])
+    rows = []
     for replica, found in quantiles.items():
-        name, number = replica or "–", len(calls[replica])
+        name, count = replica or "–", f"{len(calls[replica]):,}"
         low, first, middle, third, high = map(scale.at, found)
-        marks = (
-            line(low, 0, high, 0, ACCENT, stroke_opacity=0.5),
-            box(first, -6, third - first, 12, ACCENT, fill_opacity=0.4),
-            line(middle, -9, middle, 9, INK, stroke_width=2),
-        )
+        marks = (("whisker", low, high), ("block", first, third), ("tick", middle, middle))
         words = f"{name}: median {found[2]:.3g} s, 5th to 95th percentile {found[0]:.3g} to {found[-1]:.3g} s"
-        drawn.append(Row(name, f"{words}, n={number:,}", marks, (f"{found[2]:.2f} s", f"n={number:,}")))
-    title = "Latency by replica"
-    svg = rows(title, drawn, scale, step=28, unit="seconds a call")
-    return Chart(title, "Median, middle half, and 5th to 95th percentile.", svg)
+        rows.append(Row(name, f"{words}, n={count}", marks, (f"{found[2]:.2f} s", count)))
+    layout = Rows(rows, scale, ("median", "n"), "seconds a call")
+    return Chart("Latency by replica", "Median, middle half, and 5th to 95th percentile.", layout)
 
 
 def throughput(calls: Calls) -> Chart:
@@ -137,88 +109,82 @@ def throughput(calls: Calls) -> Chart:
     end = max(float(found.max()) for found in ends.values())
     edges = np.linspace(begin, end + 1e-3, _TIME_BINS + 1)
     width = float(edges[1] - edges[0])
-    scale, unit = (60.0, "minutes") if end - begin > 300 else (1.0, "seconds")
+    unit_seconds, unit = (60.0, "minutes") if end - begin > 300 else (1.0, "seconds")
     rates = {replica or "–": np.histogram(found, edges)[0] / width for replica, found in ends.items()}
-    x = axis((), 0, 380, limits=(0, float(edges[-1] - begin) / scale))
-    y = axis([float(rate.max()) for rate in rates.values()], 150, 0, ticks=4)
-    places = [x.at(float(edge - begin) / scale) for edge in edges]
-    key = list(zip(rates, cycle(SERIES), strict=False))
-    marks = []
-    for (name, colour), rate in zip(key, rates.values(), strict=True):
-        steps = [
-            (place, y.at(float(value)))
-            for first, last, value in zip(places[:-1], places[1:], rate, strict=True)
-            for place in (first, last)
-        ]
-        marks.append(said(name, polyline(steps, colour, stroke_width=1.5)))
-    title = "Throughput by replica"
+    x = axis((), limits=(0, float(edges[-1] - begin) / unit_seconds))
+    y = axis([float(rate.max()) for rate in rates.values()], ticks=4)
+    legend = list(zip(rates, cycle(_SERIES), strict=False))
+    places = [100 * number / _TIME_BINS for number in range(_TIME_BINS + 1)]
+    lines = []
+    for (_, series), rate in zip(legend, rates.values(), strict=True):
+        heights = [y.at(float(value)) for value in rate]
+        steps = zip(places[:-1], places[1:], heights, strict=True)
+        lines.append((series, [(place, height) for first, last, height in steps for place in (first, last)]))
+    bands = []
+    for number, place in enumerate(places[:-1]):
+        values = ", ".join(f"{name} {rate[number]:.2f}" for name, rate in list(rates.items())[: len(_SERIES)])
+        since = float(edges[number] - begin) / unit_seconds
+        bands.append((place, 100 / _TIME_BINS, f"from {since:.3g} {unit}: {values} answers a second"))
     note = f"{sum(map(len, ends.values())) / max(end - begin, 1e-3):.2f} answers a second over all."
     # Of more series than there are colours, names tell nothing.
-    key = key if 1 < len(key) <= len(SERIES) else []
+    legend = legend if 1 < len(legend) <= len(_SERIES) else []
     units = (f"{unit} since the first call", "answers a second")
-    return Chart(title, note, plane(title, x, y, marks, units=units, key=key))
+    return Chart("Throughput by replica", note, Plane(x, y, units, lines, bands=bands, legend=legend))
+
+
+def _accuracies(totals: Sequence[Figure]) -> dict[str, float]:
+    """Returns the first accuracy of each task, in percent."""
+    accuracies: dict[str, float] = {}
+    for result in totals:
+        if result.metric == "accuracy" and result.value is not None:
+            accuracies.setdefault(result.task, percent(result, result.value) or 0.0)
+    return accuracies
 
 
 def instability(totals: Sequence[Figure], dimensions: Mapping[str, str]) -> list[Chart]:
-    """Accuracy against instability, one dot a task: the figures of ReForm-Eval's repeated questions.
+    """Accuracy against instability of ReForm-Eval's repeated questions, one dot a task.
 
     Args:
-        totals: The overall figures of a run.
+        totals: The overall results of a run.
         dimensions: The dimension of each task, as far as tasks have one.
     """
-    known = [figure for figure in totals if figure.value is not None]
-    unstable = {figure.task: figure for figure in known if "instability" in figure.name.lower()}
-    accurate: dict[str, Figure] = {}
-    for figure in known:
-        if figure.metric == "accuracy":
-            accurate.setdefault(figure.task, figure)
-    tasks = [task for task in unstable if task in accurate]
-    if len(tasks) < 3:
-        return []
-    names = sorted({dimensions.get(task, "–") for task in tasks})
-    colours = dict(zip(names, cycle(SERIES), strict=False))
-    places = {
-        task: (percent(accurate[task], accurate[task].value) or 0.0, unstable[task].value or 0.0) for task in tasks
+    accuracies = _accuracies(totals)
+    unstable = {
+        result.task: result.value
+        for result in totals
+        if result.value is not None and "instability" in result.name.lower() and result.task in accuracies
     }
-    x, y = axis((), 0, 380, limits=(0, 100)), axis([at for _, at in places.values()], 260, 0)
-    marks = []
-    for task, (across, up) in places.items():
-        colour = colours[dimensions.get(task, "–")]
-        drawn = [dot(x.at(across), y.at(up), 4.5, colour, fill_opacity=0.8)]
+    if len(unstable) < 3:
+        return []
+    names = sorted({dimensions.get(task, "–") for task in unstable})
+    series = dict(zip(names, cycle(_SERIES), strict=False))
+    x, y = axis((), limits=(0, 100)), axis(unstable.values())
+    dots = []
+    for task, value in unstable.items():
+        words = f"{task}: accuracy {accuracies[task]:.1f}, instability {value:.3g}"
         # Names of more tasks than these would cover each other.
-        if len(tasks) <= _MOST_NAMED:
-            drawn.append(text(task, x.at(across) + 7, y.at(up), font_size=9, fill=MUTED))
-        marks.append(said(f"{task}: accuracy {across:.1f}, instability {up:.3g}", *drawn))
-    title = "Accuracy and instability"
+        label = task if len(unstable) <= _MOST_NAMED else ""
+        dots.append((series[dimensions.get(task, "–")], x.at(accuracies[task]), y.at(value), 4.5, words, label))
     note = "One dot a task. Instability is the spread of answers over repeats: 0 is always the same."
-    key = list(colours.items()) if dimensions else []
-    return [Chart(title, note, plane(title, x, y, marks, units=("accuracy", "instability"), key=key))]
+    legend = list(series.items()) if dimensions else []
+    plane = Plane(x, y, ("accuracy", "instability"), dots=dots, legend=legend)
+    return [Chart("Accuracy and instability", note, plane)]
 
 
 def dimensions(totals: Sequence[Figure], dimensions: Mapping[str, str]) -> list[Chart]:
     """The mean of the tasks' accuracies in each dimension: every task counts alike, as ReForm-Eval has it."""
     values: dict[str, list[float]] = {}
-    seen: set[str] = set()
-    for figure in totals:
-        if (
-            figure.metric == "accuracy"
-            and figure.value is not None
-            and figure.task in dimensions
-            and figure.task not in seen
-        ):
-            seen.add(figure.task)
-            values.setdefault(dimensions[figure.task], []).append(percent(figure, figure.value) or 0.0)
+    for task, value in _accuracies(totals).items():
+        if task in dimensions:
+            values.setdefault(dimensions[task], []).append(value)
     if len(values) < 3:
         return []
-    scale = axis((), 0, 280, limits=(0, 100))
-    drawn = []
+    scale = axis((), limits=(0, 100))
+    rows = []
     for name, found in sorted(values.items()):
-        mean, number = float(np.mean(found)), f"{len(found)} tasks"
-        marks = (
-            box(0, -7, scale.at(mean), 14, ACCENT, fill_opacity=0.4),
-            *(dot(scale.at(value), 0, 2.6, SECOND) for value in found),
-        )
-        drawn.append(Row(name, f"{name}: {mean:.1f}, {number}", marks, (f"{mean:.1f}", number)))
-    title = "Accuracy by dimension"
-    svg = rows(title, drawn, scale, step=28)
-    return [Chart(title, "Bars: mean over the dimension's tasks; dots: the tasks.", svg)]
+        mean = float(np.mean(found))
+        marks = [("block", 0.0, mean), *(("dot small", value, value) for value in found)]
+        words = f"{name}: {mean:.1f}, {len(found)} tasks"
+        rows.append(Row(name, words, marks, (f"{mean:.1f}", str(len(found)))))
+    layout = Rows(rows, scale, ("mean", "tasks"))
+    return [Chart("Accuracy by dimension", "Bars: mean over the dimension's tasks; dots: the tasks.", layout)]

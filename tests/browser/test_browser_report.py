@@ -122,6 +122,22 @@ def test_a_cell_of_the_heat_map_leads_to_its_samples(tab: Any, report: str) -> N
     assert page.locator("#controls [name='label.configuration']").input_value() == "Matrix"
 
 
+def test_charts_answer_to_the_pointer_and_the_keyboard(tab: Any, report: str) -> None:
+    page = tab.open(report)
+    tip, shown = page.locator("#tip"), "words => document.getElementById('tip').textContent.startsWith(words)"
+    assert not tip.is_visible()
+    page.locator("figure.rows tbody tr", has_text="2D-Geometry").first.hover()
+    tab.until(shown, "2D-Geometry: 53.6 [")
+    page.locator("figure.heat_map a").first.focus()
+    tab.until(shown, "2D-Geometry, Group: ")
+    assert tip.is_visible()
+    page.locator("figure.plane .band").nth(3).hover()
+    tab.until(shown, "from ")
+    page.keyboard.press("Escape")
+    assert not tip.is_visible()
+    assert tab.complaints == []
+
+
 def test_the_extracted_part_is_marked(tab: Any, report: str) -> None:
     page = tab.open(f"{report}#sample=marvel%2F2%3Aavr")
     mark = page.locator("#detail .answer mark")
@@ -213,12 +229,14 @@ def test_images_embedded_beside_and_missing(tab: Any, tmp_path: Path) -> None:
     moved = tmp_path / "alone.html"
     moved.write_bytes(write_report(run, embed=True).read_bytes())
     page = tab.open(moved.as_uri())
+    page.locator("#detail img").scroll_into_view_if_needed()
     tab.until("document.querySelector('#detail img')?.naturalWidth === 540")
     page.locator("#detail img").click()
     assert page.locator("#zoom img").is_visible()
     page.keyboard.press("Escape")
     moved.write_bytes(write_report(run).read_bytes())
     page = tab.open(moved.as_uri())
+    page.locator("#detail").scroll_into_view_if_needed()
     page.locator("#detail .missing").wait_for()
     assert "is not beside this page" in page.locator("#detail .missing").inner_text()
 
@@ -311,7 +329,7 @@ def test_it_prints(tab: Any, report: str) -> None:
 def test_every_control_has_a_name(tab: Any, report: str) -> None:
     page = tab.open(report)
     nameless = page.evaluate("""Array.from(document.querySelectorAll(
-        'button, select, input, a, img, [role=img], [role=listbox], figure svg, figure a'
+        'button, select, input, a, img, [role=img], [role=listbox], figure svg[role], figure a'
     )).filter(node => !(
         node.textContent.trim() || node.getAttribute('aria-label') || node.getAttribute('alt') ||
         (node.labels && node.labels.length) || node.querySelector('[aria-label]')

@@ -431,7 +431,33 @@
     if (at >= 0 && at < all.length) jump(all[at]);
   }
 
+  // ---- tooltips of the charts ----------------------------------------------------------------
+  // Without a script, browsers show the same titles themselves.
+  function tooltips() {
+    const tip = el("div", { class: "tip", role: "tooltip", id: "tip", hidden: "" });
+    document.body.append(tip);
+    for (const chart of document.querySelectorAll("#charts figure")) {
+      for (const node of chart.querySelectorAll("[title]")) { node.dataset.words = node.title; node.removeAttribute("title"); }
+      for (const title of chart.querySelectorAll("title")) { title.parentNode.dataset.words = title.textContent; title.remove(); }
+      const show = (event) => {
+        const node = event.target.closest("[data-words]");
+        tip.hidden = !node;
+        if (!node) return;
+        tip.textContent = node.dataset.words;
+        const frame = node.getBoundingClientRect(), pointed = event.type === "pointermove";
+        const x = pointed ? event.clientX + 12 : frame.left, y = pointed ? event.clientY + 16 : frame.bottom + 4;
+        tip.style.left = Math.max(4, Math.min(x, innerWidth - tip.offsetWidth - 8)) + "px";
+        tip.style.top = (y + tip.offsetHeight > innerHeight ? y - tip.offsetHeight - 28 : y) + "px";
+      };
+      for (const name of ["pointermove", "focusin"]) chart.addEventListener(name, show);
+      for (const name of ["pointerleave", "focusout"]) chart.addEventListener(name, () => { tip.hidden = true; });
+    }
+    addEventListener("wheel", () => { tip.hidden = true; }, { passive: true });
+    addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
+  }
+
   async function start() {
+    tooltips();
     if (typeof DecompressionStream === "undefined") { status.textContent = "This browser is too old to unpack the samples (Chrome 80, Firefox 113, Safari 16.4)."; return; }
     index = await unpack("index");
     labels = Object.keys(index.labels);

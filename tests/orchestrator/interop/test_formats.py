@@ -43,7 +43,7 @@ def test_html_elsewhere_says_where_its_images_are(run: Path, tmp_path: Path) -> 
 def test_markdown(run: Path, tmp_path: Path) -> None:
     other = marvel_run(tmp_path / "a|b", model="m<b>", skill=0.6, seed=2)
     lines = invoke(run, other, "--format", "md").output.splitlines()
-    assert lines[0] == "| figure | run | a\\|b | n |"
+    assert lines[0] == "| metric | run | a\\|b | n |"
     assert lines[2].startswith("| AVR | 44.2 [36.6, 52.0] | ")
     assert any(line.startswith("run (llava-tiny): 154 planned = ") for line in lines)
     assert any("(m&lt;b>)" in line for line in lines)
@@ -57,7 +57,7 @@ def test_a_run_that_goes_on_says_so(run: Path, tmp_path: Path, form: str) -> Non
     assert result.exit_code == 0
     assert result.stderr == f"{run.name} is not complete: there are no figures of it yet\n"
     if form in ("md", "latex"):
-        assert f"{run.name} (llava-tiny): not complete, no figures yet" in output.read_text()
+        assert f"{run.name} (llava-tiny): not complete, no results yet" in output.read_text()
         assert "0 planned" not in output.read_text()
 
 

@@ -113,9 +113,9 @@ def test_a_figure_in_percent_is_drawn_as_percent() -> None:
     }
     found = list(figures(made))
     (dimensions,) = plots.dimensions(found, {"a": "one", "b": "two", "c": "three"})
-    assert "two: 25.0, 1 tasks" in dimensions.svg
+    assert "two: 25.0, 1 tasks" in str(dimensions.layout)
     (spread,) = plots.instability(found, {})
-    assert "b: accuracy 25.0, instability 0.5" in spread.svg
+    assert "b: accuracy 25.0, instability 0.5" in str(spread.layout)
 
 
 def test_a_blind_run_of_other_rows_is_no_twin_and_one_of_fewer_says_how_many(tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""The report's charts: scales that end at round numbers, words that stay words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from helpers.report_runs import Writer, sliced
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.report import write_report
+from orchestrator.report.charts import axis
+
+NASTY = '</text></table><script>"&'
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [
+        ([0.83], ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
+        ([0.05], ["0.00", "0.01", "0.02", "0.03", "0.04", "0.05"]),
+        ([12_345.0], ["0", "5,000", "10,000", "15,000"]),
+        ([-0.31, 0.4], ["-0.4", "-0.2", "0.0", "0.2", "0.4"]),
+        ([0.0], ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
+    ],
+)
+def test_ticks_are_round(values: list[float], ticks: list[str]) -> None:
+    assert [words for _, words in axis(values).ticks] == ticks
+
+
+@given(st.lists(st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1e-9), min_size=1))
+def test_every_value_is_on_the_scale(values: list[float]) -> None:
+    scale = axis(values)
+    assert all(0 <= scale.at(value) <= 100 for value in (0.0, *values))
+    assert 2 <= len(scale.ticks) <= 8
+
+
+def test_labels_of_a_data_set_stay_words(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    for number in range(20):
+        labels = {"pattern": NASTY if number % 2 else "b", "configuration": "xy"[number // 10]}
+        score = float(number % 4 == 0)
+        writer.item(f"marvel/{number}", answer="1", score=score, labels=labels, replica=NASTY + str(number % 2))
+    figures = sliced("AVR", writer.verdicts, ("pattern",), ("pattern", "configuration"))
+    page = write_report(writer.close({"marvel": figures})).read_text(encoding="utf-8")
+    drawings = [part.partition("</figure>")[0] for part in page.split("<figure")[1:]]
+    trees = [ElementTree.fromstring(f"<figure{drawing}</figure>") for drawing in drawings]  # noqa: S314 - ours
+    rows, heat_map = (next(tree for tree in trees if tree.get("class") == kind) for kind in ("rows", "heat_map"))
+    for tree in (rows, heat_map):
+        assert NASTY in {words.strip() for words in tree.itertext()}
+        assert any(NASTY in node.get("title", "") for node in tree.iter())
+    assert not any(node.tag == "script" for tree in trees for node in tree.iter())
