@@ -19,7 +19,7 @@ _BYTES_PER_TOKEN = 4
 
 
 def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> None:
-    """Builds every call, later turns with stand-ins for the answers, and prints counts, sizes and the first request.
+    """Builds every call, later turns with placeholders for the answers, and prints counts, sizes and the first request.
 
     Raises:
         DataError: If data cannot be read.

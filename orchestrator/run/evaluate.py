@@ -48,7 +48,9 @@ async def run(request: RunRequest, console: Console) -> Path:
         RunLogError: If the run folder cannot be used.
         ManifestError: If it is another command's.
     """
-    shard_of(request.shard), Targets.of(request)  # what they refuse is refused before data is read
+    # What these refuse is refused before any data is read.
+    shard_of(request.shard)
+    Targets.of(request)
     plan = make(request)
     with remote.writing(plan.request.run) as place:
         path = await evaluate(plan, console, run=place.path, beside=place.guards)

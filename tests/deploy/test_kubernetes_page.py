@@ -122,7 +122,7 @@ def test_compose_commands_parse() -> None:
             assert found is not None
             params = found.make_context(words[0], words[1:], parent=context).params
         if name == "orchestrator":
-            assert {word.partition(":")[0] for word in (*params["endpoints"], params["scorer_at"])} < set(compose)
+            assert {word.partition(":")[0] for word in (*params["endpoint"], params["scorer"])} < set(compose)
 
 
 @needs_kubectl

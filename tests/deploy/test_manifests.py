@@ -158,7 +158,12 @@ def test_endpoints_are_services_and_their_ports(name: str, tls: Path) -> None:
         for container in containers(workload):
             found = parse(container, manifests, tls)
             given = found[1].params if found else {}
-            where = [*given.get("endpoints", ()), *given.get("scorers", ()), given.get("scorer_at")]
+            where = [
+                *given.get("endpoints", ()),
+                *given.get("endpoint", ()),
+                *given.get("scorers", ()),
+                given.get("scorer"),
+            ]
             for host, _, port in (word.partition(":") for word in where if word):
                 assert [item["port"] for item in services[host]["spec"]["ports"]] == [int(port)]
     assert all(service["spec"].get("clusterIP") == "None" for label, service in services.items() if label == "model"), (
