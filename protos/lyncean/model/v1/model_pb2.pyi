@@ -33,7 +33,7 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     CAPABILITY_IMAGE_INPUT: _Capability.ValueType  # 2
     """Image parts are understood in prompts."""
     CAPABILITY_IMAGE_OUTPUT: _Capability.ValueType  # 3
-    """Images can be asked for with MODALITY_IMAGE."""
+    """Images can be requested with MODALITY_IMAGE."""
     CAPABILITY_MULTI_IMAGE: _Capability.ValueType  # 4
     """More than one image in a prompt is understood."""
     CAPABILITY_OUTPUT_LOGPROBS: _Capability.ValueType  # 5
@@ -55,7 +55,7 @@ CAPABILITY_LIKELIHOOD: Capability.ValueType  # 1
 CAPABILITY_IMAGE_INPUT: Capability.ValueType  # 2
 """Image parts are understood in prompts."""
 CAPABILITY_IMAGE_OUTPUT: Capability.ValueType  # 3
-"""Images can be asked for with MODALITY_IMAGE."""
+"""Images can be requested with MODALITY_IMAGE."""
 CAPABILITY_MULTI_IMAGE: Capability.ValueType  # 4
 """More than one image in a prompt is understood."""
 CAPABILITY_OUTPUT_LOGPROBS: Capability.ValueType  # 5
@@ -138,7 +138,7 @@ class _FinishReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FinishRe
     """The server withheld the output by policy. The sample counts as refused."""
 
 class FinishReason(_FinishReason, metaclass=_FinishReasonEnumTypeWrapper):
-    """FinishReason says why an output ended."""
+    """FinishReason is the reason why an output ended."""
 
 FINISH_REASON_UNSPECIFIED: FinishReason.ValueType  # 0
 """Never sent: an output that failed is an error status."""
@@ -208,7 +208,7 @@ class GetModelInfoResponse(_message.Message):
     COMPUTE_DTYPE_FIELD_NUMBER: _builtins.int
     PROPERTIES_FIELD_NUMBER: _builtins.int
     model_name: _builtins.str
-    """Name under which results are filed, for example "qwen2-vl-7b-instruct".
+    """Model name in results, for example "qwen2-vl-7b-instruct".
     Never empty.
     """
     model_revision: _builtins.str
@@ -219,19 +219,20 @@ class GetModelInfoResponse(_message.Message):
     server_version: _builtins.str
     """Name and version of the serving software, for example "lyncean 0.1.0"."""
     max_concurrency: _builtins.int
-    """Requests worth having in flight at this replica; the client sends no more.
-    Zero means that the server does not say, and the client sends one at a time.
+    """Maximum number of requests in flight at this replica. Zero means unstated;
+    the client then sends one at a time.
     """
     max_request_bytes: _builtins.int
     """Largest request, in bytes, that the server accepts. Zero means unstated."""
     max_context_tokens: _builtins.int
     """Tokens of prompt and output together, images included. Zero means unstated."""
     chat_template_sha256: _builtins.str
-    """Hash of the chat template: two servers that differ here ask differently, and
-    a run over both is refused. Empty when there is none or it is not known.
+    """Hash of the chat template. Two servers that differ here send different
+    prompts, and a run over both is refused. Empty if there is none or it is
+    unknown.
     """
     compute_dtype: _builtins.str
-    """Number format of the computation, for example "bfloat16". Empty if unknown."""
+    """Data type of the computation, for example "bfloat16". Empty if unknown."""
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[Global___Capability.ValueType]:
         """What the server implements. A request outside it is refused with
@@ -276,7 +277,7 @@ class Message(_message.Message):
     ROLE_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
     role: Global___Role.ValueType
-    """Who speaks."""
+    """The speaker."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Part]:
         """Text and media in the order in which the model is to see them. At least one;
@@ -336,8 +337,8 @@ class Image(_message.Message):
     DATA_FIELD_NUMBER: _builtins.int
     MEDIA_TYPE_FIELD_NUMBER: _builtins.int
     data: _builtins.bytes
-    """The file's bytes. They are not resized or re-encoded on the way: resizing
-    belongs to the model's preprocessor and is part of what is measured. Bytes
+    """The file's bytes, never resized or re-encoded by the client: resizing belongs
+    to the model's preprocessor and is part of the evaluation. Bytes
     that cannot be decoded are refused with INVALID_ARGUMENT, and so is an image
     of more pixels than the server's limit.
     """
@@ -367,7 +368,7 @@ class GenerateRequest(_message.Message):
     CONFIG_FIELD_NUMBER: _builtins.int
     MODALITY_FIELD_NUMBER: _builtins.int
     modality: Global___Modality.ValueType
-    """What to make."""
+    """The kind of output."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
         """The conversation; the last message is the user's. Empty, or ending in
@@ -376,7 +377,7 @@ class GenerateRequest(_message.Message):
 
     @_builtins.property
     def config(self) -> Global___GenerationConfig:
-        """How to decode."""
+        """Decoding parameters."""
 
     def __init__(
         self,
@@ -395,7 +396,7 @@ Global___GenerateRequest: _TypeAlias = GenerateRequest  # noqa: Y015
 
 @_typing.final
 class GenerationConfig(_message.Message):
-    """GenerationConfig says how to decode. An unset field means the server's own
+    """GenerationConfig configures decoding. An unset field means the server's own
     default, which it reports in GenerateResponse.effective_config; a field that is
     set is obeyed or refused, never ignored.
     """
@@ -484,7 +485,7 @@ class GenerateResponse(_message.Message):
     """Why decoding ended."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Part]:
-        """The output, in order. Empty when the model said nothing at all."""
+        """The output, in order. Empty if the model generated nothing."""
 
     @_builtins.property
     def usage(self) -> Global___Usage:
@@ -496,7 +497,7 @@ class GenerateResponse(_message.Message):
 
     @_builtins.property
     def logprobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenLogprob]:
-        """Per output token; empty unless asked for."""
+        """One per output token; empty unless requested."""
 
     def __init__(
         self,
@@ -553,7 +554,7 @@ Global___TokenLogprob: _TypeAlias = TokenLogprob  # noqa: Y015
 
 @_typing.final
 class Usage(_message.Message):
-    """Usage is what a request cost."""
+    """Usage is the cost of a request."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -603,7 +604,7 @@ class LikelihoodRequest(_message.Message):
     CONTINUATIONS_FIELD_NUMBER: _builtins.int
     RETURN_TOKENS_FIELD_NUMBER: _builtins.int
     return_tokens: _builtins.bool
-    """Whether ContinuationScore.tokens is wanted."""
+    """Whether to return ContinuationScore.tokens."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
         """The conversation, as in GenerateRequest."""
@@ -685,8 +686,8 @@ class ContinuationScore(_message.Message):
     """Whether greedy decoding would have produced exactly these tokens."""
     @_builtins.property
     def tokens(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenLogprob]:
-        """The tokens scored, so that a disagreement can be looked at; empty unless
-        return_tokens was set.
+        """The scored tokens, to analyse disagreements; empty unless return_tokens was
+        set.
         """
 
     def __init__(
@@ -765,7 +766,7 @@ Global___BatchCall: _TypeAlias = BatchCall  # noqa: Y015
 
 @_typing.final
 class BatchResponse(_message.Message):
-    """BatchResponse is what has become of some of the calls. All responses of a
+    """BatchResponse has the results of some of the calls. All responses of a
     Batch that ends with OK together hold exactly one result for each call.
     """
 
@@ -791,7 +792,7 @@ Global___BatchResponse: _TypeAlias = BatchResponse  # noqa: Y015
 
 @_typing.final
 class BatchResult(_message.Message):
-    """BatchResult is what became of one call."""
+    """BatchResult is the result of one call."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -811,7 +812,7 @@ class BatchResult(_message.Message):
 
     @_builtins.property
     def failure(self) -> Global___BatchFailure:
-        """Why there is none."""
+        """The failure of the call."""
 
     def __init__(
         self,
@@ -864,7 +865,7 @@ class BatchFailure(_message.Message):
     code: _builtins.int
     """The gRPC status code, as its number; never OK."""
     message: _builtins.str
-    """The status message, for people."""
+    """The status message, for readers."""
     reason: _builtins.str
     """As in google.rpc.ErrorInfo: the stable cause."""
     @_builtins.property

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ModelServiceStub(object):
-    """ModelService is everything a model server has to speak to be evaluated.
+    """ModelService is the interface that a model server implements to be evaluated.
 
     Every method is free of side effects: the same request may be sent again, to
     the same replica or to another, and must mean the same thing. GetModelInfo and
@@ -48,7 +48,7 @@ class ModelServiceStub(object):
 
     Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
-    passed, is given up, and its place goes to the next. Health is served beside this service by
+    passed, is abandoned, and its slot is freed. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
     "lyncean.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.
@@ -83,7 +83,7 @@ class ModelServiceStub(object):
 
 
 class ModelServiceServicer(object):
-    """ModelService is everything a model server has to speak to be evaluated.
+    """ModelService is the interface that a model server implements to be evaluated.
 
     Every method is free of side effects: the same request may be sent again, to
     the same replica or to another, and must mean the same thing. GetModelInfo and
@@ -105,16 +105,16 @@ class ModelServiceServicer(object):
 
     Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
-    passed, is given up, and its place goes to the next. Health is served beside this service by
+    passed, is abandoned, and its slot is freed. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
     "lyncean.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.
     """
 
     def GetModelInfo(self, request, context):
-        """GetModelInfo says what the server holds and what it can do. It is called
-        once per replica before any sample is sent. A server that does not know yet
-        (the model is loading) answers UNAVAILABLE.
+        """GetModelInfo returns the model's identity, capabilities and limits. It is
+        called once per replica before any request is sent. A server whose model is
+        still loading answers UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -144,7 +144,7 @@ class ModelServiceServicer(object):
         OK of the whole call stands for every call not answered before it; whichever
         of them was at fault, the others may be sent again by themselves. Deadline
         and cancellation hold for all. A server that has no use for it leaves
-        CAPABILITY_BATCH out of GetModelInfoResponse, and is never asked.
+        CAPABILITY_BATCH out of GetModelInfoResponse, and gets no Batch.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -182,7 +182,7 @@ def add_ModelServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ModelService(object):
-    """ModelService is everything a model server has to speak to be evaluated.
+    """ModelService is the interface that a model server implements to be evaluated.
 
     Every method is free of side effects: the same request may be sent again, to
     the same replica or to another, and must mean the same thing. GetModelInfo and
@@ -204,7 +204,7 @@ class ModelService(object):
 
     Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
-    passed, is given up, and its place goes to the next. Health is served beside this service by
+    passed, is abandoned, and its slot is freed. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
     "lyncean.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.

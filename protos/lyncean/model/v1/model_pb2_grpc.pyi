@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ModelServiceStub:
-    """ModelService is everything a model server has to speak to be evaluated.
+    """ModelService is the interface that a model server implements to be evaluated.
 
     Every method is free of side effects: the same request may be sent again, to
     the same replica or to another, and must mean the same thing. GetModelInfo and
@@ -49,7 +49,7 @@ class ModelServiceStub:
 
     Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
-    passed, is given up, and its place goes to the next. Health is served beside this service by
+    passed, is abandoned, and its slot is freed. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
     "lyncean.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.
@@ -60,9 +60,9 @@ class ModelServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ModelServiceAsyncStub: ...
     GetModelInfo: _grpc.UnaryUnaryMultiCallable[_model_pb2.GetModelInfoRequest, _model_pb2.GetModelInfoResponse]
-    """GetModelInfo says what the server holds and what it can do. It is called
-    once per replica before any sample is sent. A server that does not know yet
-    (the model is loading) answers UNAVAILABLE.
+    """GetModelInfo returns the model's identity, capabilities and limits. It is
+    called once per replica before any request is sent. A server whose model is
+    still loading answers UNAVAILABLE.
     """
     Generate: _grpc.UnaryUnaryMultiCallable[_model_pb2.GenerateRequest, _model_pb2.GenerateResponse]
     """Generate continues one conversation."""
@@ -79,12 +79,12 @@ class ModelServiceStub:
     OK of the whole call stands for every call not answered before it; whichever
     of them was at fault, the others may be sent again by themselves. Deadline
     and cancellation hold for all. A server that has no use for it leaves
-    CAPABILITY_BATCH out of GetModelInfoResponse, and is never asked.
+    CAPABILITY_BATCH out of GetModelInfoResponse, and gets no Batch.
     """
 
 @_typing.type_check_only
 class ModelServiceAsyncStub(ModelServiceStub):
-    """ModelService is everything a model server has to speak to be evaluated.
+    """ModelService is the interface that a model server implements to be evaluated.
 
     Every method is free of side effects: the same request may be sent again, to
     the same replica or to another, and must mean the same thing. GetModelInfo and
@@ -106,7 +106,7 @@ class ModelServiceAsyncStub(ModelServiceStub):
 
     Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
-    passed, is given up, and its place goes to the next. Health is served beside this service by
+    passed, is abandoned, and its slot is freed. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
     "lyncean.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.
@@ -114,9 +114,9 @@ class ModelServiceAsyncStub(ModelServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetModelInfo: _aio.UnaryUnaryMultiCallable[_model_pb2.GetModelInfoRequest, _model_pb2.GetModelInfoResponse]  # type: ignore[assignment]
-    """GetModelInfo says what the server holds and what it can do. It is called
-    once per replica before any sample is sent. A server that does not know yet
-    (the model is loading) answers UNAVAILABLE.
+    """GetModelInfo returns the model's identity, capabilities and limits. It is
+    called once per replica before any request is sent. A server whose model is
+    still loading answers UNAVAILABLE.
     """
     Generate: _aio.UnaryUnaryMultiCallable[_model_pb2.GenerateRequest, _model_pb2.GenerateResponse]  # type: ignore[assignment]
     """Generate continues one conversation."""
@@ -133,11 +133,11 @@ class ModelServiceAsyncStub(ModelServiceStub):
     OK of the whole call stands for every call not answered before it; whichever
     of them was at fault, the others may be sent again by themselves. Deadline
     and cancellation hold for all. A server that has no use for it leaves
-    CAPABILITY_BATCH out of GetModelInfoResponse, and is never asked.
+    CAPABILITY_BATCH out of GetModelInfoResponse, and gets no Batch.
     """
 
 class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
-    """ModelService is everything a model server has to speak to be evaluated.
+    """ModelService is the interface that a model server implements to be evaluated.
 
     Every method is free of side effects: the same request may be sent again, to
     the same replica or to another, and must mean the same thing. GetModelInfo and
@@ -159,7 +159,7 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
 
     Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
-    passed, is given up, and its place goes to the next. Health is served beside this service by
+    passed, is abandoned, and its slot is freed. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
     "lyncean.model.v1.ModelService" is SERVING while requests are answered, so it
     is NOT_SERVING before the model is loaded and again while the server drains.
@@ -171,9 +171,9 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _model_pb2.GetModelInfoRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_model_pb2.GetModelInfoResponse, _abc.Awaitable[_model_pb2.GetModelInfoResponse]]:
-        """GetModelInfo says what the server holds and what it can do. It is called
-        once per replica before any sample is sent. A server that does not know yet
-        (the model is loading) answers UNAVAILABLE.
+        """GetModelInfo returns the model's identity, capabilities and limits. It is
+        called once per replica before any request is sent. A server whose model is
+        still loading answers UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -208,7 +208,7 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         OK of the whole call stands for every call not answered before it; whichever
         of them was at fault, the others may be sent again by themselves. Deadline
         and cancellation hold for all. A server that has no use for it leaves
-        CAPABILITY_BATCH out of GetModelInfoResponse, and is never asked.
+        CAPABILITY_BATCH out of GetModelInfoResponse, and gets no Batch.
         """
 
 def add_ModelServiceServicer_to_server(servicer: ModelServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -59,7 +59,7 @@ class ListRulesResponse(_message.Message):
 
     @_builtins.property
     def judges(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The judges that it was started with, as it knows them; never a credential."""
+        """The judges that it was started with; never a credential."""
 
     def __init__(
         self,
@@ -112,15 +112,15 @@ class RuleInfo(_message.Message):
     name: _builtins.str
     """The name that ScoreRequest.rule takes."""
     description: _builtins.str
-    """One paragraph: what it reads and what it needs."""
+    """One paragraph: what it extracts and what it needs."""
     sha256: _builtins.str
-    """Hash of everything its verdicts depend on (code, patterns, prompts): two
-    runs that differ here were not scored alike.
+    """Hash of everything its verdicts depend on (code, patterns, prompts). Two
+    runs that differ here were scored differently.
     """
     parity: _builtins.bool
     """Whether it reproduces a reference implementation, bugs included."""
     judged: _builtins.bool
-    """Whether it asks a judge."""
+    """Whether it calls a judge."""
     @_builtins.property
     def params(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """The keys that ScoreRequest.params may hold, each with its meaning."""
@@ -211,8 +211,8 @@ class ScorerServiceScoreRequest(_message.Message):
 
     @_builtins.property
     def metrics(self) -> _containers.RepeatedCompositeFieldContainer[Global___MetricSpec]:
-        """What the summary is to hold; read from the first message of the stream only.
-        Without it there is no summary and nothing is kept.
+        """The metrics of the summary; read from the first message of the stream only.
+        Without metrics there is no summary and nothing is kept.
         """
 
     def __init__(
@@ -231,7 +231,7 @@ Global___ScorerServiceScoreRequest: _TypeAlias = ScorerServiceScoreRequest  # no
 
 @_typing.final
 class ScoreRequest(_message.Message):
-    """ScoreRequest is one answer and all that is needed to judge it."""
+    """ScoreRequest is one item: an answer with everything needed to score it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -267,16 +267,16 @@ class ScoreRequest(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
     key: _builtins.str
-    """Identity of the item; comes back in the verdict. Twice in one stream counts
-    once: the first verdict stands. Never empty.
+    """Identity of the item, returned in the verdict. A key that occurs twice in one
+    stream counts once, with the first verdict. Never empty.
     """
     rule: _builtins.str
-    """The rule that reads the answer. Ignored when verdict is set."""
+    """The rule that scores the answer. Ignored if verdict is set."""
     text: _builtins.str
-    """Its words; an empty text is an answer without content (unparsed)."""
+    """Text; an empty text is an answer without content (unparsed)."""
     group: _builtins.str
-    """Items of one group belong together (one puzzle's five questions, one image):
-    all-or-nothing metrics and clustered intervals use it.
+    """Items that belong together, such as the questions of one puzzle or image.
+    All-or-nothing metrics and clustered confidence intervals use it.
     """
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
@@ -284,30 +284,29 @@ class ScoreRequest(_message.Message):
 
     @_builtins.property
     def images(self) -> Global___ImageList:
-        """Its images."""
+        """Images."""
 
     @_builtins.property
     def verdict(self) -> Global___Verdict:
-        """Nothing to score: a verdict reached before (or an outcome without an
-        answer, such as "failed") that is to be counted in the summary. It is not
-        sent back.
+        """An earlier verdict, or an outcome without an answer such as "failed". It is
+        only counted in the summary and not returned.
         """
 
     @_builtins.property
     def scores(self) -> _containers.RepeatedCompositeFieldContainer[_model_pb2.ContinuationScore]:
-        """Log-likelihoods of the options, in their order, in place of an answer."""
+        """Log-likelihoods of the options, in their order, instead of an answer."""
 
     @_builtins.property
     def targets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What is right: any one of these. Form and number are the rule's."""
+        """Ground truth: any one of these is right. The rule defines form and number."""
 
     @_builtins.property
     def options(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The options as the model saw them, in their order."""
+        """The options in the order shown to the model."""
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """What the item can be sliced by, for example {"pattern": "Quantities"}."""
+        """Labels that metrics can be sliced by, for example {"pattern": "Quantities"}."""
 
     def __init__(
         self,
@@ -372,7 +371,7 @@ class ScorerServiceScoreResponse(_message.Message):
 
     @_builtins.property
     def summary(self) -> Global___Summary:
-        """The summary; in the last message only, and only if metrics were asked for."""
+        """The summary; in the last message only, and only if metrics were requested."""
 
     def __init__(
         self,
@@ -390,7 +389,7 @@ Global___ScorerServiceScoreResponse: _TypeAlias = ScorerServiceScoreResponse  # 
 
 @_typing.final
 class Verdict(_message.Message):
-    """Verdict is what became of one item."""
+    """Verdict is the result of scoring one item."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -425,22 +424,22 @@ class Verdict(_message.Message):
     DETAIL_FIELD_NUMBER: _builtins.int
     PANEL_FIELD_NUMBER: _builtins.int
     key: _builtins.str
-    """The item."""
+    """ScoreRequest.key."""
     outcome: _builtins.str
     """Exactly one of the words below. A string rather than an enum so that the
     contract, the run log, the results and the command line share one spelling.
 
       scored    an answer was extracted and compared
-      unparsed  answered, but nothing can be extracted: counts as wrong
+      unparsed  answered, but no answer can be extracted: counts as wrong
       refused   the model declined: counts as wrong
-      rejected  the server said that the request cannot be served
+      rejected  the server cannot serve the request
       unjudged  the judge failed
       failed    infrastructure, after retries
     """
     extracted: _builtins.str
-    """What the rule took the answer to be, in the rule's own terms (an option's
-    label, a number). Empty unless scored; a parity rule may keep the words of an
-    unparsed answer here, where its reference counts them.
+    """The extracted answer in the rule's terms (an option's label, a number). Empty
+    unless scored; a parity rule may keep the words of an unparsed answer here if
+    its reference counts them.
     """
     score: _builtins.float
     """1 is right, 0 is wrong; rules with partial credit give values between, some
@@ -448,25 +447,25 @@ class Verdict(_message.Message):
     """
     reason: _builtins.str
     """Machine-readable cause of an outcome other than scored, or how a scored
-    answer was read, for example "no_choice", "conflict", "context_overflow".
+    answer was extracted, for example "no_choice", "conflict", "context_overflow".
     """
     detail: _builtins.str
-    """One sentence for people; empty if there is nothing to add."""
+    """One sentence for readers; may be empty."""
     @_builtins.property
     def scores(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """Named parts of the score."""
 
     @_builtins.property
     def judge(self) -> Global___Judgement:
-        """For a judged rule, what the judge said."""
+        """For a judged rule, the judge's reply."""
 
     @_builtins.property
     def span(self) -> Global___Span:
-        """Where in the answer's text the extracted part stands; unset if nowhere."""
+        """Position of the extracted part in the answer's text; unset if there is none."""
 
     @_builtins.property
     def panel(self) -> _containers.RepeatedCompositeFieldContainer[Global___Judgement]:
-        """Where several judges were asked, what each said; their majority is in judge."""
+        """The reply of each judge of a panel; the majority is in judge."""
 
     def __init__(
         self,
@@ -530,16 +529,16 @@ class Judgement(_message.Message):
     CACHED_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     model: _builtins.str
-    """The judge as it reported itself."""
+    """The judge's name as it reports it."""
     prompt_sha256: _builtins.str
     """Hash of the prompt it was sent."""
     words: _builtins.str
-    """Its words, unedited."""
+    """Its reply, unedited."""
     cached: _builtins.bool
-    """Whether the words came from the cache."""
+    """Whether the reply came from the cache."""
     @_builtins.property
     def usage(self) -> _model_pb2.Usage:
-        """What asking it cost; zero when cached."""
+        """Cost of the request; zero if cached."""
 
     def __init__(
         self,
@@ -560,7 +559,7 @@ Global___Judgement: _TypeAlias = Judgement  # noqa: Y015
 
 @_typing.final
 class MetricSpec(_message.Message):
-    """MetricSpec asks for one figure, or one figure per slice."""
+    """MetricSpec requests one metric, overall and by slice."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -591,7 +590,7 @@ class MetricSpec(_message.Message):
     BY_FIELD_NUMBER: _builtins.int
     PARAMS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Name under which the figures are reported, for example "AVR"."""
+    """Name under which the results are reported, for example "AVR"."""
     metric: _builtins.str
     """The metric that computes it, for example "accuracy"."""
     @_builtins.property
@@ -600,7 +599,7 @@ class MetricSpec(_message.Message):
 
     @_builtins.property
     def by(self) -> _containers.RepeatedCompositeFieldContainer[Global___Slice]:
-        """Slices besides the overall figure, each a list of labels crossed."""
+        """Slices in addition to the overall result, each a list of crossed labels."""
 
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
@@ -649,7 +648,7 @@ Global___ValueList: _TypeAlias = ValueList  # noqa: Y015
 
 @_typing.final
 class Slice(_message.Message):
-    """Slice is a crossing of labels: ["pattern", "configuration"] gives one figure
+    """Slice is a crossing of labels: ["pattern", "configuration"] gives one result
     for each pair that occurs.
     """
 
@@ -675,7 +674,7 @@ Global___Slice: _TypeAlias = Slice  # noqa: Y015
 
 @_typing.final
 class Summary(_message.Message):
-    """Summary is what a stream of items came to."""
+    """Summary is the metrics of a stream of items."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -687,7 +686,9 @@ class Summary(_message.Message):
 
     @_builtins.property
     def figures(self) -> _containers.RepeatedCompositeFieldContainer[Global___Figure]:
-        """The figures, in the order asked for, overall before slices, slices sorted."""
+        """The results of the metrics, in the order of the MetricSpecs, overall before
+        slices, slices sorted.
+        """
 
     def __init__(
         self,
@@ -705,7 +706,7 @@ Global___Summary: _TypeAlias = Summary  # noqa: Y015
 
 @_typing.final
 class Counts(_message.Message):
-    """Counts is the accounting line: planned is the sum of all the others."""
+    """Counts is the number of items by outcome: planned is the sum of the others."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -751,7 +752,9 @@ Global___Counts: _TypeAlias = Counts  # noqa: Y015
 
 @_typing.final
 class Figure(_message.Message):
-    """Figure is one number with everything needed to trust it."""
+    """Figure is the result of one metric: the value with its confidence interval,
+    denominators and counts.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -791,30 +794,30 @@ class Figure(_message.Message):
     metric: _builtins.str
     """MetricSpec.metric."""
     value: _builtins.float
-    """The value over all planned items. Unset when it is undefined (no items)."""
+    """The value over all planned items. Unset if undefined (no items)."""
     value_answered: _builtins.float
-    """The same over answered items alone (scored and unparsed). Unset when undefined."""
+    """The value over answered items (scored and unparsed). Unset if undefined."""
     denominator: _builtins.int
-    """What value is divided by: planned items, or groups for a group metric."""
+    """Denominator of value: planned items, or groups for a group metric."""
     denominator_answered: _builtins.int
-    """The same for value_answered."""
+    """Denominator of value_answered."""
     unit: _builtins.str
     """Unit: "fraction", "percent", "nats" or "" for a bare number."""
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The slice, label by label; empty for the overall figure."""
+        """The slice, label by label; empty for the overall result."""
 
     @_builtins.property
     def interval(self) -> Global___Interval:
-        """Interval around value; unset where none is computed."""
+        """Confidence interval around value; unset if none is computed."""
 
     @_builtins.property
     def counts(self) -> Global___Counts:
-        """The items behind it, by outcome."""
+        """The items of the metric, by outcome."""
 
     @_builtins.property
     def details(self) -> _struct_pb2.Struct:
-        """Whatever else the metric reports, for example a distribution."""
+        """Further output of the metric, for example a distribution."""
 
     def __init__(
         self,

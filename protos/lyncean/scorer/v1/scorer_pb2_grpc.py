@@ -26,16 +26,16 @@ if _version_not_supported:
 
 
 class ScorerServiceStub(object):
-    """ScorerService turns answers into verdicts and verdicts into figures. It keeps
-    no state between streams: a verdict depends on its own request alone (and, for
-    a judged rule, on the judge, whose answers may be cached), so whatever was not
-    answered can be sent again, here or to another replica.
+    """ScorerService scores answers and computes metrics. It keeps no state between
+    streams. A verdict depends on its own request alone, and for a judged rule on
+    the judge, whose replies may be cached. An item without a verdict can be sent
+    again, to this replica or to another.
 
     Failures are gRPC status codes as in lyncean.model.v1. A request that names an
-    unknown rule or metric, or misses what its rule needs, ends the stream with
-    INVALID_ARGUMENT and google.rpc.ErrorInfo naming key and cause: that is a defect
-    of the benchmark, and a guess would be worse. Health is served beside this
-    service under "" and "lyncean.scorer.v1.ScorerService".
+    unknown rule or metric, or lacks a field that its rule needs, ends the stream
+    with INVALID_ARGUMENT; google.rpc.ErrorInfo names key and cause. This is an
+    error of the benchmark. Health is served with this service under "" and
+    "lyncean.scorer.v1.ScorerService".
     """
 
     def __init__(self, channel):
@@ -57,31 +57,31 @@ class ScorerServiceStub(object):
 
 
 class ScorerServiceServicer(object):
-    """ScorerService turns answers into verdicts and verdicts into figures. It keeps
-    no state between streams: a verdict depends on its own request alone (and, for
-    a judged rule, on the judge, whose answers may be cached), so whatever was not
-    answered can be sent again, here or to another replica.
+    """ScorerService scores answers and computes metrics. It keeps no state between
+    streams. A verdict depends on its own request alone, and for a judged rule on
+    the judge, whose replies may be cached. An item without a verdict can be sent
+    again, to this replica or to another.
 
     Failures are gRPC status codes as in lyncean.model.v1. A request that names an
-    unknown rule or metric, or misses what its rule needs, ends the stream with
-    INVALID_ARGUMENT and google.rpc.ErrorInfo naming key and cause: that is a defect
-    of the benchmark, and a guess would be worse. Health is served beside this
-    service under "" and "lyncean.scorer.v1.ScorerService".
+    unknown rule or metric, or lacks a field that its rule needs, ends the stream
+    with INVALID_ARGUMENT; google.rpc.ErrorInfo names key and cause. This is an
+    error of the benchmark. Health is served with this service under "" and
+    "lyncean.scorer.v1.ScorerService".
     """
 
     def ListRules(self, request, context):
-        """ListRules says which rules and metrics the scorer knows.
+        """ListRules returns the rules and metrics of the scorer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Score(self, request_iterator, context):
-        """Score answers each item with a verdict as soon as it is known, in any order,
-        and, after the client has closed its side, with the summary of every item of
-        the stream as the last message. An item is acknowledged by its verdict, and
-        by nothing else. Each message carries a batch: many small items a message
-        are an order of magnitude faster than one.
+        """Score returns a verdict for each item as soon as it is known, in any order.
+        After the client has closed its side, the last message is the summary of all
+        items of the stream. Only its verdict acknowledges an item. Each message
+        carries a batch: many small items per message are an order of magnitude
+        faster than one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -109,16 +109,16 @@ def add_ScorerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ScorerService(object):
-    """ScorerService turns answers into verdicts and verdicts into figures. It keeps
-    no state between streams: a verdict depends on its own request alone (and, for
-    a judged rule, on the judge, whose answers may be cached), so whatever was not
-    answered can be sent again, here or to another replica.
+    """ScorerService scores answers and computes metrics. It keeps no state between
+    streams. A verdict depends on its own request alone, and for a judged rule on
+    the judge, whose replies may be cached. An item without a verdict can be sent
+    again, to this replica or to another.
 
     Failures are gRPC status codes as in lyncean.model.v1. A request that names an
-    unknown rule or metric, or misses what its rule needs, ends the stream with
-    INVALID_ARGUMENT and google.rpc.ErrorInfo naming key and cause: that is a defect
-    of the benchmark, and a guess would be worse. Health is served beside this
-    service under "" and "lyncean.scorer.v1.ScorerService".
+    unknown rule or metric, or lacks a field that its rule needs, ends the stream
+    with INVALID_ARGUMENT; google.rpc.ErrorInfo names key and cause. This is an
+    error of the benchmark. Health is served with this service under "" and
+    "lyncean.scorer.v1.ScorerService".
     """
 
     @staticmethod

@@ -27,16 +27,16 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ScorerServiceStub:
-    """ScorerService turns answers into verdicts and verdicts into figures. It keeps
-    no state between streams: a verdict depends on its own request alone (and, for
-    a judged rule, on the judge, whose answers may be cached), so whatever was not
-    answered can be sent again, here or to another replica.
+    """ScorerService scores answers and computes metrics. It keeps no state between
+    streams. A verdict depends on its own request alone, and for a judged rule on
+    the judge, whose replies may be cached. An item without a verdict can be sent
+    again, to this replica or to another.
 
     Failures are gRPC status codes as in lyncean.model.v1. A request that names an
-    unknown rule or metric, or misses what its rule needs, ends the stream with
-    INVALID_ARGUMENT and google.rpc.ErrorInfo naming key and cause: that is a defect
-    of the benchmark, and a guess would be worse. Health is served beside this
-    service under "" and "lyncean.scorer.v1.ScorerService".
+    unknown rule or metric, or lacks a field that its rule needs, ends the stream
+    with INVALID_ARGUMENT; google.rpc.ErrorInfo names key and cause. This is an
+    error of the benchmark. Health is served with this service under "" and
+    "lyncean.scorer.v1.ScorerService".
     """
 
     @_typing.overload
@@ -44,51 +44,51 @@ class ScorerServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ScorerServiceAsyncStub: ...
     ListRules: _grpc.UnaryUnaryMultiCallable[_scorer_pb2.ListRulesRequest, _scorer_pb2.ListRulesResponse]
-    """ListRules says which rules and metrics the scorer knows."""
+    """ListRules returns the rules and metrics of the scorer."""
     Score: _grpc.StreamStreamMultiCallable[_scorer_pb2.ScorerServiceScoreRequest, _scorer_pb2.ScorerServiceScoreResponse]
-    """Score answers each item with a verdict as soon as it is known, in any order,
-    and, after the client has closed its side, with the summary of every item of
-    the stream as the last message. An item is acknowledged by its verdict, and
-    by nothing else. Each message carries a batch: many small items a message
-    are an order of magnitude faster than one.
+    """Score returns a verdict for each item as soon as it is known, in any order.
+    After the client has closed its side, the last message is the summary of all
+    items of the stream. Only its verdict acknowledges an item. Each message
+    carries a batch: many small items per message are an order of magnitude
+    faster than one.
     """
 
 @_typing.type_check_only
 class ScorerServiceAsyncStub(ScorerServiceStub):
-    """ScorerService turns answers into verdicts and verdicts into figures. It keeps
-    no state between streams: a verdict depends on its own request alone (and, for
-    a judged rule, on the judge, whose answers may be cached), so whatever was not
-    answered can be sent again, here or to another replica.
+    """ScorerService scores answers and computes metrics. It keeps no state between
+    streams. A verdict depends on its own request alone, and for a judged rule on
+    the judge, whose replies may be cached. An item without a verdict can be sent
+    again, to this replica or to another.
 
     Failures are gRPC status codes as in lyncean.model.v1. A request that names an
-    unknown rule or metric, or misses what its rule needs, ends the stream with
-    INVALID_ARGUMENT and google.rpc.ErrorInfo naming key and cause: that is a defect
-    of the benchmark, and a guess would be worse. Health is served beside this
-    service under "" and "lyncean.scorer.v1.ScorerService".
+    unknown rule or metric, or lacks a field that its rule needs, ends the stream
+    with INVALID_ARGUMENT; google.rpc.ErrorInfo names key and cause. This is an
+    error of the benchmark. Health is served with this service under "" and
+    "lyncean.scorer.v1.ScorerService".
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListRules: _aio.UnaryUnaryMultiCallable[_scorer_pb2.ListRulesRequest, _scorer_pb2.ListRulesResponse]  # type: ignore[assignment]
-    """ListRules says which rules and metrics the scorer knows."""
+    """ListRules returns the rules and metrics of the scorer."""
     Score: _aio.StreamStreamMultiCallable[_scorer_pb2.ScorerServiceScoreRequest, _scorer_pb2.ScorerServiceScoreResponse]  # type: ignore[assignment]
-    """Score answers each item with a verdict as soon as it is known, in any order,
-    and, after the client has closed its side, with the summary of every item of
-    the stream as the last message. An item is acknowledged by its verdict, and
-    by nothing else. Each message carries a batch: many small items a message
-    are an order of magnitude faster than one.
+    """Score returns a verdict for each item as soon as it is known, in any order.
+    After the client has closed its side, the last message is the summary of all
+    items of the stream. Only its verdict acknowledges an item. Each message
+    carries a batch: many small items per message are an order of magnitude
+    faster than one.
     """
 
 class ScorerServiceServicer(metaclass=_abc_1.ABCMeta):
-    """ScorerService turns answers into verdicts and verdicts into figures. It keeps
-    no state between streams: a verdict depends on its own request alone (and, for
-    a judged rule, on the judge, whose answers may be cached), so whatever was not
-    answered can be sent again, here or to another replica.
+    """ScorerService scores answers and computes metrics. It keeps no state between
+    streams. A verdict depends on its own request alone, and for a judged rule on
+    the judge, whose replies may be cached. An item without a verdict can be sent
+    again, to this replica or to another.
 
     Failures are gRPC status codes as in lyncean.model.v1. A request that names an
-    unknown rule or metric, or misses what its rule needs, ends the stream with
-    INVALID_ARGUMENT and google.rpc.ErrorInfo naming key and cause: that is a defect
-    of the benchmark, and a guess would be worse. Health is served beside this
-    service under "" and "lyncean.scorer.v1.ScorerService".
+    unknown rule or metric, or lacks a field that its rule needs, ends the stream
+    with INVALID_ARGUMENT; google.rpc.ErrorInfo names key and cause. This is an
+    error of the benchmark. Health is served with this service under "" and
+    "lyncean.scorer.v1.ScorerService".
     """
 
     @_abc_1.abstractmethod
@@ -97,7 +97,7 @@ class ScorerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scorer_pb2.ListRulesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scorer_pb2.ListRulesResponse, _abc.Awaitable[_scorer_pb2.ListRulesResponse]]:
-        """ListRules says which rules and metrics the scorer knows."""
+        """ListRules returns the rules and metrics of the scorer."""
 
     @_abc_1.abstractmethod
     def Score(
@@ -105,11 +105,11 @@ class ScorerServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_scorer_pb2.ScorerServiceScoreRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_scorer_pb2.ScorerServiceScoreResponse], _abc.AsyncIterator[_scorer_pb2.ScorerServiceScoreResponse]]:
-        """Score answers each item with a verdict as soon as it is known, in any order,
-        and, after the client has closed its side, with the summary of every item of
-        the stream as the last message. An item is acknowledged by its verdict, and
-        by nothing else. Each message carries a batch: many small items a message
-        are an order of magnitude faster than one.
+        """Score returns a verdict for each item as soon as it is known, in any order.
+        After the client has closed its side, the last message is the summary of all
+        items of the stream. Only its verdict acknowledges an item. Each message
+        carries a batch: many small items per message are an order of magnitude
+        faster than one.
         """
 
 def add_ScorerServiceServicer_to_server(servicer: ScorerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
