@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scorer.reading import mentions, refusals
+from scorer.reading import mentions, refusals, resolve
 from scorer.reading.counting import read_count
 from scorer.reading.label_forms import Forms, forms_of
-from scorer.reading.lexicon import document
+from scorer.reading.lexicon import DOCUMENT
 from scorer.reading.mentions import LABEL, Mention
 from scorer.reading.normalize import Folded
 from scorer.reading.numbers import value_of
@@ -87,7 +87,7 @@ def read_answer(text: str, reader: Callable[[Seen], Reading]) -> Answer:
 
 def _read(text: str, offset: int, reader: Callable[[Seen], Reading]) -> Answer:
     folded = Folded(text)
-    seen = document.seen(folded.text)
+    seen = resolve.seen(folded.text)
     reading = _before_next(seen, reader) or reader(seen)
     if reading.value and (reading.reason not in _OVERRULED or not refusals.overrules(folded.text, reading.span[0])):
         start, end = folded.span(*reading.span)
@@ -97,7 +97,7 @@ def _read(text: str, offset: int, reader: Callable[[Seen], Reading]) -> Answer:
 
 def _before_next(seen: Seen, reader: Callable[[Seen], Reading]) -> Reading | None:
     """Reads what stands before a question that the model goes on to ask itself, if that states an answer."""
-    asked = seen.search(document.NEXT)
+    asked = seen.search(DOCUMENT.NEXT)
     before = seen.text[: asked.start()] if asked else ""
     reading = reader(seen.piece(before)) if before.strip() else None
     return reading if reading and reading.value and reading.reason not in _OVERRULED else None
@@ -133,7 +133,7 @@ def read_choice(
         if shy and len(said) < 12 and not said.isdigit() and str(value_of(said)) in labels:
             return Reading(str(value_of(said)), "bare", (folded.find(said), folded.find(said) + len(said)))
         cut = len(folded) - END
-        if cut > END and not document.also_possible(seen):
+        if cut > END and not resolve.also_possible(seen):
             cut = folded.find(" ", cut) + 1
             end = folded[cut:]
             stated = read_end(seen.piece(end), named_in(end)[0], labels, FAR)

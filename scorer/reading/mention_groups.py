@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scorer.reading.lexicon import before as cues
+from scorer.reading.lexicon import BEFORE
 from scorer.reading.mentions import LABEL, TEXT, Mention
 
 
@@ -78,14 +78,14 @@ def _joins(text: str, group: Group, mention: Mention, two: bool) -> bool:
     if len(group.values) > 1 and mention.value in group.values and not (own and before.value == mention.value):
         return False
     sign = between.strip()
-    if two and sign == "," and cues.NOT.search(text, max(group.first - 20, 0), group.first):
+    if two and sign == "," and BEFORE.NOT.search(text, max(group.first - 20, 0), group.first):
         return False
     if sign in (",", ", the", ", a", ", an") and _corrects(text, group, mention):
         return False
-    return bool((own and cues.OWN_TEXT.fullmatch(between)) or cues.JOIN.fullmatch(between))
+    return bool((own and BEFORE.OWN_TEXT.fullmatch(between)) or BEFORE.JOIN.fullmatch(between))
 
 
 def _corrects(text: str, group: Group, mention: Mention) -> bool:
     """Whether one thing is denied and the other put in its place: "Not A, D."."""
-    ends = cues.STOPS.match(text, mention.last)
-    return bool(ends and len(group.values) == 1 and cues.NOT.search(text, max(group.first - 20, 0), group.first))
+    ends = BEFORE.STOPS.match(text, mention.last)
+    return bool(ends and len(group.values) == 1 and BEFORE.NOT.search(text, max(group.first - 20, 0), group.first))

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 
 import re2
 
-WORD = "0-9A-Za-z_À-ÖØ-öø-ɏͰ-ϿЀ-ӿ"
-"""Characters that continue a word; Chinese, Japanese and Korean script is written without blanks."""
+from scorer.reading.lexicon import WORD
 
 _EDGES = (f"(?<![{WORD}])", f"(?![{WORD}])")
 _LOOKS = ("(?=", "(?!", "(?<=", "(?<!")

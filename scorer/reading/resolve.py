@@ -12,13 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scorer.reading import refusals
-from scorer.reading.lexicon import before as cues
-from scorer.reading.lexicon import document
+from scorer.reading.lexicon import AFTER, BEFORE, DOCUMENT
 from scorer.reading.mention_groups import Group
 from scorer.reading.mentions import LABEL, TEXT, Mention
-from scorer.reading.prefilter import Seen
+from scorer.reading.prefilter import Screen, Seen
 from scorer.reading.stance import ALSO, ASIDE, FIRM, NAMED, REJECTED, SUM, SUPPOSED, WEAK
 from scorer.reading.stances import Judged, Judging, alone, depends
+
+seen = Screen((*DOCUMENT.marked("text"), *BEFORE.marked("text"), *AFTER.marked("text")))
+"""Tells of a folded text what may be found anywhere in it."""
+_SECOND = seen.bits(AFTER.ALSO, BEFORE.ANOTHER, DOCUMENT.LIKEWISE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,18 @@ class Reading:
     span: tuple[int, int] = (0, 0)
 
 
+def takes_back(text: Seen, start: int) -> bool:
+    """Returns whether anything from `start` on withdraws what was said before."""
+    return text.may(DOCUMENT.TAKEN_BACK) and any(
+        not DOCUMENT.FINE.search(match[0]) for match in DOCUMENT.TAKEN_BACK.finditer(text.text, start)
+    )
+
+
+def also_possible(text: Seen) -> bool:
+    """Returns whether a text may name a second answer beside the one that it states."""
+    return bool(text.found & _SECOND)
+
+
 def read(
     seen: Seen,
     mentions: Sequence[Mention],
@@ -45,14 +60,14 @@ def read(
     """Returns the one value that the text states as its answer.
 
     Args:
-        seen: The folded text, and what may be found in it (see whole).
+        seen: The folded text, and what may be found in it (see `seen`).
         mentions: Everything it names, in order, without overlap.
         order: The labels in their order, by which a list of the options is recognized.
         lone: Reads a text that states nothing from everything that it names.
     """
     text = seen.text
     judging = Judging(text, mentions, order)
-    if not document.also_possible(seen):
+    if not also_possible(seen):
         reading = _stated_last(seen, judging, mentions)
         if reading:
             return reading
@@ -61,12 +76,12 @@ def read(
     statements = [
         (each.group, each.reason)
         for each in judged
-        if each.what == FIRM and not (len(each.group.values) > 1 and each.here.clause.search(cues.LOOKING))
+        if each.what == FIRM and not (len(each.group.values) > 1 and each.here.clause.search(BEFORE.LOOKING))
     ]
     stated = {value for group, _ in statements for value in group.values}
     answers = _line_answers(text, lines, order, stated)
     several = len(answers) > 1 and answers[0].values != answers[1].values
-    if several and cues.BLANK.fullmatch(text, answers[0].last, answers[1].first):
+    if several and BEFORE.BLANK.fullmatch(text, answers[0].last, answers[1].first):
         return Reading("", "conflict")
     statements += [(group, "bare") for group in answers]
     if judged and (_ends_alone(text, judged) or _ends_behind_colon(text, judged[-1])):
@@ -85,7 +100,7 @@ def _without_sums(text: str, statements: list[tuple[Group, str]]) -> list[tuple[
     return [
         (group, reason)
         for group, reason in statements
-        if reason != SUM or not label or document.RESUMED.search(text, label, max(group.first, label))
+        if reason != SUM or not label or DOCUMENT.RESUMED.search(text, label, max(group.first, label))
     ]
 
 
@@ -123,7 +138,7 @@ def _ends_alone(text: str, judged: list[Judged]) -> bool:
     group, what, _, here = judged[-1]
     if what != NAMED or len(group.values) > 1 or group.mentions[0].kind != LABEL or group.mentions[0].plain:
         return False
-    if here.lead.text.strip() or not here.line_before.strip() or not cues.STOPS.match(text, group.last):
+    if here.lead.text.strip() or not here.line_before.strip() or not BEFORE.STOPS.match(text, group.last):
         return False
     cut_off = not text[group.last :].strip()
     if cut_off and (group.values[0] == "A" or any(each.what == NAMED for each in judged[:-1])):
@@ -137,12 +152,12 @@ def _ends_behind_colon(text: str, last: Judged) -> bool:
     group, what, _, here = last
     if what != NAMED or len(group.values) > 1:
         return False
-    if group.mentions[0].plain and not cues.HAVING_LOOKED.match(here.lead.text):
+    if group.mentions[0].plain and not BEFORE.HAVING_LOOKED.match(here.lead.text):
         return False
     words = here.clause.text.split()
     if group.mentions[0].kind == TEXT:
-        return bool(cues.QUESTIONED.search(here.lead.text) and cues.STOPS.match(text, group.last))
-    if not here.lead.text.rstrip("( ").endswith(":") or not cues.STOPS.match(text, group.last):
+        return bool(BEFORE.QUESTIONED.search(here.lead.text) and BEFORE.STOPS.match(text, group.last))
+    if not here.lead.text.rstrip("( ").endswith(":") or not BEFORE.STOPS.match(text, group.last):
         return False
     return len(words) >= (3 if group.mentions[0].plain else 4) and all(word.strip(",:;()").isalpha() for word in words)
 
@@ -155,7 +170,7 @@ def _line_answers(text: str, lines: list[Judged], order: Sequence[str], stated: 
     several = len({line.group.values[0] for line in lines}) > 1
     answers = []
     group, bare = lines[0].group, alone(lines[0].here)
-    first_line = bool(cues.BEFORE.fullmatch(text[: group.first]))
+    first_line = bool(BEFORE.LINE_START.fullmatch(text[: group.first]))
     follower = index[lines[1].group.values[0]] - index[group.values[0]] if len(lines) > 1 else 0
     enumerates = not bare and text[group.first : group.last + 2] == "1. "
     if first_line and (bare or not several) and follower != 1 and not enumerates:
@@ -181,7 +196,7 @@ def _line_answers(text: str, lines: list[Judged], order: Sequence[str], stated: 
 
 def _abstentions(seen: Seen, mentions: Sequence[Mention], start: int = 0) -> list[re.Match[str]]:
     """Returns where the text says that it has no answer, unless an option says so, or it declines another thing."""
-    found = list(document.ABSTAIN.finditer(seen.text, start)) if seen.may(document.ABSTAIN) else []
+    found = list(DOCUMENT.ABSTAIN.finditer(seen.text, start)) if seen.may(DOCUMENT.ABSTAIN) else []
     if not found:
         return []
     others = [(mention.start, mention.end) for mention in mentions if mention.kind == TEXT]
@@ -195,7 +210,7 @@ def _abstains(text: str, mention: Mention, group: Group) -> bool:
         mention.kind == TEXT
         and mention.start >= group.last
         and mention.value not in group.values
-        and bool(document.ABSTAIN.fullmatch(text, mention.start, mention.end))
+        and bool(DOCUMENT.ABSTAIN.fullmatch(text, mention.start, mention.end))
     )
 
 
@@ -203,11 +218,11 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Judged], ment
     """Returns the last statement, unless what follows takes it back or sets another beside it."""
     text = seen.text
     if text[group.last :].strip(" .!)*\n"):
-        if document.takes_back(seen, group.last):
+        if takes_back(seen, group.last):
             return Reading("", "retracted")
         if (
-            seen.may(document.RESUMED)
-            and document.RESUMED.search(text, group.last)
+            seen.may(DOCUMENT.RESUMED)
+            and DOCUMENT.RESUMED.search(text, group.last)
             and any(
                 each.group.first > group.last
                 and each.what not in (REJECTED, SUPPOSED, ASIDE)
@@ -217,10 +232,10 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Judged], ment
             )
         ):
             return Reading("", "conflict")
-        if seen.may(document.ABSTAIN) and any(_abstains(text, mention, group) for mention in mentions):
+        if seen.may(DOCUMENT.ABSTAIN) and any(_abstains(text, mention, group) for mention in mentions):
             return Reading("", "conflict")
         for match in _abstentions(seen, mentions, group.last):
-            if not document.UNSURE.fullmatch(match[0]) and document.RESOLVES.search(
+            if not DOCUMENT.UNSURE.fullmatch(match[0]) and DOCUMENT.RESOLVES.search(
                 text, max(group.last, match.start() - 60), match.start()
             ):
                 return Reading("", "abstained")
@@ -232,7 +247,7 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Judged], ment
         and each.group.values != group.values
         and (
             each.group.first > group.first
-            or not (each.reason == "another" or cues.CONTRAST.search(text, each.group.last, group.first))
+            or not (each.reason == "another" or BEFORE.CONTRAST.search(text, each.group.last, group.first))
         )
         for each in judged
     ):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from scorer.reading.context import Context
-from scorer.reading.lexicon import after, document, single_mention
-from scorer.reading.lexicon import before as cues
+from scorer.reading.lexicon import AFTER, BEFORE, DOCUMENT, Lexicon
 from scorer.reading.mention_groups import Group
 from scorer.reading.mentions import LABEL, TEXT
 from scorer.reading.partial_match import telling
@@ -12,6 +11,8 @@ from scorer.reading.prefilter import Seen
 from scorer.reading.resolve import Reading
 from scorer.reading.stance import ASIDE, NAMED, REJECTED, SUPPOSED
 from scorer.reading.stances import Judged
+
+LEXICON = Lexicon("single_mention")
 
 _SHORT = 400
 
@@ -32,19 +33,19 @@ def lone_label(text: str, judged: list[Judged]) -> Reading | None:
     if len(kept) != 1:
         return None
     group, what, _, here = kept[0]
-    stop = cues.SENTENCE_END.search(text, group.last)
+    stop = BEFORE.SENTENCE_END.search(text, group.last)
     rest = text[group.last : stop.start() if stop else len(text)]
     if group.last > 120 or len(text) - group.last > 200 or "\n" in text[: group.first].strip():
         return None
     mention = group.mentions[0]
     if what != NAMED or len(group.values) > 1 or mention.plain:
         return None
-    looks = here.lead.search(cues.LOOKING) and not cues.HAVING_LOOKED.match(here.lead.text)
-    if looks or here.lead.search(cues.EXAMPLE):
+    looks = here.lead.search(BEFORE.LOOKING) and not BEFORE.HAVING_LOOKED.match(here.lead.text)
+    if looks or here.lead.search(BEFORE.EXAMPLE):
         return None
-    if single_mention.DEPICTED.search(text, max(group.first - 60, 0), mention.start):
+    if LEXICON.DEPICTED.search(text, max(group.first - 60, 0), mention.start):
         return None
-    if mention.first == mention.start and mention.last == mention.end and not here.lead.search(cues.SAID):
+    if mention.first == mention.start and mention.last == mention.end and not here.lead.search(BEFORE.SAID):
         return None
     if (
         not here.lead.text.strip()
@@ -54,7 +55,7 @@ def lone_label(text: str, judged: list[Judged]) -> Reading | None:
         and not text[group.last :].strip()
     ):
         return None  # cut off behind an article
-    if not cues.AT_END.fullmatch(rest):
+    if not BEFORE.AT_END.fullmatch(rest):
         return None
     return Reading(group.values[0], "lone_label", group.span)
 
@@ -66,7 +67,7 @@ def agreed(text: str, judged: list[Judged]) -> Reading | None:
     values = {value for group in kept for value in group.values}
     if len(values) != 1 or len(kinds) != 2 or len(text) > 400 or any(each.what == SUPPOSED for each in judged):
         return None
-    if single_mention.CUT_OFF.search(text, max(kept[-1].last, len(text) - 16)):
+    if LEXICON.CUT_OFF.search(text, max(kept[-1].last, len(text) - 16)):
         return None
     return Reading(kept[-1].values[0], "agreed", kept[-1].span)
 
@@ -83,12 +84,12 @@ def fits_need(text: str, judged: list[Judged]) -> Reading | None:
     if len(kept) != 1 or not _one_label(kept[0]):
         return None
     group, _, _, here = kept[0]
-    shown = single_mention.SHOWS.match(text, group.last)
-    before = [part for part in cues.SENTENCE_END.split(text[: group.first].rstrip()) if part.strip()]
-    if not shown or not before or after.MISMATCH.search(shown["what"]) or here.lead.text.strip():
+    shown = LEXICON.SHOWS.match(text, group.last)
+    before = [part for part in BEFORE.SENTENCE_END.split(text[: group.first].rstrip()) if part.strip()]
+    if not shown or not before or AFTER.MISMATCH.search(shown["what"]) or here.lead.text.strip():
         return None
     told = set(telling(shown["what"].lower()))
-    if len(told) < 2 or not single_mention.NEEDED.search(before[-1]) or not told <= set(telling(before[-1].lower())):
+    if len(told) < 2 or not LEXICON.NEEDED.search(before[-1]) or not told <= set(telling(before[-1].lower())):
         return None
     return Reading(group.values[0], "concluded", group.span)
 
@@ -121,14 +122,14 @@ def _list_ends(judged: list[Judged], order: tuple[str, ...]) -> int:
 
 def _explains(here: Context) -> bool:
     """Whether a group gives the reason for the one behind it: "Since volume decreases, pressure increases"."""
-    return bool(single_mention.SINCE.match(here.lead.text) and single_mention.THEN.match(here.tail.text))
+    return bool(LEXICON.SINCE.match(here.lead.text) and LEXICON.THEN.match(here.tail.text))
 
 
 def _describes(text: str, group: Group, last: Judged) -> bool:
     """Whether a group only tells which thing it is of which the last says more: "The car by the orange van is blue"."""
     lead, first = last.here.lead.text, last.group.first
     return first - len(lead) <= group.first < first and bool(
-        cues.FINALLY.search(lead) and single_mention.NOUN_FOLLOWS.match(text, group.last)
+        BEFORE.FINALLY.search(lead) and LEXICON.NOUN_FOLLOWS.match(text, group.last)
     )
 
 
@@ -144,7 +145,7 @@ def _weighed(text: str, kept: list[Judged]) -> list[Judged]:
             or (
                 each.what == SUPPOSED
                 and last.what == NAMED
-                and cues.CONTRAST.search(text, each.group.last, last.group.first)
+                and BEFORE.CONTRAST.search(text, each.group.last, last.group.first)
             )
         )
     ]
@@ -157,20 +158,20 @@ def identified(text: str, judged: list[Judged]) -> Reading | None:
     if len(kept) != 1 or not _one_label(kept[0]):
         return None
     group = kept[0].group
-    shown = single_mention.IDENTIFIED.match(text, group.last)
-    if not shown or after.MISMATCH.search(shown[0]) or not single_mention.SUBJECT_ONLY.fullmatch(text[: group.first]):
+    shown = LEXICON.IDENTIFIED.match(text, group.last)
+    if not shown or AFTER.MISMATCH.search(shown[0]) or not LEXICON.SUBJECT_ONLY.fullmatch(text[: group.first]):
         return None
     return Reading(group.values[0], "concluded", group.span)
 
 
 def _cut_off(text: str, group: Group, here: Context, named: set[str]) -> bool:
     """Whether the text ends in the middle of what it says of an option, or before what it says of several."""
-    if not single_mention.CUT_OFF.search(text, max(len(text) - 16, 0)):
+    if not LEXICON.CUT_OFF.search(text, max(len(text) - 16, 0)):
         return False
-    if len(named) == 1 and single_mention.ANNOUNCES.search(text, group.last):
+    if len(named) == 1 and LEXICON.ANNOUNCES.search(text, group.last):
         return False
-    told = single_mention.TOLD.fullmatch(text, group.last) and single_mention.SAYS.search(here.clause.text)
-    return not told or bool(here.lead.match(cues.INVERTED))
+    told = LEXICON.TOLD.fullmatch(text, group.last) and LEXICON.SAYS.search(here.clause.text)
+    return not told or bool(here.lead.match(BEFORE.INVERTED))
 
 
 def lone_text(seen: Seen, judged: list[Judged], order: tuple[str, ...]) -> Reading | None:
@@ -191,12 +192,12 @@ def lone_text(seen: Seen, judged: list[Judged], order: tuple[str, ...]) -> Readi
         return None
     if group.mentions[0].kind != TEXT or _cut_off(text, group, here, _values(judged)):
         return None
-    if single_mention.OF_SUBJECT.fullmatch(here.lead.text) and single_mention.BEHIND_SUBJECT.match(text, group.last):
+    if LEXICON.OF_SUBJECT.fullmatch(here.lead.text) and LEXICON.BEHIND_SUBJECT.match(text, group.last):
         return None
-    if text[: group.first].strip() and not here.lead.text.strip() and single_mention.GENERIC.match(text, group.last):
+    if text[: group.first].strip() and not here.lead.text.strip() and LEXICON.GENERIC.match(text, group.last):
         return None
-    plans = seen.may(document.PLANS) and document.PLANS.search(text[: group.last])
-    if (plans and not single_mention.CONCLUDES.match(here.line_before)) or here.clause.search(cues.LOOKING):
+    plans = seen.may(DOCUMENT.PLANS) and DOCUMENT.PLANS.search(text[: group.last])
+    if (plans and not LEXICON.CONCLUDES.match(here.line_before)) or here.clause.search(BEFORE.LOOKING):
         return None
     return Reading(group.values[0], "option_text", group.span)
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from scorer.reading.context import LEAD, TAIL, Context, context
-from scorer.reading.lexicon import after
-from scorer.reading.lexicon import before as cues
+from scorer.reading.lexicon import AFTER, BEFORE
 from scorer.reading.mention_groups import Group, groups
 from scorer.reading.mentions import LABEL, TEXT, Mention
 from scorer.reading.stance import ALSO, ASIDE, FIRM, LED, NAMED, REJECTED, classify
@@ -69,7 +68,7 @@ class Judging:
         return (
             len(group.values) == 1
             and what not in (REJECTED, ASIDE)
-            and bool(cues.BEFORE.fullmatch(here.line_before))
+            and bool(BEFORE.LINE_START.fullmatch(here.line_before))
             and (alone(here) or _leads(self._text, group, here, self._following.get(group.values[0], "")))
         )
 
@@ -98,7 +97,7 @@ class Judging:
             and place == len(self._groups) - 1
             and mention.kind == LABEL
             and not mention.plain
-            and judged.here.lead.search(cues.FINALLY)
+            and judged.here.lead.search(BEFORE.FINALLY)
         )
         return judged._replace(what=FIRM, reason="concluded") if closes else judged
 
@@ -110,7 +109,7 @@ def depends(judged: Judged) -> bool:
 
 def alone(here: Context) -> bool:
     """Returns whether nothing but signs stands beside what is named on its line."""
-    return bool(cues.BEFORE.fullmatch(here.line_before) and cues.BLANK.fullmatch(here.line_after.text))
+    return bool(BEFORE.LINE_START.fullmatch(here.line_before) and BEFORE.BLANK.fullmatch(here.line_after.text))
 
 
 def _after(text: str, apart: Judged, judged: list[Judged]) -> Judged:
@@ -118,7 +117,7 @@ def _after(text: str, apart: Judged, judged: list[Judged]) -> Judged:
     group, what, reason, here = apart
     before = judged[-1] if judged else None
     if what == LED:
-        what = FIRM if _nothing_leads(group, here, judged) and not cues.ARTICLE.search(here.lead.text) else NAMED
+        what = FIRM if _nothing_leads(group, here, judged) and not BEFORE.ARTICLE.search(here.lead.text) else NAMED
     if what == ALSO and reason == "likewise" and before and before.what == REJECTED:
         what = REJECTED  # "A is wrong, and so is B."
     several = what == FIRM and len(group.values) > 1
@@ -140,18 +139,18 @@ def _nothing_leads(group: Group, here: Context, judged: list[Judged]) -> bool:
 
 
 def _leads(text: str, group: Group, here: Context, following: str) -> bool:
-    if here.line_after.text.startswith(")") and after.SUBJECT.match(here.line_after.text[1:]):
+    if here.line_after.text.startswith(")") and AFTER.SUBJECT.match(here.line_after.text[1:]):
         return False  # "Option C (anger) would require a frown"
-    if group.mentions[0].kind == TEXT and len(group.mentions) > 1 and here.line_after.match(after.SUBJECT):
+    if group.mentions[0].kind == TEXT and len(group.mentions) > 1 and here.line_after.match(AFTER.SUBJECT):
         return False  # "The woman (B) is to the left"
-    if len(group.mentions) > 1 and cues.EQUATES.search(text, group.mentions[0].last, group.mentions[1].first):
+    if len(group.mentions) > 1 and BEFORE.EQUATES.search(text, group.mentions[0].last, group.mentions[1].first):
         return False  # "Option A is happiness."
     next_item = rf"[.;,] (?:[A-Za-z]{{1,12}} )?[\"'(]?{re.escape(following)}[\"']?[):]"
     if following and re.search(next_item, here.line_after.text):
         return False  # "Option A: 3 dots. Option B: 4 dots."
-    if cues.SCORED.match(here.line_after.text):
+    if BEFORE.SCORED.match(here.line_after.text):
         return False  # "Red: 60%, blue: 40%"
-    if cues.FOLLOWED.match(here.line_after.text):
-        return not cues.LISTED.match(here.line_after.text)
+    if BEFORE.FOLLOWED.match(here.line_after.text):
+        return not BEFORE.LISTED.match(here.line_after.text)
     # "(B) The glove is woven" answers; "A) shiny. B) soft" lists.
-    return text[group.last - 1] in ")]" and not cues.NEXT_ITEM.search(here.line_after.text)
+    return text[group.last - 1] in ")]" and not BEFORE.NEXT_ITEM.search(here.line_after.text)

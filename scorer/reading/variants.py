@@ -5,59 +5,12 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from scorer.reading.lexicon import Lexicon
 from scorer.reading.normalize import fold
 from scorer.reading.numbers import WORDS, value_of
 
-# Groups of words that mean the same where a question offers only two options. The misspellings
-# are those of published data.
-_SAME = (
-    ("top", "up", "upper", "upward", "upwards"),
-    ("bottom", "down", "lower", "downward", "downwards"),
-    ("left", "leftmost", "left-most", "left hand", "left-hand", "leftward", "leftwards"),
-    ("right", "rightmost", "right-most", "right hand", "right-hand", "rightward", "rightwards"),
-    ("above", "over", "on top of"),
-    ("below", "under", "beneath", "underneath"),
-    ("inside", "within", "in the interior"),
-    ("outside",),
-    ("center", "centre", "middle", "central", "centered", "centred"),
-    ("horizontal", "horizontally", "horizontaly"),
-    ("vertical", "vertically", "verticaly"),
-    ("separate", "seperate", "separated", "seperated", "separates", "seperates"),
-    ("intersect", "intersected", "intersecting", "intersects", "overlap", "overlapping", "overlapped", "overlaps"),
-    ("triangle", "triange", "traingle", "triangles", "triangular"),
-    ("circle", "circles", "circular"),
-    ("rectangle", "rectangles", "rectangular"),
-    ("clockwise", "clock-wise", "cw"),
-    (
-        "counterclockwise",
-        "counter-clockwise",
-        "counter clockwise",
-        "anticlockwise",
-        "anti-clockwise",
-        "anti clockwise",
-        "ccw",
-    ),
-    ("filled", "solid", "shaded"),
-    ("empty", "hollow", "unfilled", "not filled", "unshaded", "outlined"),
-    ("different", "differ", "dissimilar"),
-    ("same", "identical"),
-    ("big", "large", "huge"),
-    ("small", "little", "tiny"),
-    ("open", "opened", "unclosed"),
-    ("closed", "close", "unopened"),
-    ("gray", "grey"),
-    ("ellipse", "oval", "ellipses"),
-    ("diamond", "diamonds", "rhombus"),
-    ("trapezoid", "trapezium", "trapezoids", "trapezoidal"),
-    ("longer", "long", "longest"),
-    ("shorter", "short", "shortest"),
-    ("mirrored", "mirror"),
-    ("zero", "none", "no circles"),
-    ("dash", "dashed"),
-    ("increase", "increases", "increased", "increasing"),
-    ("decrease", "decreases", "decreased", "decreasing"),
-    ("curve", "curved", "curves"),
-)
+LEXICON = Lexicon("two_way")
+_SAME = [entry.split(", ") for entry in LEXICON.entries("SAME")]
 _GROUP = {word: words for words in _SAME for word in words}
 _CARDINAL = {value: word for word, value in WORDS.items()}
 

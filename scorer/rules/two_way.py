@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.reading import mentions
 from scorer.reading.answer import read_answer
 from scorer.reading.label_forms import forms_of
-from scorer.reading.lexicon.before import SENTENCE_END
-from scorer.reading.lexicon.document import ABSTAIN
+from scorer.reading.lexicon import BEFORE, DOCUMENT
 from scorer.reading.mentions import Mention
 from scorer.reading.numbers import value_of
 from scorer.reading.prefilter import Seen
 from scorer.reading.resolve import Reading, read
 from scorer.reading.stance import NAMED, REJECTED, SUPPOSED, WEAK
 from scorer.reading.stances import Judged
-from scorer.reading.variants import names_of
+from scorer.reading.variants import LEXICON, names_of
 from scorer.reading.yes_no import yes_no
 from scorer.rule import RequestError, Rule
 from scorer.rules import request as asked
@@ -30,46 +27,29 @@ _OPPOSITES = (
     {"intersected", "separated"},
     {"intersect", "seperate"},
 )
-_NAMED_THING = re.compile(
-    r"(?:\b(?:choice|option|panel|grid|row|column|step|figure|image|part|item)s? ?#?\(?|"
-    r"(?:twenty|thirty|forty|fifty)[ -])$",
-    re.IGNORECASE,
-)
-_THE_ONE = re.compile(
-    r"\b(?:the|this|that|which|each|last|other|another|first|second|right|left|same|black|white|small|large|big) $",
-    re.IGNORECASE,
-)
-_NEGATED = re.compile(
-    r"\b(?:is|are|was|were|does|do|has|have|can|did) not\b|n't\b"
-    r"|\A(?:not at all|(?:absolutely|certainly|definitely|of course) not)\b",
-    re.IGNORECASE,
-)
-_ELLIPSIS = re.compile(
-    r"(?:(?:it|they|there|that|this|these|he|she) )(?:is|are|does|do|has|have|can)[.! ]*", re.IGNORECASE
-)
 
 
 def _names_else(text: str, mention: Mention) -> bool:
     """Whether a number is the name of a thing ("choice 2") or part of another ("forty-five")."""
     before = text[max(mention.start - 20, 0) : mention.start]
-    if text[mention.start : mention.end].lower() == "one" and _THE_ONE.search(before):
+    if text[mention.start : mention.end].lower() == "one" and LEXICON.THE_ONE.search(before):
         return True
     if text.startswith(" of which", mention.end):
         return True
-    return value_of(text[mention.start : mention.end]) is not None and bool(_NAMED_THING.search(before))
+    return value_of(text[mention.start : mention.end]) is not None and bool(LEXICON.NAMED_THING.search(before))
 
 
 def _by_negation(text: str, options: tuple[str, str], judged: list[Judged]) -> Reading:
     """Reads "it is not inside" as outside, and an answer to a yes/no question without either word."""
     rejected = {value for each in judged if each.what == REJECTED for value in each.group.values}
-    if len(text) > 200 or ABSTAIN.search(text):
+    if len(text) > 200 or DOCUMENT.ABSTAIN.search(text):
         return Reading("", "no_choice")
     lower = {option.lower() for option in options}
     if lower == {"yes", "no"} and not judged:
-        stop = SENTENCE_END.search(text)
+        stop = BEFORE.SENTENCE_END.search(text)
         first = text[: stop.end()] if stop else text
-        match = _NEGATED.search(first)
-        word = "no" if match else "yes" if _ELLIPSIS.fullmatch(first.strip()) else ""
+        match = LEXICON.NEGATED.search(first)
+        word = "no" if match else "yes" if LEXICON.ELLIPSIS.fullmatch(first.strip()) else ""
         if word and "?" not in first:
             value = next(option for option in options if option.lower() == word)
             return Reading(value, "negation", match.span() if match else (0, len(first)))

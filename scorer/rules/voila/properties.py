@@ -7,20 +7,14 @@ description. What is right where follows the reference's judge instructions; see
 
 from __future__ import annotations
 
-import re
-
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.reading.normalize import Folded
 from scorer.reading.refusals import declines
 from scorer.rule import RequestError, Rule, refused, scored, unparsed
 from scorer.rules.voila.answers import conclusion, images_of
 from scorer.rules.voila.changes import Change, changes
-from scorer.rules.voila.vocabulary import NUMBERS, PROPERTIES, Values, canonical
+from scorer.rules.voila.vocabulary import LEXICON, NUMBERS, PROPERTIES, Values, canonical
 
-_TRUE_IMAGE = re.compile(r"(?:^|\. )Image [123]: ?")
-_RELATION = re.compile(
-    r"(Number|Action|Subject type) (?:remains constant (.+?)|is changed from (.+?) to (.+?))\.(?: |$)"
-)
 _NAMES = {"Number": "number", "Action": "action", "Subject type": "subject_type"}
 
 
@@ -53,7 +47,7 @@ def truth_of(description: str) -> Values:
 
 def truth_of_images(target: str) -> list[Values]:
     """Reads the three descriptions of step 1's target; raises RequestError."""
-    pieces = _TRUE_IMAGE.split(target)
+    pieces = LEXICON.TRUE_IMAGE.split(target)
     if len(pieces) != 4 or pieces[0]:
         raise RequestError(f"target {target!r} does not describe images 1, 2 and 3")
     return [truth_of(piece) for piece in pieces[1:]]
@@ -62,7 +56,7 @@ def truth_of_images(target: str) -> list[Values]:
 def truth_of_relations(target: str) -> dict[str, tuple[str, str]]:
     """Reads property -> values in images 1 and 2 from step 2's target; raises RequestError."""
     found = {}
-    for name, constant, first, second in _RELATION.findall(target):
+    for name, constant, first, second in LEXICON.RELATION.findall(target):
         prop = _NAMES[name]
         values = tuple(canonical(prop, value) for value in ((constant, constant) if constant else (first, second)))
         if values[0] and values[1]:
