@@ -48,7 +48,7 @@ def digest(rule: AnyRule) -> str:
     total = hashlib.sha256(json.dumps([rule.name, rule.version, dict(rule.params), rule.depends]).encode())
     own = getattr(rule.read, "__module__", None) or type(rule.read).__module__
     for module in sorted({*_closure(own), *BEFORE_EVERY_RULE}):
-        total.update(f"{module}\n".encode() + _source(module))
+        total.update(f"{module}\n".encode() + _source(module) + _tables(module))
     return total.hexdigest()
 
 
@@ -68,8 +68,15 @@ def _source(module: str) -> bytes:
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return b""
-    origin = Path(spec.origin)
-    return b"".join(path.read_bytes() for path in (origin, *sorted(origin.parent.glob("*.tsv"))))
+    return Path(spec.origin).read_bytes()
+
+
+@cache
+def _tables(module: str) -> bytes:
+    """Returns the tables of words beside a module."""
+    spec = importlib.util.find_spec(module)
+    folder = Path(spec.origin).parent if spec and spec.origin else None
+    return b"".join(path.read_bytes() for path in sorted(folder.glob("*.tsv"))) if folder else b""
 
 
 @cache

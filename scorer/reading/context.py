@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scorer.reading.lexicon import AFTER, ASIDES, BEFORE
-from scorer.reading.mention_groups import Group
-from scorer.reading.prefilter import Screen, Seen
+from scorer.reading.mentions import Group
+from scorer.reading.prefilter import Prefilter, Seen
 
 LEAD, TAIL = 160, 200
 """Code points looked at before and after something named, at most."""
 
-LEADS = Screen((*BEFORE.marked("lead"), *ASIDES.marked("lead")))
-TAILS = Screen((*BEFORE.marked("tail"), *AFTER.marked("tail"), *ASIDES.marked("tail")), anchored=True)
+LEADS = Prefilter((*BEFORE.marked("lead"), *ASIDES.marked("lead")))
+TAILS = Prefilter((*BEFORE.marked("tail"), *AFTER.marked("tail"), *ASIDES.marked("tail")), anchored=True)
 
 
 _THAT = (" dass ", " daß ", " что ", " że ")

@@ -6,9 +6,10 @@ import re
 from bisect import bisect
 from dataclasses import dataclass
 
+from lyncean.reasons import Reason
 from scorer.reading.lexicon import BEFORE, DOCUMENT, Lexicon
 from scorer.reading.numbers import FOREIGN, HAN, WORD_PATTERN, WORDS, value_of
-from scorer.reading.prefilter import Screen, Seen
+from scorer.reading.prefilter import Prefilter, Seen
 from scorer.reading.resolve import Reading, takes_back
 from scorer.reading.stance import supposes
 
@@ -20,8 +21,8 @@ LEXICON = Lexicon(
     BEGINS="".join({word[0] for word in (*WORDS, *FOREIGN, "half", "a", "just", "only", "none") if word.isascii()}),
 )
 _AMOUNTS = {words: int(value) for words, value in LEXICON.mapping("AMOUNTS").items()}
-_LEADS = Screen((*BEFORE.marked("number"), *LEXICON.marked("number")))
-_TAILS = Screen(LEXICON.marked("behind"), anchored=True)
+_LEADS = Prefilter((*BEFORE.marked("number"), *LEXICON.marked("number")))
+_TAILS = Prefilter(LEXICON.marked("behind"), anchored=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,26 +139,26 @@ def read_count(seen: Seen) -> Reading:
     if not usable:
         nothing = None if found else LEXICON.NO_SUCH.match(text)
         if nothing and not DOCUMENT.ABSTAIN.search(text, nothing.end()):
-            return Reading("0", "none", (0, len(text)))
+            return Reading("0", Reason.NONE, (0, len(text)))
         zero = [number for number in found if number.rank == 0]
-        return Reading("", "no_number" if not zero else "no_conclusion")
+        return Reading("", Reason.NO_NUMBER if not zero else Reason.NO_CONCLUSION)
     rank = max(number.rank for number in usable)
     at_rank = [number for number in usable if number.rank == rank]
     last = _lessened(text, usable, at_rank[-1])
     if takes_back(seen, last.end):
-        return Reading("", "retracted")
+        return Reading("", Reason.RETRACTED)
     alternatives = {number.value for number in at_rank if number.sentence == last.sentence}
     tail = text[last.end : last.end + 60]
     if LEXICON.NUMBER_THEN.match(tail):
-        return Reading("", "conflict")
+        return Reading("", Reason.CONFLICT)
     if rank == 1:
         return _mentioned(text, usable)
     if (
         rank == 2
         and len(alternatives | {n.value for n in usable if n.sentence == last.sentence and n.start > last.start}) > 1
     ):
-        return Reading("", "conflict")
-    return Reading(str(last.value), "stated", (last.start, last.end))
+        return Reading("", Reason.CONFLICT)
+    return Reading(str(last.value), Reason.STATED, (last.start, last.end))
 
 
 def _lessened(text: str, usable: list[_Number], last: _Number) -> _Number:
@@ -187,21 +188,21 @@ def _mentioned(text: str, usable: list[_Number]) -> Reading:
     if not text[: first.start].strip(" (\"'") and (
         not text[first.end :].strip(" .)!\"'") or re.match(r"\s*[.,:;(=\n-](?!\s?\d)", text[first.end :])
     ):
-        return Reading(str(first.value), "bare", (first.start, first.end))
+        return Reading(str(first.value), Reason.BARE, (first.start, first.end))
     if len(lines) > 1 and not lines[1].strip(" .()\"'").replace(text[last.start : last.end], "", 1).strip():
-        return Reading(str(last.value), "bare", (last.start, last.end))
+        return Reading(str(last.value), Reason.BARE, (last.start, last.end))
     if len({number.value for number in usable}) == 1:
         if DOCUMENT.ABSTAIN.search(text):
-            return Reading("", "abstained")
-        return Reading(str(last.value), "only_number", (last.start, last.end))
+            return Reading("", Reason.ABSTAINED)
+        return Reading(str(last.value), Reason.ONLY_NUMBER, (last.start, last.end))
     resumed = list(DOCUMENT.RESUMED.finditer(text, first.end, last.start))
     after = [number for number in usable if resumed and number.start > resumed[-1].end()]
     if after and len({number.value for number in after}) == 1:
-        return Reading(str(last.value), "corrected", (last.start, last.end))
+        return Reading(str(last.value), Reason.CORRECTED, (last.start, last.end))
     total = _sum(text, usable)
     if total:
-        return Reading(str(total.value), "stated", (total.start, total.end))
+        return Reading(str(total.value), Reason.STATED, (total.start, total.end))
     apart = usable[1].start - first.end > 2
     if apart and LEXICON.BREAKDOWN.match(text[first.end : first.end + 120]) and first.sentence == usable[1].sentence:
-        return Reading(str(first.value), "stated", (first.start, first.end))
-    return Reading("", "conflict")
+        return Reading(str(first.value), Reason.STATED, (first.start, first.end))
+    return Reading("", Reason.CONFLICT)

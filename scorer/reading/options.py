@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from scorer.reading import partial_match
-from scorer.reading.mentions import LEXICON, Mention, option_text, texts
+from scorer.reading.mentions import LEXICON, TEXT, Mention, option_text, texts
 from scorer.reading.numbers import WORDS
-from scorer.reading.yes_no import yes_no
 
 _NUMBERS = {str(value): word for word, value in WORDS.items() if value != 1}
 _ACROSS, _UPRIGHT, _COMPASS = map(frozenset, map(LEXICON.entries, ("ACROSS", "UPRIGHT", "COMPASS")))
@@ -216,3 +215,12 @@ def _all_numbers(options: tuple[str, ...]) -> dict[str, int]:
     values = [option.strip(" .") for option in options]
     numbers = {str(int(value)): place for place, value in enumerate(values) if value.isascii() and value.isdigit()}
     return numbers if len(numbers) == len(options) else {}
+
+
+def yes_no(text: str, yes: str, no: str) -> list[Mention]:
+    """Returns every place where a folded text says yes or no, with the label that stands for it."""
+    found = []
+    for match in LEXICON.YES_NO.finditer(text):
+        value = yes if match["yes"] or match["si"] else no
+        found.append(Mention(match.start(), match.end(), value, TEXT, match.start(), match.end()))
+    return found

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scorer.reading.lexicon import Lexicon
-from scorer.reading.prefilter import Screen
+from scorer.reading.prefilter import Prefilter
 
 LEXICON = Lexicon("refusals")
 
-_SCREEN = Screen([LEXICON.DECLINES])
+_PREFILTER = Prefilter([LEXICON.DECLINES])
 
 
 def declines(text: str) -> bool:
@@ -51,7 +51,7 @@ def only_declines(text: str) -> bool:
 def clauses(text: str) -> Iterator[tuple[int, int]]:
     """Yields where each clause that declines begins and ends, of the first 4,000 code points."""
     head = text[:4000].replace("’", "'")
-    if not _SCREEN(head).may(LEXICON.DECLINES):
+    if not _PREFILTER(head).may(LEXICON.DECLINES):
         return
     for match in LEXICON.DECLINES.finditer(head):
         stop = LEXICON.ENDS.search(text, match.end())

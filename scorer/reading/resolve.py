@@ -11,15 +11,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from lyncean.reasons import Reason
 from scorer.reading import refusals
 from scorer.reading.lexicon import AFTER, BEFORE, DOCUMENT
-from scorer.reading.mention_groups import Group
-from scorer.reading.mentions import LABEL, TEXT, Mention
-from scorer.reading.prefilter import Screen, Seen
-from scorer.reading.stance import ALSO, ASIDE, FIRM, NAMED, REJECTED, SUM, SUPPOSED, WEAK
-from scorer.reading.stances import Judged, Judging, alone, depends
+from scorer.reading.mentions import LABEL, TEXT, Group, Mention
+from scorer.reading.prefilter import Prefilter, Seen
+from scorer.reading.stance import SUM, Occurrence, Occurrences, Stance, alone, depends
 
-seen = Screen((*DOCUMENT.marked("text"), *BEFORE.marked("text"), *AFTER.marked("text")))
+seen = Prefilter((*DOCUMENT.marked("text"), *BEFORE.marked("text"), *AFTER.marked("text")))
 """Tells of a folded text what may be found anywhere in it."""
 _SECOND = seen.bits(AFTER.ALSO, BEFORE.ANOTHER, DOCUMENT.LIKEWISE)
 
@@ -55,7 +54,7 @@ def read(
     seen: Seen,
     mentions: Sequence[Mention],
     order: Sequence[str],
-    lone: Callable[[Seen, list[Judged]], Reading | None],
+    lone: Callable[[Seen, list[Occurrence]], Reading | None],
 ) -> Reading:
     """Returns the one value that the text states as its answer.
 
@@ -66,30 +65,30 @@ def read(
         lone: Reads a text that states nothing from everything that it names.
     """
     text = seen.text
-    judging = Judging(text, mentions, order)
+    occurrences = Occurrences(text, mentions, order)
     if not also_possible(seen):
-        reading = _stated_last(seen, judging, mentions)
+        reading = _stated_last(seen, occurrences, mentions)
         if reading:
             return reading
-    judged = judging.all()
-    lines = [each for each in judged if judging.begins_line(each)]
+    judged = occurrences.all()
+    lines = [each for each in judged if occurrences.begins_line(each)]
     statements = [
         (each.group, each.reason)
         for each in judged
-        if each.what == FIRM and not (len(each.group.values) > 1 and each.here.clause.search(BEFORE.LOOKING))
+        if each.stance == Stance.FIRM and not (len(each.group.values) > 1 and each.here.clause.search(BEFORE.LOOKING))
     ]
     stated = {value for group, _ in statements for value in group.values}
     answers = _line_answers(text, lines, order, stated)
     several = len(answers) > 1 and answers[0].values != answers[1].values
     if several and BEFORE.BLANK.fullmatch(text, answers[0].last, answers[1].first):
-        return Reading("", "conflict")
-    statements += [(group, "bare") for group in answers]
+        return Reading("", Reason.CONFLICT)
+    statements += [(group, Reason.BARE) for group in answers]
     if judged and (_ends_alone(text, judged) or _ends_behind_colon(text, judged[-1])):
-        statements.append((judged[-1].group, "bare"))
+        statements.append((judged[-1].group, Reason.BARE))
     if statements:
         group, reason = max(reversed(_without_sums(text, statements)), key=lambda statement: statement[0].first)
         return _concluded(seen, group, reason, judged, mentions)
-    return _unstated(seen, judged, mentions) or lone(seen, judged) or Reading("", "no_choice")
+    return _unstated(seen, judged, mentions) or lone(seen, judged) or Reading("", Reason.NO_CHOICE)
 
 
 def _without_sums(text: str, statements: list[tuple[Group, str]]) -> list[tuple[Group, str]]:
@@ -109,23 +108,23 @@ def read_end(seen: Seen, mentions: Sequence[Mention], order: Sequence[str], star
 
     What stands before changes nothing, except where it names a second answer.
     """
-    reading = _stated_last(seen, Judging(seen.text, mentions, order), mentions)
+    reading = _stated_last(seen, Occurrences(seen.text, mentions, order), mentions)
     return reading if reading and reading.value and reading.span[0] >= start else None
 
 
-def _stated_last(seen: Seen, judging: Judging, mentions: Sequence[Mention]) -> Reading | None:
+def _stated_last(seen: Seen, occurrences: Occurrences, mentions: Sequence[Mention]) -> Reading | None:
     """Returns the last statement where that alone decides, so that nothing before it need be looked at.
 
     It does where one value is stated, by more than a tick, no line behind it is an answer by itself, and the text
     nowhere says that there is another answer: of this the caller makes sure.
     """
-    behind: list[Judged] = []
-    for judged in judging.backward():
-        if depends(judged) or judging.begins_line(judged):
+    behind: list[Occurrence] = []
+    for judged in occurrences.backward():
+        if depends(judged) or occurrences.begins_line(judged):
             return None
         behind.insert(0, judged)
-        if judged.what == FIRM:
-            if judged.reason in ("marked", SUM):
+        if judged.stance == Stance.FIRM:
+            if judged.reason in (Reason.MARKED, SUM):
                 return None
             if _ends_alone(seen.text, behind) or _ends_behind_colon(seen.text, behind[-1]):
                 return None
@@ -133,24 +132,24 @@ def _stated_last(seen: Seen, judging: Judging, mentions: Sequence[Mention]) -> R
     return None
 
 
-def _ends_alone(text: str, judged: list[Judged]) -> bool:
+def _ends_alone(text: str, judged: list[Occurrence]) -> bool:
     """Whether the last sentence is a label and nothing else."""
-    group, what, _, here = judged[-1]
-    if what != NAMED or len(group.values) > 1 or group.mentions[0].kind != LABEL or group.mentions[0].plain:
+    group, stance, _, here = judged[-1]
+    if stance != Stance.NAMED or len(group.values) > 1 or group.mentions[0].kind != LABEL or group.mentions[0].plain:
         return False
     if here.lead.text.strip() or not here.line_before.strip() or not BEFORE.STOPS.match(text, group.last):
         return False
     cut_off = not text[group.last :].strip()
-    if cut_off and (group.values[0] == "A" or any(each.what == NAMED for each in judged[:-1])):
+    if cut_off and (group.values[0] == "A" or any(each.stance == Stance.NAMED for each in judged[:-1])):
         return False
     before = judged[-2].group.last if len(judged) > 1 else 0
     return bool(text[before : group.first].strip(" .,;:)(\n"))
 
 
-def _ends_behind_colon(text: str, last: Judged) -> bool:
+def _ends_behind_colon(text: str, last: Occurrence) -> bool:
     """Whether the last name is one to which a sentence leads: "the tears settle it: B."."""
-    group, what, _, here = last
-    if what != NAMED or len(group.values) > 1:
+    group, stance, _, here = last
+    if stance != Stance.NAMED or len(group.values) > 1:
         return False
     if group.mentions[0].plain and not BEFORE.HAVING_LOOKED.match(here.lead.text):
         return False
@@ -162,7 +161,7 @@ def _ends_behind_colon(text: str, last: Judged) -> bool:
     return len(words) >= (3 if group.mentions[0].plain else 4) and all(word.strip(",:;()").isalpha() for word in words)
 
 
-def _line_answers(text: str, lines: list[Judged], order: Sequence[str], stated: set[str]) -> list[Group]:
+def _line_answers(text: str, lines: list[Occurrence], order: Sequence[str], stated: set[str]) -> list[Group]:
     """Returns the groups that are an answer by standing alone on the first or the last line."""
     if not lines:
         return []
@@ -214,36 +213,36 @@ def _abstains(text: str, mention: Mention, group: Group) -> bool:
     )
 
 
-def _concluded(seen: Seen, group: Group, reason: str, judged: list[Judged], mentions: Sequence[Mention]) -> Reading:
+def _concluded(seen: Seen, group: Group, reason: str, judged: list[Occurrence], mentions: Sequence[Mention]) -> Reading:
     """Returns the last statement, unless what follows takes it back or sets another beside it."""
     text = seen.text
     if text[group.last :].strip(" .!)*\n"):
         if takes_back(seen, group.last):
-            return Reading("", "retracted")
+            return Reading("", Reason.RETRACTED)
         if (
             seen.may(DOCUMENT.RESUMED)
             and DOCUMENT.RESUMED.search(text, group.last)
             and any(
                 each.group.first > group.last
-                and each.what not in (REJECTED, SUPPOSED, ASIDE)
+                and each.stance not in (Stance.REJECTED, Stance.SUPPOSED, Stance.ASIDE)
                 and each.group.values != group.values
                 and each.group.mentions[0].kind == group.mentions[0].kind
                 for each in judged
             )
         ):
-            return Reading("", "conflict")
+            return Reading("", Reason.CONFLICT)
         if seen.may(DOCUMENT.ABSTAIN) and any(_abstains(text, mention, group) for mention in mentions):
-            return Reading("", "conflict")
+            return Reading("", Reason.CONFLICT)
         for match in _abstentions(seen, mentions, group.last):
             if not DOCUMENT.UNSURE.fullmatch(match[0]) and DOCUMENT.RESOLVES.search(
                 text, max(group.last, match.start() - 60), match.start()
             ):
-                return Reading("", "abstained")
-    marked = [each.group for each in judged if each.what == FIRM and each.reason == "marked"]
+                return Reading("", Reason.ABSTAINED)
+    marked = [each.group for each in judged if each.stance == Stance.FIRM and each.reason == Reason.MARKED]
     if group in marked and any(other.values != group.values for other in marked):
-        return Reading("", "conflict")
+        return Reading("", Reason.CONFLICT)
     if len(group.values) > 1 or any(
-        each.what == ALSO
+        each.stance == Stance.ALSO
         and each.group.values != group.values
         and (
             each.group.first > group.first
@@ -251,25 +250,29 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Judged], ment
         )
         for each in judged
     ):
-        return Reading("", "conflict")
-    return Reading(group.values[0], "concluded" if reason == SUM else reason, group.span)
+        return Reading("", Reason.CONFLICT)
+    return Reading(group.values[0], Reason.CONCLUDED if reason == SUM else reason, group.span)
 
 
-def _unstated(seen: Seen, judged: list[Judged], mentions: Sequence[Mention]) -> Reading | None:
+def _unstated(seen: Seen, judged: list[Occurrence], mentions: Sequence[Mention]) -> Reading | None:
     """Returns what a text says that states nothing: a single tentative choice, or that it has no answer."""
     text = seen.text
     abstained = _abstentions(seen, mentions)
-    weak = [each for each in judged if each.what == WEAK]
+    weak = [each for each in judged if each.stance == Stance.WEAK]
     if weak:
         first, last = weak[0].group, weak[-1].group
-        named = {each.group.values[0] for each in judged if each.what in (NAMED, WEAK) and len(each.group.values) == 1}
-        also = {value for each in judged if each.what == ALSO for value in each.group.values}
+        named = {
+            each.group.values[0]
+            for each in judged
+            if each.stance in (Stance.NAMED, Stance.WEAK) and len(each.group.values) == 1
+        }
+        also = {value for each in judged if each.stance == Stance.ALSO for value in each.group.values}
         certain = {value for each in weak for value in each.group.values}
         closes = weak[-1] is judged[-1] and len(text) - last.last <= 200
         sentence = last.first - len(weak[-1].here.lead.text)
         apart = closes and (len(judged) < 2 or judged[-2].group.last <= sentence)
         if len(certain | also) > 1 or (len(named) > 1 and len(text) <= 400 and not apart):
-            return Reading("", "conflict")
+            return Reading("", Reason.CONFLICT)
         if not abstained or abstained[-1].end() < last.first:
-            return Reading(first.values[0], "likely", first.span)
-    return Reading("", "abstained") if abstained else None
+            return Reading(first.values[0], Reason.LIKELY, first.span)
+    return Reading("", Reason.ABSTAINED) if abstained else None

@@ -7,6 +7,7 @@ description. What is right where follows the reference's judge instructions; see
 
 from __future__ import annotations
 
+from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.reading.normalize import Folded
 from scorer.reading.refusals import declines
@@ -118,7 +119,7 @@ def _words(values: Values) -> str:
 
 
 def _nothing(text: str) -> pb.Verdict:
-    verdict = refused() if declines(text) else unparsed("no_property", "it names no property in VOILA's words")
+    verdict = refused() if declines(text) else unparsed(Reason.NO_PROPERTY, "it names no property in VOILA's words")
     verdict.scores.update(dict.fromkeys(PROPERTIES, 0.0))
     return verdict
 
