@@ -38,9 +38,9 @@ def listing(rules: Registry[AnyRule], metrics: Registry[Metric]) -> pb.ListRules
 def digest(rule: AnyRule) -> str:
     """Returns the hash of all that a rule's verdicts depend on.
 
-    That is the source of its module, of every module of the same package that it imports,
-    directly or not, and of what every answer passes through, with its version, parameters and
-    `depends`.
+    That is the source of its module with the tables (*.tsv) beside it, of every module of the
+    same package that it imports, directly or not, and of what every answer passes through, with
+    its version, parameters and `depends`.
     """
     total = hashlib.sha256(json.dumps([rule.name, rule.version, dict(rule.params), rule.depends]).encode())
     own = getattr(rule.read, "__module__", None) or type(rule.read).__module__

@@ -10,8 +10,10 @@ from pathlib import Path
 
 _IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|[^\n]*)|import\s+([^\n]*))", re.MULTILINE)
 _WORD = re.compile(r"[\w.]+")
-_DATA = (".csv", ".json", ".toml", ".tsv")
+_DATA = (".csv", ".json", ".toml")
 """Suffixes of a module's data, which lies beside it under its name: `prompts.py`, `prompts.toml`."""
+_TABLE = "*.tsv"
+"""A package's tables of words, which lie in it."""
 
 
 def closure(
@@ -41,7 +43,8 @@ def _module(name: str) -> tuple[bytes, frozenset[str]] | None:
     if path is None:
         return None
     source, names = path.read_bytes(), set[str]()
-    data = b"".join(file.read_bytes() for file in map(path.with_suffix, _DATA) if file.is_file())
+    beside = sorted(path.parent.glob(_TABLE)) if path.stem == "__init__" else map(path.with_suffix, _DATA)
+    data = b"".join(file.read_bytes() for file in beside if file.is_file())
     for package, imported, modules in _IMPORT.findall(source.decode()):
         names.update([package] if package else _WORD.findall(modules))
         names.update(f"{package}.{word}" for word in _WORD.findall(imported))

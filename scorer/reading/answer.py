@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scorer.reading import mentions, refusals
+from lyncean.reasons import Reason
+from scorer.reading import mentions, refusals, resolve
 from scorer.reading.counting import read_count
 from scorer.reading.label_forms import Forms, forms_of
-from scorer.reading.lexicon import document
+from scorer.reading.lexicon import DOCUMENT
 from scorer.reading.mentions import LABEL, Mention
 from scorer.reading.normalize import Folded
 from scorer.reading.numbers import value_of
@@ -18,7 +19,7 @@ from scorer.reading.partial_match import short_for
 from scorer.reading.prefilter import Seen
 from scorer.reading.resolve import Reading, read, read_end
 from scorer.reading.single_mention import agreed, eliminated, fits_need, identified, lone_label, lone_text, opposite
-from scorer.reading.stances import Judged
+from scorer.reading.stance import Occurrence
 
 HEAD, TAIL = 4096, 16384
 """Code points read of the beginning and the end of a text that is longer than both."""
@@ -26,7 +27,15 @@ HEAD, TAIL = 4096, 16384
 END, FAR = 420, 240
 """Code points of the end of a longer text that are read first, and how far in it a statement must stand to be alone."""
 
-_OVERRULED = ("elimination", "lone_label", "option_text", "likely", "agreed", "only_number", "negation")
+_OVERRULED = (
+    Reason.ELIMINATION,
+    Reason.LONE_LABEL,
+    Reason.OPTION_TEXT,
+    Reason.LIKELY,
+    Reason.AGREED,
+    Reason.ONLY_NUMBER,
+    Reason.NEGATION,
+)
 # What a model that declines names in passing is no answer.
 _TAG = re.compile(r"<(answer|final_answer|ans|conclusion|choice|option|output)>", re.IGNORECASE)
 
@@ -42,8 +51,7 @@ class Answer:
 
     Attributes:
         value: The value; "" if none.
-        reason: How it was read, or why nothing was: "no_choice", "conflict", "abstained",
-            "retracted", "empty", "declined".
+        reason: How it was read, or why nothing was (see `lyncean.reasons`).
         span: Code points of the answer's text.
     """
 
@@ -76,7 +84,7 @@ def read_answer(text: str, reader: Callable[[Seen], Reading]) -> Answer:
             answer = Answer(answer.value, answer.reason, (answer.span[0] + cut, answer.span[1] + cut))
         return answer
     if not text.strip():
-        return Answer("", "empty")
+        return Answer("", Reason.EMPTY)
     tagged = inner(text)
     if tagged:
         answer = _read(text[slice(*tagged)], tagged[0], reader)
@@ -87,17 +95,17 @@ def read_answer(text: str, reader: Callable[[Seen], Reading]) -> Answer:
 
 def _read(text: str, offset: int, reader: Callable[[Seen], Reading]) -> Answer:
     folded = Folded(text)
-    seen = document.seen(folded.text)
+    seen = resolve.seen(folded.text)
     reading = _before_next(seen, reader) or reader(seen)
     if reading.value and (reading.reason not in _OVERRULED or not refusals.overrules(folded.text, reading.span[0])):
         start, end = folded.span(*reading.span)
         return Answer(reading.value, reading.reason, (start + offset, end + offset))
-    return Answer("", "declined" if reading.value or refusals.declines(folded.text) else reading.reason)
+    return Answer("", Reason.DECLINED if reading.value or refusals.declines(folded.text) else reading.reason)
 
 
 def _before_next(seen: Seen, reader: Callable[[Seen], Reading]) -> Reading | None:
     """Reads what stands before a question that the model goes on to ask itself, if that states an answer."""
-    asked = seen.search(document.NEXT)
+    asked = seen.search(DOCUMENT.NEXT)
     before = seen.text[: asked.start()] if asked else ""
     reading = reader(seen.piece(before)) if before.strip() else None
     return reading if reading and reading.value and reading.reason not in _OVERRULED else None
@@ -117,7 +125,7 @@ def read_choice(
     forms = forms or forms_of(labels)
     bare = _BARE.fullmatch(text) if len(text) <= _LONGEST_BARE else None
     if bare and bare[1] in forms.meanings:
-        return Answer(forms.meanings[bare[1]], "bare", bare.span(1))
+        return Answer(forms.meanings[bare[1]], Reason.BARE, bare.span(1))
     named = options_of(labels, tuple(options))
     lone = _lone(labels, named)
     shy = labels[0].isdigit()
@@ -131,9 +139,9 @@ def read_choice(
         folded = seen.text
         said = folded.strip(" .!")
         if shy and len(said) < 12 and not said.isdigit() and str(value_of(said)) in labels:
-            return Reading(str(value_of(said)), "bare", (folded.find(said), folded.find(said) + len(said)))
+            return Reading(str(value_of(said)), Reason.BARE, (folded.find(said), folded.find(said) + len(said)))
         cut = len(folded) - END
-        if cut > END and not document.also_possible(seen):
+        if cut > END and not resolve.also_possible(seen):
             cut = folded.find(" ", cut) + 1
             end = folded[cut:]
             stated = read_end(seen.piece(end), named_in(end)[0], labels, FAR)
@@ -143,15 +151,15 @@ def read_choice(
         reading = read(seen, found, labels, lone)
         if not reading.value and named.amounts and all(mention.plain for mention in found):
             reading = _by_amount(seen, named, labels, lone) or reading
-        if not reading.value and reading.reason in ("conflict", "no_choice") and own and named.numbers:
+        if not reading.value and reading.reason in (Reason.CONFLICT, Reason.NO_CHOICE) and own and named.numbers:
             return _by_count(seen, named, labels, found) or reading
         return reading
 
     return read_answer(text, reader)
 
 
-def _lone(order: tuple[str, ...], named: Options) -> Callable[[Seen, list[Judged]], Reading | None]:
-    def found(seen: Seen, judged: list[Judged]) -> Reading | None:
+def _lone(order: tuple[str, ...], named: Options) -> Callable[[Seen, list[Occurrence]], Reading | None]:
+    def found(seen: Seen, judged: list[Occurrence]) -> Reading | None:
         text = seen.text
         return (
             agreed(text, judged)
@@ -171,20 +179,20 @@ def _by_amount(
     seen: Seen,
     named: Options,
     labels: tuple[str, ...],
-    lone: Callable[[Seen, list[Judged]], Reading | None],
+    lone: Callable[[Seen, list[Occurrence]], Reading | None],
 ) -> Reading | None:
     """Reads an option's number without its unit, where it is called the answer or is all that a sentence names."""
     found = named.find_amounts(seen.text)
     reading = read(seen, found, labels, lone)
     alone = len({mention.value for mention in found}) == 1 and len(seen.text) <= _SENTENCE and "\n" not in seen.text
-    sure = alone or reading.reason in ("boxed", "stated")
+    sure = alone or reading.reason in (Reason.BOXED, Reason.STATED)
     return reading if reading.value and sure else None
 
 
 def _by_count(seen: Seen, named: Options, labels: tuple[str, ...], found: list[Mention]) -> Reading | None:
     """Reads which option's number a text states as one would count, where it names no other option by its label."""
     counted = read_count(seen)
-    if counted.reason not in ("stated", "only_number") or counted.value not in named.numbers:
+    if counted.reason not in (Reason.STATED, Reason.ONLY_NUMBER) or counted.value not in named.numbers:
         return None
     label = labels[named.numbers[counted.value]]
     other = any(mention.kind == LABEL and not mention.plain and mention.value != label for mention in found)
@@ -194,4 +202,4 @@ def _by_count(seen: Seen, named: Options, labels: tuple[str, ...], found: list[M
 def _in_short(text: str, named: Options) -> Reading | None:
     """Reads a text that says a part of one option and nothing else."""
     label = short_for(text, named.whole)
-    return Reading(label, "option_text", (0, len(text))) if label else None
+    return Reading(label, Reason.OPTION_TEXT, (0, len(text))) if label else None

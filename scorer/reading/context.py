@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scorer.reading.lexicon import after as tails
-from scorer.reading.lexicon import asides
-from scorer.reading.lexicon import before as cues
-from scorer.reading.mention_groups import Group
-from scorer.reading.prefilter import Screen, Seen
+from scorer.reading.lexicon import AFTER, ASIDES, BEFORE
+from scorer.reading.mentions import Group
+from scorer.reading.prefilter import Prefilter, Seen
 
 LEAD, TAIL = 160, 200
 """Code points looked at before and after something named, at most."""
 
-LEADS = Screen((*cues.LEADS, *asides.LEADS))
-TAILS = Screen((*tails.ALL, *asides.TAILS), anchored=True)
+LEADS = Prefilter((*BEFORE.marked("lead"), *ASIDES.marked("lead")))
+TAILS = Prefilter((*BEFORE.marked("tail"), *AFTER.marked("tail"), *ASIDES.marked("tail")), anchored=True)
 
 
 _THAT = (" dass ", " daß ", " что ", " że ")
@@ -42,11 +40,11 @@ def context(text: str, group: Group) -> Context:
     lead = _sentence(line_before)
     if newline >= 0 and not line_before.strip(" \"'(["):
         lead = _sentence(before[:newline][before[:newline].rfind("\n") + 1 :].rstrip()) + " "
-        if not lead.rstrip().endswith((":", "is", "=")) and not cues.ANSWER_NOUN.search(lead):
+        if not lead.rstrip().endswith((":", "is", "=")) and not BEFORE.ANSWER_NOUN.search(lead):
             lead = ""
     after = text[group.last : group.last + TAIL]
     line_after = after.split("\n", 1)[0]
-    stop = cues.SENTENCE_STOP.search(line_after)
+    stop = BEFORE.SENTENCE_STOP.search(line_after)
     question = bool(stop and "?" in stop[0])
     ahead, behind = LEADS(lead), TAILS(line_after)
     tail = behind.piece(line_after[: stop.start()]) if stop else behind
@@ -61,14 +59,14 @@ def _clause(lead: Seen) -> int:
     if comma > 0 and (lead.text.startswith(_THAT, comma + 1) or lead.text.endswith(_THOUGHT, 0, comma)):
         comma = lead.text.rfind(",", 0, comma)
     start = max(comma, lead.text.rfind(";"), lead.text.rfind("→"))
-    if lead.may(cues.CONJUNCTION):
-        for match in cues.CONJUNCTION.finditer(lead.text, start + 1):
+    if lead.may(BEFORE.CONJUNCTION):
+        for match in BEFORE.CONJUNCTION.finditer(lead.text, start + 1):
             start = match.start()
     return start
 
 
 def _sentence(line: str) -> str:
     start = 0
-    for match in cues.SENTENCE_END.finditer(line):
+    for match in BEFORE.SENTENCE_END.finditer(line):
         start = match.end()
     return line[start:]

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - the alternatives of a pattern are easier to check on one line than on ten
 """How labels are written, and where a text writes one."""
 
 from __future__ import annotations
@@ -9,44 +8,23 @@ from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 
+from scorer.reading.lexicon import WORD, Lexicon
 from scorer.reading.numbers import ORDINALS
-from scorer.reading.prefilter import WORD
 
-_PREFIX = (
-    r"(?:(?<!["
-    + WORD
-    + r"])(?:the )?(?:option|choice|letter|alternative|opción|opcion|option|lettre|letra|literal|alternativa|opção|opcao|"
-    r"buchstabe|lettera|вариант|pilihan|seçenek|opzione|optie)(?: (?:option|choice|letter|number|no\.?))?\s?[#№]?\s?|(?:选项|選項|选择肢|選択肢|선택지|보기)\s*)"
-)
-_THING = rf"(?<![{WORD}])(?:the )?(?:(?:number|no\.|nr\.?|panel|image|figure|picture|shape|piece|tile|diagram|view|graph|cube|box|object|block|one|option|choice) ?(?:marked|labell?ed|numbered|called)? ?(?:as |with )?(?:#|number )?) ?"
-_AFTER_LABEL = (
-    r"is|was|are|were|and|or|nor|because|since|as|would|must|should|will|shall|seems?|looks?|appears?|fits?|matches|works|completes|continues|follows|has|have|had|"
-    r"shows?|but|not|rather|instead|over|with|for|from|than|can|cannot|can't|could|does|doesn't|do|did|isn't|wasn't|won't|may|might|the|this|that|these|which|where|when|while|whereas|"
-    r"who|due|based|in|on|at|by|of|to|if|so|then|it|i|we|only|also|alone|obviously|clearly|definitely|again|being|remains?|satisf\w+|makes|although|though|however|even|too|both|either|"
-    r"per|considering|given|here|please|since|correct|wins?|leaves?|y|o|et|ou|und|oder|e|es|est|ist|é|è|porque|parce|car|weil|pois|perché|потому|и|или|est[áa]"
-)
-_AFTER = "|".join(
+LEXICON = Lexicon("labels")
+_VERBS = "|".join(
     f"{first}(?:{'|'.join(word[1:] for word in words)})"
-    for first, words in groupby(sorted(set(_AFTER_LABEL.split("|"))), key=itemgetter(0))
+    for first, words in groupby(sorted(LEXICON.entries("AFTER_LABEL")), key=itemgetter(0))
 )
-"""The same by first letters, so that few of them are tried."""
-_OPEN, _CLOSE = r"[(\[\"'<]", r"[)\]\"'>]"
-
-_ANNOUNCES = frozenset(
-    (
-        *("the", "option", "choice", "letter", "alternative", "opcion", "lettre", "letra", "literal", "alternativa"),
-        *("opcao", "buchstabe", "lettera", "pilihan", "opzione", "optie", "number", "no", "no.", "nr", "nr.", "panel"),
-        *("image", "figure", "picture", "shape", "piece", "tile", "diagram", "view", "graph", "cube", "box", "object"),
-        *("block", "one", "marked", "labeled", "labelled", "numbered", "called", "as", "with", ""),
-    )
-)
-"""All words of `_PREFIX` and `_THING` in ASCII."""
-_VERBS = frozenset(
+"""What may follow a label that is no article, by first letters, so that few of them are tried."""
+_ANNOUNCING = frozenset(("", *LEXICON.entries("ANNOUNCING")))
+"""All words in ASCII by which a label is announced."""
+_AFTER = frozenset(
     form
-    for words in _AFTER_LABEL.replace("[áa]", "a").split("|")
+    for words in LEXICON.source("AFTER_LABEL").replace("[áa]", "a").split("|")
     for form in (words.rstrip("?"), words.rstrip("?")[:-1])
 )
-"""All that may follow a label as far as `_AFTER_LABEL` goes, and more."""
+"""All that may follow a label as far as `_VERBS` goes, and more."""
 _BLANKS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
 _WORDS = {code: " " for code in _BLANKS if chr(code) not in ".#"}
 _REACH = 80
@@ -63,7 +41,9 @@ class Forms:
 
     def __init__(self, meanings: Mapping[str, str]) -> None:
         self.meanings = meanings
-        self.pattern = _pattern(meanings, rf"(?P<prefix>(?i:{_PREFIX}))?(?P<thing>(?i:{_THING}))?")
+        self.pattern = _pattern(
+            meanings, rf"(?P<prefix>(?i:{LEXICON.source('PREFIX')}))?(?P<thing>(?i:{LEXICON.source('THING')}))?"
+        )
         self._unannounced = _pattern(meanings, "(?P<prefix>(?!))?(?P<thing>(?!))?")
         words = _words(meanings)
         self._worded = bool(words)
@@ -126,9 +106,9 @@ class Forms:
             word = words[start:end]
             if word in self._articles and text[start : start + 1] == " ":
                 noun = words[end + 1 : words.find(" ", end + 1)].lower()
-                if noun.isalpha() and noun not in _VERBS and not noun.startswith("satisf"):
+                if noun.isalpha() and noun not in _AFTER and not noun.startswith("satisf"):
                     continue
-            yield start - 1, word.lower() in _ANNOUNCES
+            yield start - 1, word.lower() in _ANNOUNCING
 
 
 def _announced(text: str, end: int, low: int) -> list[int]:
@@ -138,12 +118,12 @@ def _announced(text: str, end: int, low: int) -> list[int]:
     before = text[low:end].lower().replace("\n", " ").rstrip()
     while before:
         word = before[before.rfind(" ") + 1 :]
-        if word.isalnum() and word not in _ANNOUNCES:
+        if word.isalnum() and word not in _ANNOUNCING:
             break
         plain = word.translate(_WORDS).rpartition(" ")[2]
-        if plain.rstrip("#") not in _ANNOUNCES:
+        if plain.rstrip("#") not in _ANNOUNCING:
             plain = plain.rpartition(".")[2]
-        if not plain or plain.rstrip("#") not in _ANNOUNCES:
+        if not plain or plain.rstrip("#") not in _ANNOUNCING:
             break
         starts.append(low + len(before) - len(plain))
         if plain != word:
@@ -196,13 +176,9 @@ def _key(name: str) -> str:
 
 def _pattern(meanings: Mapping[str, str], announced: str) -> re.Pattern[str]:
     single = "".join(re.escape(name) for name in sorted(meanings) if len(name) == 1 and name not in "Nn")
-    after_slash = rf"|(?<=(?<![{WORD}])[{single}]/)" if single else ""
+    after_slash = rf"(?<=(?<![{WORD}])[{single}]/)" if single else "(?!)"
     one = _spelled(sorted(meanings, key=lambda form: (-len(form), form)))
-    return re.compile(
-        rf"{announced}(?P<open>{_OPEN}{{0,3}})(?:(?<![{WORD}/@\\]){after_slash}|(?i:(?<=option)|(?<=choice)))(?<![{WORD}][.'])(?<![{WORD}]-)(?<!\d,)"
-        rf"(?P<label>{one})(?![{WORD}%°]|['’][A-Za-z]|-[A-Za-z]|[.,/:]\d|\.[A-Za-z]|/[A-Za-z]{{2}})(?P<close>\.?{_CLOSE}{{0,3}}(?:\s?(?:选项|選項|项(?!目)|項(?!目)|番|번))?)"
-        rf"(?=(?P<soft> (?!(?i:{_AFTER})(?![{WORD}]))[{WORD}])|)"
-    )
+    return re.compile(LEXICON.source("FORM", ANNOUNCED=announced, AFTER_SLASH=after_slash, ONE=one, VERBS=_VERBS))
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - the alternatives of a pattern are easier to check on one line than on ten
 """Finds where a text names a label or an option's text."""
 
 from __future__ import annotations
@@ -10,8 +9,11 @@ from typing import NamedTuple
 
 from scorer.reading import partial_match
 from scorer.reading.label_forms import Forms
+from scorer.reading.lexicon import BEFORE, Lexicon
 from scorer.reading.normalize import fold
 from scorer.reading.numbers import WORD_PATTERN, WORDS
+
+LEXICON = Lexicon("naming", NUMBER_WORD=WORD_PATTERN)
 
 LABEL, TEXT = "label", "text"
 
@@ -61,9 +63,9 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
             continue
         if shy and not prefix and not wrapped and " " not in word and _counts(text, start, end):
             continue
-        if len(word) > 1 and _PRONOUN_OR_ADVERB.match(word) and not prefix and _no_number(text, match):
+        if len(word) > 1 and LEXICON.PRONOUN_OR_ADVERB.match(word) and not prefix and _no_number(text, match):
             continue
-        said = " " in word and _A_CHOICE.search(word)
+        said = " " in word and LEXICON.A_CHOICE.search(word)
         if wrapped or said or (prefix and not soft) or (prefix and word == value and word != "I"):
             plain = False
         elif soft and (shy or word != value or word in ("A", "I", "a", "i")):
@@ -77,32 +79,22 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
         yield Mention(start, end, value, LABEL, first, last, plain, word.islower())
 
 
-_A_CHOICE = re.compile(r" (?:option|choice|candidate|alternative)$", re.IGNORECASE)
 _SIGNS, _SUMS = tuple("-+*/"), tuple("+*/=")
-_BY = re.compile(
-    rf" (?:by|x) (?:\d|{WORD_PATTERN})|-by-|(?<=\d) of (?:the|these|those|them|its|our|my)\b|(?<=one) of (?:the|these|those|them|its|our|my)\b",
-    re.IGNORECASE,
-)
 _BY_BEGINS, _BY_ENDS = (" by", " x ", "-by", " of"), ("by ", " x ", "by-")
-_TIMES = re.compile(rf"(?:\d|\b(?:{WORD_PATTERN}))(?: (?:by|x) |-by-)$", re.IGNORECASE)
 
 
 def _counts(text: str, start: int, end: int) -> bool:
     """Whether a number says how many: "a 2 by 3 grid", "one of the figures"."""
-    behind = text[end : end + 3] in _BY_BEGINS and _BY.match(text, end)
-    return bool(behind or (text[start - 3 : start] in _BY_ENDS and _TIMES.search(text, max(start - 14, 0), start)))
-
-
-_PRONOUN_OR_ADVERB = re.compile(r"(?:one|first|second|third|fourth)$", re.IGNORECASE)
-_DETERMINED = re.compile(
-    r"\b(?:the|this|that|which|no|any|every|each|only|last|next|other|another|correct|right) $", re.IGNORECASE
-)
+    behind = text[end : end + 3] in _BY_BEGINS and LEXICON.BY.match(text, end)
+    return bool(
+        behind or (text[start - 3 : start] in _BY_ENDS and LEXICON.TIMES.search(text, max(start - 14, 0), start))
+    )
 
 
 def _no_number(text: str, match: re.Match[str]) -> bool:
     """Whether "one" is a pronoun, or "first" begins an enumeration."""
     if match["label"].lower() == "one":
-        return bool(_DETERMINED.search(text, max(match.start("label") - 12, 0), match.start("label")))
+        return bool(LEXICON.DETERMINED.search(text, max(match.start("label") - 12, 0), match.start("label")))
     return text[match.end("label") : match.end("label") + 1] == ","
 
 
@@ -112,41 +104,27 @@ def _sentence_follows(text: str, place: int, word: str) -> bool:
     return word == "A" and following[:1].isupper() and not following.isupper()
 
 
-_ARTICLE = re.compile(r"(?:the|an?) ")
-_LABELLED = re.compile(r"\(?([a-z0-9])[).:]\s+(?=\S)|\(([a-z0-9])\)\s*(?=\S)")
-
-
 @lru_cache(maxsize=4096)
 def option_text(option: str, label: str) -> str:
     """Returns an option's text as it is searched: folded, without its label, article and full stop."""
     text = fold(option)
-    match = _LABELLED.match(text)
+    match = LEXICON.LABELLED.match(text)
     if match and (match[1] or match[2]) == label.lower():
         text = text[match.end() :]
     text = text.rstrip(".!;, ").strip("\"'")
     if text.strip("()[]. ") == label.lower():
         return ""
-    match = _ARTICLE.match(text)
+    match = LEXICON.ARTICLE.match(text)
     return text[match.end() :] if match and len(text) > match.end() else text
 
 
-_IDIOM = re.compile(
-    r"(?:(?<=\ball )|(?<=\bthat's )|(?<=\byou're )|(?<=\bquite ))right\b|\bright (?:next|above|below|inside|between|against|over|(?<!the right )(?:on|at)|behind|beside|beneath|under|after|before|now|away|here|there|"
-    r"in front|in the (?:middle|center|centre)|near|angles?)\b|\Aright, (?=(?:it|the|this|that|so|there|answer)\b)"
-    r"|\b(?:read|see|saw|remember|recall|understand|understood|get|got|counted|hear|heard)\b[^.,;:!?\n]{0,24} right(?=[.,;!]|$)"
+_IDIOMS = (
+    ("right", LEXICON.IDIOM),
+    ("left", LEXICON.GONE),
+    ("above", LEXICON.MENTIONED_ABOVE),
+    ("below", LEXICON.MENTIONED_ABOVE),
 )
-_GONE = re.compile(
-    r"\b(?:he|she|they|who|i|we|has|have|had|nothing|anything|none|much|any|few|more) left\b(?! (?:of|side|hand)\b)"
-    r"|\bthere (?:is|are|was|were) (?:(?!on |to |at )[a-z]+ ){1,4}(?<!the )left(?=[.!,;]|$)"
-    r"|(?<!\bthe )\bleft (?:out|over|alone|blank|empty|untouched|unanswered)\b"
-)
-_SAID = re.compile(
-    r"\b(?:see|mentioned|stated|described|noted|discussed|explained|listed|as (?:seen|shown)|the) (?:above|below)\b(?! part)"
-)
-_IDIOMS = (("right", _IDIOM), ("left", _GONE), ("above", _SAID), ("below", _SAID))
 """Where these words are no directions."""
-_PREFIX = re.compile(r"\b(?:re|non|un|pre|semi|anti|mis|de|dis|quasi|pseudo|half|ex)-$")
-"""Before a word that is not itself meant."""
 
 
 _APART = ("", " ", "\n")
@@ -209,7 +187,7 @@ def texts(text: str, names: Sequence[tuple[str, str]], loosely: Sequence[partial
         start = low.find(name)
         while start >= 0:
             end = start + len(name)
-            prefixed = raw[start - 1 : start] == "-" and _PREFIX.search(raw, max(start - 8, 0), start)
+            prefixed = raw[start - 1 : start] == "-" and LEXICON.PREFIX.search(raw, max(start - 8, 0), start)
             if _boundary(low, start, end, name) and not prefixed and start not in idioms:
                 found.append((start, end, value))
                 start = low.find(name, end)
@@ -247,7 +225,6 @@ def _within(label: Mention, text: Mention) -> bool:
     )
 
 
-_BEHIND_LABEL = re.compile(r"(?:[)\]\"']*[.:]|[)\]])[)\]\"']*\s?[\"'(]?(?:(?:the|an?) )?", re.IGNORECASE)
 _SIGNS_BEHIND = tuple(").:]\"'")
 """Between a label and its option's words, where nothing else can be meant."""
 
@@ -268,7 +245,7 @@ def without_own(text: str, by_label: list[Mention], own: Sequence[Mention]) -> l
             continue
         kept.append(label)
         signs = words and text[label.end : label.end + 1] in _SIGNS_BEHIND
-        behind = _BEHIND_LABEL.match(text, label.end) if signs else None
+        behind = LEXICON.BEHIND_LABEL.match(text, label.end) if signs else None
         said = words.get(behind.end()) if behind else None
         if said and said.value == label.value:
             end = said.end
@@ -291,3 +268,86 @@ def without_overlap(ours: Sequence[Mention], others: Iterable[Mention]) -> list[
             taken.pop()
         taken.append(mention)
     return taken
+
+
+class Group:
+    """Things named in one breath: one value, or several ("A and C").
+
+    Attributes:
+        mentions: Each name.
+        values: What they stand for, each once.
+        first: Where it begins.
+        last: Where it ends.
+    """
+
+    __slots__ = ("first", "last", "mentions", "values")
+
+    def __init__(self, mention: Mention) -> None:
+        self.mentions = [mention]
+        self.values = [mention.value]
+        self.first = mention.first
+        self.last = mention.last
+
+    def add(self, mention: Mention) -> None:
+        """Adds what is named next in the same breath."""
+        self.mentions.append(mention)
+        if mention.value not in self.values:
+            self.values.append(mention.value)
+        self.last = mention.last
+
+    @property
+    def plain(self) -> bool:
+        """Whether all its names are plain."""
+        return all(mention.plain for mention in self.mentions)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where its first name stands."""
+        return self.mentions[0].start, self.mentions[0].end
+
+    @property
+    def article(self) -> bool:
+        """Whether it is a lower-case "a" and may be the article of something cut off."""
+        mention = self.mentions[0]
+        return (
+            mention.plain
+            and mention.kind == LABEL
+            and (mention.value == "I" or (mention.lower and mention.value in "aA"))
+        )
+
+
+def groups(text: str, mentions: Sequence[Mention], *, two: bool = False) -> list[Group]:
+    """Returns the mentions, those that are named in one breath together.
+
+    With only `two` things to name, "not one, the other" is two breaths.
+    """
+    found: list[Group] = []
+    for mention in mentions:
+        if found and _joins(text, found[-1], mention, two):
+            found[-1].add(mention)
+        else:
+            found.append(Group(mention))
+    return found
+
+
+def _joins(text: str, group: Group, mention: Mention, two: bool) -> bool:
+    """Whether something is named in one breath with what is named before it."""
+    between = text[group.last : mention.first] if mention.first >= group.last else ""
+    if len(between) >= 40 or "\n" in between:
+        return False
+    before = group.mentions[-1]
+    own = before.kind == LABEL and mention.kind == TEXT
+    if len(group.values) > 1 and mention.value in group.values and not (own and before.value == mention.value):
+        return False
+    sign = between.strip()
+    if two and sign == "," and BEFORE.NOT.search(text, max(group.first - 20, 0), group.first):
+        return False
+    if sign in (",", ", the", ", a", ", an") and _corrects(text, group, mention):
+        return False
+    return bool((own and BEFORE.OWN_TEXT.fullmatch(between)) or BEFORE.JOIN.fullmatch(between))
+
+
+def _corrects(text: str, group: Group, mention: Mention) -> bool:
+    """Whether one thing is denied and the other put in its place: "Not A, D."."""
+    ends = BEFORE.STOPS.match(text, mention.last)
+    return bool(ends and len(group.values) == 1 and BEFORE.NOT.search(text, max(group.first - 20, 0), group.first))

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - the alternatives of a pattern are easier to check on one line than on ten
 """Folds an answer's typography away, and maps what was found back to the answer."""
 
 from __future__ import annotations
@@ -9,6 +8,10 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import re2
+
+from scorer.reading.lexicon import Lexicon
+
+LEXICON = Lexicon("typography")
 
 
 def _table() -> dict[int, str]:
@@ -53,7 +56,6 @@ def _table() -> dict[int, str]:
 
 _TABLE = _table()
 
-_COMMANDS = r"text\w*|math[a-z]+|boldsymbol|bm|operatorname|displaystyle|[lL]arge|LARGE|huge|Huge|bf|rm|it|sf|tt|left|right|big|Big|quad|qquad|underline|color|emph|hspace|vspace"
 _SYMBOLS = {
     "therefore": " therefore ",
     "implies": " → ",
@@ -68,77 +70,14 @@ _SYMBOLS = {
     "lnot": " not ",
     "neg": " not ",
 }
-_HEADS = r"[ \t*]{0,8}(?:[#>]+|[-+•](?=[ \t]))[ \t]*"
-# What begins a heading, a quotation or an item of a list: on the first line, on others.
-_FIRST_HEAD, _HEAD = re.compile(r"\A" + _HEADS), re.compile("\n\n{0,3}" + _HEADS)
-_DEGREE = re.compile(r"[ ]?\^[ ]?\{?[ ]?\\+circ(?![A-Za-z])[ ]?\}?|(?<=\d)\s{0,3}degrees?(?![A-Za-z])")
-_FRACTION = re.compile(r"\\+[dt]?frac\s?\{\s?(\w{1,12})\s?\}\s?\{\s?(\w{1,12})\s?\}")
-# Begins with a set of characters: only where one of them stands is anything tried.
-_JUNK = re.compile(
-    rf"""
-    [\\{{}}$&\[<~*`_=АБВС​-‏‪-‮⁠-⁤﻿︀-️⃣­-](?:
-      (?<=~)(?P<struck>~[^~\n]{{1,300}}~~)
-    | (?<=<)(?:
-          (?P<gone_out>(?!(?<=\A<)s>[^<]{{1,300}}</s>\s*\Z)(?:s|del|strike)>[^<\n]{{1,300}}</(?:s|del|strike)>)
-        | (?P<box>\|begin_of_box\|>)
-        | (?P<unbox>\|end_of_box\|>)
-        | (?P<tag>/?(?:b|i|u|strong|em|p|span|div|center|code|pre|font|mark|sup|sub|h[1-6])\b[^<>]{{0,80}}>
-            |\|?/?(?:s|im_end|im_start|endoftext|eot_id|end_of_text|end_of_turn|end|pad|eos)\|?>)
-        | (?P<line>br\s*/?>|/?(?:li|ul|ol|tr)>)
-      )
-    | (?<=\\)(?:
-          (?P<boxed>\\*(?:boxed|fbox|framebox|colorbox)\s*(?:\{{[a-z]+\}})?\s*(?=[{{A-Za-z0-9(]))
-        | (?P<escape>n(?![a-z]))
-        | (?P<command>\\*(?:{_COMMANDS})(?![A-Za-z]))
-        | \\*(?P<symbol>{"|".join(_SYMBOLS)})(?![A-Za-z])
-        | (?P<blank>\\*[()\[\],;:!\s])
-        | (?P<escaped>\\*(?=[*_`"'#&%]))
-      )
-    | (?<=\{{)(?P<open>)
-    | (?<=\}})(?P<close>)
-    | (?<=\$)(?P<dollar>\$*)
-    | (?<=&)(?P<entity>nbsp;)
-    | (?<=\[)(?P<inst>/?INST\])
-    | (?<=[​-‏‪-‮⁠-⁤﻿︀-️⃣­])(?P<gone>[​-‏‪-‮⁠-⁤﻿︀-️⃣­]*)
-    | (?:(?<=\d\*)|(?<=\d[ ]\*))(?P<times>[ ]?(?=\d))
-    | (?<=[-=])(?P<arrow>[-=]?>)
-    | (?<=\*)(?P<stars>\**)
-    | (?<=`)(?P<ticks>`*)
-    | (?P<under>(?<=_)(?<![A-Za-z0-9]_)_*|(?<=_)_*(?![A-Za-z0-9_]))
-    | (?P<cyrillic>(?<=[АБВС])(?:(?<=[:(].)|(?<=:\s.)|(?<=:\s\s.)|(?<=[^\W\dA-Za-z]{{3}}\s.)|(?<=[^\W\dA-Za-z]{{3}}\s\s.)|(?<=\A.))
-        (?=(?:[).\s*]|<\|[a-z_]{{1,20}}\|>)*(?:\n|\Z)))
-    )""",
-    re.VERBOSE,
-)
 _LONG = 400
 _SIGNS = "\\{}$&[<>~*`_"
 _CYRILLIC = {"А": "A", "Б": "B", "В": "B", "С": "C"}
 _CONSTANT = {
-    "struck": " ",
-    "gone_out": " ",
-    "box": " boxed:",
-    "boxed": " boxed:",
-    "unbox": ")",
-    "escape": "\n",
-    "command": " ",
-    "open": "(",
-    "close": ")",
-    "blank": " ",
-    "tag": " ",
-    "dollar": " ",
-    "entity": " ",
-    "inst": " ",
-    "line": "\n",
-    "gone": "",
-    "escaped": "",
-    "times": " x ",
-    "arrow": " → ",
-    "stars": " ",
-    "ticks": " ",
-    "under": " ",
+    **{"box": " boxed:", "boxed": " boxed:", "unbox": ")", "open": "(", "close": ")", "times": " x ", "arrow": " → "},
+    **{"escape": "\n", "line": "\n", "gone": "", "escaped": ""},
 }
-_BREAKS = re.compile(r"\n\s+")
-_SPACE = re.compile(r"\s(?!(?<=[^(\[\s] )[^\s.,:;!?)\]])\s*")
+"""What markup stands for; a blank where nothing is named."""
 
 _UNTIDY = r"[\n ][\n ]|[(\[] | [.,:;!?)\]]|\A[\n ]|[\n ]\z|[\t\r\v\f\x1c-\x1f]"
 
@@ -196,7 +135,7 @@ def _junk(match: re.Match[str]) -> str:
     kind = match.lastgroup or ""
     if kind == "cyrillic":
         return _CYRILLIC[match[0]]
-    new = _SYMBOLS[match["symbol"]] if kind == "symbol" else _CONSTANT[kind]
+    new = _SYMBOLS[match["symbol"]] if kind == "symbol" else _CONSTANT.get(kind, " ")
     text, (start, end) = match.string, match.span()
     if new == " " and (start == 0 or text[start - 1].isspace()):
         return ""
@@ -241,19 +180,19 @@ class Folded:
     def _plain(self, text: str, found: Collection[int]) -> str:
         """Returns the text without the kinds of typography that were found in it."""
         if _HEADS_OR_ITEMS in found:
-            text = self._all_replaced(_HEAD, "\n", self._all_replaced(_FIRST_HEAD, "", text))
+            text = self._all_replaced(LEXICON.HEAD, "\n", self._all_replaced(LEXICON.FIRST_HEAD, "", text))
         if _DEGREES in found:
-            text = self._all_replaced(_DEGREE, "°", text)
+            text = self._all_replaced(LEXICON.DEGREE, "°", text)
         if _FRACTIONS in found:
-            text = self._replaced(_FRACTION, _fraction, text)
+            text = self._replaced(LEXICON.FRACTION, _fraction, text)
         if _MARKUP in found:
-            text = self._replaced(_JUNK, _junk, text, _first_sign(text))
-        text = self._all_replaced(_BREAKS, "\n", text)
+            text = self._replaced(LEXICON.JUNK, _junk, text, _first_sign(text))
+        text = self._all_replaced(LEXICON.BREAKS, "\n", text)
         tidy = text.isascii() and not _IS_UNTIDY.Match(text)
-        return text if tidy else self._replaced(_SPACE, _space, text)
+        return text if tidy else self._replaced(LEXICON.SPACE, _space, text)
 
     def _all_replaced(self, pattern: re.Pattern[str], new: str, text: str) -> str:
-        """Returns the text with the same in place of every match; what was cut where is looked up when it is asked for."""
+        """Returns the text with the same in place of every match; the cuts are found when they are needed."""
         pieces = pattern.split(text)
         if len(pieces) == 1:
             return text

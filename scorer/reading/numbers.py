@@ -4,57 +4,22 @@ from __future__ import annotations
 
 import re
 
-_UNITS = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
-_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-WORDS = {word: value for value, word in enumerate(_UNITS)} | {word: 10 * (2 + i) for i, word in enumerate(_TENS)}
-"""English words for 0 to 20 and the tens."""
-ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"]
+from scorer.reading.lexicon import Lexicon
+
+_TABLE = Lexicon("numbers")
+WORDS, FOREIGN, _HAN = (
+    {word: int(value) for word, value in _TABLE.mapping(name).items()} for name in ("ENGLISH", "FOREIGN", "HAN")
+)
+"""English words for 0 to 20 and the tens, words of other European languages, Chinese and Japanese digits."""
+ORDINALS = _TABLE.entries("ORDINALS")
 """English ordinals from the first on."""
-_FOREIGN = {
-    0: "cero null nul ноль",
-    1: "uno una ein eine eins une um uma один одна",
-    2: "dos zwei deux dois duas due два две",
-    3: "tres drei trois três tre три",
-    4: "cuatro vier quatre quatro quattro четыре",
-    5: "cinco fünf cinq cinque пять",
-    6: "seis sechs sei шесть",
-    7: "siete sieben sept sete sette семь",
-    8: "ocho acht huit oito otto восемь",
-    9: "nueve neun neuf nove девять",
-    10: "diez zehn dix dez dieci десять",
-    11: "once elf onze undici одиннадцать",
-    12: "doce zwölf douze doze dodici двенадцать",
-    13: "trece dreizehn treize treze tredici тринадцать",
-}
-FOREIGN = {word: value for value, words in _FOREIGN.items() for word in words.split()}
-"""Words of other European languages."""
 HAN_DIGITS = "零一二三四五六七八九"
 """Chinese digits, by value."""
-_HAN = {char: value for value, char in enumerate(HAN_DIGITS)} | {"两": 2, "兩": 2, "〇": 0}
 HAN = "零〇一二两兩三四五六七八九十"
 """Chinese and Japanese digits."""
 
+_TENS = [word for word, value in WORDS.items() if value >= 20]
+_UNITS = list(WORDS)[:20]
 _TEN = "|".join(_TENS)
 _UNIT = "|".join(_UNITS[1:10])
 WORD_PATTERN = rf"(?:{_TEN})[ -](?:{_UNIT})|{'|'.join(sorted(WORDS, key=len, reverse=True))}"

@@ -8,83 +8,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from scorer.reading import partial_match
-from scorer.reading.mentions import Mention, option_text, texts
+from scorer.reading.mentions import LEXICON, TEXT, Mention, option_text, texts
 from scorer.reading.numbers import WORDS
-from scorer.reading.yes_no import yes_no
 
 _NUMBERS = {str(value): word for word, value in WORDS.items() if value != 1}
-_THING = re.compile(r"an? [a-z]+")
-# A verb in the singular ends in s, and no noun of one piece goes before another noun.
-_COMPOUND = re.compile(
-    r" (?!(?:and|or|but|nor|with|in|on|at|by|near|under|over|from|for|to|of|as|than|that|which|who|because|since|so"
-    r"|then|while|when|where|if|here|there|too|also|not|out|up|down|into|about|please|i|was|can|will|had|did|may|might|must"
-    r"|should|would|could|ran|sat|lay|are|were|have|do|stood|ate|held)\b)[a-z]{3,}(?<!s)(?<!ed)(?<!ing)(?<!ly)\b"
-)
-_AMOUNT = re.compile(r"([$€£]?)(\d[\d.,/]*)( ?[a-z%°][a-z °²³]*|)")
-_OTHER_UNIT = re.compile(
-    r" ?(?!(?:is|was|are|and|or|but|so|because|since|as|which|in|from|for|with|by|than|at|on|to|the)\b)[a-z%°²]",
-    re.IGNORECASE,
-)
-_MEASURE = re.compile(r"(\d[\d.,/]*)( ?)([a-z%°µ]{1,3}[23²³]?)")
-_PAIR = re.compile(r"([a-z]{2,20}) and ([a-z]{2,20})")
-_PLACE = re.compile(r"([a-z][a-z .'-]{2,30}), ([a-z][a-z .'-]{2,30})")
-_IN = re.compile(r"(in|at|on|inside|under|behind|near) (?:the|an?) ([a-z]+(?: [a-z]+)?)")
-_ACROSS = frozenset(("left", "right", "east", "west", "leftmost", "rightmost"))
-_UPRIGHT = frozenset(("top", "bottom", "upper", "lower", "above", "below", "up", "down", "north", "south"))
-_COMPASS = frozenset(("north", "south", "east", "west"))
+_ACROSS, _UPRIGHT, _COMPASS = map(frozenset, map(LEXICON.entries, ("ACROSS", "UPRIGHT", "COMPASS")))
 _DIRECTIONS = _ACROSS | _UPRIGHT | _COMPASS
-_COMPASS_BEFORE = re.compile(r"\b(?:north|south|east|west)[ -]$")
-_COMPASS_BEHIND = re.compile(r"[ -](?:north|south|east|west)(?:ern)?\b", re.IGNORECASE)
-_CORNER_BEFORE = re.compile(rf"\b(?:{'|'.join(sorted(_ACROSS | _UPRIGHT))})[ -]$")
-_CORNER_BEHIND = re.compile(rf"[ -](?:{'|'.join(sorted(_ACROSS | _UPRIGHT))})(?![ -]?(?:hand|side))\b")
-_SIDES = re.compile(
-    r"(?:[a-z]+ ){0,8}?([a-z]+)(?: (?:in|with|on|wearing|holding|carrying) [a-z ]{1,60})? (?:is|are) (?:[a-z]+ ){0,8}?"
-    rf"(?:{'|'.join(sorted(_ACROSS | _UPRIGHT))})(?: (?:hand )?side)?(?: (?:of|to|from))?(?: (?:the|an?))?"
-    r"(?: [a-z]+){0,8}? ([a-z]+)(?: (?:in|with|on|wearing|holding|carrying) [a-z ]{1,60})?"
-)
 _SENTENCE = 120
-_STOP = re.compile(r"[.;:!?,\n]|\b(?:and|but|while|so|that)\b")
-_IS = re.compile(r" (?:is|are|was|were|stands?|sits?|lies|appears?|seems|can be) [^']*$")
-_NEW = r"(?:an?|another|some|two|three) ((?:[a-z-]+ ){0,3}?[a-z-]+)"
-_THERE_IS = re.compile(rf"\bthere(?:'s| is| are) {_NEW} (?:on|to|at) (?:the|its|his|her) $")
-_LIES_NEW = re.compile(
-    r"(?:[ -]hand)?(?: side| part| edge)? of (?:the|an?|this|that) (?:[a-z-]+ ){1,5}?"
-    rf"(?:is|are|there is|there are|stands|sits|lies) {_NEW}(?=[.,;:!?\n ]|$)"
-)
-"""Before and behind a side: the new thing that lies there."""
-# Nouns that another before them turns into something else; any other attribute leaves them what they are.
-_OTHER_KIND = {
-    "dog": "hot corn prairie",
-    "horse": "sea rocking hobby clothes saw",
-    "bear": "teddy gummy koala",
-    "lion": "sea",
-    "cow": "sea",
-    "pig": "guinea",
-    "mouse": "computer wireless optical",
-    "fish": "jelly star",
-    "cucumber": "sea",
-    "urchin": "sea",
-    "fly": "butter dragon",
-    "glass": "magnifying looking hour",
-    "apple": "custard adam's pine",
-    "potato": "couch",
-    "plant": "power egg",
-    "bat": "baseball cricket",
-    "crane": "construction",
-    "chip": "computer silicon",
-}
-_ADJECTIVES = {
-    "wood": ("wooden",),
-    "wool": ("woolen", "woollen"),
-    "metal": ("metallic",),
-    "gray": ("grey",),
-    "grey": ("gray",),
-    "anger": ("angry",),
-    "joy": ("joyful",),
-    "fear": ("fearful", "afraid"),
-    "surprise": ("surprised",),
-    "disgust": ("disgusted",),
-}
+_OTHER_KIND, _ADJECTIVES = map(LEXICON.mapping, ("OTHER_KIND", "ADJECTIVES"))
 _OPPOSITES = ({"true", "false"}, {"correct", "incorrect"}, {"right", "wrong"})
 
 
@@ -126,23 +57,25 @@ class Options:
     def find_amounts(self, folded: str) -> list[Mention]:
         """Returns every mention of an option by its number alone, "10" for "10 years" where all are years."""
         found = texts(folded, self.amounts) if self.amounts else []
-        return [mention for mention in found if not _OTHER_UNIT.match(folded, mention.end)]
+        return [mention for mention in found if not LEXICON.OTHER_UNIT.match(folded, mention.end)]
 
     def _means_else(self, text: str, mention: Mention) -> bool:
         """Whether the words are part of the name of another thing: "dog stand", "hot dog", "upper left"."""
         if self.sides and _of_the_other(text, mention, *self.sides):
             return True
-        if mention.value in self.things and _COMPOUND.match(text, mention.end):
+        if mention.value in self.things and LEXICON.COMPOUND.match(text, mention.end):
             return True
         name = text[mention.start : mention.end].lower()
         kinds = _OTHER_KIND.get(name.removesuffix("s"), "")
         if not kinds and name not in _DIRECTIONS:
             return False
         before = text[max(mention.start - 16, 0) : mention.start].lower()
-        if name in _COMPASS and (_COMPASS_BEFORE.search(before) or _COMPASS_BEHIND.match(text, mention.end)):
+        if name in _COMPASS and (
+            LEXICON.COMPASS_BEFORE.search(before) or LEXICON.COMPASS_BEHIND.match(text, mention.end)
+        ):
             return True
         if self.corners and name in _ACROSS | _UPRIGHT:
-            return bool(_CORNER_BEFORE.search(before) or _CORNER_BEHIND.match(text.lower(), mention.end))
+            return bool(LEXICON.CORNER_BEFORE.search(before) or LEXICON.CORNER_BEHIND.match(text.lower(), mention.end))
         attribute = before.replace("-", " ").rpartition(" ")[0].rpartition(" ")[2]
         return attribute in kinds.split() and before.endswith((" ", "-"))
 
@@ -166,7 +99,7 @@ def options_of(labels: tuple[str, ...], options: tuple[str, ...]) -> Options:
         frozenset(
             label
             for label, option in zip(labels, options, strict=False)
-            if _THING.fullmatch(option.strip(" .").lower())
+            if LEXICON.THING.fullmatch(option.strip(" .").lower())
         )
         | {label for _, label in _rooms(whole)},
         _all_numbers(options),
@@ -182,19 +115,19 @@ def _sides(whole: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:
     """Returns the thing and the other where two options say on which side of the other the thing is."""
     if len(whole) != 2 or not _telling(*whole).keys() & (_ACROSS | _UPRIGHT):
         return None
-    parts = _SIDES.fullmatch(whole[0][0])
+    parts = LEXICON.SIDES.fullmatch(whole[0][0])
     return (parts[1], parts[2]) if parts and parts[1] != parts[2] else None
 
 
 def _of_the_other(text: str, mention: Mention, thing: str, other: str) -> bool:
     """Whether a side is that of another thing: "The woman is on the left" where that of her bag is asked for."""
     before = text[max(mention.start - _SENTENCE, 0) : mention.start].lower()
-    clause = _STOP.split(before)[-1]
-    said = _IS.search(clause)
+    clause = LEXICON.STOP.split(before)[-1]
+    said = LEXICON.IS.search(clause)
     subject = clause[: said.start()].split() if said else []
     if subject[-1:] == [other] and thing not in subject:
         return True
-    new = _THERE_IS.search(clause) or _LIES_NEW.match(text[mention.end : mention.end + _SENTENCE].lower())
+    new = LEXICON.THERE_IS.search(clause) or LEXICON.LIES_NEW.match(text[mention.end : mention.end + _SENTENCE].lower())
     return bool(new and thing not in new[1].split())
 
 
@@ -219,7 +152,7 @@ def _names(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
 
 def _places(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     """Returns the first names of options that are places and what they lie in: Paris for "Paris, France"."""
-    parts = [_PLACE.fullmatch(name) for name, _ in whole]
+    parts = [LEXICON.PLACE.fullmatch(name) for name, _ in whole]
     matches = [part for part in parts if part]
     firsts = {part[1] for part in matches}
     if len(matches) < len(whole) or len(firsts) < len(whole) or firsts & {part[2] for part in matches}:
@@ -229,7 +162,7 @@ def _places(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
 
 def _rooms(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     """Returns the places of options that all name one behind the same preposition: kitchen for "In the kitchen"."""
-    parts = [_IN.fullmatch(name) for name, _ in whole]
+    parts = [LEXICON.IN.fullmatch(name) for name, _ in whole]
     matches = [part for part in parts if part]
     if len(matches) < len(whole) or len({part[1] for part in matches}) != 1:
         return ()
@@ -238,7 +171,7 @@ def _rooms(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
 
 def _amounts(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     """Returns the numbers of options that are numbers with the same unit: 10 for "10 years"."""
-    parts = [_AMOUNT.fullmatch(name) for name, _ in whole]
+    parts = [LEXICON.AMOUNT.fullmatch(name) for name, _ in whole]
     matches = [part for part in parts if part]
     units = {(part[1], part[3]) for part in matches}
     if len(matches) < len(whole) or len(units) != 1 or units == {("", "")}:
@@ -257,11 +190,11 @@ def _telling(one: tuple[str, str], other: tuple[str, str]) -> dict[str, str]:
 
 def _spellings(name: str) -> Iterator[str]:
     """Yields other ways to write an option: dogs for dog, 5cm for 5 cm, north-east for northeast, blue and white."""
-    measure = _MEASURE.fullmatch(name)
+    measure = LEXICON.MEASURE.fullmatch(name)
     if measure:
         yield f"{measure[1]}{'' if measure[2] else ' '}{measure[3]}"
         return
-    pair = _PAIR.fullmatch(name)
+    pair = LEXICON.PAIR.fullmatch(name)
     if pair:
         yield f"{pair[2]} and {pair[1]}"
         return
@@ -270,7 +203,7 @@ def _spellings(name: str) -> Iterator[str]:
         yield from (f"{compass[1]}{blank}{compass[2]}{compass[3] or ''}" for blank in ("", " "))
     if not (name.isascii() and name.isalpha() and len(name) > 2):
         return
-    yield from _ADJECTIVES.get(name, ())
+    yield from _ADJECTIVES.get(name, "").split()
     if name.endswith("ness") and len(name) > 6:
         stem = name.removesuffix("ness")
         yield stem[:-1] + "y" if stem.endswith("i") else stem
@@ -282,3 +215,12 @@ def _all_numbers(options: tuple[str, ...]) -> dict[str, int]:
     values = [option.strip(" .") for option in options]
     numbers = {str(int(value)): place for place, value in enumerate(values) if value.isascii() and value.isdigit()}
     return numbers if len(numbers) == len(options) else {}
+
+
+def yes_no(text: str, yes: str, no: str) -> list[Mention]:
+    """Returns every place where a folded text says yes or no, with the label that stands for it."""
+    found = []
+    for match in LEXICON.YES_NO.finditer(text):
+        value = yes if match["yes"] or match["si"] else no
+        found.append(Mention(match.start(), match.end(), value, TEXT, match.start(), match.end()))
+    return found

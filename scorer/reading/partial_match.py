@@ -7,17 +7,12 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-_ANYWHERE = frozenset(
-    (
-        *("the", "a", "an", "his", "her", "its", "their", "is", "are", "was", "were", "be", "being", "has", "have"),
-        *("having", "with", "that", "who", "which", "holding", "wearing", "carrying"),
-    )
-)
-"""Words that an answer may put in or leave out without naming another thing."""
-_LITTLE = _ANYWHERE | frozenset(
-    ("in", "on", "at", "of", "to", "by", "for", "from", "over", "into", "and", "as", "there", "it", "this", "he", "she")
-)
-"""Words that name nothing by themselves."""
+from scorer.reading.lexicon import Lexicon
+
+LEXICON = Lexicon("naming")
+_ANYWHERE = frozenset(LEXICON.entries("ANYWHERE"))
+_LITTLE = _ANYWHERE | frozenset(LEXICON.entries("LITTLE"))
+"""Words that an answer may put in or leave out without naming another thing, and with these all that name nothing."""
 _SHOWN = "(?: (?:in|of|from) (?:the|this) (?:image|picture|photo|scene))"
 """Says nothing but where to look."""
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 
 import re2
 
-WORD = "0-9A-Za-z_À-ÖØ-öø-ɏͰ-ϿЀ-ӿ"
-"""Characters that continue a word; Chinese, Japanese and Korean script is written without blanks."""
+from scorer.reading.lexicon import WORD
 
 _EDGES = (f"(?<![{WORD}])", f"(?![{WORD}])")
 _LOOKS = ("(?=", "(?!", "(?<=", "(?<!")
@@ -24,7 +23,7 @@ _MEMORY = 64 << 20
 _ANYTHING = -1
 
 
-class Screen:
+class Prefilter:
     """Many patterns, looked for at once in folded text.
 
     Args:
@@ -62,11 +61,11 @@ class Screen:
 
 
 class Seen:
-    """A text, and which patterns of a screen may be found in it.
+    """A text, and which patterns of a prefilter may be found in it.
 
     Attributes:
         text: The text.
-        found: The bits of the patterns that may be found (see `Screen.bits`).
+        found: The bits of the patterns that may be found (see `Prefilter.bits`).
     """
 
     __slots__ = ("_bits", "found", "text")
@@ -77,15 +76,15 @@ class Seen:
         self._bits = bits
 
     def may(self, pattern: re.Pattern[str]) -> bool:
-        """Returns whether a pattern of the screen may be found; if not, it is in no piece of the text either."""
+        """Returns whether a pattern of the prefilter may be found; if not, it is in no piece of the text either."""
         return bool(self.found & self._bits[id(pattern)])
 
     def search(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Returns the first match of a pattern of the screen."""
+        """Returns the first match of a pattern of the prefilter."""
         return pattern.search(self.text) if self.found & self._bits[id(pattern)] else None
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Returns the match of a pattern of the screen at the beginning."""
+        """Returns the match of a pattern of the prefilter at the beginning."""
         return pattern.match(self.text) if self.found & self._bits[id(pattern)] else None
 
     def piece(self, text: str) -> Seen:

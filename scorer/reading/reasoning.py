@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-_NAMES = r"think|thinking|thoughts?|analysis|reasoning|reflection|scratchpad|inner_monologue|seed:think"
-# Begins with a set of characters: only where one of them stands is anything tried.
-_TAG = re.compile(
-    rf"""
-    [<\[◁](?:
-      (?<=<)\s{{0,3}}(?P<close>/?)\s{{0,3}}\|?(?:{_NAMES})\b[^<>]{{0,80}}>  # <think>, </think>, <|thinking|>
-    | (?<=\[)(?P<square>/?)(?:THINK|REASONING)\]  # [THINK]...[/THINK]
-    | (?<=◁)(?:(?P<open>think▷)|(?P<shut>/think▷))
-    )
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-# Channel markup names each message's channel; only the final one is the answer.
-_CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]{0,80}(?:<\|message\|>)?", re.IGNORECASE)
-_CHANNEL_END = re.compile(r"(?:<\|(?:end|return|start|call)\|>|<\|start\|>\w*)+\s*$", re.IGNORECASE)
+from scorer.reading.lexicon import Lexicon
+
+LEXICON = Lexicon("typography")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +36,7 @@ def split(text: str) -> Reasoned:
         return Reasoned(text, 0, False)
     pieces: list[tuple[int, int]] = []
     start, depth = 0, 0
-    for match in _TAG.finditer(text):
+    for match in LEXICON.REASONING_TAG.finditer(text):
         if match["close"] or match["square"] or match["shut"]:
             if depth == 0:
                 pieces.clear()
@@ -67,11 +54,11 @@ def split(text: str) -> Reasoned:
 
 
 def _channel(text: str, start: int, end: int) -> tuple[int, int]:
-    channels = list(_CHANNEL.finditer(text, start, end))
+    channels = list(LEXICON.CHANNEL.finditer(text, start, end))
     if not channels:
         return start, end
     last = channels[-1]
     if last[1].lower() not in ("final", "answer", "response"):
         return end, end
-    stop = _CHANNEL_END.search(text, max(last.end(), end - 200), end)
+    stop = LEXICON.CHANNEL_END.search(text, max(last.end(), end - 200), end)
     return last.end(), stop.start() if stop else end

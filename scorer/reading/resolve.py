@@ -11,14 +11,16 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from lyncean.reasons import Reason
 from scorer.reading import refusals
-from scorer.reading.lexicon import before as cues
-from scorer.reading.lexicon import document
-from scorer.reading.mention_groups import Group
-from scorer.reading.mentions import LABEL, TEXT, Mention
-from scorer.reading.prefilter import Seen
-from scorer.reading.stance import ALSO, ASIDE, FIRM, NAMED, REJECTED, SUM, SUPPOSED, WEAK
-from scorer.reading.stances import Judged, Judging, alone, depends
+from scorer.reading.lexicon import AFTER, BEFORE, DOCUMENT
+from scorer.reading.mentions import LABEL, TEXT, Group, Mention
+from scorer.reading.prefilter import Prefilter, Seen
+from scorer.reading.stance import SUM, Occurrence, Occurrences, Stance, alone, depends
+
+seen = Prefilter((*DOCUMENT.marked("text"), *BEFORE.marked("text"), *AFTER.marked("text")))
+"""Tells of a folded text what may be found anywhere in it."""
+_SECOND = seen.bits(AFTER.ALSO, BEFORE.ANOTHER, DOCUMENT.LIKEWISE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,45 +38,57 @@ class Reading:
     span: tuple[int, int] = (0, 0)
 
 
+def takes_back(text: Seen, start: int) -> bool:
+    """Returns whether anything from `start` on withdraws what was said before."""
+    return text.may(DOCUMENT.TAKEN_BACK) and any(
+        not DOCUMENT.FINE.search(match[0]) for match in DOCUMENT.TAKEN_BACK.finditer(text.text, start)
+    )
+
+
+def also_possible(text: Seen) -> bool:
+    """Returns whether a text may name a second answer beside the one that it states."""
+    return bool(text.found & _SECOND)
+
+
 def read(
     seen: Seen,
     mentions: Sequence[Mention],
     order: Sequence[str],
-    lone: Callable[[Seen, list[Judged]], Reading | None],
+    lone: Callable[[Seen, list[Occurrence]], Reading | None],
 ) -> Reading:
     """Returns the one value that the text states as its answer.
 
     Args:
-        seen: The folded text, and what may be found in it (see whole).
+        seen: The folded text, and what may be found in it (see `seen`).
         mentions: Everything it names, in order, without overlap.
         order: The labels in their order, by which a list of the options is recognized.
         lone: Reads a text that states nothing from everything that it names.
     """
     text = seen.text
-    judging = Judging(text, mentions, order)
-    if not document.also_possible(seen):
-        reading = _stated_last(seen, judging, mentions)
+    occurrences = Occurrences(text, mentions, order)
+    if not also_possible(seen):
+        reading = _stated_last(seen, occurrences, mentions)
         if reading:
             return reading
-    judged = judging.all()
-    lines = [each for each in judged if judging.begins_line(each)]
+    judged = occurrences.all()
+    lines = [each for each in judged if occurrences.begins_line(each)]
     statements = [
         (each.group, each.reason)
         for each in judged
-        if each.what == FIRM and not (len(each.group.values) > 1 and each.here.clause.search(cues.LOOKING))
+        if each.stance == Stance.FIRM and not (len(each.group.values) > 1 and each.here.clause.search(BEFORE.LOOKING))
     ]
     stated = {value for group, _ in statements for value in group.values}
     answers = _line_answers(text, lines, order, stated)
     several = len(answers) > 1 and answers[0].values != answers[1].values
-    if several and cues.BLANK.fullmatch(text, answers[0].last, answers[1].first):
-        return Reading("", "conflict")
-    statements += [(group, "bare") for group in answers]
+    if several and BEFORE.BLANK.fullmatch(text, answers[0].last, answers[1].first):
+        return Reading("", Reason.CONFLICT)
+    statements += [(group, Reason.BARE) for group in answers]
     if judged and (_ends_alone(text, judged) or _ends_behind_colon(text, judged[-1])):
-        statements.append((judged[-1].group, "bare"))
+        statements.append((judged[-1].group, Reason.BARE))
     if statements:
         group, reason = max(reversed(_without_sums(text, statements)), key=lambda statement: statement[0].first)
         return _concluded(seen, group, reason, judged, mentions)
-    return _unstated(seen, judged, mentions) or lone(seen, judged) or Reading("", "no_choice")
+    return _unstated(seen, judged, mentions) or lone(seen, judged) or Reading("", Reason.NO_CHOICE)
 
 
 def _without_sums(text: str, statements: list[tuple[Group, str]]) -> list[tuple[Group, str]]:
@@ -85,7 +99,7 @@ def _without_sums(text: str, statements: list[tuple[Group, str]]) -> list[tuple[
     return [
         (group, reason)
         for group, reason in statements
-        if reason != SUM or not label or document.RESUMED.search(text, label, max(group.first, label))
+        if reason != SUM or not label or DOCUMENT.RESUMED.search(text, label, max(group.first, label))
     ]
 
 
@@ -94,23 +108,23 @@ def read_end(seen: Seen, mentions: Sequence[Mention], order: Sequence[str], star
 
     What stands before changes nothing, except where it names a second answer.
     """
-    reading = _stated_last(seen, Judging(seen.text, mentions, order), mentions)
+    reading = _stated_last(seen, Occurrences(seen.text, mentions, order), mentions)
     return reading if reading and reading.value and reading.span[0] >= start else None
 
 
-def _stated_last(seen: Seen, judging: Judging, mentions: Sequence[Mention]) -> Reading | None:
+def _stated_last(seen: Seen, occurrences: Occurrences, mentions: Sequence[Mention]) -> Reading | None:
     """Returns the last statement where that alone decides, so that nothing before it need be looked at.
 
     It does where one value is stated, by more than a tick, no line behind it is an answer by itself, and the text
     nowhere says that there is another answer: of this the caller makes sure.
     """
-    behind: list[Judged] = []
-    for judged in judging.backward():
-        if depends(judged) or judging.begins_line(judged):
+    behind: list[Occurrence] = []
+    for judged in occurrences.backward():
+        if depends(judged) or occurrences.begins_line(judged):
             return None
         behind.insert(0, judged)
-        if judged.what == FIRM:
-            if judged.reason in ("marked", SUM):
+        if judged.stance == Stance.FIRM:
+            if judged.reason in (Reason.MARKED, SUM):
                 return None
             if _ends_alone(seen.text, behind) or _ends_behind_colon(seen.text, behind[-1]):
                 return None
@@ -118,36 +132,36 @@ def _stated_last(seen: Seen, judging: Judging, mentions: Sequence[Mention]) -> R
     return None
 
 
-def _ends_alone(text: str, judged: list[Judged]) -> bool:
+def _ends_alone(text: str, judged: list[Occurrence]) -> bool:
     """Whether the last sentence is a label and nothing else."""
-    group, what, _, here = judged[-1]
-    if what != NAMED or len(group.values) > 1 or group.mentions[0].kind != LABEL or group.mentions[0].plain:
+    group, stance, _, here = judged[-1]
+    if stance != Stance.NAMED or len(group.values) > 1 or group.mentions[0].kind != LABEL or group.mentions[0].plain:
         return False
-    if here.lead.text.strip() or not here.line_before.strip() or not cues.STOPS.match(text, group.last):
+    if here.lead.text.strip() or not here.line_before.strip() or not BEFORE.STOPS.match(text, group.last):
         return False
     cut_off = not text[group.last :].strip()
-    if cut_off and (group.values[0] == "A" or any(each.what == NAMED for each in judged[:-1])):
+    if cut_off and (group.values[0] == "A" or any(each.stance == Stance.NAMED for each in judged[:-1])):
         return False
     before = judged[-2].group.last if len(judged) > 1 else 0
     return bool(text[before : group.first].strip(" .,;:)(\n"))
 
 
-def _ends_behind_colon(text: str, last: Judged) -> bool:
+def _ends_behind_colon(text: str, last: Occurrence) -> bool:
     """Whether the last name is one to which a sentence leads: "the tears settle it: B."."""
-    group, what, _, here = last
-    if what != NAMED or len(group.values) > 1:
+    group, stance, _, here = last
+    if stance != Stance.NAMED or len(group.values) > 1:
         return False
-    if group.mentions[0].plain and not cues.HAVING_LOOKED.match(here.lead.text):
+    if group.mentions[0].plain and not BEFORE.HAVING_LOOKED.match(here.lead.text):
         return False
     words = here.clause.text.split()
     if group.mentions[0].kind == TEXT:
-        return bool(cues.QUESTIONED.search(here.lead.text) and cues.STOPS.match(text, group.last))
-    if not here.lead.text.rstrip("( ").endswith(":") or not cues.STOPS.match(text, group.last):
+        return bool(BEFORE.QUESTIONED.search(here.lead.text) and BEFORE.STOPS.match(text, group.last))
+    if not here.lead.text.rstrip("( ").endswith(":") or not BEFORE.STOPS.match(text, group.last):
         return False
     return len(words) >= (3 if group.mentions[0].plain else 4) and all(word.strip(",:;()").isalpha() for word in words)
 
 
-def _line_answers(text: str, lines: list[Judged], order: Sequence[str], stated: set[str]) -> list[Group]:
+def _line_answers(text: str, lines: list[Occurrence], order: Sequence[str], stated: set[str]) -> list[Group]:
     """Returns the groups that are an answer by standing alone on the first or the last line."""
     if not lines:
         return []
@@ -155,7 +169,7 @@ def _line_answers(text: str, lines: list[Judged], order: Sequence[str], stated: 
     several = len({line.group.values[0] for line in lines}) > 1
     answers = []
     group, bare = lines[0].group, alone(lines[0].here)
-    first_line = bool(cues.BEFORE.fullmatch(text[: group.first]))
+    first_line = bool(BEFORE.LINE_START.fullmatch(text[: group.first]))
     follower = index[lines[1].group.values[0]] - index[group.values[0]] if len(lines) > 1 else 0
     enumerates = not bare and text[group.first : group.last + 2] == "1. "
     if first_line and (bare or not several) and follower != 1 and not enumerates:
@@ -181,7 +195,7 @@ def _line_answers(text: str, lines: list[Judged], order: Sequence[str], stated: 
 
 def _abstentions(seen: Seen, mentions: Sequence[Mention], start: int = 0) -> list[re.Match[str]]:
     """Returns where the text says that it has no answer, unless an option says so, or it declines another thing."""
-    found = list(document.ABSTAIN.finditer(seen.text, start)) if seen.may(document.ABSTAIN) else []
+    found = list(DOCUMENT.ABSTAIN.finditer(seen.text, start)) if seen.may(DOCUMENT.ABSTAIN) else []
     if not found:
         return []
     others = [(mention.start, mention.end) for mention in mentions if mention.kind == TEXT]
@@ -195,66 +209,70 @@ def _abstains(text: str, mention: Mention, group: Group) -> bool:
         mention.kind == TEXT
         and mention.start >= group.last
         and mention.value not in group.values
-        and bool(document.ABSTAIN.fullmatch(text, mention.start, mention.end))
+        and bool(DOCUMENT.ABSTAIN.fullmatch(text, mention.start, mention.end))
     )
 
 
-def _concluded(seen: Seen, group: Group, reason: str, judged: list[Judged], mentions: Sequence[Mention]) -> Reading:
+def _concluded(seen: Seen, group: Group, reason: str, judged: list[Occurrence], mentions: Sequence[Mention]) -> Reading:
     """Returns the last statement, unless what follows takes it back or sets another beside it."""
     text = seen.text
     if text[group.last :].strip(" .!)*\n"):
-        if document.takes_back(seen, group.last):
-            return Reading("", "retracted")
+        if takes_back(seen, group.last):
+            return Reading("", Reason.RETRACTED)
         if (
-            seen.may(document.RESUMED)
-            and document.RESUMED.search(text, group.last)
+            seen.may(DOCUMENT.RESUMED)
+            and DOCUMENT.RESUMED.search(text, group.last)
             and any(
                 each.group.first > group.last
-                and each.what not in (REJECTED, SUPPOSED, ASIDE)
+                and each.stance not in (Stance.REJECTED, Stance.SUPPOSED, Stance.ASIDE)
                 and each.group.values != group.values
                 and each.group.mentions[0].kind == group.mentions[0].kind
                 for each in judged
             )
         ):
-            return Reading("", "conflict")
-        if seen.may(document.ABSTAIN) and any(_abstains(text, mention, group) for mention in mentions):
-            return Reading("", "conflict")
+            return Reading("", Reason.CONFLICT)
+        if seen.may(DOCUMENT.ABSTAIN) and any(_abstains(text, mention, group) for mention in mentions):
+            return Reading("", Reason.CONFLICT)
         for match in _abstentions(seen, mentions, group.last):
-            if not document.UNSURE.fullmatch(match[0]) and document.RESOLVES.search(
+            if not DOCUMENT.UNSURE.fullmatch(match[0]) and DOCUMENT.RESOLVES.search(
                 text, max(group.last, match.start() - 60), match.start()
             ):
-                return Reading("", "abstained")
-    marked = [each.group for each in judged if each.what == FIRM and each.reason == "marked"]
+                return Reading("", Reason.ABSTAINED)
+    marked = [each.group for each in judged if each.stance == Stance.FIRM and each.reason == Reason.MARKED]
     if group in marked and any(other.values != group.values for other in marked):
-        return Reading("", "conflict")
+        return Reading("", Reason.CONFLICT)
     if len(group.values) > 1 or any(
-        each.what == ALSO
+        each.stance == Stance.ALSO
         and each.group.values != group.values
         and (
             each.group.first > group.first
-            or not (each.reason == "another" or cues.CONTRAST.search(text, each.group.last, group.first))
+            or not (each.reason == "another" or BEFORE.CONTRAST.search(text, each.group.last, group.first))
         )
         for each in judged
     ):
-        return Reading("", "conflict")
-    return Reading(group.values[0], "concluded" if reason == SUM else reason, group.span)
+        return Reading("", Reason.CONFLICT)
+    return Reading(group.values[0], Reason.CONCLUDED if reason == SUM else reason, group.span)
 
 
-def _unstated(seen: Seen, judged: list[Judged], mentions: Sequence[Mention]) -> Reading | None:
+def _unstated(seen: Seen, judged: list[Occurrence], mentions: Sequence[Mention]) -> Reading | None:
     """Returns what a text says that states nothing: a single tentative choice, or that it has no answer."""
     text = seen.text
     abstained = _abstentions(seen, mentions)
-    weak = [each for each in judged if each.what == WEAK]
+    weak = [each for each in judged if each.stance == Stance.WEAK]
     if weak:
         first, last = weak[0].group, weak[-1].group
-        named = {each.group.values[0] for each in judged if each.what in (NAMED, WEAK) and len(each.group.values) == 1}
-        also = {value for each in judged if each.what == ALSO for value in each.group.values}
+        named = {
+            each.group.values[0]
+            for each in judged
+            if each.stance in (Stance.NAMED, Stance.WEAK) and len(each.group.values) == 1
+        }
+        also = {value for each in judged if each.stance == Stance.ALSO for value in each.group.values}
         certain = {value for each in weak for value in each.group.values}
         closes = weak[-1] is judged[-1] and len(text) - last.last <= 200
         sentence = last.first - len(weak[-1].here.lead.text)
         apart = closes and (len(judged) < 2 or judged[-2].group.last <= sentence)
         if len(certain | also) > 1 or (len(named) > 1 and len(text) <= 400 and not apart):
-            return Reading("", "conflict")
+            return Reading("", Reason.CONFLICT)
         if not abstained or abstained[-1].end() < last.first:
-            return Reading(first.values[0], "likely", first.span)
-    return Reading("", "abstained") if abstained else None
+            return Reading(first.values[0], Reason.LIKELY, first.span)
+    return Reading("", Reason.ABSTAINED) if abstained else None

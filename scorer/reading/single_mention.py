@@ -2,49 +2,49 @@
 
 from __future__ import annotations
 
+from lyncean.reasons import Reason
 from scorer.reading.context import Context
-from scorer.reading.lexicon import after, document, single_mention
-from scorer.reading.lexicon import before as cues
-from scorer.reading.mention_groups import Group
-from scorer.reading.mentions import LABEL, TEXT
+from scorer.reading.lexicon import AFTER, BEFORE, DOCUMENT, Lexicon
+from scorer.reading.mentions import LABEL, TEXT, Group
 from scorer.reading.partial_match import telling
 from scorer.reading.prefilter import Seen
 from scorer.reading.resolve import Reading
-from scorer.reading.stance import ASIDE, NAMED, REJECTED, SUPPOSED
-from scorer.reading.stances import Judged
+from scorer.reading.stance import Occurrence, Stance
+
+LEXICON = Lexicon("single_mention")
 
 _SHORT = 400
 
 
-def _one_label(judged: Judged) -> bool:
+def _one_label(judged: Occurrence) -> bool:
     """Whether a single label is named, and nothing said of it."""
     group = judged.group
-    return judged.what == NAMED and len(group.values) == 1 and group.mentions[0].kind == LABEL
+    return judged.stance == Stance.NAMED and len(group.values) == 1 and group.mentions[0].kind == LABEL
 
 
-def _values(judged: list[Judged]) -> set[str]:
+def _values(judged: list[Occurrence]) -> set[str]:
     return {value for each in judged for value in each.group.values}
 
 
-def lone_label(text: str, judged: list[Judged]) -> Reading | None:
+def lone_label(text: str, judged: list[Occurrence]) -> Reading | None:
     """Reads a short sentence that names a single label at its end, and judges nothing."""
-    kept = [each for each in judged if each.what not in (REJECTED, ASIDE)]
+    kept = [each for each in judged if each.stance not in (Stance.REJECTED, Stance.ASIDE)]
     if len(kept) != 1:
         return None
-    group, what, _, here = kept[0]
-    stop = cues.SENTENCE_END.search(text, group.last)
+    group, stance, _, here = kept[0]
+    stop = BEFORE.SENTENCE_END.search(text, group.last)
     rest = text[group.last : stop.start() if stop else len(text)]
     if group.last > 120 or len(text) - group.last > 200 or "\n" in text[: group.first].strip():
         return None
     mention = group.mentions[0]
-    if what != NAMED or len(group.values) > 1 or mention.plain:
+    if stance != Stance.NAMED or len(group.values) > 1 or mention.plain:
         return None
-    looks = here.lead.search(cues.LOOKING) and not cues.HAVING_LOOKED.match(here.lead.text)
-    if looks or here.lead.search(cues.EXAMPLE):
+    looks = here.lead.search(BEFORE.LOOKING) and not BEFORE.HAVING_LOOKED.match(here.lead.text)
+    if looks or here.lead.search(BEFORE.EXAMPLE):
         return None
-    if single_mention.DEPICTED.search(text, max(group.first - 60, 0), mention.start):
+    if LEXICON.DEPICTED.search(text, max(group.first - 60, 0), mention.start):
         return None
-    if mention.first == mention.start and mention.last == mention.end and not here.lead.search(cues.SAID):
+    if mention.first == mention.start and mention.last == mention.end and not here.lead.search(BEFORE.SAID):
         return None
     if (
         not here.lead.text.strip()
@@ -54,21 +54,21 @@ def lone_label(text: str, judged: list[Judged]) -> Reading | None:
         and not text[group.last :].strip()
     ):
         return None  # cut off behind an article
-    if not cues.AT_END.fullmatch(rest):
+    if not BEFORE.AT_END.fullmatch(rest):
         return None
-    return Reading(group.values[0], "lone_label", group.span)
+    return Reading(group.values[0], Reason.LONE_LABEL, group.span)
 
 
-def agreed(text: str, judged: list[Judged]) -> Reading | None:
+def agreed(text: str, judged: list[Occurrence]) -> Reading | None:
     """Reads a text that names one option both by its label and by its words, and no other."""
-    kept = [each.group for each in judged if each.what not in (REJECTED, ASIDE)]
+    kept = [each.group for each in judged if each.stance not in (Stance.REJECTED, Stance.ASIDE)]
     kinds = {mention.kind for group in kept for mention in group.mentions if not mention.plain}
     values = {value for group in kept for value in group.values}
-    if len(values) != 1 or len(kinds) != 2 or len(text) > 400 or any(each.what == SUPPOSED for each in judged):
+    if len(values) != 1 or len(kinds) != 2 or len(text) > 400 or any(each.stance == Stance.SUPPOSED for each in judged):
         return None
-    if single_mention.CUT_OFF.search(text, max(kept[-1].last, len(text) - 16)):
+    if LEXICON.CUT_OFF.search(text, max(kept[-1].last, len(text) - 16)):
         return None
-    return Reading(kept[-1].values[0], "agreed", kept[-1].span)
+    return Reading(kept[-1].values[0], Reason.AGREED, kept[-1].span)
 
 
 def _lists(group: Group) -> bool:
@@ -77,38 +77,38 @@ def _lists(group: Group) -> bool:
     return len(group.values) > 2 and all({(LABEL, value), (TEXT, value)} <= kinds for value in group.values)
 
 
-def fits_need(text: str, judged: list[Judged]) -> Reading | None:
+def fits_need(text: str, judged: list[Occurrence]) -> Reading | None:
     """Reads the one label of which the last sentence says what was needed: "So 8 dots come next. C has 8 dots."."""
-    kept = [each for each in judged if each.what != REJECTED and not each.group.plain]
+    kept = [each for each in judged if each.stance != Stance.REJECTED and not each.group.plain]
     if len(kept) != 1 or not _one_label(kept[0]):
         return None
     group, _, _, here = kept[0]
-    shown = single_mention.SHOWS.match(text, group.last)
-    before = [part for part in cues.SENTENCE_END.split(text[: group.first].rstrip()) if part.strip()]
-    if not shown or not before or after.MISMATCH.search(shown["what"]) or here.lead.text.strip():
+    shown = LEXICON.SHOWS.match(text, group.last)
+    before = [part for part in BEFORE.SENTENCE_END.split(text[: group.first].rstrip()) if part.strip()]
+    if not shown or not before or AFTER.MISMATCH.search(shown["what"]) or here.lead.text.strip():
         return None
     told = set(telling(shown["what"].lower()))
-    if len(told) < 2 or not single_mention.NEEDED.search(before[-1]) or not told <= set(telling(before[-1].lower())):
+    if len(told) < 2 or not LEXICON.NEEDED.search(before[-1]) or not told <= set(telling(before[-1].lower())):
         return None
-    return Reading(group.values[0], "concluded", group.span)
+    return Reading(group.values[0], Reason.CONCLUDED, group.span)
 
 
-def eliminated(text: str, judged: list[Judged], order: tuple[str, ...]) -> Reading | None:
+def eliminated(text: str, judged: list[Occurrence], order: tuple[str, ...]) -> Reading | None:
     """Reads a text that rejects every label but one, and says nothing against that one."""
-    rejected = [each.group for each in judged if each.what == REJECTED]
-    kept = [each.group for each in judged if each.what not in (REJECTED, SUPPOSED, ASIDE)]
+    rejected = [each.group for each in judged if each.stance == Stance.REJECTED]
+    kept = [each.group for each in judged if each.stance not in (Stance.REJECTED, Stance.SUPPOSED, Stance.ASIDE)]
     left = set(order) - {value for group in rejected for value in group.values}
     denied = {group.values[0]: group.first for group in rejected if len(group.values) == 1}
     # "A. red: the umbrella is not red."
     kept = [group for group in kept if len(group.values) > 1 or denied.get(group.values[0], -1) < group.first]
     if len(order) < 3 or len(left) != 1 or not kept or any(set(group.values) != left for group in kept):
         return None
-    if kept[-1].mentions[0].plain or any(each.what == SUPPOSED for each in judged):
+    if kept[-1].mentions[0].plain or any(each.stance == Stance.SUPPOSED for each in judged):
         return None
-    return Reading(kept[-1].values[0], "elimination", kept[-1].span)
+    return Reading(kept[-1].values[0], Reason.ELIMINATION, kept[-1].span)
 
 
-def _list_ends(judged: list[Judged], order: tuple[str, ...]) -> int:
+def _list_ends(judged: list[Occurrence], order: tuple[str, ...]) -> int:
     """Returns how many groups only repeat the options, each by its label and its words: "A says red, B says blue"."""
     if len(order) < 3 or len(judged) <= len(order):
         return 0
@@ -121,18 +121,18 @@ def _list_ends(judged: list[Judged], order: tuple[str, ...]) -> int:
 
 def _explains(here: Context) -> bool:
     """Whether a group gives the reason for the one behind it: "Since volume decreases, pressure increases"."""
-    return bool(single_mention.SINCE.match(here.lead.text) and single_mention.THEN.match(here.tail.text))
+    return bool(LEXICON.SINCE.match(here.lead.text) and LEXICON.THEN.match(here.tail.text))
 
 
-def _describes(text: str, group: Group, last: Judged) -> bool:
+def _describes(text: str, group: Group, last: Occurrence) -> bool:
     """Whether a group only tells which thing it is of which the last says more: "The car by the orange van is blue"."""
     lead, first = last.here.lead.text, last.group.first
     return first - len(lead) <= group.first < first and bool(
-        cues.FINALLY.search(lead) and single_mention.NOUN_FOLLOWS.match(text, group.last)
+        BEFORE.FINALLY.search(lead) and LEXICON.NOUN_FOLLOWS.match(text, group.last)
     )
 
 
-def _weighed(text: str, kept: list[Judged]) -> list[Judged]:
+def _weighed(text: str, kept: list[Occurrence]) -> list[Occurrence]:
     """Returns the groups without those that explain another, describe its subject or are supposed before it."""
     last = kept[-1]
     rest = [
@@ -142,68 +142,68 @@ def _weighed(text: str, kept: list[Judged]) -> list[Judged]:
             _explains(each.here)
             or _describes(text, each.group, last)
             or (
-                each.what == SUPPOSED
-                and last.what == NAMED
-                and cues.CONTRAST.search(text, each.group.last, last.group.first)
+                each.stance == Stance.SUPPOSED
+                and last.stance == Stance.NAMED
+                and BEFORE.CONTRAST.search(text, each.group.last, last.group.first)
             )
         )
     ]
     return [*rest, last]
 
 
-def identified(text: str, judged: list[Judged]) -> Reading | None:
+def identified(text: str, judged: list[Occurrence]) -> Reading | None:
     """Reads an answer of one sentence that says of one label what it is: "C is the mirror image of the figure"."""
     kept = [each for each in judged if not each.group.plain]
     if len(kept) != 1 or not _one_label(kept[0]):
         return None
     group = kept[0].group
-    shown = single_mention.IDENTIFIED.match(text, group.last)
-    if not shown or after.MISMATCH.search(shown[0]) or not single_mention.SUBJECT_ONLY.fullmatch(text[: group.first]):
+    shown = LEXICON.IDENTIFIED.match(text, group.last)
+    if not shown or AFTER.MISMATCH.search(shown[0]) or not LEXICON.SUBJECT_ONLY.fullmatch(text[: group.first]):
         return None
-    return Reading(group.values[0], "concluded", group.span)
+    return Reading(group.values[0], Reason.CONCLUDED, group.span)
 
 
 def _cut_off(text: str, group: Group, here: Context, named: set[str]) -> bool:
     """Whether the text ends in the middle of what it says of an option, or before what it says of several."""
-    if not single_mention.CUT_OFF.search(text, max(len(text) - 16, 0)):
+    if not LEXICON.CUT_OFF.search(text, max(len(text) - 16, 0)):
         return False
-    if len(named) == 1 and single_mention.ANNOUNCES.search(text, group.last):
+    if len(named) == 1 and LEXICON.ANNOUNCES.search(text, group.last):
         return False
-    told = single_mention.TOLD.fullmatch(text, group.last) and single_mention.SAYS.search(here.clause.text)
-    return not told or bool(here.lead.match(cues.INVERTED))
+    told = LEXICON.TOLD.fullmatch(text, group.last) and LEXICON.SAYS.search(here.clause.text)
+    return not told or bool(here.lead.match(BEFORE.INVERTED))
 
 
-def lone_text(seen: Seen, judged: list[Judged], order: tuple[str, ...]) -> Reading | None:
+def lone_text(seen: Seen, judged: list[Occurrence], order: tuple[str, ...]) -> Reading | None:
     """Reads a short text that names a single option by its words."""
     text = seen.text
     judged = judged[_list_ends(judged, order) :]
-    kept = [each for each in judged if each.what not in (REJECTED, ASIDE) and not _lists(each.group)]
+    kept = [each for each in judged if each.stance not in (Stance.REJECTED, Stance.ASIDE) and not _lists(each.group)]
     values = _values(kept)
     if len(values) > 1 and len(text) < 3 * _SHORT:
         kept = _weighed(text, kept)
         values = _values(kept)
     if len(values) > 1:
-        return Reading("", "conflict") if all(each.group.mentions[0].kind == TEXT for each in kept) else None
-    if len(values) != 1 or any(each.what == SUPPOSED for each in kept):
+        return Reading("", Reason.CONFLICT) if all(each.group.mentions[0].kind == TEXT for each in kept) else None
+    if len(values) != 1 or any(each.stance == Stance.SUPPOSED for each in kept):
         return None
     group, _, _, here = kept[-1]
     if group.last > _SHORT or len(text) - group.last > _SHORT:
         return None
     if group.mentions[0].kind != TEXT or _cut_off(text, group, here, _values(judged)):
         return None
-    if single_mention.OF_SUBJECT.fullmatch(here.lead.text) and single_mention.BEHIND_SUBJECT.match(text, group.last):
+    if LEXICON.OF_SUBJECT.fullmatch(here.lead.text) and LEXICON.BEHIND_SUBJECT.match(text, group.last):
         return None
-    if text[: group.first].strip() and not here.lead.text.strip() and single_mention.GENERIC.match(text, group.last):
+    if text[: group.first].strip() and not here.lead.text.strip() and LEXICON.GENERIC.match(text, group.last):
         return None
-    plans = seen.may(document.PLANS) and document.PLANS.search(text[: group.last])
-    if (plans and not single_mention.CONCLUDES.match(here.line_before)) or here.clause.search(cues.LOOKING):
+    plans = seen.may(DOCUMENT.PLANS) and DOCUMENT.PLANS.search(text[: group.last])
+    if (plans and not LEXICON.CONCLUDES.match(here.line_before)) or here.clause.search(BEFORE.LOOKING):
         return None
-    return Reading(group.values[0], "option_text", group.span)
+    return Reading(group.values[0], Reason.OPTION_TEXT, group.span)
 
 
-def opposite(text: str, judged: list[Judged], order: tuple[str, ...]) -> Reading | None:
+def opposite(text: str, judged: list[Occurrence], order: tuple[str, ...]) -> Reading | None:
     """Reads a short text that denies one of two options of which the other then holds: "That is not true."."""
     denied = _values(judged)
-    if len(denied) != 1 or len(text) > 200 or any(each.what != REJECTED for each in judged):
+    if len(denied) != 1 or len(text) > 200 or any(each.stance != Stance.REJECTED for each in judged):
         return None
-    return Reading(next(label for label in order if label not in denied), "negation", judged[0].group.span)
+    return Reading(next(label for label in order if label not in denied), Reason.NEGATION, judged[0].group.span)

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 
+from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.reading.refusals import declines
@@ -62,7 +63,7 @@ def search(request: pb.ScoreRequest, prepare: Callable[[str], str]) -> pb.Verdic
     text = prepare(request.text)
     patterns = [found for found in (pattern(prepare(target)) for target in request.targets) if found]
     if not patterns:
-        return scored(request.text.strip(), 0.0, reason="empty_target", scores={"format_hit": 1.0})
+        return scored(request.text.strip(), 0.0, reason=Reason.EMPTY_TARGET, scores={"format_hit": 1.0})
     for wanted in patterns:
         match = wanted.search(text)
         if match:
@@ -71,7 +72,7 @@ def search(request: pb.ScoreRequest, prepare: Callable[[str], str]) -> pb.Verdic
             return scored(match.group(), 1.0, span=span, scores={"format_hit": 1.0})
     if declines(request.text):
         return refused()
-    return scored(request.text.strip(), 0.0, reason="not_found", scores={"format_hit": 1.0})
+    return scored(request.text.strip(), 0.0, reason=Reason.NOT_FOUND, scores={"format_hit": 1.0})
 
 
 RULE = Rule(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.rule import Rule, scored, unparsed
@@ -27,23 +28,23 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
         raise RequestError("reduction mean_bytes cannot divide by the bytes of an empty option")
     # A server's broken numbers are its failure, not the benchmark's: the item is wrong, the run goes on.
     if any(math.isnan(score.logprob) or score.logprob == math.inf for score in request.scores):
-        return unparsed("invalid_scores", "a log-likelihood is NaN or +inf")
+        return unparsed(Reason.INVALID_SCORES, "a log-likelihood is NaN or +inf")
     if reduction == "mean" and not all(score.token_count for score in request.scores):
-        return unparsed("invalid_scores", "a score has no token count")
+        return unparsed(Reason.INVALID_SCORES, "a score has no token count")
     reduce = _REDUCTIONS[reduction]
     values = [
         reduce(score.logprob, score.token_count, text) for score, text in zip(request.scores, options, strict=True)
     ]
     best = max(values)
     if best == -math.inf:
-        return unparsed("all_impossible", "every option has probability 0")
+        return unparsed(Reason.ALL_IMPOSSIBLE, "every option has probability 0")
     chosen = values.index(best)
     tied = values.count(best) > 1
     parts = {"probability": 1 / math.fsum(math.exp(value - best) for value in values)}
     others = max((value for index, value in enumerate(values) if index != chosen), default=-math.inf)
     if others > -math.inf:
         parts["margin"] = best - others
-    return scored(names[chosen], float(chosen in right), reason="tie" if tied else "", scores=parts)
+    return scored(names[chosen], float(chosen in right), reason=Reason.TIE if tied else "", scores=parts)
 
 
 def _reduction(request: pb.ScoreRequest) -> str:

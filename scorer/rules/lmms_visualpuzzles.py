@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Sequence
 
+from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.rule import Rule, scored, unparsed
@@ -82,10 +83,10 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
     found = extract(response_of(request), list(request.options))
     if found is None:
         if variant == "unig2u":
-            return unparsed("no_choice")
+            return unparsed(Reason.NO_CHOICE)
         # 12: the reference draws from a global generator; here the draw is the sample's own.
         seed = hashlib.sha256(request.key.encode()).digest()
-        found = random.Random(seed).choice(LABELS), "random_draw"
+        found = random.Random(seed).choice(LABELS), Reason.RANDOM_DRAW
     letter, reason = found
     right = any(letter.lower() == target.lower() for target in request.targets)
     return scored(letter, float(right), reason=reason)

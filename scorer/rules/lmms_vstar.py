@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.rule import Rule, scored, unparsed
@@ -44,7 +45,7 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
         raise RequestError("lmms_vstar needs a target: the right letter")
     found = extract(response_of(request))
     if found is None:
-        return unparsed("no_choice")
+        return unparsed(Reason.NO_CHOICE)
     letter, reason = found
     right = any(letter == target.strip().upper() for target in request.targets)
     return scored(letter, float(right), reason=reason)

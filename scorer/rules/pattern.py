@@ -10,6 +10,7 @@ from typing import Any
 import re2
 import yaml
 
+from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.reading.refusals import declines
@@ -127,7 +128,7 @@ def _reader(
                 return scored(label, float(right), span=span)
         if refusals and declines(request.text):
             return refused()
-        return unparsed("no_match", "no pattern finds a label")
+        return unparsed(Reason.NO_MATCH, "no pattern finds a label")
 
     return read
 

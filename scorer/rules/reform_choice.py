@@ -6,6 +6,7 @@ import math
 import re
 import string
 
+from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.rule import Rule, scored, unparsed
@@ -37,7 +38,7 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
     """
     target = _target(request)
     if any(math.isnan(score.logprob) or not score.token_count for score in request.scores):
-        return unparsed("invalid_scores", "a log-likelihood is NaN or has no tokens")
+        return unparsed(Reason.INVALID_SCORES, "a log-likelihood is NaN or has no tokens")
     if request.scores:
         index: int | None = _lowest_loss(request)
     elif _word(request, "infer", "generation", ("generation", "likelihood")) == "likelihood":
@@ -45,7 +46,7 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
     else:
         index = _marked(request)
     if index is None:
-        verdict = unparsed("no_mark", "no (A), (a) or (1) in the answer")
+        verdict = unparsed(Reason.NO_MARK, "no (A), (a) or (1) in the answer")
         verdict.scores["format_hit"] = 0.0
         # The reference's instability counts different unreadable answers as different.
         verdict.extracted = request.text
@@ -55,7 +56,7 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
     return scored(
         request.options[index] if in_range else unnamed,
         float(index == target),
-        reason="out_of_range" if request.options and not in_range else "",
+        reason=Reason.OUT_OF_RANGE if request.options and not in_range else "",
         scores={"format_hit": 1.0, "index": float(index)},
     )
 

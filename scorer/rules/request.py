@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.reading.answer import Answer
@@ -63,4 +64,4 @@ def verdict(request: pb.ScoreRequest, answer: Answer, targets: set[str]) -> pb.V
     """Returns the verdict of what was read of an answer."""
     if answer.value:
         return scored(answer.value, float(answer.value in targets), span=answer.span, reason=answer.reason)
-    return refused() if answer.reason == "declined" else unparsed(answer.reason)
+    return refused() if answer.reason == Reason.DECLINED else unparsed(answer.reason)

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import re
 
-from scorer.rules.voila.vocabulary import ANY, PROPERTIES, Label, Values, described, labels, mentions, value_of
+from scorer.rules.voila.vocabulary import ANY, LEXICON, PROPERTIES, Label, Values, described, labels, mentions, value_of
 
-_IMAGE = re.compile(
-    r"(?:\b(?:image|picture|photo|panel)[\s_#]*(?:number\s*)?(?P<digit>[1-4]|one|two|three|four)(?![\w.]\d)\b"
-    r"|\b(?P<ordinal>first|second|third|fourth|1st|2nd|3rd|4th)"
-    r"(?:\s+(?:image|picture|photo|panel|one)\b|(?=\s+(?:shows?|depicts?|has|features?|contains?|displays?)\b)))[\s\"')]*[:.\-]?",
-    re.IGNORECASE,
-)
-_LISTED = re.compile(r"(?:^|(?<=[,;.]\s))\s*(?P<listed>[1-3])\s*[.):](?!\d)", re.MULTILINE)
-_UNNUMBERED = re.compile(r"\b(?:image|description)\s*:", re.IGNORECASE)
-_SENTENCE = re.compile(r"[\n;]+|\.(?=\s|$)")
 _PLACES = ("one", "two", "three", "four", "first", "second", "third", "fourth", "1st", "2nd", "3rd", "4th")
 _PLACE = {word: place % 4 + 1 for place, word in enumerate(_PLACES)} | {str(place): place for place in range(1, 5)}
 
@@ -26,9 +17,9 @@ def images_of(text: str) -> list[Values]:
     exactly three descriptions stand. Of several for one image the last whole one counts, else
     the first that says anything.
     """
-    marks = [(_PLACE[(match[1] or match[2]).lower()], match) for match in _IMAGE.finditer(text)]
+    marks = [(_PLACE[(match[1] or match[2]).lower()], match) for match in LEXICON.IMAGE.finditer(text)]
     if not marks:
-        marks = [(int(match["listed"]), match) for match in _LISTED.finditer(text)]
+        marks = [(int(match["listed"]), match) for match in LEXICON.LISTED.finditer(text)]
     if not marks:
         return _in_order(text)
     ends = [match.start() for _, match in marks[1:]] + [len(text)]
@@ -46,7 +37,7 @@ def _best(read: list[Values]) -> Values:
 
 
 def _in_order(text: str) -> list[Values]:
-    for pieces in (_UNNUMBERED.split(text)[1:], text.split("\n"), _SENTENCE.split(text)):
+    for pieces in (LEXICON.UNNUMBERED.split(text)[1:], text.split("\n"), LEXICON.ANSWERS_SENTENCE.split(text)):
         read: list[Values] = [values for values in map(described, pieces) if len(values) > 1]
         if len(read) == 3:
             return read
@@ -56,12 +47,6 @@ def _in_order(text: str) -> list[Values]:
 _NEAR = 80
 """Characters between two labelled properties of one statement."""
 
-_ANSWER = re.compile(r"\banswer\b[^.:\n]{0,40}?(?:\bis\b|\bwould\s+be\b|\bwill\s+be\b|:)\s*:?|\bboxed:", re.IGNORECASE)
-_FOURTH = re.compile(r"\b(?:fourth|4th|final|resulting)\s+image\b|\bimage\s*(?:4|four)\b", re.IGNORECASE)
-_VERB = re.compile(
-    r"[\s:]*(?:(?:is|are|will|would|should|be|show|shows|depict|depicts|have|has|contain|contains)\s+)*", re.IGNORECASE
-)
-_END = re.compile(r"\n|\.(?=\s|$)")
 _EDGE = " \t\"'()."
 
 
@@ -75,7 +60,7 @@ def conclusion(text: str) -> tuple[Values, tuple[int, int]]:
     statements = _statements(text)
     whole = [statement for statement in statements if len(statement) == len(PROPERTIES)]
     if whole:
-        named = [one for one in whole if _ANSWER.search(text, max(0, one[0].start - _NEAR), one[0].start + 1)]
+        named = [one for one in whole if LEXICON.ANSWER.search(text, max(0, one[0].start - _NEAR), one[0].start + 1)]
         last = (named or whole)[-1]
         return {label.prop: label.value for label in last}, (last[0].start, last[-1].end)
     values: dict[str, str] = {}
@@ -100,7 +85,7 @@ def _statements(text: str) -> list[list[Label]]:
     for label in labels(text):
         last = groups[-1] if groups else []
         joins = last and label.start - last[-1].end <= _NEAR and all(label.prop != other.prop for other in last)
-        if joins and not _ANSWER.search(text, last[-1].end, label.start + 1):
+        if joins and not LEXICON.ANSWER.search(text, last[-1].end, label.start + 1):
             last.append(label)
         else:
             groups.append([label])
@@ -110,13 +95,13 @@ def _statements(text: str) -> list[list[Label]]:
 def _candidates(text: str) -> list[tuple[int, int]]:
     """Returns where the conclusion may stand in free words, the likeliest place first."""
     places = []
-    for mark in (_ANSWER, _FOURTH):
+    for mark in (LEXICON.ANSWER, LEXICON.FOURTH):
         found = list(mark.finditer(text))
         if found:
             start = found[-1].end()
-            verb = _VERB.match(text, start)
+            verb = LEXICON.VERB.match(text, start)
             start = verb.end() if verb else start
-            stop = _END.search(text, start)
+            stop = LEXICON.END.search(text, start)
             places.append((start, stop.start() if stop else len(text)))
     lines = [match.span() for match in re.finditer(r"[^\n]*\S[^\n]*", text)]
     return places + lines[-1:]

@@ -7,103 +7,14 @@ it stands under ("Changed properties:"). A property called both is read as neith
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import islice, pairwise
 from typing import NamedTuple
 
-from scorer.rules.voila.vocabulary import PROPERTIES, mentions
+from scorer.rules.voila.vocabulary import LEXICON, PROPERTIES, mentions
 
-_PROPERTY = r"""
-  (?P<number>(?:numbers?|counts?|quantity|amount)(?:\s+of\s+(?:the\s+)?\w+(?:\s+types?\b)?)?|how\s+many
-    |(?:subject|animal)[\s_]counts?)
-| (?P<action>actions?|activit(?:y|ies))
-| (?P<subject_type>(?:subjects?|animals?|characters?)(?:[\s_-]+types?)?|types?\s+of\s+(?:the\s+)?\w+|species)
-"""
-_STATE = r"""
-  (?P<both>(?:un)?changed\s*(?:and|or|&|/|,)\s*(?:the\s+)?(?:un)?changed)
-| (?P<changed>chang(?:es?|ed|ing)\b
-    |(?:\bnot|n't)\s+(?:(?:remain|stay)\s+)?(?:the\s+)?(?:same|constant|unchanged|identical)
-    |increas\w+|decreas\w+|reduc(?:es|ed|tion)|differ(?:s|ed|ent|ence|ences)?\b|shift(?:s|ed|ing)?\b
-    |transition(?:s|ed|ing)?\b|switch(?:es|ed)|var(?:y|ies|ied)\b|becom(?:es?|ing)\b|became|doubl(?:es|ed)
-    |tripl(?:es|ed)|halved|halves|drop(?:s|ped)|replaced|altered|modified)
-| (?P<unchanged>un-?changed|unchanging
-    |\bno\s+(?:\w+\s+){0,2}?(?:changes?|increase|decrease|difference|variation)(?:\s+(?:or|nor|and)\s+(?:increase|decrease))?
-    |(?:\bnot|n't|never|\bwithout)\s+(?:\w+\s+){0,2}?(?:chang\w+|differ\w*|increas\w+|decreas\w+|vary|varied)
-    |remain(?:s|ed|ing)?(?:\s+(?:the|at|as|a))*(?:\s+(?:constant|same|unchanged|identical|consistent|fixed|stable))?
-    |stay(?:s|ed|ing)?(?:\s+the)?(?:\s+(?:constant|same))?
-    |constant|(?<!not\ )(?<!not\ the\ )\bsame\b|identical|consistent|maintain(?:s|ed)?|stable|preserved|invariant)
-| (?P<moved>\bfrom\b
-    (?!\s+(?:the\s+)?(?:first|image|picture)\b[^.;\n]{0,12}?\bto\s+(?:the\s+)?(?:second|image|picture)\b)
-    (?=[^.;\n]{1,60}\bto\b)|→|->)
-"""
-_TOKEN = re.compile(rf"\b(?:{_PROPERTY})\b|(?:{_STATE})", re.IGNORECASE | re.VERBOSE)
 _LONGEST = 200
 """Words that matter in a clause at most: what has more is no sentence, and reading it takes their square."""
-
-_LABELLED = re.compile(r"[\"']?\s*(?:\([^()\n]*\)\s*)?[:=]")
-_CLAUSE = re.compile(r"[;\n]|\.(?=\s|$)|,?\s*\b(?:while|whereas|but|however|although|though)\b", re.IGNORECASE)
-_NAMED = re.compile(
-    r"\s*(?:propert(?:y|ies)|attributes?|elements?|aspects?|features?|characteristics?)\b", re.IGNORECASE
-)
-_COLON = re.compile(r"\s*:")
-_TITLE = re.compile(r"\s*(?:propert(?:y|ies)|changes?)?\s*(?:\([^()\n]*\))?\s*:?\s*", re.IGNORECASE)
-_HEADED = re.compile(rf"(?:{_NAMED.pattern})?\s*:?\s*", re.IGNORECASE)
-_NONE = re.compile(r"\s*[:?]\s*(?:(?:none|no|nothing|n/a|false)\b|✗)", re.IGNORECASE)
-_VERDICT = re.compile(r"[\"']?\s*[:=?]+\s*(?:(?P<no>no|none)\b[.\s]*$|yes\b)", re.IGNORECASE)
-"""Behind a property's name: whether it changes."""
-_LINK = re.compile(
-    r"(?:[\s,()\"':&/-]|\([^()\n]*\)|\b(?:is|are|was|were|in|of|to|for|the|their|its|both|and|or|nor|only|also|as|well|include[sd]?"
-    r"|property|properties|type)\b)*",
-    re.IGNORECASE,
-)
-_LISTS = re.compile(
-    rf"(?:{_NAMED.pattern}|\s+(?:between|from|across|in|to|and|the|both|these|two|first|second|images?|pictures?|[12])\b)*"
-    r"(?:\s+(?:are|were|include[sd]?|(?P<one>is|was))\b|\s*(?P<colon>:))",
-    re.IGNORECASE,
-)
-"""Behind a state, before the properties it is said of: "that changed between the images are"."""
-_IS_THE = re.compile(
-    r"\s*(?:\([^()\n]*\)\s*)?(?:are|is|were|was)\s+(?:(?:both|all|the|only|two|three|one)\s+)*", re.IGNORECASE
-)
-_NEGATED = re.compile(r"\b(?:not|no|never|without)\b|n't\b", re.IGNORECASE)
-_SO = re.compile(r"\b(?:have|has|do|does|did|are|is|were|was)(?P<no>\s+not|n't)?\W*$", re.IGNORECASE)
-"""What is left of a verb that was said before: "but the count and the action have"."""
-_NOT = re.compile(r"\W*\bnot\b", re.IGNORECASE)
-_SO_ALONE = re.compile(
-    r"\s*(?:have|has|do|does|did|are|is|were|was)(?P<no>\s+not|n't)?(?:,?\s+(?:too|either|so|as\s+well|also))?\W*?(?:,|$)",
-    re.IGNORECASE,
-)
-"""The same behind a property in the middle of a clause: "the number changes, the action does not"."""
-_ALL_BUT = re.compile(
-    r"\b(?:everything|nothing|all(?:\s+(?:the|three|of|them|properties))*|no\s+propert\w+|none(?:\s+of\s+\w+(?:\s+\w+)?)?)\s+but\b"
-    r"|\b(?:except(?:ing)?(?:\s+for)?|apart\s+from|besides|other\s+than)\b",
-    re.IGNORECASE,
-)
-_ALL = re.compile(r"\b(?:everything|all|properties|(?P<none>nothing|none)|no\s+propert\w+)\b", re.IGNORECASE)
-"""What is said of every property but those that are named."""
-_SENTENCE = re.compile(r"(?<=[.;\n])")
-_VERSUS = re.compile(r"\bvs\.", re.IGNORECASE)
-_REST = re.compile(
-    r"\bonly\s+(?:\w+\s+){0,2}?(?:chang\w*|differ\w*)"
-    r"|(?P<changed_else>\bonly\s+(?:un-?chang(?:ed|ing)|constant)\b|\bonly\s+(?:[\w']+\s+){0,5}?(?:(?:stay|remain)s?\b|(?:is|are)\s+(?:unchanged|constant|the\s+same)|do(?:es)?(?:n't|\s+not)\s+change))"
-    r"|\b(?:other\s+(?:two\s+)?properties|everything(?:\s+else)?|the\s+rest"
-    r"|(?<!not )all\s+(?:the\s+|three\s+)?properties|nothing\s+(?:else\s+)?(?=chang))\b[^.,;\n]{0,20}?"
-    r"(?:(?P<changed_all>\b(?:are|is|have|has)\s+changed|(?<!nothing )(?<!nothing else )\bchanges?\b)"
-    r"|\b(?:unchanged|same|constant|remain\w*|chang\w+))",
-    re.IGNORECASE,
-)
-"""What is said of every property that is not named."""
-
-_IN = re.compile(r"\s*(?:in|of|to|for)\s+(?:both\s+)?(?:the\s+|their\s+)?", re.IGNORECASE)
-_BOTH = re.compile(r"\s*(?:\([^()\n]*\)\s*)?[:=]\s*(?:both\b|[^.;\n]{1,40}\b(?:in|for|across)\s+both\b)", re.IGNORECASE)
-"""Behind a property's name: one value for both images."""
-_ARROW = re.compile(
-    r"\bto\b|→|->|\bvs\b|\bversus\b|\b(?:in|for)\s+(?:the\s+)?(?:first(?:\s+image)?|image\s+(?:1|one))\b(?=[^.;\n]{1,40}\b(?:in|for)\s)",
-    re.IGNORECASE,
-)
-_UP = re.compile(r"increas|doubl|tripl|\bmore\b", re.IGNORECASE)
-_DOWN = re.compile(r"decreas|reduc|halv|\bdrop|\bfewer\b", re.IGNORECASE)
 
 
 class Change(NamedTuple):
@@ -133,7 +44,7 @@ def changes(text: str) -> dict[str, Change]:
     """Returns what an answer says of each property it speaks of."""
     read: dict[str, Change] = {}
     heading = topic = before = ""
-    sentences = _SENTENCE.split(_VERSUS.sub("vs", text))
+    sentences = LEXICON.SENTENCE.split(LEXICON.VERSUS.sub("vs", text))
     nothing: frozenset[str] = frozenset()
     for place, sentence in enumerate(sentences):
         for prop, state in _of_all(sentence).items():
@@ -157,7 +68,7 @@ def changes(text: str) -> dict[str, Change]:
             read[prop] = change
         if tokens and tokens[-1].heading and not topic:
             heading = tokens[-1].kind
-    rest = _REST.search(text)
+    rest = LEXICON.REST.search(text)
     if rest:
         changed = rest.lastgroup in ("changed_all", "changed_else")
         for prop in PROPERTIES:
@@ -167,8 +78,8 @@ def changes(text: str) -> dict[str, Change]:
 
 def _of_all(sentence: str) -> dict[str, str]:
     """Returns the state of every property in "everything changes except the action", {} where nothing such is said."""
-    but = _ALL_BUT.search(sentence)
-    every = _ALL.search(sentence) if but else None
+    but = LEXICON.ALL_BUT.search(sentence)
+    every = LEXICON.ALL.search(sentence) if but else None
     tokens = _tokens(sentence) if every else []
     state = next((token for token in tokens if token.kind in ("changed", "unchanged")), None)
     if not (but and every and state):
@@ -177,7 +88,7 @@ def _of_all(sentence: str) -> dict[str, str]:
     listed = [
         token
         for before, token in zip([None, *excepted], excepted, strict=False)
-        if _LINK.fullmatch(sentence, before.end if before else but.end(), token.start)
+        if LEXICON.LINK.fullmatch(sentence, before.end if before else but.end(), token.start)
     ]
     kind = _other(state.kind) if every["none"] else state.kind
     kinds = {token.kind for token in listed}
@@ -187,13 +98,17 @@ def _of_all(sentence: str) -> dict[str, str]:
 def _tokens(clause: str) -> list[_Token]:
     """Returns the words that matter; a state is a heading in "Changed:" and "the changed properties"."""
     found: list[_Token] = []
-    for match in islice(_TOKEN.finditer(clause), _LONGEST):
+    for match in islice(LEXICON.TOKEN.finditer(clause), _LONGEST):
         kind = match.lastgroup or ""
-        predicate = found and found[-1].kind in PROPERTIES and _IS_THE.fullmatch(clause, found[-1].end, match.start())
+        predicate = (
+            found and found[-1].kind in PROPERTIES and LEXICON.IS_THE.fullmatch(clause, found[-1].end, match.start())
+        )
         heading = kind == "both" or (
             kind in ("changed", "unchanged")
             and not predicate
-            and bool(_NAMED.match(clause, match.end()) or (not found and _COLON.match(clause, match.end())))
+            and bool(
+                LEXICON.NAMED.match(clause, match.end()) or (not found and LEXICON.COLON.match(clause, match.end()))
+            )
         )
         found.append(_Token(kind, *match.span(), heading))
     return found
@@ -204,7 +119,7 @@ def _verb(clause: str, tokens: list[_Token]) -> str:
     last = next((token for token in reversed(tokens) if token.kind in ("changed", "unchanged")), None)
     if last is None:
         return ""
-    return _other(last.kind) if _NEGATED.search(clause[last.start : last.end]) else last.kind
+    return _other(last.kind) if LEXICON.NEGATED.search(clause[last.start : last.end]) else last.kind
 
 
 def _other(state: str) -> str:
@@ -215,20 +130,20 @@ def _completed(clause: str, tokens: list[_Token], verb: str) -> list[_Token]:
     """Returns the words of a clause, and what it leaves to the one before: "... have", "not in the action"."""
     if not verb or not tokens or any(token.kind not in PROPERTIES for token in tokens):
         return tokens
-    denied = _NOT.match(clause)
+    denied = LEXICON.NOT.match(clause)
     if denied:
         return [_Token(_other(verb), *denied.span(), False), *tokens]
-    so = _SO.search(clause, tokens[-1].end)
+    so = LEXICON.SO.search(clause, tokens[-1].end)
     return [*tokens, _Token(_other(verb) if so["no"] else verb, *so.span(), False)] if so else tokens
 
 
 def _clauses(text: str) -> Iterator[str]:
     """Yields the parts in which a state reaches its property; "Action: ..." starts one of its own."""
-    for piece in _CLAUSE.split(text):
+    for piece in LEXICON.CLAUSE.split(text):
         starts = [
             match.start()
-            for match in _TOKEN.finditer(piece)
-            if match.lastgroup in PROPERTIES and _LABELLED.match(piece, match.end())
+            for match in LEXICON.TOKEN.finditer(piece)
+            if match.lastgroup in PROPERTIES and LEXICON.LABELLED.match(piece, match.end())
         ]
         cuts = [0, *(start for start in starts if start), len(piece)]
         for start, end in pairwise(cuts):
@@ -239,8 +154,8 @@ def _topic(clause: str, tokens: list[_Token], topic: str, heading: str) -> str:
     """Returns the property under whose title a clause stands ("Action:", on a line of its own), "" if under none."""
     kinds = {token.kind for token in tokens if token.kind in PROPERTIES}
     if len(tokens) == len(kinds) == 1:
-        return tokens[0].kind if not heading and _TITLE.fullmatch(clause, tokens[0].end) else ""
-    states_follow = bool(tokens) and tokens[-1].heading and _HEADED.fullmatch(clause, tokens[-1].end)
+        return tokens[0].kind if not heading and LEXICON.TITLE.fullmatch(clause, tokens[0].end) else ""
+    states_follow = bool(tokens) and tokens[-1].heading and LEXICON.HEADED.fullmatch(clause, tokens[-1].end)
     return "" if states_follow or not kinds <= {topic} else topic
 
 
@@ -257,7 +172,9 @@ def _of_clause(clause: str, tokens: list[_Token], heading: str, topic: str) -> I
         state = _state(clause, tokens, place, inherited)
         inherited = state
         above = next((other.kind for other in reversed(tokens[:place]) if other.heading), heading)
-        state = state or ("moved" if _LABELLED.match(scope) and _values(token.kind, scope, "moved")[1] else above)
+        state = state or (
+            "moved" if LEXICON.LABELLED.match(scope) and _values(token.kind, scope, "moved")[1] else above
+        )
         state = state or _in_short(scope)
         if state in ("changed", "unchanged", "moved"):
             yield token.kind, _change(token.kind, state, scope, clause)
@@ -265,9 +182,9 @@ def _of_clause(clause: str, tokens: list[_Token], heading: str, topic: str) -> I
 
 def _in_short(scope: str) -> str:
     """Returns the state that a property's label is followed by: "no", "yes", "both walking"."""
-    if _BOTH.match(scope):
+    if LEXICON.BOTH.match(scope):
         return "unchanged"
-    verdict = _VERDICT.match(scope)
+    verdict = LEXICON.VERDICT.match(scope)
     return "" if not verdict else "unchanged" if verdict["no"] else "changed"
 
 
@@ -275,28 +192,28 @@ def _state(clause: str, tokens: list[_Token], place: int, inherited: str) -> str
     """Returns the state said of one property of a clause, "" where none is."""
     token = tokens[place]
     verb = _verb(clause, tokens[:place])
-    so = _SO_ALONE.match(clause, token.end) if verb else None
+    so = LEXICON.SO_ALONE.match(clause, token.end) if verb else None
     if so:
         return _other(verb) if so["no"] else verb
     before = tokens[place - 1] if place else None
     after = tokens[place + 1] if place + 1 < len(tokens) and not _opens(clause, tokens, place + 1) else None
-    if before and before.kind in ("changed", "unchanged") and _IN.fullmatch(clause, before.end, token.start):
+    if before and before.kind in ("changed", "unchanged") and LEXICON.IN.fullmatch(clause, before.end, token.start):
         return before.kind
     if after and after.kind in ("changed", "unchanged", "moved"):
         # "from 2 to 2" is a form of words; a state named later in the clause says what is meant.
-        if after.kind != "moved" and (_NONE.match(clause, after.end) or "✗" in clause[: token.start]):
+        if after.kind != "moved" and (LEXICON.NONE.match(clause, after.end) or "✗" in clause[: token.start]):
             return _other(after.kind)
         rest = [other.kind for other in tokens[place + 1 :] if other.kind != "moved"]
         return rest[0] if after.kind == "moved" and rest and rest[0] in ("changed", "unchanged") else after.kind
     listed = _listed(clause, tokens, place)
     if listed:
         return listed
-    if after and after.kind in PROPERTIES and inherited and _LINK.fullmatch(clause, token.end, after.start):
+    if after and after.kind in PROPERTIES and inherited and LEXICON.LINK.fullmatch(clause, token.end, after.start):
         return inherited
     for other in reversed(tokens[:place]):
         if other.kind in ("changed", "unchanged", "both"):
             between = _without_properties(clause, tokens, other.end, token.start)
-            return other.kind if not other.heading and _LINK.fullmatch(between) else ""
+            return other.kind if not other.heading and LEXICON.LINK.fullmatch(between) else ""
     return ""
 
 
@@ -305,8 +222,8 @@ def _opens(clause: str, tokens: list[_Token], place: int) -> bool:
     token = tokens[place]
     if token.heading or place + 1 == len(tokens) or tokens[place + 1].kind not in PROPERTIES:
         return token.heading
-    lists = _LISTS.match(clause, token.end) if token.kind in ("changed", "unchanged") else None
-    return bool(lists and not lists["colon"] and _LINK.fullmatch(clause, lists.end(), tokens[place + 1].start))
+    lists = LEXICON.LISTS.match(clause, token.end) if token.kind in ("changed", "unchanged") else None
+    return bool(lists and not lists["colon"] and LEXICON.LINK.fullmatch(clause, lists.end(), tokens[place + 1].start))
 
 
 def _listed(clause: str, tokens: list[_Token], place: int) -> str:
@@ -314,11 +231,11 @@ def _listed(clause: str, tokens: list[_Token], place: int) -> str:
     nearest = next((other for other in reversed(range(place)) if tokens[other].kind in ("changed", "unchanged")), None)
     if nearest is None or not _opens(clause, tokens, nearest):
         return ""
-    lists = _LISTS.match(clause, tokens[nearest].end)
+    lists = LEXICON.LISTS.match(clause, tokens[nearest].end)
     between = _without_properties(clause, tokens, lists.end(), tokens[place].start) if lists else "."
     # "The property that changed is the number, and the action ...": the comma ends what one is said of.
     alone = lists and lists["one"] and "," in between
-    return tokens[nearest].kind if _LINK.fullmatch(between) and not alone else ""
+    return tokens[nearest].kind if LEXICON.LINK.fullmatch(between) and not alone else ""
 
 
 def _without_properties(clause: str, tokens: list[_Token], start: int, end: int) -> str:
@@ -334,7 +251,7 @@ def _of_topic(clause: str, tokens: list[_Token], topic: str) -> Iterator[tuple[s
     if not tokens:
         return
     token = next((token for token in tokens if not token.heading), tokens[0])
-    state = "unchanged" if token.heading and _NONE.match(clause, token.end) else token.kind
+    state = "unchanged" if token.heading and LEXICON.NONE.match(clause, token.end) else token.kind
     if state in ("changed", "unchanged", "moved"):
         yield topic, _change(topic, state, clause, clause)
 
@@ -350,8 +267,8 @@ def _unnamed(clause: str, tokens: list[_Token]) -> Iterator[tuple[str, Change]]:
 def _change(prop: str, state: str, scope: str, clause: str) -> Change:
     direction = 0
     if prop == "number":
-        words = scope if _UP.search(scope) or _DOWN.search(scope) else clause
-        direction = bool(_UP.search(words)) - bool(_DOWN.search(words))
+        words = scope if LEXICON.UP.search(scope) or LEXICON.DOWN.search(scope) else clause
+        direction = bool(LEXICON.UP.search(words)) - bool(LEXICON.DOWN.search(words))
     first, second = _values(prop, scope, state)
     changed = state == "changed" or (state == "moved" and not (first and first == second))
     return Change(changed, first, second, direction if changed else 0)
@@ -359,7 +276,7 @@ def _change(prop: str, state: str, scope: str, clause: str) -> Change:
 
 def _values(prop: str, scope: str, state: str) -> tuple[frozenset[str], frozenset[str]]:
     """Returns the values of images 1 and 2 as stated; all that are named where nothing changes."""
-    arrow = _ARROW.search(scope)
+    arrow = LEXICON.ARROW.search(scope)
     if state == "unchanged":
         return frozenset(found.value for found in mentions(prop, scope)), frozenset()
     if not arrow:

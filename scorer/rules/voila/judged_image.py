@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.judges.base import Judge, JudgeError, record, unjudged
@@ -19,7 +20,7 @@ async def read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
     if all(truth[prop] == ANY for prop in PROPERTIES):
         raise RequestError(f"target {request.targets[0]!r} wants nothing of the image")
     if not request.images.images:
-        return unparsed("no_image", "the model made no image")
+        return unparsed(Reason.NO_IMAGE, "the model made no image")
     asked = image_prompt(truth, request.images.images[0].data)
     try:
         reply = await judge.ask(asked)

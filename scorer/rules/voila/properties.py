@@ -7,8 +7,7 @@ description. What is right where follows the reference's judge instructions; see
 
 from __future__ import annotations
 
-import re
-
+from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.reading.normalize import Folded
@@ -16,12 +15,8 @@ from scorer.reading.refusals import declines
 from scorer.rule import Rule, refused, scored, unparsed
 from scorer.rules.voila.answers import conclusion, images_of
 from scorer.rules.voila.changes import Change, changes
-from scorer.rules.voila.vocabulary import NUMBERS, PROPERTIES, Values, canonical
+from scorer.rules.voila.vocabulary import LEXICON, NUMBERS, PROPERTIES, Values, canonical
 
-_TRUE_IMAGE = re.compile(r"(?:^|\. )Image [123]: ?")
-_RELATION = re.compile(
-    r"(Number|Action|Subject type) (?:remains constant (.+?)|is changed from (.+?) to (.+?))\.(?: |$)"
-)
 _NAMES = {"Number": "number", "Action": "action", "Subject type": "subject_type"}
 
 
@@ -54,7 +49,7 @@ def truth_of(description: str) -> Values:
 
 def truth_of_images(target: str) -> list[Values]:
     """Reads the three descriptions of step 1's target; raises RequestError."""
-    pieces = _TRUE_IMAGE.split(target)
+    pieces = LEXICON.TRUE_IMAGE.split(target)
     if len(pieces) != 4 or pieces[0]:
         raise RequestError(f"target {target!r} does not describe images 1, 2 and 3")
     return [truth_of(piece) for piece in pieces[1:]]
@@ -63,7 +58,7 @@ def truth_of_images(target: str) -> list[Values]:
 def truth_of_relations(target: str) -> dict[str, tuple[str, str]]:
     """Reads property -> values in images 1 and 2 from step 2's target; raises RequestError."""
     found = {}
-    for name, constant, first, second in _RELATION.findall(target):
+    for name, constant, first, second in LEXICON.RELATION.findall(target):
         prop = _NAMES[name]
         values = tuple(canonical(prop, value) for value in ((constant, constant) if constant else (first, second)))
         if values[0] and values[1]:
@@ -125,7 +120,7 @@ def _words(values: Values) -> str:
 
 
 def _nothing(text: str) -> pb.Verdict:
-    verdict = refused() if declines(text) else unparsed("no_property", "it names no property in VOILA's words")
+    verdict = refused() if declines(text) else unparsed(Reason.NO_PROPERTY, "it names no property in VOILA's words")
     verdict.scores.update(dict.fromkeys(PROPERTIES, 0.0))
     return verdict
 
