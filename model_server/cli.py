@@ -27,7 +27,7 @@ metrics_option = click.option(
 def server_command(make: Make) -> click.Command:
     """Returns the command line of a server for one backend: the options that every server has."""
 
-    @click.command(context_settings={"help_option_names": ["-h", "--help"]})
+    @click.command(cls=Command, context_settings={"help_option_names": ["-h", "--help"]})
     @server_options(50051)
     @metrics_option
     def serve_model(config: ServerConfig, metrics_port: int | None) -> None:

@@ -115,7 +115,7 @@ def test_mistakes_are_config_errors(given: dict[str, object], said: str, tmp_pat
 
 
 def test_a_run_that_is_not_complete_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is no run"):
+    with pytest.raises(ConfigError, match="is not a run folder"):
         api.read(tmp_path)
     (tmp_path / "manifest.json").write_text('{"identity": {}}')
     with pytest.raises(ConfigError, match="not complete"):

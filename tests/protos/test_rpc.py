@@ -19,6 +19,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from helpers.loopback import SERVICE, Authority, Obedient, generate, say
 
 from lyncean import rpc
+from lyncean.cli import Command
 from lyncean.cli.options import client_options, server_options
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc
@@ -362,13 +363,13 @@ async def test_sigterm_drains_a_process(tmp_path: Any) -> None:
         process.kill()
 
 
-@click.command()
+@click.command(cls=Command)
 @server_options(50051)
 def serve_command(config: rpc.ServerConfig) -> None:
     click.echo(repr(config))
 
 
-@click.command()
+@click.command(cls=Command)
 @client_options
 def client_command(credentials: rpc.Credentials) -> None:
     click.echo(repr(credentials))

@@ -56,11 +56,7 @@ def bundled(name: str, build: Callable[..., Any], *options: Callable[[Any], Any]
         @functools.wraps(command)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             values = {option: kwargs.pop(option) for option in names}
-            try:
-                value = build(**values)
-            except UserError as error:
-                raise click.UsageError(str(error)) from error
-            return command(*args, **{name: value}, **kwargs)
+            return command(*args, **{name: build(**values)}, **kwargs)
 
         return functools.reduce(lambda inner, option: option(inner), reversed(options), wrapped)  # type: ignore[return-value]
 

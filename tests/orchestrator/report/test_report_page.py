@@ -228,7 +228,7 @@ def test_a_later_line_of_a_key_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(None, "holds no manifest.json"), (b"{", "is damaged"), (b"[]", "is damaged")]
+    ("content", "words"), [(None, "manifest.json is missing"), (b"{", "is damaged"), (b"[]", "is damaged")]
 )
 def test_what_is_no_run_is_one_line(tmp_path: Path, content: bytes | None, words: str) -> None:
     if content is not None:

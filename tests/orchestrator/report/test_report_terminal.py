@@ -111,4 +111,4 @@ def test_a_damaged_verdict_is_named(tmp_path: Path) -> None:
     (run / "verdicts.jsonl").write_bytes(b"{]\n")
     result = CliRunner().invoke(command, [str(run), "--format", "terminal"])
     assert result.exit_code == 2
-    assert "verdicts.jsonl is damaged" in result.output
+    assert "verdicts.jsonl, line 1: damaged" in result.output

@@ -25,6 +25,7 @@ from orchestrator.cli.view import command
 from orchestrator.report.live import server as view_server
 from orchestrator.report.live.followed import Folder, Tally
 from orchestrator.report.live.server import HOST, serve
+from orchestrator.run_folder.lines import CountedLine
 from orchestrator.run_folder.reader import Run
 
 
@@ -234,7 +235,7 @@ def test_what_is_remembered_of_an_item_does_not_depend_on_its_key() -> None:
     tracemalloc.start()
     try:
         for number in range(items):
-            line = {"key": f"marvel/{'x' * 200}{number}", "outcome": "scored", "score": number / items}
+            line = CountedLine(f"marvel/{'x' * 200}{number}", "scored", number / items)
             tally.answer(line)
             tally.judge(line)
         held = tracemalloc.get_traced_memory()[0]
@@ -276,8 +277,8 @@ def test_a_manifest_half_written_is_looked_at_again(tmp_path: Path) -> None:
     [
         ("results.json", b'{"tasks": [1]}', b"results.json is damaged"),
         ("manifest.json", b'{"identity": 1}', b"is not the manifest of a run"),
-        ("responses.jsonl", b'{"key":"marvel/1:avr" 1}\n', b"responses.jsonl is damaged at byte 0"),
-        ("verdicts.jsonl", b'{"key":"marvel/1:avr","score":"x" 1}\n', b"verdicts.jsonl is damaged at byte 0"),
+        ("responses.jsonl", b'{"key":"marvel/1:avr" 1}\n', b"responses.jsonl, line 1: damaged"),
+        ("verdicts.jsonl", b'{"key":"marvel/1:avr","score":"x" 1}\n', b"verdicts.jsonl, line 1: damaged"),
     ],
 )
 def test_a_damaged_run_says_so_on_its_page_and_hides_no_other(
