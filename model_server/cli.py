@@ -19,7 +19,7 @@ from model_server.metrics import Metrics
 Fields = TypeVar("Fields")
 
 metrics_option = click.option(
-    "--metrics-port", type=click.IntRange(0, 65535), help="Port for Prometheus metrics; none without it."
+    "--metrics-port", type=click.IntRange(0, 65535), help="Port for Prometheus metrics; default: none."
 )
 """The option of every server with metrics."""
 
@@ -56,7 +56,7 @@ def main() -> None:
     help="Folder, hub id or demo, the bundled small model (transformers), model name (openai), hash or "
     "constant:TEXT (demo).",
 )
-@click.option("--name", default="", help="Name to file results under; default the model's own.")
+@click.option("--name", default="", help="Model name in results; default: the model's own.")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, or auto (all GPUs, else CPU).")
 @click.option(
     "--dtype", default="auto", show_default=True, help="float32, bfloat16, float16, or auto (the checkpoint's)."
@@ -68,9 +68,13 @@ def main() -> None:
     help="Attention implementation of the library; auto is sdpa where the model has it, else eager.",
 )
 @click.option("--revision", help="Commit, branch or tag of a hub id.")
-@click.option("--chat-template", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Template to use.")
-@click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the checkpoint.")
-@click.option("--max-batch", default=8, show_default=True, type=click.IntRange(1), help="Most requests run together.")
+@click.option(
+    "--chat-template",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Chat template (Jinja) to use instead of the model's.",
+)
+@click.option("--trust-remote-code", is_flag=True, help="Run the checkpoint's own code.")
+@click.option("--max-batch", default=8, show_default=True, type=click.IntRange(1), help="Maximum batch size.")
 @click.option(
     "--batch-wait-ms",
     type=FiniteRange(0, 60_000),
@@ -78,8 +82,10 @@ def main() -> None:
     show_default=True,
     help="Longest wait of a request for others to share its batch.",
 )
-@click.option("--max-queue", default=256, show_default=True, type=click.IntRange(1), help="Most requests waiting.")
-@click.option("--deterministic", is_flag=True, help="One request at a time: the same numbers in any dtype.")
+@click.option(
+    "--max-queue", default=256, show_default=True, type=click.IntRange(1), help="Maximum number of queued requests."
+)
+@click.option("--deterministic", is_flag=True, help="Run one request at a time, for identical results in any dtype.")
 @click.option(
     "--default-max-tokens",
     default=512,
@@ -87,13 +93,15 @@ def main() -> None:
     type=click.IntRange(1),
     help="Output limit of a request without one.",
 )
-@click.option("--image-cache-mb", default=512, show_default=True, type=click.IntRange(0), help="Vision features kept.")
+@click.option(
+    "--image-cache-mb", default=512, show_default=True, type=click.IntRange(0), help="Cache of vision features in MiB."
+)
 @click.option(
     "--max-image-pixels",
     default=100_000_000,
     show_default=True,
     type=click.IntRange(1, 178_956_970),  # pillow reads no larger ones
-    help="Larger is refused.",
+    help="Reject larger images.",
 )
 @click.option("--base-url", help="Endpoint (openai), for example http://host:8000/v1; else $OPENAI_BASE_URL.")
 @click.option(
@@ -103,7 +111,11 @@ def main() -> None:
     help="File with the endpoint's key; else $OPENAI_API_KEY.",
 )
 @click.option(
-    "--max-concurrency", default=32, show_default=True, type=click.IntRange(1), help="Calls at a time (openai)."
+    "--max-concurrency",
+    default=32,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Maximum concurrent requests (openai).",
 )
 @click.option(
     "--timeout",
@@ -115,7 +127,7 @@ def main() -> None:
 @metrics_option
 @server_options(50051)
 def serve_command(backend: str, metrics_port: int | None, config: ServerConfig, **options: Any) -> None:
-    """Serve one model. The port is bound at once; health turns SERVING once the model is loaded."""
+    """Serve one model. The port is bound at once; health reports SERVING once the model is loaded."""
     if backend != "demo" and not options["model"]:
         raise click.UsageError(f"--backend {backend} needs --model")
     make = {"demo": _demo, "openai": _openai, "transformers": _transformers}[backend]

@@ -9,7 +9,12 @@ from PIL import Image
 
 from demo_model.training_data import Example, Mark, squeezed
 from orchestrator.benchmarks.marvel import synthetic
-from orchestrator.benchmarks.marvel.benchmark import COARSE_INSTRUCTION, FINE_INSTRUCTION, Settings, avr_instruction
+from orchestrator.benchmarks.marvel.benchmark import (
+    COARSE_INSTRUCTION,
+    FINE_INSTRUCTION,
+    MarvelSettings,
+    avr_instruction,
+)
 from orchestrator.benchmarks.marvel.image import choice_boxes, context_boxes
 from orchestrator.benchmarks.marvel.labels import fine_options
 
@@ -62,7 +67,7 @@ def _words(panel: synthetic.Panel) -> tuple[str, ...]:
 
 
 def _avr(drawn: synthetic.Drawn) -> tuple[str, str]:
-    return f"{synthetic.LEAD} {synthetic.COMPLETES}\n{avr_instruction(Settings())}", str(drawn.answer)
+    return f"{synthetic.LEAD} {synthetic.COMPLETES}\n{avr_instruction(MarvelSettings())}", str(drawn.answer)
 
 
 def _missing(drawn: synthetic.Drawn) -> tuple[str, str]:

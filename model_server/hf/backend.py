@@ -30,7 +30,7 @@ from model_server.hf.families import family_of
 from model_server.hf.generate import end_tokens, generate
 from model_server.hf.likelihood import Question, Scored, expanded, packed, plain
 from model_server.hf.prompt import Joined, Prompt, Prompter
-from model_server.hf.sampling import Row, token_bytes
+from model_server.hf.sampling import SamplingRow, token_bytes
 from model_server.hf.settings import Settings
 from model_server.hf.vision import VisionCache
 from model_server.metrics import Metrics
@@ -50,7 +50,7 @@ class Work:
     draws: bool = False
 
 
-Answer = Row | list[Scored] | bytes
+Answer = SamplingRow | list[Scored] | bytes
 
 
 class HfBackend(Backend):
@@ -133,7 +133,7 @@ class HfBackend(Backend):
         # Outputs of like length end alike, so that little is decoded for rows that have ended.
         key = ("generate", prompt.signature, config.max_output_tokens.bit_length())
         row, usage = await self._submit(Work(prompt, config), self._key(key, self._verdict.generates), call)
-        assert isinstance(row, Row)
+        assert isinstance(row, SamplingRow)
         response = model.GenerateResponse(
             finish_reason=row.finish, effective_config=config, logprobs=row.logprobs, usage=usage
         )
@@ -254,7 +254,7 @@ class HfBackend(Backend):
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _run_generate(self, jobs: Sequence[Job[Work, Answer]]) -> None:
-        rows = [Row(_config(job), job.call, _settle(job)) for job in jobs]
+        rows = [SamplingRow(_config(job), job.call, _settle(job)) for job in jobs]
         prompts = [job.work.prompt for job in jobs]
         generate(self._checkpoint, self._family, prompts, rows, self._ends, self._features(prompts))
 
@@ -280,8 +280,8 @@ def _config(job: Job[Work, Answer]) -> model.GenerationConfig:
     return job.work.config
 
 
-def _settle(job: Job[Work, Answer]) -> Callable[[Row], None]:
-    def done(row: Row) -> None:
+def _settle(job: Job[Work, Answer]) -> Callable[[SamplingRow], None]:
+    def done(row: SamplingRow) -> None:
         if row.finish == model.FINISH_REASON_UNSPECIFIED:
             job.resolve(DeadlineExceeded("deadline_in_model", "nobody waits for this answer any more"))
         else:

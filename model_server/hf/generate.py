@@ -13,7 +13,7 @@ from model_server.hf.batch import to_batch
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import Family
 from model_server.hf.prompt import Prompt
-from model_server.hf.sampling import Row, RowSampler, RowStop
+from model_server.hf.sampling import RowSampler, RowStop, SamplingRow
 
 
 def end_tokens(checkpoint: Checkpoint) -> frozenset[int]:
@@ -31,7 +31,7 @@ def generate(
     checkpoint: Checkpoint,
     family: Family,
     prompts: Sequence[Prompt],
-    rows: Sequence[Row],
+    rows: Sequence[SamplingRow],
     ends: frozenset[int],
     extra: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> None:

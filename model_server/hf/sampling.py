@@ -16,7 +16,7 @@ from model_server.backend import Call
 
 
 @dataclass
-class Row:
+class SamplingRow:
     """One request of a batch.
 
     Attributes:
@@ -31,7 +31,7 @@ class Row:
 
     config: model.GenerationConfig
     call: Call
-    done: Callable[[Row], None]
+    done: Callable[[SamplingRow], None]
     ids: list[int] = field(default_factory=list)
     finish: model.FinishReason.ValueType = model.FINISH_REASON_UNSPECIFIED
     text: str = ""
@@ -52,7 +52,7 @@ class RowSampler(LogitsProcessor):
     share a batch, and a row's draws depend on its own seed alone.
     """
 
-    def __init__(self, rows: Sequence[Row], tokenizer: Any) -> None:
+    def __init__(self, rows: Sequence[SamplingRow], tokenizer: Any) -> None:
         self._rows = rows
         self._tokenizer = tokenizer
         self.used = False
@@ -103,7 +103,7 @@ def sample(logits: torch.Tensor, config: model.GenerationConfig, generator: torc
 class RowStop(StoppingCriteria):
     """Ends each row for its own reason, and says so at once: a row need not wait for its neighbours."""
 
-    def __init__(self, rows: Sequence[Row], tokenizer: Any, ends: frozenset[int]) -> None:
+    def __init__(self, rows: Sequence[SamplingRow], tokenizer: Any, ends: frozenset[int]) -> None:
         self._rows = rows
         self._tokenizer = tokenizer
         self._ends = ends
@@ -115,7 +115,7 @@ class RowStop(StoppingCriteria):
                 self._step(row, last)
         return torch.tensor([row.over for row in self._rows], device=input_ids.device)
 
-    def _step(self, row: Row, last: int) -> None:
+    def _step(self, row: SamplingRow, last: int) -> None:
         if row.call.over:
             row.over = True
         elif last in self._ends:
@@ -130,7 +130,7 @@ class RowStop(StoppingCriteria):
         if row.over:
             row.done(row)
 
-    def _stopped(self, row: Row) -> bool:
+    def _stopped(self, row: SamplingRow) -> bool:
         if not row.config.stop:
             return False
         # A token may be less than a character, so the window counts bytes, and some to spare.
@@ -138,7 +138,7 @@ class RowStop(StoppingCriteria):
         recent = decode(self._tokenizer, row.ids[-window:])
         return any(stop in recent for stop in row.config.stop)
 
-    def _finish(self, row: Row, reason: model.FinishReason.ValueType) -> None:
+    def _finish(self, row: SamplingRow, reason: model.FinishReason.ValueType) -> None:
         row.over = True
         row.finish = reason
         del row.logprobs[len(row.ids) :]

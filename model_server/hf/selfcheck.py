@@ -25,7 +25,7 @@ from model_server.hf.families import Family
 from model_server.hf.generate import generate
 from model_server.hf.likelihood import NONE, Faults, Question, Scored, expanded, packed, plain
 from model_server.hf.prompt import Prompt, Prompter
-from model_server.hf.sampling import Row
+from model_server.hf.sampling import SamplingRow
 from model_server.hf.vision import VisionCache
 
 log = logging.getLogger(__name__)
@@ -148,8 +148,8 @@ def _generates(checkpoint: Checkpoint, family: Family, sample: _Sample) -> bool:
         return True  # such prompts never meet in a batch
     config = model.GenerationConfig(max_output_tokens=4, temperature=0, top_logprobs=1)
 
-    def run(*chosen: Prompt) -> list[Row]:
-        rows = [Row(config, Call(), lambda _: None) for _ in chosen]
+    def run(*chosen: Prompt) -> list[SamplingRow]:
+        rows = [SamplingRow(config, Call(), lambda _: None) for _ in chosen]
         generate(checkpoint, family, chosen, rows, frozenset())
         return rows
 

@@ -20,10 +20,10 @@ class Settings:
         attention: Attention implementation of the library; "auto" is sdpa where the model has it, else eager.
         revision: Commit, branch or tag of a hub id.
         chat_template: File with a template to use instead of the checkpoint's.
-        trust_remote_code: Run code that comes with the checkpoint.
+        trust_remote_code: Run the checkpoint's own code.
         max_batch: Most requests of one batch.
         batch_wait: Longest wait of a request for others to share its batch, in seconds.
-        max_queue: Most requests waiting.
+        max_queue: Maximum number of queued requests.
         default_max_tokens: What an unset `max_output_tokens` means, context permitting.
         image_cache_bytes: Bound on kept vision features; 0 keeps none.
         max_image_pixels: Images of more pixels are refused.

@@ -115,7 +115,7 @@ def look(settings: Settings) -> Endpoint:
                     ) from error
                 time.sleep(0.5)
             except openai.OpenAIError as error:
-                raise LoadError(f"{where} is no OpenAI-compatible endpoint: {error}") from error
+                raise LoadError(f"{where} is not an OpenAI-compatible endpoint: {error}") from error
             except (AttributeError, TypeError, ValueError) as error:  # a page, or JSON of another kind
                 raise LoadError(
                     f"{where} is no OpenAI-compatible endpoint: its list of models cannot be read; "
@@ -139,7 +139,9 @@ def _check_url(url: str) -> None:
     except ValueError:  # brackets that do not match, a port that is none
         good = False
     if not good:
-        raise LoadError(f"{without_password(url)} is no URL: give --base-url in full, for example http://host:8000/v1")
+        raise LoadError(
+            f"{without_password(url)} is not a URL: give --base-url in full, for example http://host:8000/v1"
+        )
 
 
 def _by_host(url: str) -> str:

@@ -9,20 +9,20 @@ import sys
 from lyncean.cli import examples, root
 
 COMMANDS = {
-    "eval": ("orchestrator.cli.eval", "Run tasks against a model; the same command again resumes."),
+    "eval": ("orchestrator.cli.eval", "Evaluate a model on tasks; rerun to resume."),
     "tasks": ("orchestrator.cli.tasks", "List tasks with their data, methods and settings."),
-    "prompts": ("orchestrator.cli.prompts", "Write the requests exactly as they would be sent."),
+    "prompts": ("orchestrator.cli.prompts", "Print the requests that a run would send."),
     "score": ("orchestrator.cli.score", "Score a run again, without a model."),
     "report": ("orchestrator.cli.report", "Write reports and tables of runs."),
-    "compare": ("orchestrator.cli.compare", "Compare runs sample by sample; gate on the result."),
-    "view": ("orchestrator.cli.view", "Browse a folder of runs, live while they run."),
-    "merge": ("orchestrator.cli.merge", "Join the shards of one run."),
-    "check": ("orchestrator.cli.check", "Judge any model server against the contract."),
+    "compare": ("orchestrator.cli.compare", "Compare runs item by item; check a gate."),
+    "view": ("orchestrator.cli.view", "Browse a folder of runs, with live progress."),
+    "merge": ("orchestrator.cli.merge", "Merge the shards of a run."),
+    "check": ("orchestrator.cli.check", "Test a model server against the contract."),
     "import": ("orchestrator.cli.importing", "Import predictions of other evaluation tools."),
     "generate": ("orchestrator.cli.generate", "Generate benchmark questions."),
-    "submit": ("orchestrator.cli.submit", "Render a run for a Kubernetes cluster."),
+    "submit": ("orchestrator.cli.submit", "Render a run as Kubernetes manifests."),
     "new-task": ("orchestrator.cli.new_task", "Scaffold a task file from a data file."),
-    "fetch": ("orchestrator.cli.fetch", "Bundle a task's data for use without a network."),
+    "fetch": ("orchestrator.cli.fetch", "Copy a task's data for offline use."),
 }
 """Subcommand -> its module, and its line in `--help`."""
 
@@ -38,7 +38,7 @@ _EXAMPLES = ("tasks", "eval --task marvel --synthetic --limit 20", "eval --help"
 
 @root(COMMANDS, epilog=examples(*(f"orchestrator {words}" for words in _EXAMPLES)))
 def main() -> None:
-    """Evaluate multimodal models behind a gRPC endpoint, with numbers that hold."""
+    """Evaluate multimodal language models over gRPC."""
     _speak_unicode()
 
 

@@ -24,12 +24,16 @@ from orchestrator.cli.options import number
     ),
 )
 @click.option("--endpoint", "-e", help="The model server, H:P.")
-@click.option("--only", multiple=True, metavar="NAME", help="Run this check alone; may be repeated.")
-@number("--timeout", type=POSITIVE_SECONDS, default=60.0, show_default=True, help="Seconds per call.")
-@click.option("--drain-pid", type=click.IntRange(2), help="Judge the drain too: SIGTERM to this process, at the end.")
+@click.option("--only", multiple=True, metavar="NAME", help="Run this check only; repeatable.")
+@number("--timeout", type=POSITIVE_SECONDS, default=60.0, show_default=True, help="Timeout of a request in seconds.")
+@click.option(
+    "--drain-pid", type=click.IntRange(2), help="Also test draining: send SIGTERM to this process at the end."
+)
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Write JUnit XML here.")
-@click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON on stdout.")
-@click.option("--list", "listed", is_flag=True, help="List the checks and the sentences they hold a server to.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option(
+    "--list", "listed", is_flag=True, help="List the checks with the sentences of the contract that they test."
+)
 @client_options
 def command(
     credentials: Credentials,
@@ -41,7 +45,7 @@ def command(
     as_json: bool,
     listed: bool,
 ) -> None:
-    """Judge a model server, in any language, against lyncean.model.v1.
+    """Test a model server, in any language, against lyncean.model.v1.
 
     Exit codes: 0 every check passed or does not apply, 2 the server cannot be reached or the command
     is wrong, 4 a check failed.
@@ -56,7 +60,7 @@ def command(
         return
     unknown = sorted(set(only) - CHECKS.keys())
     if unknown:
-        raise click.UsageError(f"there is no check {unknown[0]!r}; --list names them")
+        raise click.UsageError(f"unknown check {unknown[0]!r}; --list names them")
     found = parse_endpoints([endpoint] if endpoint else [])
     if len(found) != 1:
         raise click.UsageError("give one --endpoint H:P")

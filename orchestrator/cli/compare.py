@@ -31,12 +31,12 @@ _RUN = ReadRun()
     "--gate",
     "gate_text",
     metavar="CONDITIONS",
-    help="Conditions to meet, for example 'acc>=0.6,no_regression'; exit code 4 where one is not.",
+    help="Conditions, for example 'acc>=0.6,no_regression'; exit code 4 if one fails.",
 )
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write the comparison, flips included, as a page.",
+    help="Also write the comparison as an HTML page, flips included.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @click.option(
@@ -44,15 +44,17 @@ _RUN = ReadRun()
     default=3,
     show_default=True,
     type=click.IntRange(0),
-    help="How many items to print that became worse, and as many that became better.",
+    help="Number of regressed items to print, and of improved ones.",
 )
-@click.option("--html-flips", default=200, show_default=True, type=click.IntRange(0), help="The same for the page.")
+@click.option(
+    "--html-flips", default=200, show_default=True, type=click.IntRange(0), help="The same for the HTML page."
+)
 def command(
     runs: tuple[Path, ...], gate_text: str | None, html: Path | None, as_json: bool, flips: int, html_flips: int
 ) -> None:
-    """Compare RUNS, the first being what the others are held against.
+    """Compare RUNS with the first of them, the baseline.
 
-    Items are paired by key. One run alone can be held against a --gate.
+    Items are paired by key. A single run can be checked with --gate.
 
     Exit codes: 0 compared and the gate, if any, passed; 2 the runs do not fit together or the
     gate names what they do not have; 4 the gate failed.

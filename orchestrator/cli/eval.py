@@ -26,14 +26,14 @@ from orchestrator.run.request import RunRequest
     ),
 )
 @request_options()
-@click.option("--dry-run", is_flag=True, help="Print what would be sent and what it may cost; send nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the size and cost of the run; send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print results.json on stdout, progress on stderr.")
-@click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors.")
+@click.option("--quiet", "-q", is_flag=True, help="Print errors only.")
 @client_options
 def command(dry_run: bool, as_json: bool, quiet: bool, credentials: Credentials, **parameters: Any) -> None:
-    """Evaluate a model on tasks. Running the same command again resumes it.
+    """Evaluate a model on tasks. The same command resumes an interrupted run.
 
-    Exit codes: 0 complete, 1 defect, 2 usage or configuration, 3 incomplete (run again to
+    Exit codes: 0 complete, 1 internal error, 2 usage or configuration, 3 incomplete (run again to
     resume), 4 a quality gate failed.
     """
     from orchestrator.run import evaluate

@@ -18,13 +18,13 @@ from lyncean.cli import Command, examples
         "orchestrator eval --task marvel --data bundle",
     ),
 )
-@click.option("--task", "-t", "tasks", multiple=True, required=True, help="Task, group or task file; may be repeated.")
-@click.option("--data", multiple=True, metavar="TASK=PATH", help="Data of a task that is not its own hub id.")
+@click.option("--task", "-t", "tasks", multiple=True, required=True, help="Task, group or task file; repeatable.")
+@click.option("--data", multiple=True, metavar="TASK=PATH", help="Data of a task, instead of its hub id.")
 @click.option("--to", required=True, type=click.Path(path_type=Path), help="The bundle's folder; new or empty.")
 def command(tasks: tuple[str, ...], data: tuple[str, ...], to: Path) -> None:
-    """Copy the data of tasks, with revisions and digests, for `--data DIR` elsewhere.
+    """Copy the data of tasks with revisions and digests, for `--data DIR` on another machine.
 
-    A run from the bundle reads nothing else, and refuses a file that is not what was fetched.
+    A run on the bundle reads nothing else and rejects files that differ from the fetched ones.
     """
     from orchestrator.benchmarks import bundle
     from orchestrator.benchmarks.registry import find

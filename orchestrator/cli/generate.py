@@ -7,8 +7,8 @@ import click
 from lyncean.cli import LazyGroup, examples
 
 COMMANDS = {
-    "voila-images": ("orchestrator.cli.generate_voila_images", "All 728 things that a VOILA image shows."),
-    "voila": ("orchestrator.cli.generate_voila", "VOILA questions, none twice, as a table in the released form."),
+    "voila-images": ("orchestrator.cli.generate_voila_images", "Draw the 728 images that VOILA questions consist of."),
+    "voila": ("orchestrator.cli.generate_voila", "Draw distinct VOILA questions, in the released format."),
 }
 """Subcommand -> its module, and its line in `--help`."""
 
@@ -23,4 +23,4 @@ COMMANDS = {
     ),
 )
 def command() -> None:
-    """Generate the questions or the images of a benchmark."""
+    """Generate the questions or images of a benchmark."""

@@ -20,7 +20,9 @@ from orchestrator.cli.options import request_options
 
 @click.command("voila", cls=Command)
 @click.option("--distraction", type=click.Choice(["yes", "no"]), required=True, help="All 19 rules, or the 7 without.")
-@click.option("--count", type=click.IntRange(min=1), required=True, help="Questions, distributed over the rules.")
+@click.option(
+    "--count", type=click.IntRange(min=1), required=True, help="Number of questions, distributed over the rules."
+)
 @click.option(
     "--images",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -39,10 +41,10 @@ from orchestrator.cli.options import request_options
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
-    help="A .csv or .parquet file; replaced as a whole.",
+    help="A .csv or .parquet file; overwritten.",
 )
 def command(distraction: str, count: int, images: Path, split: str, collage: bool, seed: int, output: Path) -> None:
-    """Draw VOILA questions, none twice, and write them as a table in the released form."""
+    """Draw distinct VOILA questions and write them as a table in the released format."""
     if output.suffix not in (".csv", ".parquet"):
         raise click.UsageError(f"--output {output} should end in .csv or .parquet")
     rules = WD_RULES if distraction == "yes" else ND_RULES

@@ -18,17 +18,17 @@ from orchestrator.cli.outcome import ended
 
 @click.command("lmms-eval", cls=Command)
 @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--task", help="The task, where the file's name does not say it (DATE_samples_TASK.jsonl).")
-@click.option("--data", help="The benchmark's data: gives options and categories that the samples lack.")
-@click.option("--model", help="Name to file it under; default the name of the file's folder.")
+@click.option("--task", help="The task; default: from the file name (DATE_samples_TASK.jsonl).")
+@click.option("--data", help="The benchmark's data, for options and categories that the samples lack.")
+@click.option("--model", help="Model name; default: the name of the file's folder.")
 @click.option(
     "--reading",
     type=click.Choice(["careful", "parity", "both"]),
     default="both",
     show_default=True,
-    help="Read as a careful person would, as lmms-eval does, or both.",
+    help="Score by the default rules, by lmms-eval's, or both.",
 )
-@click.option("--run", type=RunFolder(), help="Run folder; default runs/FILE.")
+@click.option("--run", type=RunFolder(), help="Run folder; default: runs/FILE.")
 @request_options("scorer")
 @client_options
 def command(
@@ -43,8 +43,8 @@ def command(
 ) -> None:
     """Score a samples file of lmms-eval (--log_samples) of V*-Bench or VisualPuzzles.
 
-    The careful reading's metrics are the run folder's, the parity reading's those of its folder
-    `parity`. Requests that failed there count as failed in both, never as answers.
+    The careful reading's metrics are the run folder's, the parity reading's in its folder `parity`.
+    Requests that failed in lmms-eval count as failed in both, never as answers.
     """
     if not scorer:
         refuse_dialling("--scorer")

@@ -23,11 +23,11 @@ from orchestrator.cli.outcome import ended
 @click.option("--infer", type=click.Choice(METHODS), default="generation", show_default=True)
 @click.option("--stability", is_flag=True, help="Instability over the tests of each sample (SingleChoice).")
 @click.option("--multi-round", is_flag=True, help="Correlation and slope of the score over rounds (SingleChoice).")
-@click.option("--task", help="Task to file the run under; default as the file's name says.")
-@click.option("--model", help="Model to file the run under; default as the file's name says.")
-@click.option("--run", type=RunFolder(), help="Run folder; default runs/FILE.")
+@click.option("--task", help="Task name; default: from the file name.")
+@click.option("--model", help="Model name; default: from the file name.")
+@click.option("--run", type=RunFolder(), help="Run folder; default: runs/FILE.")
 @request_options("scorer", "patience")
-@click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors.")
+@click.option("--quiet", "-q", is_flag=True, help="Print errors only.")
 @client_options
 def command(
     credentials: Credentials,
@@ -43,7 +43,7 @@ def command(
     patience: float,
     quiet: bool,
 ) -> None:
-    """Score a prediction file of ReForm-Eval with its own rules, bit for bit, and make a run of it."""
+    """Import a prediction file of ReForm-Eval as a run, scored bit for bit by ReForm-Eval's rules."""
     for flag, present in (
         ("--stability", stability),
         ("--multi-round", multi_round),

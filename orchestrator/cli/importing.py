@@ -9,7 +9,7 @@ from lyncean.cli import LazyGroup, examples
 KINDS = {
     "lmms-eval": (
         "orchestrator.cli.import_lmms_eval",
-        "A samples file of lmms-eval, read as a careful person would and as lmms-eval does.",
+        "A samples file of lmms-eval, scored by the default rules and by lmms-eval's own.",
     ),
     "reform": ("orchestrator.cli.import_reform", "Predictions in ReForm-Eval's own output layout."),
     "reform-instructions": ("orchestrator.cli.import_reform_instructions", "ReForm-Eval's instruction files."),

@@ -31,7 +31,7 @@ from orchestrator.cli.outcome import ended
 def command(
     credentials: Credentials, shards: tuple[Path, ...], run: Path | str, scorer: str | None, patience: float
 ) -> None:
-    """Put the run folders of all shards together; the results are those of one run.
+    """Merge the run folders of all shards. The results equal those of an unsharded run.
 
     Exit codes are those of `eval`: 2 where a shard is missing, there twice, not complete or
     another command's, 3 where items failed in one.

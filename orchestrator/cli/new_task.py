@@ -19,12 +19,17 @@ from lyncean.cli import Command, examples
     ),
 )
 @click.argument("data")
-@click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Default: DATA's name, .yaml.")
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Task file; default: DATA's name with .yaml.",
+)
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def command(data: str, output: Path | None, force: bool) -> None:
     """Write a task file for DATA: a CSV, JSONL, JSON or parquet file, a folder, or a hub id.
 
-    It says what it guessed. Look at the result, then ask `orchestrator prompts --task FILE`.
+    Prints what was inferred. Check the file, then run `orchestrator prompts --task FILE`.
     """
     import yaml
 

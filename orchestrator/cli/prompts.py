@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 )
 @click.option("--images", type=click.Path(file_okay=False, path_type=Path), help="Write images here, named by sha256.")
 def command(images: Path | None, **parameters: Any) -> None:
-    """Print each request exactly as eval would send it, one JSON object a line.
+    """Print each request exactly as eval would send it, one JSON object per line.
 
-    Images stand as {"media_type", "sha256", "bytes_length"}. A turn that needs the answers to
+    Images are shown as {"media_type", "sha256", "bytes_length"}. A turn that depends on
     earlier ones is shown with placeholders: the text "{answer 1}" for the first, a small grey image
-    where an image was asked for, and likelihoods of 0.
+    for a generated image, and log-likelihoods of 0.
     """
     import orjson
 

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from orchestrator.run_folder.reader import Run
 
 FORMATS = {
-    "html": "a page for people, report.html in each run (the default)",
+    "html": "an HTML page, report.html in each run folder (default)",
     "terminal": "the results table",
-    "md": "the figures as Markdown tables",
-    "latex": "the figures as LaTeX tables (booktabs)",
+    "md": "metrics as Markdown tables",
+    "latex": "metrics as LaTeX tables (booktabs)",
     "json": "the results of all runs",
-    "csv": "every item, one row each",
-    "parquet": "every item, one row each; needs --output",
+    "csv": "one row per item",
+    "parquet": "one row per item; needs --output",
     "lmms-eval": "the layout that lmms-eval writes; --output is a folder",
     "inspect": "Inspect AI logs for `inspect view`; --output is a folder",
-    "wandb": "the figures and the page to Weights & Biases, as its own settings say",
-    "mlflow": "the same to MLflow",
+    "wandb": "metrics and the page to Weights & Biases, configured by its environment",
+    "mlflow": "metrics and the page to MLflow",
 }
 
 _RUN = ReadRun()
@@ -50,12 +50,12 @@ _RUN = ReadRun()
     "--format", "form", type=click.Choice(list(FORMATS)), default="html", show_default=True, help="See above."
 )
 @click.option(
-    "--output", type=click.Path(path_type=Path), help="File or folder to write; by default the run or standard output."
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File or folder to write; default: the run folder or standard output.",
 )
-@click.option("--embed", is_flag=True, help="Put the images into the page or log, so that it can be sent alone.")
-@click.option(
-    "--compare-published", is_flag=True, help="Show published figures beside these, where the benchmark has them."
-)
+@click.option("--embed", is_flag=True, help="Embed the images, for a self-contained file.")
+@click.option("--compare-published", is_flag=True, help="Show published results beside the run's own.")
 @click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
 def command(
     runs: tuple[Path, ...], form: str, output: Path | None, embed: bool, compare_published: bool, as_json: bool
@@ -108,7 +108,7 @@ def _other(form: str, runs: Sequence[Run], output: Path | None, embed: bool) -> 
         raise click.UsageError(f"--format {form} needs --output")
     for run in runs:
         if not run.tasks and form != "terminal":
-            click.echo(f"{run.name} is not complete: there are no figures of it yet", err=True)
+            click.echo(f"{run.name} is not complete: no metrics yet", err=True)
     if form == "terminal":
         from rich.console import Console
 

@@ -37,9 +37,10 @@ def command(
     judge: Sequence[str],
     judge_cache: str | None,
 ) -> None:
-    """Score a complete run again from its folder alone.
+    """Score a complete run again from its run folder.
 
-    With --parity both readings of the answers stand side by side, and where they differ is said.
+    With --parity, results by the reference's rules are written beside the default ones, and
+    items on which they differ are listed.
 
     Exit codes are those of `eval`.
     """

@@ -13,8 +13,8 @@ from orchestrator.submit.render import Submission, render
 from orchestrator.submit.watch import watch
 
 _NOT_HERE = {
-    "endpoint": "the cluster's own model servers are asked",
-    "scorer": "the cluster's own scorer is asked",
+    "endpoint": "the cluster's model servers are used",
+    "scorer": "the cluster's scorer is used",
     "model": "--model is the model servers'",
     "shard": "--shards N runs all of them",
     "run": "--run is a name, not a folder",
@@ -70,19 +70,19 @@ class _Submit(Command):
 )
 @click.option("--overlay", default="gpu", show_default=True, metavar="NAME|PATH", help="Folder of deploy/overlays.")
 @click.option("--component", "components", multiple=True, metavar="NAME|PATH", help="Folder of deploy/components.")
-@click.option("--model", help="What the model servers load, for example /models/NAME; default the overlay's.")
-@click.option("--weights", metavar="REPO@REVISION", help="What is downloaded into --model where it is not there yet.")
-@click.option("--replicas", type=click.IntRange(1), help="Model servers; default the overlay's.")
-@click.option("--shards", type=click.IntRange(2), help="Run in so many pods at once, and merge.")
-@click.option("--run", "name", help="Name of the run, its folder under /runs and its Job; default from the first task.")
+@click.option("--model", help="Model to load, for example /models/NAME; default: the overlay's.")
+@click.option("--weights", metavar="REPO@REVISION", help="Weights to download into --model if missing.")
+@click.option("--replicas", type=click.IntRange(1), help="Number of model servers; default: the overlay's.")
+@click.option("--shards", type=click.IntRange(2), help="Number of shards, run in parallel pods and merged.")
+@click.option("--run", "name", help="Name of the run folder under /runs and of the Job; default: from the first task.")
 @click.option("--namespace", default="lyncean", show_default=True)
-@click.option("--registry", help="What comes before the images' names, for example registry.example/team.")
-@click.option("--tag", help="Tag of the images; default the overlay's.")
-@click.option("--watch", "follow", is_flag=True, help="Render nothing: follow the log of the run that was applied.")
+@click.option("--registry", help="Registry prefix of the images, for example registry.example/team.")
+@click.option("--tag", help="Tag of the images; default: the overlay's.")
+@click.option("--watch", "follow", is_flag=True, help="Follow the log of the applied run instead of rendering.")
 def command(follow: bool, name: str | None, **given: Any) -> None:
-    """Render a run for a Kubernetes cluster: pipe it into `kubectl apply -f -`.
+    """Render a run as Kubernetes manifests: pipe the output into `kubectl apply -f -`.
 
-    Takes what `orchestrator eval` takes, but for what the cluster decides. The same command with
+    Takes the options of `orchestrator eval` except those that the cluster decides. The same command with
     --watch follows the run's log to its end and exits as the run does: 0 complete, 3 otherwise.
     """
     submission = Submission(

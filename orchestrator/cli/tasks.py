@@ -19,10 +19,10 @@ from lyncean.cli import Command, examples
         "orchestrator tasks --task marvel --task voila",
     ),
 )
-@click.option("--task", "-t", "words", multiple=True, help="Only these: tasks, groups or task files (YAML).")
+@click.option("--task", "-t", "words", multiple=True, help="Tasks, groups or task files (YAML) to list; default: all.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object with tasks and groups.")
 def command(words: tuple[str, ...], as_json: bool) -> None:
-    """List tasks and groups, and of each benchmark the data that is read without --data, methods and settings."""
+    """List tasks and groups, and each benchmark's default data, methods and settings."""
     from orchestrator.benchmarks.registry import benchmarks, find
 
     # One entry a benchmark, in the order of the words.

@@ -18,12 +18,14 @@ from lyncean.cli import Command, examples
     ),
 )
 @click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--port", default=7480, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option(
+    "--port", default=7480, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 picks a free one."
+)
 @click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
 def command(folder: Path, port: int, open_it: bool) -> None:
-    """Show the runs in FOLDER as a page, live while they run.
+    """Serve a live page of the runs in FOLDER.
 
-    The page is served to this machine only (127.0.0.1), and nothing is ever written.
+    The page is served on 127.0.0.1 only; no file is written.
     """
     from orchestrator.report.live.server import HOST, serve
 

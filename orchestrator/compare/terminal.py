@@ -117,4 +117,4 @@ def _standings(comparison: Comparison, console: Console) -> None:
     console.print(table)
     for name, one in comparison.standings.items():
         if one.missing:
-            console.print(Text(f"{name} lacks {', '.join(one.missing)}: what they belong to stays open", "yellow"))
+            console.print(Text(f"{name} lacks {', '.join(one.missing)}: their means are left out", "yellow"))

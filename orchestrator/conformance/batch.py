@@ -24,7 +24,7 @@ def call_of(request: Message) -> model.BatchCall:
     return model.BatchCall(generate=cast(model.GenerateRequest, request))
 
 
-async def made(server: Server, calls: Sequence[model.BatchCall], *, timeout: float | None = None) -> list[Ending]:
+async def send_batch(server: Server, calls: Sequence[model.BatchCall], *, timeout: float | None = None) -> list[Ending]:
     """Makes a Batch; its own status stands for the calls without a result."""
     requests = [Request(_method(call), ()) for call in calls]
     found: dict[int, Ending] = {}
@@ -41,12 +41,12 @@ async def made(server: Server, calls: Sequence[model.BatchCall], *, timeout: flo
 async def settled(server: Server, calls: Sequence[model.BatchCall]) -> list[Ending]:
     """Makes a Batch, and another of the calls that met a full queue, as a client does."""
     until = time.monotonic() + server.timeout
-    endings = await made(server, calls)
+    endings = await send_batch(server, calls)
     while again := [place for place, ending in enumerate(endings) if _full(ending)]:
         if time.monotonic() > until:
             break
         await asyncio.sleep(0.1)
-        for place, ending in zip(again, await made(server, [calls[place] for place in again]), strict=True):
+        for place, ending in zip(again, await send_batch(server, [calls[place] for place in again]), strict=True):
             endings[place] = ending
     return endings
 

@@ -14,7 +14,7 @@ import grpc
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import PLAIN, CallError, Credentials, dial, is_serving
-from orchestrator.conformance.batch import call_of, made
+from orchestrator.conformance.batch import call_of, send_batch
 from orchestrator.conformance.check import check
 from orchestrator.conformance.server import SERVICE, Server, generation, user
 from orchestrator.conformance.verdicts import Broken, applies, wants
@@ -22,8 +22,8 @@ from orchestrator.conformance.verdicts import Broken, applies, wants
 
 @check
 async def tls_is_demanded(server: Server) -> None:
-    """A client in the clear gets no answer."""
-    applies(server.credentials.tls is not None, "the server is dialled in the clear; give --tls-ca to judge TLS")
+    """A plaintext client gets no answer."""
+    applies(server.credentials.tls is not None, "the connection is plaintext; give --tls-ca to judge TLS")
     error = await _attempt(server, replace(server.credentials, tls=None))
     wants(error is not None, "a client without TLS was answered")
 
@@ -40,7 +40,7 @@ async def batch_token_is_demanded(server: Server) -> None:
 
     async def attempt(server: Server, credentials: Credentials) -> CallError | None:
         async with _other(server, credentials) as stranger:
-            (ending,) = await made(stranger, [call_of(server.request(user("Hello")))])
+            (ending,) = await send_batch(stranger, [call_of(server.request(user("Hello")))])
             return ending if isinstance(ending, CallError) else None
 
     await _without_token(server, "Batch", attempt)

@@ -10,7 +10,7 @@ import grpc
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
-from orchestrator.conformance.batch import by_itself, call_of, indices, made, once, settled
+from orchestrator.conformance.batch import by_itself, call_of, indices, once, send_batch, settled
 from orchestrator.conformance.check import check
 from orchestrator.conformance.checks_likelihood import CANDIDATES, same_score
 from orchestrator.conformance.checks_load import (
@@ -155,9 +155,9 @@ async def batch_gives_places_back(server: Server) -> None:
     """Batches of long calls are abandoned or have too little time; a small request is answered still."""
     number = max(1, min(server.info.max_concurrency, _MOST))
     calls = [model.BatchCall(generate=long(server, place)) for place in range(number)]
-    await abandon(lambda: [made(server, calls) for _ in range(2)])
+    await abandon(lambda: [send_batch(server, calls) for _ in range(2)])
     await server.alive("cancelled Batches")
-    for endings in await asyncio.gather(*(made(server, calls, timeout=0.03) for _ in range(2))):
+    for endings in await asyncio.gather(*(send_batch(server, calls, timeout=0.03) for _ in range(2))):
         for ending in endings:
             if isinstance(ending, CallError) and ending.code not in LATE:
                 raise Broken(f"a call of a Batch whose time was over ended with {ending.code.name}: {ending}")
@@ -172,12 +172,12 @@ async def batch_sizes_count_together(server: Server) -> str:
     _together(server)
     within, beyond = min(limit, LARGE) * 9 // 10, limit + 1_000_000
     async with unbounded(server) as wide:
-        for ending in await made(wide, [call_of(padded(server, within // 2))] * 2):
+        for ending in await send_batch(wide, [call_of(padded(server, within // 2))] * 2):
             if isinstance(ending, CallError):
                 raise Broken(f"a call of a Batch of {within:,} bytes ended with {ending.code.name}: {ending}")
         if beyond > LARGEST:
             return f"{within:,} bytes taken"
-        for ending in await made(wide, [call_of(padded(server, beyond // 2))] * 2):
+        for ending in await send_batch(wide, [call_of(padded(server, beyond // 2))] * 2):
             if not isinstance(ending, CallError):
                 raise Broken(f"a call of a Batch of {beyond:,} bytes was answered; the limit is {limit:,}")
             code = ending.code

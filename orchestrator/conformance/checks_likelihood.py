@@ -100,7 +100,7 @@ async def company_does_not_matter(server: Server) -> None:
     together = await server.likelihood([PROMPT], CANDIDATES)
     for text, one in zip(CANDIDATES, together, strict=True):
         alone = (await server.likelihood([PROMPT], [text]))[0]
-        same_score(server, f"{text!r} alone and in company", alone, one)
+        same_score(server, f"{text!r} alone and in a batch", alone, one)
 
 
 @check

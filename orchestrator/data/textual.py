@@ -78,7 +78,7 @@ def _records(file: Path) -> Iterator[dict[str, Any]]:
         else:
             yield from _jsonl(file)
     except csv.Error as error:
-        raise DataError(f"{file} is no CSV: {error}") from error
+        raise DataError(f"{file} is not valid CSV: {error}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{file} is not UTF-8: {error}") from error
     except OSError as error:

@@ -52,7 +52,7 @@ class Episode:
 
 
 @dataclass(slots=True, eq=False)
-class Built:
+class PreparedRequest:
     """A turn ready to be sent.
 
     Attributes:
@@ -71,7 +71,7 @@ class Built:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class UnsentOutcome:
     """The outcome of a turn without an answer, and its reason."""
 
     outcome: Outcome
@@ -79,7 +79,7 @@ class Ended:
     detail: str
 
 
-def build(episode: Episode, log: RunLog, *, blind: bool) -> Built | Ended:
+def build(episode: Episode, log: RunLog, *, blind: bool) -> PreparedRequest | UnsentOutcome:
     """Builds the next turn: reads its images, stores them, and renders what the log will say.
 
     Runs in a Worker: in the event loop or in a thread beside it.
@@ -97,11 +97,11 @@ def build(episode: Episode, log: RunLog, *, blind: bool) -> Built | Ended:
             call = blinded(call)
         request = request_of(call)
     except NoAnswerError as error:
-        return Ended(Outcome.UNPARSED, error.reason, str(error))
+        return UnsentOutcome(Outcome.UNPARSED, error.reason, str(error))
     except BadRowError as error:
-        return Ended(Outcome.REJECTED, error.reason, str(error))
+        return UnsentOutcome(Outcome.REJECTED, error.reason, str(error))
     except DataError as error:
-        return Ended(Outcome.REJECTED, "unreadable_row", str(error))
+        return UnsentOutcome(Outcome.REJECTED, "unreadable_row", str(error))
     except (OSError, RunLogError):
         raise
     except Exception as error:
@@ -117,7 +117,7 @@ def build(episode: Episode, log: RunLog, *, blind: bool) -> Built | Ended:
         attempts=0,
         scoring=raw(scoring),
     )
-    return Built(
+    return PreparedRequest(
         episode=episode,
         key=key,
         request=request,
@@ -128,7 +128,7 @@ def build(episode: Episode, log: RunLog, *, blind: bool) -> Built | Ended:
     )
 
 
-def unasked_line(key: str, episode: Episode, turn: Turn, ended: Ended) -> bytes:
+def unsent_line(key: str, episode: Episode, turn: Turn, ended: UnsentOutcome) -> bytes:
     """Returns the line of a turn for which no request was made."""
     line = ResponseLine(
         key=key,

@@ -6,22 +6,24 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from orchestrator.engine.dispatch import Result
-from orchestrator.engine.episode import Built, Ended
+from orchestrator.engine.episode import PreparedRequest, UnsentOutcome
 from orchestrator.run_folder.lines import Failure, encode, raw
 from orchestrator.run_folder.records import StoreImage, response_json
 
 
-def asked_line(built: Built, result: Result, ended: Ended | None, code: str, store: StoreImage) -> bytes:
+def response_line(
+    prepared: PreparedRequest, result: Result, ended: UnsentOutcome | None, code: str, store: StoreImage
+) -> bytes:
     """Returns the line of `responses.jsonl` for a request and what became of it.
 
     Args:
-        built: The request.
+        prepared: The request.
         result: Its response or failure.
         ended: The outcome, where there is no answer to score.
         code: The gRPC status that goes with `ended`.
         store: Stores the answer's images.
     """
-    line = built.line
+    line = prepared.line
     if result.response is not None:
         line.response = raw(response_json(result.response, store))
     if ended:

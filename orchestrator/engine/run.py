@@ -16,8 +16,8 @@ from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.dispatch import Dispatcher, Job, Result
-from orchestrator.engine.episode import Built, Ended, Episode, build, unasked_line
-from orchestrator.engine.lines import asked_line
+from orchestrator.engine.episode import Episode, PreparedRequest, UnsentOutcome, build, unsent_line
+from orchestrator.engine.lines import response_line
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.engine.worker import Worker
@@ -245,7 +245,7 @@ class Engine:
             if entry.state is State.ENDED:
                 line = self._log.responses.read(entry.offset)
                 error = line["error"]
-                self._end_later(episode, Ended(Outcome(line["outcome"]), error["reason"], error["message"]))
+                self._end_later(episode, UnsentOutcome(Outcome(line["outcome"]), error["reason"], error["message"]))
                 return True
             episode.answers.append(entry.offset)
         return True
@@ -266,7 +266,7 @@ class Engine:
         try:
             made = await self._worker.each(lambda episode: build(episode, log, blind=blind), episodes)
             for episode, built in zip(episodes, made, strict=True):
-                if isinstance(built, Ended):
+                if isinstance(built, UnsentOutcome):
                     self._end(episode, built)
                     continue
                 dispatcher = self._dispatchers.get(built.stage) or self._dispatchers[""]
@@ -279,12 +279,12 @@ class Engine:
             self.stop(error)
 
     def _answered(self, result: Result) -> None:
-        built: Built = result.job.owner
+        built: PreparedRequest = result.job.owner
         self._prepared -= built.request.size
         if result.response is None:
             assert result.error is not None
             error = result.error
-            ended = Ended(error.consequence.outcome, error.reason, str(error))
+            ended = UnsentOutcome(error.consequence.outcome, error.reason, str(error))
             self._add_line(built, result, ended, error.code.name)
             self._end(built.episode, ended, logged=True)
             return
@@ -295,7 +295,7 @@ class Engine:
         self._budget.used(usage.input_tokens, usage.output_tokens)
         self._heed_budget()
         if getattr(response, "finish_reason", 0) == model.FINISH_REASON_CONTENT_FILTER:
-            ended = Ended(Outcome.REFUSED, "content_filter", "the server withheld the output by policy")
+            ended = UnsentOutcome(Outcome.REFUSED, "content_filter", "the server withheld the output by policy")
             self._add_line(built, result, ended, "OK")
             self._end(built.episode, ended, logged=True)
             return
@@ -314,37 +314,37 @@ class Engine:
             self._open -= 1
             self._build([episode])
 
-    def _add_line(self, built: Built, result: Result, ended: Ended | None, code: str) -> int:
-        line = asked_line(built, result, ended, code, self._log.images.put)
+    def _add_line(self, built: PreparedRequest, result: Result, ended: UnsentOutcome | None, code: str) -> int:
+        line = response_line(built, result, ended, code, self._log.images.put)
         offset = self._log.add_response(built.key, ended.outcome if ended else None, line)
         self._flush_soon()
         return offset
 
-    def _end(self, episode: Episode, ended: Ended, *, logged: bool = False) -> None:
+    def _end(self, episode: Episode, ended: UnsentOutcome, *, logged: bool = False) -> None:
         """Settles a turn that has no answer, and with it every later one."""
         turn = episode.turn
         if not logged:
-            self._log.add_response(episode.key, ended.outcome, unasked_line(episode.key, episode, turn, ended))
+            self._log.add_response(episode.key, ended.outcome, unsent_line(episode.key, episode, turn, ended))
         self._settle(episode, turn, ended)
         self._end_later(episode, ended)
         self._close()
 
-    def _end_later(self, episode: Episode, ended: Ended) -> None:
+    def _end_later(self, episode: Episode, ended: UnsentOutcome) -> None:
         turn = episode.turn
         if ended.outcome in _NOT_ANSWERED:
             detail = f"turn {turn.name or 1}: {ended.reason}: {ended.detail}"
-            ended = Ended(ended.outcome, "earlier_turn", detail)
+            ended = UnsentOutcome(ended.outcome, "earlier_turn", detail)
         for later in episode.sample.turns[len(episode.answers) + 1 :]:
             key = episode.sample.item_key(later)
             entry = self._log.entry(key)
             if entry.state in (State.NONE, State.FAILED):
-                self._log.add_response(key, ended.outcome, unasked_line(key, episode, later, ended))
+                self._log.add_response(key, ended.outcome, unsent_line(key, episode, later, ended))
             if entry.state is State.ENDED and entry.settled and later.scoring:
                 self._accounting.resume(episode.task, entry.settled)
             else:
                 self._settle(episode, later, ended)
 
-    def _settle(self, episode: Episode, turn: Turn, ended: Ended) -> None:
+    def _settle(self, episode: Episode, turn: Turn, ended: UnsentOutcome) -> None:
         if turn.scoring:
             key = episode.sample.item_key(turn)
             scoring = {

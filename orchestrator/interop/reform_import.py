@@ -58,7 +58,7 @@ async def imported(
         run: The run folder.
         endpoint: The scorer's; None starts one.
         credentials: How to reach it; None for none.
-        patience: Seconds to retry for.
+        patience: Seconds to retry.
 
     Raises:
         DataError: The file cannot be used.

@@ -19,10 +19,11 @@ def twin(run: Run, others: Sequence[Run]) -> Run | None:
     """Returns the blind run among `others` that asked what the sighted `run` asked, None without one."""
     if is_blind(run):
         return None
-    return next((other for other in others if is_blind(other) and _asked(other) == _asked(run)), None)
+    identity = _request_identity(run)
+    return next((other for other in others if is_blind(other) and _request_identity(other) == identity), None)
 
 
-def _asked(run: Run) -> dict[str, Any]:
+def _request_identity(run: Run) -> dict[str, Any]:
     """Returns what was asked and of whom: the rows by what they are, wherever they lay."""
     asked = {name: value for name, value in run.identity.items() if name not in _MAY_DIFFER}
     data = asked.get("data")

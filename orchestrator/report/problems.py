@@ -1,4 +1,4 @@
-"""What went wrong in a run: how often each reason occurs, and one message of it."""
+"""Problems in a run: how often each reason occurs, and one message of it."""
 
 from __future__ import annotations
 

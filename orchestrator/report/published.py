@@ -22,7 +22,7 @@ from orchestrator.run_folder.metrics import Figure
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PublishedRow:
     """One model's line; `own` is the run's."""
 
     model: str
@@ -36,7 +36,7 @@ class Beside:
 
     title: str
     columns: Sequence[str]
-    rows: Sequence[Row]
+    rows: Sequence[PublishedRow]
     source: str = ""
 
 
@@ -75,14 +75,14 @@ def _tables(task: str, data: Mapping[str, Any], mine: Mapping[Key, Figure]) -> l
     for table, columns in grouped.items():
         title = f"{task}: {table[0]} by {' × '.join(table[1:])}" if table else task
         names = [", ".join(value for _, value in labels) if labels else name for name, labels in columns]
-        own = Row("", [_own(mine.get(key)) for key in columns], own=True)
+        own = PublishedRow("", [_own_cell(mine.get(key)) for key in columns], own=True)
         models = dict.fromkeys(model for column in columns.values() for model in column)
-        rows = [Row(model, [_cell(column.get(model)) for column in columns.values()]) for model in models]
+        rows = [PublishedRow(model, [_cell(column.get(model)) for column in columns.values()]) for model in models]
         made.append(Beside(title, names, [own, *rows], str(data.get("source", "")) if not table else ""))
     return made
 
 
-def _own(figure: Figure | None) -> str:
+def _own_cell(figure: Figure | None) -> str:
     # A run of ten rows beside a paper's thousand: let it be seen.
     return "–" if figure is None else f"{figure.text(figure.value, 2)} n={figure.denominator:,}"
 

@@ -46,7 +46,7 @@ class Compared:
     """Both readings of a run's answers.
 
     Attributes:
-        shown: The first items that are read differently, in the order of their keys.
+        shown: The first items that are scored differently, in the order of their keys.
         differing: How many there are.
         items: How many items both read.
     """
@@ -84,7 +84,7 @@ def compared(run: Path, most: int) -> Compared:
 def described(run: Path, *, examples: int = 5) -> list[str]:
     """Returns lines for people: how many items the two readings differ on, and the first of them."""
     found = compared(run, examples)
-    lines = [f"{found.differing} of {found.items} samples are read differently by the careful and the parity reading"]
+    lines = [f"{found.differing} of {found.items} samples are scored differently by the careful and the parity reading"]
     for one in found.shown:
         text = " ".join(one.text.split())
         short = text if len(text) <= 60 else text[:57] + "..."

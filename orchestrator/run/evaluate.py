@@ -277,7 +277,7 @@ async def _signals(engine: Engine, console: Console) -> AsyncIterator[None]:
             engine.stop(IncompleteError("stopped; run the same command again to resume"))
             return
         asked = True
-        console.print("stopping: calls in flight may end; once more stops at once", style="dim")
+        console.print("stopping: finishing requests in flight; interrupt again to stop at once", style="dim")
         engine.drain("stopped; run the same command again to resume")
 
     with _handlers(stop):

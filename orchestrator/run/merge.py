@@ -76,7 +76,7 @@ def _check_fit(shards: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -
     places: dict[int, Path] = {}
     for shard, manifest in zip(shards, manifests, strict=True):
         if manifest["shard"] is None:
-            raise ManifestError(f"{shard} is no shard: it was run without --shard")
+            raise ManifestError(f"{shard} is not a shard: it was run without --shard")
         index, of = manifest["shard"]["index"], manifest["shard"]["of"]
         run_manifest.check_same(shard, {**manifest, "shard": None}, first["identity"], None)
         if of != first["shard"]["of"]:

@@ -17,8 +17,8 @@ from orchestrator.samples import Answer, BadRowError, Call, NoAnswerError, Sampl
 def walk(sample: Sample, *, blind: bool) -> Iterator[tuple[Turn, Call | BadRowError | NoAnswerError]]:
     """Yields each turn with its call, or with why a run would not make it, after which no turn is asked.
 
-    The placeholders are the text "{answer 1}" for the first turn's, a small grey image where an image was asked for,
-    and likelihoods of 0.
+    The placeholders are the text "{answer 1}" for the first turn's, a small grey image for a generated image, and
+    log-likelihoods of 0.
     """
     answers: list[Answer] = []
     for turn in sample.turns:

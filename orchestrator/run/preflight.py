@@ -19,7 +19,7 @@ _PROBE = Answer(text="?")
 """An answer that any rule for texts must be able to read, and in which none finds anything."""
 
 
-_OF_NOTHING = metric("tried", "accuracy", where={"tried": ("",)})
+_EMPTY_METRIC = metric("tried", "accuracy", where={"tried": ("",)})
 """A stream ends with a summary where it asks for one; this one takes no time."""
 
 
@@ -48,7 +48,7 @@ async def check_scoring(plan: Plan, client: ScorerClient, rules: scorer.ListRule
             await _try(client, where, (), metrics)
             fine.add(words)
         # Apart from the metrics: to compute some of them takes long, of one item as well.
-        await _try(client, where, items, (_OF_NOTHING,))
+        await _try(client, where, items, (_EMPTY_METRIC,))
 
 
 def _first_items(plan: Plan, task: Task) -> Iterator[tuple[str, Scoring]]:
@@ -94,4 +94,4 @@ async def _try(
             raise
         # A rule for images is no mistake: only what it is tried with is.
         if cause.reason != "wrong_answer":
-            raise ConfigError(f"{where}: {cause}; nothing was asked of the model") from error
+            raise ConfigError(f"{where}: {cause}; no request was sent to the model") from error

@@ -39,53 +39,47 @@ class RunRequest:
         metadata={"help": "Task, group or .yaml task file; repeatable.", "flags": ("--task", "-t")}
     )
     _: KW_ONLY
-    endpoint: str | Sequence[str] = _option(
-        (), "Model servers H:P[,H:P]; without it one is started.", "--endpoint", "-e"
-    )
-    scorer: str | None = _option(None, "Scorer H:P; without it one is started.")
-    model: str = _option("demo", "Model to start: demo, demo:hash (without weights), a folder or a hub id.")
+    endpoint: str | Sequence[str] = _option((), "Model servers H:P[,H:P]; default: start one.", "--endpoint", "-e")
+    scorer: str | None = _option(None, "Scorer H:P; default: start one.")
+    model: str = _option("demo", "Model to serve: demo, demo:hash (no weights), a folder or a hub id.")
     method: Literal["generate", "likelihood"] = _option("generate", "How answers are obtained.")
     data: str | Path | Sequence[str] | Mapping[str, str | Path] | None = _option(
-        None, "Path or hub id of the data, or TASK=PATH; default each task's hub id.", multiple=True
+        None, "Path or hub id of the data, or TASK=PATH; default: each task's hub id.", multiple=True
     )
-    synthetic: bool = _option(False, "Draw rows from the seed instead of reading data: runs offline.")
+    synthetic: bool = _option(False, "Evaluate on synthetic rows made from the seed; works offline.")
     limit: Annotated[int, Interval(ge=1, le=2**31 - 1)] | None = _option(None, "Only the first N rows of each task.")
-    repeats: Annotated[int, Interval(ge=1, le=100_000)] = _option(1, "Ask each row N times.")
-    shuffle_options: bool = _option(False, "Permute options, anew for each sample and repeat.")
-    blind: bool = _option(False, "Grey images in place of the real ones: what do words alone give?")
-    parity: bool = _option(False, "Ask and score as the reference implementation does, bugs included.")
+    repeats: Annotated[int, Interval(ge=1, le=100_000)] = _option(1, "Evaluate each row N times.")
+    shuffle_options: bool = _option(False, "Permute the options of each sample and repeat.")
+    blind: bool = _option(False, "Replace images by grey ones: a text-only baseline.")
+    parity: bool = _option(False, "Use the prompts and scoring of the reference implementation, bugs included.")
     # What JSON readers and random generators take.
     seed: Annotated[int, Interval(ge=-(2**63), le=2**63 - 1)] = _option(0, "Seed of shuffles and synthetic rows.")
     settings: Sequence[str] | Mapping[str, object] | None = _option(
-        (), "A setting of the benchmark's own.", "--set", metavar="NAME=VALUE", multiple=True
+        (), "Benchmark setting; `orchestrator tasks` lists them.", "--set", metavar="NAME=VALUE", multiple=True
     )
     stages: Sequence[str] | Mapping[str, str] = _option(
-        (), "Another model for one stage of a sample.", "--stage", metavar="NAME=H:P", multiple=True
+        (), "Model server for one stage of a sample.", "--stage", metavar="NAME=H:P", multiple=True
     )
-    shard: str | None = _option(
-        None, "I/N, I from 0: this part of the samples; N alone takes I from $JOB_COMPLETION_INDEX."
-    )
-    run: str | Path | None = _option(None, "Run folder, a path or URL (s3://…); default runs/NAME.")
+    shard: str | None = _option(None, "Run part I of N, I from 0; N alone takes I from $JOB_COMPLETION_INDEX.")
+    run: str | Path | None = _option(None, "Run folder, a path or URL (s3://…); default: runs/NAME.")
     concurrency: Annotated[int, Interval(ge=1, le=1_000_000)] | None = _option(
-        None, "Calls in flight per replica; default what it asks for."
+        None, "Requests in flight per replica; default: what it advertises."
     )
-    timeout: POSITIVE_SECONDS = _option(600.0, "Seconds per call.")
-    patience: SECONDS = _option(600.0, "Seconds to wait for servers and to retry for.")
-    max_tokens_total: Annotated[int, Interval(ge=1)] | None = _option(
-        None, "Stop after so many tokens in this run folder."
-    )
+    timeout: POSITIVE_SECONDS = _option(600.0, "Timeout of a request in seconds.")
+    patience: SECONDS = _option(600.0, "Seconds to wait for servers and to retry.")
+    max_tokens_total: Annotated[int, Interval(ge=1)] | None = _option(None, "Token budget of the run folder.")
     max_requests_per_second: Annotated[float, Interval(ge=1e-6, le=1e6)] | None = _option(
-        None, "Over all replicas; each shard by itself.", metavar="N"
+        None, "Rate limit over all replicas, per shard.", metavar="N"
     )
-    deadline: POSITIVE_SECONDS | None = _option(None, "Stop, to be resumed, after so many seconds.")
+    deadline: POSITIVE_SECONDS | None = _option(None, "Stop after this many seconds; rerun to resume.")
     judge: Sequence[str] = _option(
         (),
-        "Judge of the scorer that is started: openai:MODEL[@URL], batch:MODEL[@URL], grpc:H:P or, over TLS,"
-        " grpcs:H:P; the key in $LYNCEAN_JUDGE_KEY. More of them make a panel.",
+        "Judge for the started scorer: openai:MODEL[@URL], batch:MODEL[@URL], grpc:H:P or, over TLS,"
+        " grpcs:H:P; the key in $LYNCEAN_JUDGE_KEY. Several form a panel.",
         metavar="SPEC",
     )
     judge_cache: str | None = _option(
-        None, "Where the judge's replies are kept; default the user's cache folder.", metavar="PATH|URL"
+        None, "Cache of judge replies; default: the user's cache folder.", metavar="PATH|URL"
     )
     credentials: Credentials = _option(PLAIN, "TLS and token for servers that run already.", api_only=True)
     progress: bool = _option(False, "Whether progress and results are printed.", api_only=True)

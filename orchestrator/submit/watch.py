@@ -30,7 +30,7 @@ def watch(submission: Submission) -> int:
     while True:
         # A log ends with its pod; the Job may go on in another one.
         if ended := _ended(submission):
-            return _told(submission, *ended)
+            return _report_state(submission, *ended)
         _follow(submission)
         _reached(submission, f"job/{submission.last_job}", "Complete", _POLL)
 
@@ -68,7 +68,7 @@ def _reached(submission: Submission, what: str, state: str, seconds: float = 0) 
     return subprocess.run(["kubectl", "wait", *words], capture_output=True, check=False).returncode == 0
 
 
-def _told(submission: Submission, job: str, state: str) -> int:
+def _report_state(submission: Submission, job: str, state: str) -> int:
     if state == "Complete":
         folder = f"/runs/{submission.name}{'/merged' if submission.shards else ''}"
         print(f"{job} is complete: the report is {folder}/report.html on the claim lyncean-runs")

@@ -21,4 +21,4 @@ class Outcome(StrEnum):
 
 
 ANSWERED = frozenset({Outcome.SCORED, Outcome.UNPARSED})
-"""Outcomes over which accuracy "over answered" is taken."""
+"""Outcomes over which accuracy "answered" is taken."""

@@ -19,23 +19,25 @@ from scorer.judges.options import Judging
 
 
 @click.command("calibrate", cls=Command)
-@click.option("--set", "names", multiple=True, type=click.Choice(sorted(SETS)), help="Which cases; default all.")
-@click.option("--cases", "file", type=click.Path(exists=True, path_type=Path), help="Your own cases for one --set.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a set.")
+@click.option("--set", "names", multiple=True, type=click.Choice(sorted(SETS)), help="Calibration set; default: all.")
+@click.option(
+    "--cases", "file", type=click.Path(exists=True, path_type=Path), help="File with your own cases for one --set."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per set.")
 @judge_options
 def command(names: tuple[str, ...], file: Path | None, as_json: bool, judging: Judging) -> None:
     """Run the judge on labelled cases and report how often it agrees.
 
-    The shipped cases cover the reading of choices, open answers and VOILA's steps. Cases of
+    The shipped cases cover choice extraction, open answers and VOILA's steps. Cases of
     your own are JSON lines like the shipped ones, each with the `expected` reply.
 
-    The result for the shipped cases is kept in the cache: runs scored by this judge name it.
+    The result for the shipped cases is kept in the cache; runs scored by this judge name it.
     """
     if file and len(names) != 1:
         raise click.UsageError("--cases needs one --set that says what they are cases of")
     judges = judging.open()
     if judges is None:
-        raise click.UsageError("there is no judge to calibrate: give --judge SPEC")
+        raise click.UsageError("no judge to calibrate: give --judge SPEC")
 
     labelled = {name: _cases(name, file) for name in names or sorted(SETS)}
     asked = _Counted(judges.judge)

@@ -115,44 +115,50 @@ judge_options = bundled(
         multiple=True,
         metavar="SPEC",
         help="openai:MODEL[@URL], batch:MODEL[@URL] (Batch API), grpc:HOST:PORT (any ModelService) or"
-        " grpcs:HOST:PORT (over TLS); several make a panel whose majority decides.",
+        " grpcs:HOST:PORT (over TLS); several form a panel with majority vote.",
     ),
     click.option("--judge-key-file", type=FILE, help="API key (else $LYNCEAN_JUDGE_KEY, $OPENAI_API_KEY)."),
     click.option("--judge-token-file", type=FILE, help="Bearer token for a grpc: or grpcs: judge."),
-    click.option("--judge-tls-ca", type=FILE, help="Authorities a grpcs: judge is checked by; default the system's."),
+    click.option("--judge-tls-ca", type=FILE, help="CA certificates (PEM) for a grpcs: judge; default: the system's."),
     click.option("--judge-tls-cert", type=FILE, help="Client certificate (PEM) for a grpcs: judge (mTLS)."),
     click.option("--judge-tls-key", type=FILE, help="Its private key (PEM)."),
     click.option(
         "--judge-cache",
         default=None,
         metavar="PATH|URL",
-        help="Replies are kept here and never paid for twice: a file, or postgresql://... for replicas.",
+        help="Cache of judge replies: a file, or postgresql://... shared by replicas.",
     ),
     click.option(
         "--judge-reread/--no-judge-reread",
         default=True,
         show_default=True,
-        help="Let the judge read answers again in which a choice rule found nothing; each is marked.",
+        help="Let the judge re-read answers that a choice rule left unparsed; each is marked.",
     ),
     click.option("--judge-concurrency", default=64, show_default=True, type=click.IntRange(1)),
     click.option(
         "--judge-timeout", type=POSITIVE_SECONDS, default=120.0, show_default=True, help="Seconds for one request."
     ),
     click.option(
-        "--judge-patience", type=SECONDS, default=600.0, show_default=True, help="Seconds to wait out rate limits."
+        "--judge-patience", type=SECONDS, default=600.0, show_default=True, help="Seconds to wait while rate limited."
     ),
     click.option(
-        "--judge-poll", type=POSITIVE_SECONDS, default=30.0, show_default=True, help="Seconds between looks at a batch."
+        "--judge-poll",
+        type=POSITIVE_SECONDS,
+        default=30.0,
+        show_default=True,
+        help="Poll interval of a batch in seconds.",
     ),
-    click.option("--judge-max-requests", type=click.IntRange(1), help="Stop asking after so many."),
-    click.option("--judge-max-tokens", type=click.IntRange(1), help="Stop asking after so many tokens."),
-    click.option("--judge-max-cost", type=FiniteRange(1e-9, 1e12), help="Stop at this cost; needs prices."),
+    click.option("--judge-max-requests", type=click.IntRange(1), help="Request budget of the judge."),
+    click.option("--judge-max-tokens", type=click.IntRange(1), help="Token budget of the judge."),
+    click.option(
+        "--judge-max-cost", type=FiniteRange(1e-9, 1e12), help="Cost budget of the judge; needs --judge-price."
+    ),
     click.option(
         "--judge-price",
         nargs=2,
         type=FiniteRange(0, 1e12),
         metavar="IN OUT",
-        help="Price of a million tokens, in and out.",
+        help="Price of a million input and output tokens.",
     ),
 )
 """Adds the options of the judge; the command gets them as one `judging: Judging`."""

@@ -39,7 +39,7 @@ from scorer.scoring import Scorer
 @rule_options
 @judge_options
 def command(file: BinaryIO, metric_specs: BinaryIO | None, registry: Registry[AnyRule], judging: Judging) -> None:
-    """Score FILE: one ScoreRequest a line in, one Verdict a line out, in the same order.
+    """Score FILE: one ScoreRequest per input line, one Verdict per output line, in order.
 
     Both in proto3 JSON with the proto's own field names; `-` is stdin. A line that holds a
     `verdict` is counted in the summary only.

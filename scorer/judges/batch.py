@@ -40,7 +40,7 @@ class Batch:
         config: Where and what.
         budget: What it may cost; tokens are accounted for when a batch has ended.
         cache: Where ids and replies are kept.
-        poll: Seconds between looks at a batch.
+        poll: Poll interval of a batch in seconds.
         gather: Seconds without a new question after which a batch is submitted.
     """
 

@@ -34,7 +34,7 @@ class Judging:
         concurrency: Requests in flight at most, for each judge.
         timeout: Seconds for one request.
         patience: Seconds that one question may be waited for through rate limits.
-        poll: Seconds between looks at a batch.
+        poll: Poll interval of a batch in seconds.
         budget: Bounds, shared by all judges.
     """
 

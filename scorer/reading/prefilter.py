@@ -38,11 +38,11 @@ class Prefilter:
         self._set = re2.Set.MatchSet(options) if anchored else re2.Set.SearchSet(options)
         self._bits = {id(pattern): 1 << self._set.Add(loosened(pattern)) for pattern in patterns}
         self._set.Compile()
-        self._nothing = Seen("", self._bits, self._found(""))
+        self._nothing = Seen("", self._bits, self._matched(""))
 
     def __call__(self, text: str) -> Seen:
         """Returns the text with what may be found in it."""
-        return Seen(text, self._bits, self._found(text)) if text else self._nothing
+        return Seen(text, self._bits, self._matched(text)) if text else self._nothing
 
     def bits(self, *patterns: re.Pattern[str]) -> int:
         """Returns the bits of some patterns, to ask of `Seen.found` whether any of them may be found."""
@@ -51,7 +51,7 @@ class Prefilter:
             bits |= self._bits[id(pattern)]
         return bits
 
-    def _found(self, text: str) -> int:
+    def _matched(self, text: str) -> int:
         if not text.isascii() and _FOREIGN.search(text):
             return _ANYTHING
         found = 0

@@ -253,7 +253,7 @@ def test_watch_of_a_run_that_is_not_there(tmp_path: Path) -> None:
     ("words", "instead"),
     [
         (("--judge", "openai:x"), "--judge is an option of `eval` alone: it belongs to the scorer's own command"),
-        (("-e", "a:1"), "-e is an option of `eval` alone: the cluster's own model servers are asked"),
+        (("-e", "a:1"), "-e is an option of `eval` alone: the cluster's model servers are used"),
         (("--no-tls",), "--no-tls is an option of `eval` alone: --component mtls does that"),
         (("--shard", "0/2"), "--shard is an option of `eval` alone: --shards N runs all of them"),
     ],

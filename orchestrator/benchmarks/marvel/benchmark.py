@@ -57,7 +57,7 @@ TABLE = Table(
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class MarvelSettings:
     """What `--set` takes."""
 
     questions: str = setting("avr,fine,coarse", "kinds of question to ask, of these three")
@@ -113,12 +113,12 @@ def _opened(data: str | None) -> RowSource:
     return source
 
 
-def marks(settings: Settings) -> tuple[str, ...]:
+def marks(settings: MarvelSettings) -> tuple[str, ...]:
     """Returns the four choices' names in image and text."""
     return ("A", "B", "C", "D") if settings.letters else ("1", "2", "3", "4")
 
 
-def worded(text: str, settings: Settings) -> str:
+def worded(text: str, settings: MarvelSettings) -> str:
     """Returns a question's text, the choices renamed where letters are asked for."""
     if not settings.letters:
         return text
@@ -126,7 +126,7 @@ def worded(text: str, settings: Settings) -> str:
     return re.sub(r"\b(choice) ([1-4])\b", lambda found: f"{found[1]} {'ABCD'[int(found[2]) - 1]}", text)
 
 
-def avr_instruction(settings: Settings) -> str:
+def avr_instruction(settings: MarvelSettings) -> str:
     """Returns our instruction for the AVR question."""
     first, second, third, fourth = marks(settings)
     kind = "letter" if settings.letters else "number"
@@ -141,7 +141,7 @@ def choice_order(row: Row, variant: Variant) -> list[int]:
     return order
 
 
-def whole(row: Row, settings: Settings, order: Sequence[int] = (0, 1, 2, 3)) -> bytes:
+def whole(row: Row, settings: MarvelSettings, order: Sequence[int] = (0, 1, 2, 3)) -> bytes:
     """Returns the puzzle's image: the file's own bytes unless it has to be redrawn."""
     data, configuration = row_image(row), row["task_configuration"]
     if tuple(order) != (0, 1, 2, 3):
@@ -149,7 +149,7 @@ def whole(row: Row, settings: Settings, order: Sequence[int] = (0, 1, 2, 3)) -> 
     return image.with_letters(data, configuration) if settings.letters else data
 
 
-def puzzle(row: Row, settings: Settings, order: Sequence[int] = (0, 1, 2, 3)) -> list[Part]:
+def puzzle(row: Row, settings: MarvelSettings, order: Sequence[int] = (0, 1, 2, 3)) -> list[Part]:
     """Returns the puzzle as it is shown, in one image or panel by panel."""
     data = whole(row, settings, order)
     if not settings.panels:
@@ -162,7 +162,7 @@ def puzzle(row: Row, settings: Settings, order: Sequence[int] = (0, 1, 2, 3)) ->
 
 def avr_scoring(row: Row, variant: Variant, order: Sequence[int] = (0, 1, 2, 3), **labels: str) -> Scoring:
     """Returns how an AVR answer is judged; `order` as in `marvel_image.with_choices`."""
-    settings = variant.settings or Settings()
+    settings = variant.settings or MarvelSettings()
     names = marks(settings)
     if not 1 <= row["answer"] <= 4:
         raise DataError(f"puzzle {row['id']}: answer {row['answer']} is none of its 4 choices")
@@ -178,7 +178,7 @@ def avr_scoring(row: Row, variant: Variant, order: Sequence[int] = (0, 1, 2, 3),
 
 def samples(row: Row, variant: Variant) -> Iterator[Sample]:
     """Returns the questions of a puzzle that are asked; see `five`."""
-    kinds = (variant.settings or Settings()).kinds
+    kinds = (variant.settings or MarvelSettings()).kinds
     return (sample for sample in five(row, variant) if _kind(sample) in kinds)
 
 
@@ -193,7 +193,7 @@ def five(row: Row, variant: Variant) -> Iterator[Sample]:
     Options are shuffled by moving the choices in the image, for the AVR question alone: the
     others speak of choices by their place.
     """
-    settings = variant.settings or Settings()
+    settings = variant.settings or MarvelSettings()
     likelihood = variant.method == "likelihood"
     order = choice_order(row, variant)
 
@@ -273,7 +273,7 @@ BY = (("pattern",), ("configuration",), ("pattern", "configuration"))
 
 def metrics(variant: Variant) -> list[scorer.MetricSpec]:
     """Returns the paper's five figures, and how the AVR choices are distributed: those whose questions are asked."""
-    asked = (variant.settings or Settings()).kinds
+    asked = (variant.settings or MarvelSettings()).kinds
     specs = [
         (metric("AVR", "accuracy", where={"kind": ("avr",)}, by=BY), {"avr"}),
         (metric("Fine", "accuracy", where={"kind": ("fine",)}, by=(("fine_category",), *BY)), {"fine"}),
@@ -296,7 +296,7 @@ def synthetic(task: str, seed: int) -> Iterator[Row]:
 def needs(variant: Variant) -> Sequence[str]:
     """Returns the capabilities a model needs."""
     check_parity(variant, reference=False)
-    settings: Settings = variant.settings or Settings()
+    settings: MarvelSettings = variant.settings or MarvelSettings()
     return ("IMAGE_INPUT", "MULTI_IMAGE") if settings.panels else ("IMAGE_INPUT",)
 
 
@@ -308,6 +308,6 @@ BENCHMARK = Benchmark(
     samples=samples,
     metrics=metrics,
     synthetic=synthetic,
-    settings=Settings,
+    settings=MarvelSettings,
     needs=needs,
 )

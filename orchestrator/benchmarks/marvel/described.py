@@ -25,7 +25,7 @@ COLUMN = "description"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DescribedSettings:
     """What `--set` takes."""
 
     descriptions: str = setting("", "file with columns id and description")
@@ -48,8 +48,8 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
     Raises:
         DataError: There are no descriptions at all.
     """
-    settings: Settings = variant.settings or Settings()
-    shown = marvel.Settings(letters=settings.letters)
+    settings: DescribedSettings = variant.settings or DescribedSettings()
+    shown = marvel.MarvelSettings(letters=settings.letters)
     described = describe(row, settings)
     if not described:
         return
@@ -69,7 +69,7 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
         yield single(variant.key(identifier), ask, scoring)
 
 
-def describe(row: Row, settings: Settings) -> str:
+def describe(row: Row, settings: DescribedSettings) -> str:
     """Returns a puzzle's description as it is shown, "" if it has none.
 
     Raises:
@@ -92,7 +92,7 @@ def describe(row: Row, settings: Settings) -> str:
         raise DataError(
             f"puzzle {row['id']}: {len(given)} descriptions for {count - blank} context panels and 4 choices"
         )
-    marks = marvel.marks(marvel.Settings(letters=settings.letters))
+    marks = marvel.marks(marvel.MarvelSettings(letters=settings.letters))
     names: Sequence[str] = [f"Context panel {i}" for i in range(1, count - blank + 1)] + [f"Choice {m}" for m in marks]
     return "\n".join(f"{name}: {text}" for name, text in zip(names, given, strict=True))
 
@@ -103,7 +103,7 @@ def metrics(variant: Variant) -> list[scorer.MetricSpec]:
         metric("AVR", "accuracy", where={"input": ("described",)}, by=marvel.BY),
         metric("AVR choice bias", "choice_bias", where={"input": ("described",)}),
     ]
-    if (variant.settings or Settings()).baseline:
+    if (variant.settings or DescribedSettings()).baseline:
         specs.append(metric("AVR without description", "accuracy", where={"input": ("plain",)}, by=marvel.BY))
     return specs
 
@@ -113,7 +113,7 @@ def needs(variant: Variant) -> Sequence[str]:
     check_parity(variant, reference=False)
     if variant.shuffle_options:
         raise ConfigError("marvel_described cannot shuffle: descriptions may name choices; drop --shuffle-options")
-    settings: Settings = variant.settings or Settings()
+    settings: DescribedSettings = variant.settings or DescribedSettings()
     return ("IMAGE_INPUT",) if settings.image or settings.baseline else ()
 
 
@@ -125,6 +125,6 @@ BENCHMARK = Benchmark(
     samples=samples,
     metrics=metrics,
     synthetic=marvel.synthetic,
-    settings=Settings,
+    settings=DescribedSettings,
     needs=needs,
 )

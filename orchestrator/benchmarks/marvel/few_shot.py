@@ -40,7 +40,7 @@ MIXED = ("Sequence", "Two-row")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class FewShotSettings:
     """What `--set` takes."""
 
     shots: int = setting(1, "demonstrations before the question")
@@ -80,7 +80,7 @@ def choose(row: Row, variant: Variant) -> list[Row]:
     Raises:
         BadRowError: There are not enough ("no_demonstration").
     """
-    settings: Settings = variant.settings or Settings()
+    settings: FewShotSettings = variant.settings or FewShotSettings()
     pool: Pool = row["pool"]
     rng = variant.rng(row["id"], "demonstrations")
     taken = {pool.family(row["id"])}
@@ -96,7 +96,7 @@ def choose(row: Row, variant: Variant) -> list[Row]:
     return chosen
 
 
-def _fits(one: Row, target: Row, settings: Settings, number: int) -> bool:
+def _fits(one: Row, target: Row, settings: FewShotSettings, number: int) -> bool:
     if settings.texts and one["id"] not in marvel_texts.load(settings.texts, "reasoning"):
         return False
     same: bool = one["pattern"] == target["pattern"]
@@ -110,8 +110,8 @@ def _fits(one: Row, target: Row, settings: Settings, number: int) -> bool:
 
 def samples(row: Row, variant: Variant) -> Iterator[Sample]:
     """Returns the AVR question of a puzzle, `marvel_few_shot/<id>`."""
-    settings: Settings = variant.settings or Settings()
-    shown = marvel.Settings(letters=settings.letters)
+    settings: FewShotSettings = variant.settings or FewShotSettings()
+    shown = marvel.MarvelSettings(letters=settings.letters)
     order = marvel.choice_order(row, variant)
 
     def ask() -> Call:
@@ -126,14 +126,14 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
     yield single(variant.key(row["id"]), ask, marvel.avr_scoring(row, replace(variant, settings=shown), order))
 
 
-def _question(row: Row, shown: marvel.Settings) -> str:
+def _question(row: Row, shown: marvel.MarvelSettings) -> str:
     return f"{marvel.worded(row['avr_question'], shown)}\n{INSTRUCTION}"
 
 
-def _worked(row: Row, settings: Settings) -> str:
+def _worked(row: Row, settings: FewShotSettings) -> str:
     own = marvel_texts.load(settings.texts, "reasoning") if settings.texts else {}
     reasoning = own.get(row["id"], row["explanation"])
-    mark = marvel.marks(marvel.Settings(letters=settings.letters))[row["answer"] - 1]
+    mark = marvel.marks(marvel.MarvelSettings(letters=settings.letters))[row["answer"] - 1]
     return f"{reasoning if isinstance(reasoning, str) else ' '.join(reasoning)}\n{CONCLUSION.format(mark=mark)}"
 
 
@@ -173,7 +173,7 @@ BENCHMARK = Benchmark(
     samples=samples,
     metrics=metrics,
     synthetic=synthetic,
-    settings=Settings,
+    settings=FewShotSettings,
     methods=("generate",),
     needs=needs,
 )

@@ -24,7 +24,7 @@ from orchestrator.benchmarks.reform.images import shown
 from orchestrator.benchmarks.reform.instructions import wording
 from orchestrator.benchmarks.reform.metrics import metrics as metrics_of
 from orchestrator.benchmarks.reform.questions import Question, candidates, messages, question_of
-from orchestrator.benchmarks.reform.settings import Settings, Switches, formulation, settings_of, switches
+from orchestrator.benchmarks.reform.settings import ReformSettings, Switches, formulation, settings_of, switches
 from orchestrator.data.images import row_image
 from orchestrator.data.rows import DataError, Row
 from orchestrator.samples import Answer, BadRowError, Call, Sample, Scoring, Turn, Variant, single
@@ -208,7 +208,7 @@ BENCHMARK = Benchmark(
     samples=samples,
     metrics=metrics,
     synthetic=synthetic,
-    settings=Settings,
+    settings=ReformSettings,
     needs=needs,
     synthetic_rows=20,
 )

@@ -31,7 +31,7 @@ def decoded(text: Any, where: str) -> bytes | None:
     try:
         return base64.b64decode("".join(text.rpartition(",")[2].split()), validate=True)
     except (binascii.Error, ValueError):
-        raise DataError(f"{where} is no base64 image: {text[:24]!r}") from None
+        raise DataError(f"{where} is not a base64 image: {text[:24]!r}") from None
 
 
 def shown(data: bytes, boxes: Boxes | None, field: Any) -> bytes:

@@ -24,7 +24,7 @@ from orchestrator.benchmarks.reform.images import shown
 from orchestrator.benchmarks.reform.instructions import wording
 from orchestrator.benchmarks.reform.prompts import marks_of, with_options
 from orchestrator.benchmarks.reform.questions import Question, question_of
-from orchestrator.benchmarks.reform.settings import Settings, Switches
+from orchestrator.benchmarks.reform.settings import ReformSettings, Switches
 from orchestrator.data.images import row_image
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.samples import BadRowError, Variant
@@ -115,7 +115,7 @@ def load_reform_dataset(
         repeats=data_duplication,
         shuffle_options=shuffle_options,
         parity=True,
-        settings=Settings(instructions=instructions),
+        settings=ReformSettings(instructions=instructions),
     )
     return ReformDataset(dataset, files.open_reform(dataset.task, data), switches, variant, preprocessor)
 

@@ -50,7 +50,7 @@ def read_file(path: Path) -> list[Mapping[str, Any]]:
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is no JSON: {error}") from error
+        raise DataError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise DataError(f"{path} should be a JSON array of objects, one a test")
     if not records:

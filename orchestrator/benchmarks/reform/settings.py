@@ -19,7 +19,7 @@ _ON_OFF = {"on": True, "true": True, "yes": True, "1": True, "off": False, "fals
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ReformSettings:
     """What `--set` takes; empty means: as the preset says, and without one as `Switches` does."""
 
     preset: str = setting(
@@ -115,9 +115,9 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 """The reference's two sets of defaults. They contradict each other: results of the two do not compare."""
 
 
-def settings_of(variant: Variant) -> Settings:
+def settings_of(variant: Variant) -> ReformSettings:
     """Returns the settings of a run."""
-    return variant.settings if isinstance(variant.settings, Settings) else Settings()
+    return variant.settings if isinstance(variant.settings, ReformSettings) else ReformSettings()
 
 
 def switches(variant: Variant, dataset: Dataset) -> Switches:
@@ -140,7 +140,7 @@ def switches(variant: Variant, dataset: Dataset) -> Switches:
     return replace(made, prefix=None if likelihood else prefix)
 
 
-def layout_of(given: Settings, *, captions: bool = False) -> Layout | None:
+def layout_of(given: ReformSettings, *, captions: bool = False) -> Layout | None:
     """Returns the layout that the settings ask for; None for chat messages.
 
     Raises:

@@ -170,7 +170,7 @@ class FileTask:
         values = self.file.values
         options = bool(self.answers.columns)
         if "prompt" not in values and "question" not in values:
-            raise self.file.error("neither question nor prompt: one says what is asked", "data")
+            raise self.file.error("give question or prompt", "data")
         scored = values.get("likelihood", {})
         bare = _LETTER_PROMPT if self.answers.letters else "{question}"
         if "likelihood" in values and not options:

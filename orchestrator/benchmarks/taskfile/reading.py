@@ -84,7 +84,7 @@ def read(path: Path) -> TaskFile:
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise TaskFileError(f"{path}{where}: no YAML: {error.problem or error.context}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise TaskFileError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+        raise TaskFileError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise TaskFileError(f"{path}, line 1: a task file is a list of `key: value`, data and answer among them")
     file = TaskFile(path, values, lines, hashlib.sha256(data).hexdigest())

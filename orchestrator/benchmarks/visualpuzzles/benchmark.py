@@ -49,7 +49,7 @@ SUBSET = "kkv233/unig2u_dataset"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PuzzleSettings:
     """What `--set` takes."""
 
     letters: bool = setting(False, "with --method likelihood, score the options' letters, not their texts")
@@ -118,7 +118,7 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
         stop=["\n\n"] if variant.parity else [],
     )
     # An instruction that asks for a letter does not go with texts to score; the last turn of Visual CoT holds one.
-    letters = visual or not options or (variant.settings or Settings()).letters
+    letters = visual or not options or (variant.settings or PuzzleSettings()).letters
     texts = variant.method == "likelihood" and not letters
     continuations: tuple[str, ...] = ()
     if variant.method == "likelihood":
@@ -203,7 +203,7 @@ BENCHMARK = Benchmark(
     samples=samples,
     metrics=metrics,
     synthetic=synthetic,
-    settings=Settings,
+    settings=PuzzleSettings,
     needs=needs,
     stage_needs=stage_needs,
 )

@@ -51,7 +51,7 @@ PROPERTIES = ("number", "subject_type", "action")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class VoilaSettings:
     """What `--set` takes."""
 
     steps: int = setting(3, "how many steps are asked, 1 to 4; the fourth needs a model that makes images, and a judge")
@@ -65,7 +65,7 @@ class Settings:
             raise ValueError("steps is 1 to 4")
 
 
-def shown(row: Row, settings: Settings) -> list[Part]:
+def shown(row: Row, settings: VoilaSettings) -> list[Part]:
     """Returns the images as they are sent: the files' own bytes, or one collage of them."""
     images = [row_image(row, name) for name in HUB.images]
     if not settings.collage:
@@ -77,7 +77,7 @@ def shown(row: Row, settings: Settings) -> list[Part]:
 
 
 def conversation(
-    row: Row, questions: Sequence[str], answers: Sequence[Answer], settings: Settings
+    row: Row, questions: Sequence[str], answers: Sequence[Answer], settings: VoilaSettings
 ) -> tuple[Message, ...]:
     """Returns the messages of a step: `answers` are those to all of `questions` but the last."""
     images = shown(row, settings)
@@ -92,7 +92,7 @@ def conversation(
 
 def samples(row: Row, variant: Variant) -> Iterator[Sample]:
     """Returns the episode of a question, `voila_wd/<N>`, with the turns step1 to step4."""
-    settings = variant.settings or Settings()
+    settings = variant.settings or VoilaSettings()
     identity = identify(row.fields)
     questions = prompts(variant.task)
     config = model.GenerationConfig(max_output_tokens=settings.max_output_tokens, temperature=0.0)
@@ -113,7 +113,7 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
     yield Sample(variant.key(row["id"]), tuple(turn(step) for step in range(1, settings.steps + 1)))
 
 
-def scoring(identity: Identity, step: int, settings: Settings, group: str) -> Scoring:
+def scoring(identity: Identity, step: int, settings: VoilaSettings, group: str) -> Scoring:
     """Returns how a step is judged: against the data's own words, which its descriptions determine."""
     rule = "judge_voila_image" if step == 4 else "judge_voila" if settings.judge else "voila_properties"
     question = identity.question
@@ -138,7 +138,7 @@ def metrics(variant: Variant) -> list[scorer.MetricSpec]:
 
     Step 1 counts images, steps 2 and 3 questions. Step 4's figures are ours.
     """
-    settings = variant.settings or Settings()
+    settings = variant.settings or VoilaSettings()
     figures = []
     for step in range(1, settings.steps + 1):
         of_step = {"step": (str(step),)}
@@ -164,7 +164,7 @@ def metrics(variant: Variant) -> list[scorer.MetricSpec]:
 
 def needs(variant: Variant) -> Sequence[str]:
     """Returns the capabilities a model needs."""
-    settings: Any = variant.settings or Settings()
+    settings: Any = variant.settings or VoilaSettings()
     several = () if settings.collage else ("MULTI_IMAGE",)
     return ("IMAGE_INPUT", *several, *(("IMAGE_OUTPUT",) if settings.steps == 4 else ()))
 
@@ -186,7 +186,7 @@ BENCHMARK = Benchmark(
     samples=samples,
     metrics=metrics,
     synthetic=synthetic,
-    settings=Settings,
+    settings=VoilaSettings,
     methods=("generate",),
     needs=needs,
     synthetic_rows=38,

@@ -36,7 +36,7 @@ TABLE = Table(
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class VstarSettings:
     """What `--set` takes."""
 
     letters: bool = setting(False, "with --method likelihood, score the options' letters, not their texts")
@@ -62,7 +62,7 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
         variant.rng(identifier, "options").shuffle(options)
         target = LETTERS[options.index(right)]
 
-    lettered = not options or (variant.settings or Settings()).letters
+    lettered = not options or (variant.settings or VstarSettings()).letters
     prompt = reference_prompt(row["text"]) if variant.parity else f"{listed(question, options)}\n{INSTRUCTION}"
     labels = {"category": row["category"]}
     config = model.GenerationConfig(
@@ -119,6 +119,6 @@ BENCHMARK = Benchmark(
     samples=samples,
     metrics=metrics,
     synthetic=synthetic,
-    settings=Settings,
+    settings=VstarSettings,
     needs=needs,
 )

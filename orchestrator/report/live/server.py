@@ -136,7 +136,7 @@ def serve(path: Path, port: int) -> ThreadingHTTPServer:
 
     Args:
         path: The folder.
-        port: 0 takes a free one.
+        port: Port; 0 picks a free one.
 
     Raises:
         OSError: The port is taken.

@@ -58,8 +58,8 @@ def fetched(url: str) -> Path:
     """
     mirror = Mirror(_local(url), Store(url))
     if not mirror.there:
-        raise ConfigError(f"{url} is no run: it holds no {MANIFEST}")
-    _bring(mirror)
+        raise ConfigError(f"{url} is not a run folder: {MANIFEST} is missing")
+    _download(mirror)
     return mirror.local
 
 
@@ -82,7 +82,7 @@ def writing(run: str | Path | None) -> Iterator[Place]:
     try:
         mirror = Mirror(_local(url), store)
         if mirror.there:
-            _bring(mirror)
+            _download(mirror)
         session = _Session(mirror, lease, every)
         try:
             yield Place(mirror.local, (session.keep,))
@@ -144,7 +144,7 @@ class _Session:
             self._mirror.upload()
 
 
-def _bring(mirror: Mirror) -> None:
+def _download(mirror: Mirror) -> None:
     """Makes the local folder hold what the remote one does; what it held of other answers is moved aside."""
     if (mirror.local / MANIFEST).exists():
         if mirror.follows():

@@ -63,7 +63,7 @@ def bundled(name: str, build: Callable[..., Any], *options: Callable[[Any], Any]
     return decorate
 
 
-metrics_option = click.option("--metrics-port", type=PORT, help="Port for Prometheus metrics; none without it.")
+metrics_option = click.option("--metrics-port", type=PORT, help="Port for Prometheus metrics; default: none.")
 """The option of every server that counts."""
 
 
@@ -102,17 +102,21 @@ def server_options(default_port: int) -> Callable[[Decorated], Decorated]:
         click.option(
             "--host", default="127.0.0.1", show_default=True, help="Address to bind; 0.0.0.0 or :: in a container."
         ),
-        click.option("--port", type=PORT, default=default_port, show_default=True, help="Port; 0 takes a free one."),
+        click.option("--port", type=PORT, default=default_port, show_default=True, help="Port; 0 picks a free one."),
         click.option("--port-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the bound port here."),
         click.option("--health-port", type=PORT, help="Second port, plaintext, for health probes alone."),
         click.option("--tls-cert", type=FILE, help="Server certificate (PEM); turns TLS on."),
         click.option("--tls-key", type=FILE, help="Its private key (PEM)."),
-        click.option("--tls-client-ca", type=FILE, help="Ask clients for a certificate of this authority (mTLS)."),
-        click.option("--token-file", type=FILE, help="Ask for this bearer token (else $LYNCEAN_TOKEN)."),
+        click.option("--tls-client-ca", type=FILE, help="Require client certificates signed by this CA (mTLS)."),
+        click.option("--token-file", type=FILE, help="Require this bearer token (else $LYNCEAN_TOKEN)."),
         click.option(
-            "--grace", type=SECONDS, default=30.0, show_default=True, help="Seconds for calls in flight at SIGTERM."
+            "--grace",
+            type=SECONDS,
+            default=30.0,
+            show_default=True,
+            help="Seconds to finish requests in flight after SIGTERM.",
         ),
-        click.option("--max-connection-age", type=SECONDS, help="Rotate connections after so many seconds."),
+        click.option("--max-connection-age", type=SECONDS, help="Close connections after this many seconds."),
     )
 
 
@@ -136,11 +140,11 @@ def _credentials(
 client_options = bundled(
     "credentials",
     _credentials,
-    click.option("--tls/--no-tls", default=None, help="Dial over TLS; on when any --tls-* file is given."),
-    click.option("--tls-ca", type=FILE, help="Authorities to trust (PEM); default the system's."),
+    click.option("--tls/--no-tls", default=None, help="Connect over TLS; on if any --tls-* file is given."),
+    click.option("--tls-ca", type=FILE, help="CA certificates to trust (PEM); default: the system's."),
     click.option("--tls-cert", type=FILE, help="Client certificate (PEM) for mTLS."),
     click.option("--tls-key", type=FILE, help="Its private key (PEM)."),
-    click.option("--tls-server-name", help="Name that the server's certificate carries, if not the host."),
+    click.option("--tls-server-name", help="Name in the server's certificate, if not the host."),
     click.option("--token-file", type=FILE, help="Bearer token to send (else $LYNCEAN_TOKEN)."),
 )
 """Adds the options of a client; the command gets them as one `credentials: Credentials`."""

@@ -41,7 +41,7 @@ class ServerConfig:
 
     Attributes:
         host: Address to bind; one of IPv6 without brackets.
-        port: Port to bind; 0 takes a free one.
+        port: Port to bind; Port; 0 picks a free one.
         tls: TLS settings; None listens in the clear.
         token: Bearer token that every call but health must carry; None asks for none.
         health_port: A second port, in the clear, with health alone, for probes that speak

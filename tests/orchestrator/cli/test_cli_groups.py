@@ -26,9 +26,9 @@ def told(*words: str) -> str:
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (("reprot",), "there is no command 'reprot': did you mean report?"),
-        (("import", "lmms"), "there is no command 'lmms': did you mean lmms-eval?"),
-        (("generate", "vloia"), "there is no command 'vloia': did you mean voila?"),
+        (("reprot",), "unknown command 'reprot': did you mean report?"),
+        (("import", "lmms"), "unknown command 'lmms': did you mean lmms-eval?"),
+        (("generate", "vloia"), "unknown command 'vloia': did you mean voila?"),
         (("xyz",), "there are eval, tasks,"),
     ],
 )

@@ -55,7 +55,7 @@ def test_a_run_that_goes_on_says_so(run: Path, tmp_path: Path, form: str) -> Non
     output = tmp_path / "out"
     result = invoke(run, "--format", form, "--output", output)
     assert result.exit_code == 0
-    assert result.stderr == f"{run.name} is not complete: there are no figures of it yet\n"
+    assert result.stderr == f"{run.name} is not complete: no metrics yet\n"
     if form in ("md", "latex"):
         assert f"{run.name} (llava-tiny): not complete, no results yet" in output.read_text()
         assert "0 planned" not in output.read_text()

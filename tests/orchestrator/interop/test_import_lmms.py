@@ -59,7 +59,7 @@ def test_both_readings_of_vstar(tmp_path):
     assert accuracy(run, "vstar_bench") == 60
     assert accuracy(run / "parity", "vstar_bench") == 60
     assert "theirs   accuracy 60.00" in result.output
-    assert "of 5 samples are read differently" in result.output
+    assert "of 5 samples are scored differently" in result.output
     assert "vstar_bench/1  right D  careful D  parity A  'Answer: D'" in result.output
     assert "vstar_bench/2  right A  careful B  parity A  'Answer: B'" in result.output
     manifest = json.loads((run / "manifest.json").read_text())

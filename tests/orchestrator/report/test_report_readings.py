@@ -25,14 +25,14 @@ def test_what_is_read_counts_and_not_what_it_is_called(tmp_path: Path, answer: s
     words = ("--task", "reform_scienceqa", "--synthetic", "--limit", "5", "--model", f"demo:constant:{answer}")
     orchestrator("eval", *words, "--run", str(run), "--quiet")
     said = orchestrator("score", str(run), "--parity")
-    assert f"{differing} of 5 samples are read differently" in said
+    assert f"{differing} of 5 samples are scored differently" in said
 
 
 def test_an_open_answer_is_read_alike_where_it_is_right_in_both(tmp_path: Path) -> None:
     run = tmp_path / "run"
     words = ("--task", "reform_textvqa", "--synthetic", "--limit", "5", "--model", "demo:constant:nothing, of all")
     orchestrator("eval", *words, "--run", str(run), "--quiet")
-    assert "0 of 5 samples are read differently" in orchestrator("score", str(run), "--parity")
+    assert "0 of 5 samples are scored differently" in orchestrator("score", str(run), "--parity")
 
 
 def test_the_report_shows_what_the_reference_reads_otherwise(tmp_path: Path) -> None:
@@ -43,9 +43,9 @@ def test_the_report_shows_what_the_reference_reads_otherwise(tmp_path: Path) -> 
         "--run", str(run), "--quiet",
     )  # fmt: skip
     assert readings(open_run(run)) is None
-    assert "Two readings" not in (run / "report.html").read_text()
+    assert "Default and reference scoring" not in (run / "report.html").read_text()
     said = orchestrator("score", str(run), "--parity")
-    assert "4 of 4 samples are read differently" in said
+    assert "4 of 4 samples are scored differently" in said
     both = readings(open_run(run))
     assert both
     assert (both.compared.differing, both.compared.items) == (4, 4)
@@ -53,5 +53,5 @@ def test_the_report_shows_what_the_reference_reads_otherwise(tmp_path: Path) -> 
     assert {(one.careful, one.parity) for one in both.compared.shown} == {("A", "B")}
     assert [ours.name for ours, _ in both.pairs] == ["accuracy", "choice bias"]
     page = (run / "report.html").read_text()
-    assert "Two readings" in page
+    assert "Default and reference scoring" in page
     assert "#sample=vstar_bench/0" in page

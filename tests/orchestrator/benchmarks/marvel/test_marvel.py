@@ -17,12 +17,12 @@ from pyarrow import parquet
 
 from orchestrator.benchmarks.marvel import benchmark as marvel
 from orchestrator.benchmarks.marvel import image as marvel_image
-from orchestrator.benchmarks.marvel.benchmark import BENCHMARK, COUNTS, Settings
+from orchestrator.benchmarks.marvel.benchmark import BENCHMARK, COUNTS, MarvelSettings
 from orchestrator.benchmarks.marvel.labels import fine_category, fine_options
 from orchestrator.data.rows import DataError, Row
 from orchestrator.samples import BadRowError, Variant
 
-PLAIN = Variant("marvel", settings=Settings())
+PLAIN = Variant("marvel", settings=MarvelSettings())
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_groups_are_all_or_nothing(real):
 
 
 def test_likelihood(real):
-    variant = Variant("marvel", method="likelihood", settings=Settings())
+    variant = Variant("marvel", method="likelihood", settings=MarvelSettings())
     for name, sample in questions(real[0], variant).items():
         call = asked(sample)
         assert call.continuations == sample.turns[0].scoring.options
@@ -105,7 +105,7 @@ def test_question_texts_are_the_data_s_with_one_line_added(real):
     assert texts["fine"] == row["f_perception_question"] + "\nAnswer with one of these two: intersected, parallel."
     for name, text in zip(marvel.COARSE, row["c_perception_question_tuple"], strict=True):
         assert texts[name] == text + "\nAnswer with a number."
-    bare = questions(row, Variant("marvel", settings=Settings(instruct=False)))["avr"]
+    bare = questions(row, Variant("marvel", settings=MarvelSettings(instruct=False)))["avr"]
     assert asked(bare).messages[0].parts[1].text == row["avr_question"]
 
 
@@ -136,7 +136,7 @@ def test_every_real_image_has_the_known_layout(real):
 
 
 def test_shuffled_choices_move_with_their_answer(real):
-    variant = Variant("marvel", shuffle_options=True, seed=3, settings=Settings())
+    variant = Variant("marvel", shuffle_options=True, seed=3, settings=MarvelSettings())
     places = Counter()
     for row in real[:40]:
         plain, mixed = questions(row)["avr"], questions(row, variant)["avr"]
@@ -157,7 +157,7 @@ def test_shuffled_choices_move_with_their_answer(real):
 
 
 def test_letters_in_place_of_digits(real):
-    variant = Variant("marvel", settings=Settings(letters=True))
+    variant = Variant("marvel", settings=MarvelSettings(letters=True))
     row = real[0]
     samples = questions(row, variant)
     texts = {name: asked(samples[name]).messages[0].parts[1].text for name in ("avr", "fine")}
@@ -170,7 +170,7 @@ def test_letters_in_place_of_digits(real):
 
 
 def test_panel_by_panel(real):
-    variant = Variant("marvel", settings=Settings(panels=True))
+    variant = Variant("marvel", settings=MarvelSettings(panels=True))
     parts = asked(questions(real[0], variant)["avr"]).messages[0].parts
     names = [part.text for part in parts if part.text][:-1]
     assert names == [*(f"Context panel {i}:" for i in range(1, 5)), *(f"Choice {i}:" for i in range(1, 5))]
@@ -232,7 +232,7 @@ def test_corrupt_and_foreign_images_reject_the_sample(tmp_path, real):
 def test_keys(real):
     assert list(questions(real[16])) == ["avr", "fine", "context", "choices", "whole"]
     assert next(iter(BENCHMARK.samples(real[16], PLAIN))).key == "marvel/17:avr"
-    again = Variant("marvel", repeat=1, settings=Settings())
+    again = Variant("marvel", repeat=1, settings=MarvelSettings())
     assert next(iter(BENCHMARK.samples(real[16], again))).key == "marvel/17:avr#1"
 
 
@@ -257,11 +257,11 @@ def test_drawn_choices_all_differ():
 
 
 def test_some_questions_only(real):
-    variant = Variant("marvel", settings=Settings(questions="coarse, fine"))
+    variant = Variant("marvel", settings=MarvelSettings(questions="coarse, fine"))
     assert list(questions(real[0], variant)) == ["fine", *marvel.COARSE]
     assert [spec.name for spec in BENCHMARK.metrics(variant)] == ["Fine", "Perc^C", "Perc^C&F", "Fine choice bias"]
     with pytest.raises(ValueError, match="give avr, fine or coarse"):
-        Settings(questions="all")
+        MarvelSettings(questions="all")
 
 
 @pytest.mark.parametrize(

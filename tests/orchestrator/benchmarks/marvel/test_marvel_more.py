@@ -20,7 +20,7 @@ from orchestrator.benchmarks.marvel.families import Pool, families
 from orchestrator.data.rows import DataError, Row
 from orchestrator.samples import BadRowError, Variant
 
-SHOT = Variant("marvel_few_shot", settings=few_shot.Settings())
+SHOT = Variant("marvel_few_shot", settings=few_shot.FewShotSettings())
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_families_of_shared_panels(real):
 
 @pytest.mark.parametrize("kind", ["same_pattern", "other_pattern", "mixed_configuration"])
 def test_demonstrations_of_every_puzzle(real, kind):
-    settings = few_shot.Settings(shots=2, demonstrations=kind)
+    settings = few_shot.FewShotSettings(shots=2, demonstrations=kind)
     pool: Pool = real[0]["pool"]
     for row in real:
         chosen = few_shot.choose(row, replace(SHOT, settings=settings))
@@ -81,7 +81,7 @@ def test_prompt_with_demonstrations(real):
     assert question.text == f"{demonstration['avr_question']}\n{few_shot.INSTRUCTION}"
     assert worked.text == f"{demonstration['explanation']}\nThe answer is choice {demonstration['answer']}."
     assert asked.text == f"{row['avr_question']}\n{few_shot.INSTRUCTION}"
-    turns = call(row, replace(SHOT, settings=few_shot.Settings(shots=2, chat_turns=True))).messages
+    turns = call(row, replace(SHOT, settings=few_shot.FewShotSettings(shots=2, chat_turns=True))).messages
     assert [one.role for one in turns] == [model.ROLE_USER, model.ROLE_ASSISTANT] * 2 + [model.ROLE_USER]
 
 
@@ -89,7 +89,7 @@ def test_reasoning_from_a_file(tmp_path, real):
     file = tmp_path / "reasoning.jsonl"
     sequences = [row["id"] for row in real if row["task_configuration"] == "Sequence"]
     file.write_text("\n".join(json.dumps({"id": i, "reasoning": f"because {i}"}) for i in sequences))
-    settings = few_shot.Settings(texts=str(file), letters=True)
+    settings = few_shot.FewShotSettings(texts=str(file), letters=True)
     assert len(settings.texts_sha256) == 64
     worked = call(real[0], replace(SHOT, settings=settings)).messages[0].parts[2].text
     assert re.fullmatch(r"because \d+\nThe answer is choice [A-D]\.", worked)
@@ -97,9 +97,9 @@ def test_reasoning_from_a_file(tmp_path, real):
     with pytest.raises(BadRowError, match="has no demonstration number 1"):
         call(solid, replace(SHOT, settings=settings))
     with pytest.raises(ValueError, match="has no column reasoning"):
-        few_shot.Settings(texts=str(_write(tmp_path / "bad.jsonl", [{"id": 1, "text": "x"}])))
+        few_shot.FewShotSettings(texts=str(_write(tmp_path / "bad.jsonl", [{"id": 1, "text": "x"}])))
     with pytest.raises(ValueError, match="give 1 to 8"):
-        few_shot.Settings(shots=0)
+        few_shot.FewShotSettings(shots=0)
 
 
 def _write(path, rows):
@@ -116,7 +116,7 @@ def test_few_shot_figures(real):
 def test_drawn_puzzles_have_demonstrations_and_descriptions():
     rows = list(itertools.islice(few_shot.BENCHMARK.synthetic("marvel_few_shot", 0), 34))
     assert all(len(call(row).messages[0].parts) == 5 for row in rows)
-    variant = Variant("marvel_described", settings=marvel_described.Settings())
+    variant = Variant("marvel_described", settings=marvel_described.DescribedSettings())
     for row in rows:
         (sample,) = marvel_described.BENCHMARK.samples(row, variant)
         text = sample.turns[0].ask([]).messages[0].parts[1].text
@@ -132,7 +132,7 @@ def test_descriptions_from_a_file(tmp_path, real):
             {"id": 2, "description": "Nine panels, all told."},
         ],
     )
-    settings = marvel_described.Settings(descriptions=str(file), image=False, baseline=True)
+    settings = marvel_described.DescribedSettings(descriptions=str(file), image=False, baseline=True)
     variant = Variant("marvel_described", settings=settings)
     keys = [s.key for row in real for s in marvel_described.BENCHMARK.samples(row, variant)]
     assert keys == [f"marvel_described/{i}{end}" for i in (1, 2) for end in ("", ":plain")]
@@ -160,7 +160,7 @@ def test_descriptions_from_a_file(tmp_path, real):
 
 def test_description_mistakes(tmp_path, real):
     def first(**given):
-        variant = Variant("marvel_described", settings=marvel_described.Settings(**given))
+        variant = Variant("marvel_described", settings=marvel_described.DescribedSettings(**given))
         return list(marvel_described.BENCHMARK.samples(real[0], variant))
 
     with pytest.raises(DataError, match="--set descriptions=FILE"):
@@ -169,7 +169,7 @@ def test_description_mistakes(tmp_path, real):
     with pytest.raises(DataError, match="2 descriptions for 4 context panels and 4 choices"):
         first(descriptions=str(short))
     with pytest.raises(ValueError, match="cannot be read"):
-        marvel_described.Settings(descriptions=str(tmp_path / "gone.jsonl"))
+        marvel_described.DescribedSettings(descriptions=str(tmp_path / "gone.jsonl"))
     with pytest.raises(UserError, match="cannot shuffle"):
         marvel_described.BENCHMARK.needs(Variant("marvel_described", shuffle_options=True))
 

@@ -7,7 +7,7 @@ import pytest
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.reform import dialogs
 from orchestrator.benchmarks.reform.benchmark import samples
-from orchestrator.benchmarks.reform.settings import Settings
+from orchestrator.benchmarks.reform.settings import ReformSettings
 from orchestrator.data.rows import Row
 from orchestrator.samples import Answer, BadRowError, Variant
 
@@ -26,7 +26,7 @@ FIELDS = {
 
 
 def made(fields=FIELDS, **given):
-    settings = Settings(**given.pop("settings", {}))
+    settings = ReformSettings(**given.pop("settings", {}))
     variant = Variant("reform_visdial", settings=settings, **given)
     return list(samples(Row(fields, lambda _: b"\xff\xd8\xff image"), variant))
 

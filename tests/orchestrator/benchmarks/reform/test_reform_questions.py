@@ -12,7 +12,7 @@ from orchestrator.benchmarks.reform.datasets import DATASETS
 from orchestrator.benchmarks.reform.families import Item
 from orchestrator.benchmarks.reform.instructions import FORMAT, OWN, wording
 from orchestrator.benchmarks.reform.questions import options_of, question_of
-from orchestrator.benchmarks.reform.settings import PRESETS, Settings, Switches, switches
+from orchestrator.benchmarks.reform.settings import PRESETS, ReformSettings, Switches, switches
 from orchestrator.benchmarks.reform.synthetic import rows
 from orchestrator.errors import ConfigError
 from orchestrator.samples import Variant
@@ -22,7 +22,7 @@ ITEM = Item(7, "Which?", ("red", "blue", "red", "tan"), 1, rebuilt=True)
 
 
 def variant(task="reform_gqa", **given):
-    settings = Settings(**given.pop("settings", {}))
+    settings = ReformSettings(**given.pop("settings", {}))
     return Variant(task, settings=settings, **given)
 
 
@@ -241,7 +241,7 @@ def test_presets_are_the_references_two_sets_of_defaults(preset):
 )
 def test_mistaken_settings(given, says):
     with pytest.raises(ValueError, match=says):
-        Settings(**given)
+        ReformSettings(**given)
 
 
 def test_layouts_are_adjustable():

@@ -9,7 +9,7 @@ import pytest
 from helpers.bench_scoring import prefer, score
 
 from lyncean.model.v1 import model_pb2 as model
-from orchestrator.benchmarks.visualpuzzles.benchmark import BENCHMARK, CATEGORIES, Settings, category_of
+from orchestrator.benchmarks.visualpuzzles.benchmark import BENCHMARK, CATEGORIES, PuzzleSettings, category_of
 from orchestrator.data.rows import DataError, Row
 from orchestrator.samples import Answer, NoAnswerError, Variant
 
@@ -29,7 +29,7 @@ def make(options=("1", " 2", "3 ", "4"), category: str = "spatial", answer: str 
 
 
 def sample(row: Row, task: str = "VisualPuzzles_direct", **variant):
-    (made,) = BENCHMARK.samples(row, Variant(task, **{"settings": Settings(), **variant}))
+    (made,) = BENCHMARK.samples(row, Variant(task, **{"settings": PuzzleSettings(), **variant}))
     return made
 
 
@@ -149,7 +149,7 @@ def test_options_that_are_letters_themselves():
     outcome = score(
         BENCHMARK,
         [row],
-        Variant("VisualPuzzles_direct", method="likelihood", settings=Settings()),
+        Variant("VisualPuzzles_direct", method="likelihood", settings=PuzzleSettings()),
         lambda _, turn: prefer(turn.scoring.options, "B"),
     )
     assert made.scoring.targets == ("B",)
@@ -195,9 +195,8 @@ def test_a_folder_with_a_file_for_each_category(tmp_path):
 
 def test_drawn_puzzles():
     rows = list(itertools.islice(BENCHMARK.synthetic("VisualPuzzles", 4), 60))
-    outcome = score(
-        BENCHMARK, rows, Variant("VisualPuzzles_direct", settings=Settings()), lambda _, turn: turn.scoring.targets[0]
-    )
+    variant = Variant("VisualPuzzles_direct", settings=PuzzleSettings())
+    outcome = score(BENCHMARK, rows, variant, lambda _, turn: turn.scoring.targets[0])
     assert outcome.percent("accuracy") == 100
     assert {dict(f.labels).get("category") for f in outcome.summary.figures if f.name == "accuracy"} == {
         None,

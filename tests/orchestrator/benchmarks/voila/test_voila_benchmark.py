@@ -17,14 +17,14 @@ from PIL import Image
 
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.voila import benchmark as voila
-from orchestrator.benchmarks.voila.benchmark import BENCHMARK, Settings
+from orchestrator.benchmarks.voila.benchmark import BENCHMARK, VoilaSettings
 from orchestrator.benchmarks.voila.source import identify, open_voila
 from orchestrator.benchmarks.voila.synthetic import draw
 from orchestrator.benchmarks.voila.texts import SPECS
 from orchestrator.data.rows import Row
 from orchestrator.samples import Answer, BadRowError, NoAnswerError, Variant
 
-WD, ND = (Variant(task, settings=Settings()) for task in ("voila_wd", "voila_nd"))
+WD, ND = (Variant(task, settings=VoilaSettings()) for task in ("voila_wd", "voila_nd"))
 PROPERTIES = ("number", "subject_type", "action")
 
 
@@ -34,7 +34,7 @@ def rows() -> list[Row]:
 
 
 def sample_of(row: Row, **settings: object):
-    (sample,) = BENCHMARK.samples(row, Variant("voila_wd", settings=Settings(**settings)))
+    (sample,) = BENCHMARK.samples(row, Variant("voila_wd", settings=VoilaSettings(**settings)))
     return sample
 
 
@@ -117,7 +117,7 @@ def test_step_4_asks_for_an_image_of_what_step_3_said(rows):
         sample.turns[3].ask([*said_so[:2], Answer(text=" ")])
     assert caught.value.reason == "no_answer"
     needs = {
-        frozenset(given.items()): BENCHMARK.needs(Variant("voila_wd", settings=Settings(**given)))
+        frozenset(given.items()): BENCHMARK.needs(Variant("voila_wd", settings=VoilaSettings(**given)))
         for given in ({}, {"steps": 4}, {"collage": True})
     }
     assert needs == {
@@ -131,7 +131,7 @@ def test_steps_setting(rows):
     assert [turn.name for turn in sample_of(rows[0], steps=1).turns] == ["step1"]
     for steps in (0, 5):
         with pytest.raises(ValueError, match="steps is 1 to 4"):
-            Settings(steps=steps)
+            VoilaSettings(steps=steps)
 
 
 def test_truth_is_the_tables_own_words(rows):
@@ -225,7 +225,7 @@ def test_step_1_counts_images(rows):
 
 def test_figures_of_a_judged_run_and_of_step_4():
     judged = {
-        spec.name: spec for spec in BENCHMARK.metrics(Variant("voila_wd", settings=Settings(steps=4, judge=True)))
+        spec.name: spec for spec in BENCHMARK.metrics(Variant("voila_wd", settings=VoilaSettings(steps=4, judge=True)))
     }
     assert {f"step {step}: judge agrees with rules" for step in (1, 2, 3)} <= set(judged)
     assert "step 4: judge agrees with rules" not in judged

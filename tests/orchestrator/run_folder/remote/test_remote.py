@@ -115,7 +115,7 @@ def test_resumed_on_the_same_machine_and_read_from_there(cluster: Cluster, share
     cluster.orchestrator("score", url, "--scorer", shared_scorer.address)
     assert objects(url)["results.json"] == results
     error = cluster.orchestrator("report", f"{base}/none", code=2)
-    assert "is no run: it holds no manifest.json" in error
+    assert "is not a run folder: manifest.json is missing" in error
 
 
 def test_shards_are_merged(cluster: Cluster, shared_scorer: Server, base: str) -> None:
