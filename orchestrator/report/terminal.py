@@ -77,10 +77,10 @@ def _table(rows: Sequence[Figure], width: int, *, tasks: bool = False) -> Table:
         table.add_column("task", overflow="fold", min_width=min(24, longest, max(8, width - 56)))
     # The name folds before a number is cut: value, interval and denominator need about 32 columns.
     table.add_column("metric", overflow="fold", min_width=min(24, max(map(len, names), default=0), max(6, width - 66)))
-    table.add_column("accuracy\n(all samples)", justify="right", no_wrap=True)
+    table.add_column("all samples", justify="right", no_wrap=True)
     table.add_column("n", justify="right", no_wrap=True)
     if wide:
-        table.add_column("accuracy\n(answered)", justify="right", no_wrap=True)
+        table.add_column("answered", justify="right", no_wrap=True)
         table.add_column("n", justify="right", no_wrap=True)
     # How an interval was made is worth a column only where there is room for it.
     method = width >= 110
