@@ -448,6 +448,7 @@ class Verdict(_message.Message):
     reason: _builtins.str
     """Machine-readable cause of an outcome other than scored, or how a scored
     answer was extracted, for example "no_choice", "conflict", "context_overflow".
+    The rules' own words are listed in lyncean/reasons.py; plugins may add others.
     """
     detail: _builtins.str
     """One sentence for readers; may be empty."""
