@@ -12,8 +12,8 @@ _IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|[^\n]*)|impo
 _WORD = re.compile(r"[\w.]+")
 _DATA = (".csv", ".json", ".toml")
 """Suffixes of a module's data, which lies beside it under its name: `prompts.py`, `prompts.toml`."""
-_TABLE = "*.tsv"
-"""A package's tables of words, which lie in it."""
+_TABLES = "*.tsv"
+"""Tables of words, which belong to every module of their folder."""
 
 
 def closure(
@@ -43,7 +43,7 @@ def _module(name: str) -> tuple[bytes, frozenset[str]] | None:
     if path is None:
         return None
     source, names = path.read_bytes(), set[str]()
-    beside = sorted(path.parent.glob(_TABLE)) if path.stem == "__init__" else map(path.with_suffix, _DATA)
+    beside = [*map(path.with_suffix, _DATA), *sorted(path.parent.glob(_TABLES))]
     data = b"".join(file.read_bytes() for file in beside if file.is_file())
     for package, imported, modules in _IMPORT.findall(source.decode()):
         names.update([package] if package else _WORD.findall(modules))

@@ -33,5 +33,5 @@ def test_a_hub_id_is_left_to_the_hub() -> None:
 
 
 def test_an_endpoint_is_a_url() -> None:
-    with pytest.raises(LoadError, match="is no URL"):
+    with pytest.raises(LoadError, match="is not a URL"):
         look(OpenAISettings(model="m", base_url="localhost:8000"))

@@ -71,7 +71,7 @@ class LazyGroup(Command, click.Group):
         if word not in self._modules and not word.startswith("-"):
             close = difflib.get_close_matches(word, self._modules, n=1, cutoff=0.5)
             hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(self._modules)}"
-            ctx.fail(f"there is no command {word!r}: {hint}")
+            ctx.fail(f"unknown command {word!r}: {hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

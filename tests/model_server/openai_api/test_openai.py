@@ -314,9 +314,9 @@ async def test_loading_mistakes(endpoint: Endpoint, tmp_path: Path, monkeypatch:
     for text, kwargs, words in (
         ("wrong", {"key_file": key}, "refuses the key"),
         ("  ", {"key_file": key}, "empty"),
-        ("x", {"base_url": "http://[::1/v1"}, "is no URL"),
-        ("x", {"base_url": "http://host:99999/v1"}, "is no URL"),
-        ("x", {"base_url": "host:8000/v1"}, "is no URL"),
+        ("x", {"base_url": "http://[::1/v1"}, "is not a URL"),
+        ("x", {"base_url": "http://host:99999/v1"}, "is not a URL"),
+        ("x", {"base_url": "host:8000/v1"}, "is not a URL"),
         ("s\u00e9same", {"key_file": key}, "holds no key"),
         ("open\nsesame", {"key_file": key}, "holds no key"),
         ("x", {"model": "other"}, "does not serve 'other'; it has m"),

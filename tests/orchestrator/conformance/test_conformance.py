@@ -258,7 +258,7 @@ def test_mistakes_are_exit_code_2() -> None:
     for words, said in (
         ([], "--endpoint"),
         (["-e", "127.0.0.1:1", "--timeout", "0.5"], "does not answer GetModelInfo"),
-        (["-e", "127.0.0.1:1", "--only", "no_such"], "no check 'no_such'"),
+        (["-e", "127.0.0.1:1", "--only", "no_such"], "unknown check 'no_such'"),
     ):
         done = CliRunner().invoke(command, words)
         assert done.exit_code == 2

@@ -13,8 +13,6 @@ import pytest
 from helpers.engine_cluster import HERE, ROOT, Cluster, Server
 from helpers.judge_server import JudgeServer, Vendor
 
-from orchestrator.run import results
-
 PLUGIN = """
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.metric import metric
@@ -22,6 +20,7 @@ from orchestrator.data.opening import open_rows
 from orchestrator.data.table import Table
 from orchestrator.samples import Call, Sample, Scoring, Turn, assistant, text_part, user
 from lyncean.model.v1 import model_pb2 as model
+from orchestrator.run_folder.index import Index
 
 TABLE = Table(hub="x/y", split="test", columns={"id": int, "answer": str}, images=())
 CONFIG = model.GenerationConfig(max_output_tokens=8)
@@ -141,7 +140,7 @@ def test_another_judge_judges_everything_and_the_first_one_is_not_paid_again(tmp
         environment = {**os.environ, "LYNCEAN_JUDGE_KEY": "k3y"}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        last = results.last_lines(tmp_path / run / "verdicts.jsonl")["vstar_bench"]
+        last = Index(tmp_path / run)
         lines = (tmp_path / run / "verdicts.jsonl").read_bytes().splitlines()
         assert len(lines) == len(last) == 6
         models = {json.loads(line)["judge"]["model"] for line in lines}

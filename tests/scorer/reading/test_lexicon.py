@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import scorer
+from lyncean import code_hash
 from scorer import listing
 from scorer.reading.lexicon import Lexicon
 from scorer.rules import rules
@@ -88,8 +89,8 @@ def test_an_entry_inserts_lists_and_parts(tmp_path: Path) -> None:
 def test_the_hash_of_a_rule_covers_its_tables(rule: str, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before, read = listing.digest(rules().get(rule)), Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"#" * path.match(table))
-    listing._tables.cache_clear()
+    code_hash._module.cache_clear()
     assert listing.digest(rules().get(rule)) != before
     monkeypatch.undo()
-    listing._tables.cache_clear()
+    code_hash._module.cache_clear()
     assert listing.digest(rules().get(rule)) == before
