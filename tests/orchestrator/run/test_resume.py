@@ -13,6 +13,8 @@ import pytest
 from helpers.engine_cluster import HERE, ROOT, Cluster, Server
 from helpers.judge_server import JudgeServer, Vendor
 
+from orchestrator.run_folder.index import Index
+
 PLUGIN = """
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.metric import metric
@@ -20,7 +22,6 @@ from orchestrator.data.opening import open_rows
 from orchestrator.data.table import Table
 from orchestrator.samples import Call, Sample, Scoring, Turn, assistant, text_part, user
 from lyncean.model.v1 import model_pb2 as model
-from orchestrator.run_folder.index import Index
 
 TABLE = Table(hub="x/y", split="test", columns={"id": int, "answer": str}, images=())
 CONFIG = model.GenerationConfig(max_output_tokens=8)
