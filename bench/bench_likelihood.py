@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path[:0] = [
     str(Path(__file__).resolve().parents[1]),
-    str(Path(__file__).resolve().parents[1] / "tests/model_server"),
+    str(Path(__file__).resolve().parents[1] / "tests"),
 ]
 
 import torch
