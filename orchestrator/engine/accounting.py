@@ -92,6 +92,11 @@ class Accounting:
         count.outcomes[outcome] += 1
         count.score += score
 
+    def pass_over(self, task: str, outcome: Outcome) -> None:
+        """Counts an item that is planned and that an earlier process has settled."""
+        self.plan(task)
+        self.resume(task, outcome)
+
     def resume(self, task: str, outcome: Outcome) -> None:
         """Counts an item that an earlier process has settled."""
         count = self.tasks[task]

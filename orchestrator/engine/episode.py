@@ -8,9 +8,9 @@ from typing import Any
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import DataError
+from orchestrator.engine.blind import blinded
 from orchestrator.engine.wire import Request, request_of
 from orchestrator.errors import EngineError
-from orchestrator.run_folder.image_store import blinded
 from orchestrator.run_folder.lines import Failure, ResponseLine, encode, raw
 from orchestrator.run_folder.log import RunLog, RunLogError
 from orchestrator.run_folder.records import answer_of_line, request_json, score_request, scoring_json

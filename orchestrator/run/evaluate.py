@@ -115,7 +115,7 @@ async def evaluate(
             run_manifest.write(path / MANIFEST, manifest)
             if budget.max_tokens is not None:
                 budget.used(tokens_of_log(path))
-            known = PlannedRows(log, plan.name_of_samples(identity), plan.names, accounting, shard)
+            known = PlannedRows(log, plan.name_of_samples(identity), plan.names, accounting.pass_over, shard)
             with contextlib.closing(known), _few_collections():
                 pools, scorer = connections.pools, connections.scorer
                 engine = Engine(plan.samples(known), log, pools, scorer, accounting, options, budget)

@@ -10,7 +10,7 @@ from PIL import Image
 
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.data.rows import DataError
-from orchestrator.run_folder.image_store import blinded
+from orchestrator.engine.blind import blinded
 from orchestrator.samples import Answer, BadRowError, Call, NoAnswerError, Sample, Turn
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
+from orchestrator.engine.blind import blinded
 from orchestrator.run.plan import Plan
 from orchestrator.run_folder.files import RESPONSES
-from orchestrator.run_folder.image_store import blinded
 from orchestrator.run_folder.key_table import KeyTable, shard_of
 from orchestrator.run_folder.lines import Head
 from orchestrator.run_folder.log import RunLog, State, scan

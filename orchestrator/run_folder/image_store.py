@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
-from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
-from PIL import Image
-
-from lyncean.pictures import open_image, orientation
-from orchestrator.samples import BadRowError, Call, Part, image_part
-from orchestrator.samples import Image as EncodedImage
-
-_QUARTERS = (5, 6, 7, 8)
+_KNOWN_LIMIT = 100_000
+"""Hashes of stored images that are remembered, so that an image is not looked for on disk again."""
 
 
 class ImageStore:
@@ -70,44 +62,3 @@ class ImageStore:
                 view = view[os.write(file, view) :]
         finally:
             os.close(file)
-
-
-_KNOWN_LIMIT = 100_000
-
-
-def blinded(call: Call) -> Call:
-    """Returns the call with each image replaced by grey of the same size and format.
-
-    Raises:
-        BadRowError: If an image's header cannot be read.
-    """
-    return replace(
-        call,
-        messages=tuple(
-            replace(message, parts=tuple(_grey_part(part.image) if part.image else part for part in message.parts))
-            for message in call.messages
-        ),
-    )
-
-
-def _grey_part(image: EncodedImage) -> Part:
-    try:
-        with open_image(image.data) as opened:
-            size, kind = _seen_size(opened), opened.format or "PNG"
-    except (OSError, Image.DecompressionBombError) as error:
-        raise BadRowError("bad_image", f"the image cannot be read: {error}") from error
-    return image_part(_grey(size, kind))
-
-
-def _seen_size(image: Image.Image) -> tuple[int, int]:
-    """Width and height as a model sees them: servers turn images as EXIF says, unreadable EXIF says nothing."""
-    if image.format == "TIFF":
-        return image.size  # pillow has turned it
-    return (image.height, image.width) if orientation(image) in _QUARTERS else image.size
-
-
-@lru_cache(maxsize=64)
-def _grey(size: tuple[int, int], kind: str) -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", size, (128, 128, 128)).save(buffer, format=kind)
-    return buffer.getvalue()

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 from zlib import crc32
 
-from orchestrator.engine.accounting import Accounting
+from lyncean.outcomes import Outcome
 from orchestrator.run_folder.files import PLANNED
 from orchestrator.run_folder.key_table import digest, shard_of
 from orchestrator.run_folder.log import RunLog, write_error
@@ -41,7 +41,7 @@ class PlannedRows:
         log: The run folder, held by this process.
         name: 32 bytes that differ whenever the samples may; a file of another name is begun anew.
         tasks: Names of the run's tasks, in its order.
-        accounting: Where items that are passed over are counted.
+        settled: Called with task and outcome for each item that is passed over.
         shard: The part of the samples that is run here.
 
     Raises:
@@ -53,7 +53,7 @@ class PlannedRows:
         log: RunLog,
         name: bytes,
         tasks: Sequence[str],
-        accounting: Accounting,
+        settled: Callable[[str, Outcome], None],
         shard: tuple[int, int] | None = None,
     ) -> None:
         self._path = log.path / PLANNED
@@ -67,7 +67,7 @@ class PlannedRows:
                 if file.read(len(name)) == name:
                     whole = len(name)
                     for stride, keys in _records(file):
-                        self._known[stride] = _pass_over(log, keys, tasks[stride[0]], accounting)
+                        self._known[stride] = _pass_over(log, keys, tasks[stride[0]], settled)
                         whole = file.tell()
             os.ftruncate(self._fd, whole)
             os.lseek(self._fd, whole, os.SEEK_SET)
@@ -106,12 +106,11 @@ class PlannedRows:
         os.close(self._fd)
 
 
-def _pass_over(log: RunLog, keys: Sequence[Key], task: str, accounting: Accounting) -> bool:
-    settled = log.settled(keys)
-    for outcome in settled or ():
-        accounting.plan(task)
-        accounting.resume(task, outcome)
-    return settled is not None
+def _pass_over(log: RunLog, keys: Sequence[Key], task: str, settled: Callable[[str, Outcome], None]) -> bool:
+    outcomes = log.settled(keys)
+    for outcome in outcomes or ():
+        settled(task, outcome)
+    return outcomes is not None
 
 
 def _records(file: BinaryIO) -> Iterator[tuple[Stride, list[Key]]]:

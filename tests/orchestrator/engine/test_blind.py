@@ -7,7 +7,7 @@ import io
 import pytest
 from PIL import Image
 
-from orchestrator.run_folder.image_store import blinded
+from orchestrator.engine.blind import blinded
 from orchestrator.samples import Call, image_part, text_part, user
 
 

@@ -39,7 +39,7 @@ class Folder:
     def resume(self, name: bytes = NAME, shard: tuple[int, int] | None = None) -> tuple[list[Sample], Accounting]:
         """Returns the samples that are built, and what was counted of those that are not."""
         log, accounting = RunLog(self.path), Accounting()
-        planned = PlannedRows(log, name, self.plan.names, accounting, shard)
+        planned = PlannedRows(log, name, self.plan.names, accounting.pass_over, shard)
         samples = list(self.plan.samples(planned))
         planned.close()
         log.close()
