@@ -18,6 +18,9 @@ from orchestrator.run_folder.remote.store import Store
 WRITER = "writer.json"
 _BOOT_ID, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
 
+_READS, _BETWEEN_READS = 10, 0.1
+"""How often, and every how many seconds, a lease that cannot be read is read again before it counts as none."""
+
 
 class Lease:
     """Holds a remote run folder.
@@ -34,7 +37,7 @@ class Lease:
         self._store, self._seconds = store, seconds
         self._id = secrets.token_hex(8)
         if not store.create(WRITER, self._content()):
-            other = self._there()
+            other = self._settled()
             if other and not _over(other):
                 raise RunBusyError(_busy(store, other))
             store.put(WRITER, self._content())
@@ -73,6 +76,14 @@ class Lease:
                 "seconds": self._seconds,
             }
         )
+
+    def _settled(self) -> dict[str, Any] | None:
+        """Returns the lease that another process holds; on a file system it may be half written when it is read."""
+        for _ in range(_READS):
+            if found := self._there():
+                return found
+            time.sleep(_BETWEEN_READS)
+        return None
 
     def _there(self) -> dict[str, Any] | None:
         data = self._store.get(WRITER)

@@ -152,7 +152,9 @@ def test_a_second_writer_is_refused(cluster: Cluster, shared_scorer: Server, bas
     assert re.search(rf"is being written by another process \({where}\)", output)
     # Somebody else takes it over: who wrote before stops at his next upload, and uploads nothing more.
     files, root = fsspec.url_to_fs(url)
-    files.pipe_file(f"{root}/writer.json", b'{"id":"x","host":"far","pid":1,"renewed":9e12,"seconds":9}')
+    # Whole at once, as an object store does it: who reads a file that is being written sees half of it.
+    files.pipe_file(f"{root}/taken", b'{"id":"x","host":"far","pid":1,"renewed":9e12,"seconds":9}')
+    files.mv(f"{root}/taken", f"{root}/writer.json")
     _, error = first.communicate(timeout=60)
     assert first.returncode == 3
     assert "is being written by another process (far, pid 1)" in error

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import orjson
@@ -214,3 +215,15 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
         second.check()
     third.release()
     Lease(store, 100).release()
+
+
+def test_a_lease_that_is_half_written_when_it_is_read_is_respected(tmp_path: Path) -> None:
+    writer = tmp_path / "writer.json"
+    lease = b'{"id":"x","host":"far","pid":1,"renewed":9e12,"seconds":9}'
+    writer.write_bytes(lease[:9])
+    done = threading.Timer(0.2, writer.write_bytes, (lease,))
+    done.start()
+    with pytest.raises(RunBusyError, match="far, pid 1"):
+        Lease(Store(f"file://{tmp_path}"), 9.0)
+    done.join()
+    assert writer.read_bytes() == lease
