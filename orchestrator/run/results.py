@@ -19,7 +19,8 @@ from orchestrator.errors import EngineError
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.files import RESULTS, VERDICTS
 from orchestrator.run_folder.index import Index, Offsets
-from orchestrator.run_folder.reader import verdicts_at
+from orchestrator.run_folder.lines import VerdictLine
+from orchestrator.run_folder.log import lines_at
 from orchestrator.run_folder.records import pass_through
 
 
@@ -77,7 +78,7 @@ def summary_json(summary: scorer.Summary) -> dict[str, Any]:
 
 
 def _items(run: Path, offsets: Offsets, rules: set[str]) -> Iterator[scorer.ScoreRequest]:
-    for line in verdicts_at(run, offsets):
+    for line in lines_at(run / VERDICTS, offsets, VerdictLine):
         rules.add(line.rule)
         yield pass_through(line)
 

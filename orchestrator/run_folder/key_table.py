@@ -26,7 +26,7 @@ class KeyTable:
     def __len__(self) -> int:
         return self._count
 
-    def get(self, key: str | bytes) -> tuple[int, int] | None:
+    def get(self, key: str) -> tuple[int, int] | None:
         """Returns (number, flags) of a key, None if it was never put."""
         return self.at(*digest(key))
 
@@ -40,9 +40,7 @@ class KeyTable:
         """Sets flag bits of the key with this hash, which was put before."""
         self._flags[self._find(low, high)] |= flags
 
-    def put(
-        self, key: str | bytes, *, number: int | None = None, flags: int, mask: int = 0x7F
-    ) -> tuple[int, int] | None:
+    def put(self, key: str, *, number: int | None = None, flags: int, mask: int = 0x7F) -> tuple[int, int] | None:
         """Sets the flag bits under `mask`, and the number if given; adds the key if new.
 
         Returns:
@@ -85,10 +83,9 @@ class KeyTable:
                 self._numbers[slot], self._flags[slot] = number, flags
 
 
-def digest(key: str | bytes) -> tuple[int, int]:
+def digest(key: str) -> tuple[int, int]:
     """Returns a key's 128-bit hash as two numbers; the same on every machine."""
-    data = key.encode() if isinstance(key, str) else key
-    low, high = _PAIR.unpack(hashlib.blake2b(data, digest_size=16).digest())
+    low, high = _PAIR.unpack(hashlib.blake2b(key.encode(), digest_size=16).digest())
     return low, high
 
 

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -290,6 +290,21 @@ def scan(path: Path, kind: type[T]) -> Iterator[tuple[int, T]]:
                 raise damaged(path, offset, error) from error
             yield offset, line
             offset += len(text)
+
+
+def lines_at(path: Path, offsets: Iterable[int], kind: type[T]) -> Iterator[T]:
+    """Yields the lines of a log that begin at some offsets, as a type of `lines`.
+
+    Raises:
+        RunLogError: If a line is damaged.
+    """
+    with path.open("rb") as file:
+        for offset in offsets:
+            file.seek(int(offset))
+            try:
+                yield decode(file.readline(), kind)
+            except DamagedLine as error:
+                raise damaged(path, int(offset), error) from error
 
 
 def damaged(path: Path, offset: int, error: Exception) -> RunLogError:

@@ -10,18 +10,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
 
+from lyncean.outcomes import Outcome
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS, find_runs
 from orchestrator.run_folder.index import Index
-from orchestrator.run_folder.lines import CountedLine, DamagedLine, VerdictLine, decode
-from orchestrator.run_folder.log import damaged, scan
-from orchestrator.run_folder.metrics import OUTCOMES, counts, figures
+from orchestrator.run_folder.lines import CountedLine
+from orchestrator.run_folder.log import lines_at, scan
+from orchestrator.run_folder.metrics import counts, figures
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -155,21 +156,16 @@ class Run:
             RunLogError: A verdict is damaged.
         """
         path = self.path / VERDICTS
-        planned = counts(self.tasks)
-        found = dict.fromkeys(OUTCOMES, 0)
-        for _, line in scan(path, CountedLine):
-            if line.outcome in found:
-                found[line.outcome] += 1
-        if all(found[outcome] == planned[outcome] for outcome in OUTCOMES):
-            yield from (line for _, line in scan(path, CountedLine) if line.outcome != OUTCOMES[0])
+        if not path.exists():
             return
-        # Where an item was requested again its earlier line is still there.
         with path.open("rb") as file:
-            for offset in self.index.verdicts[self.index.verdicts >= 0]:
-                file.seek(offset)
-                line = decode(file.readline(), CountedLine)
-                if line.outcome != OUTCOMES[0]:
-                    yield line
+            lines = sum(chunk.count(b"\n") for chunk in iter(partial(file.read, 1 << 20), b""))
+        verdicts: Iterator[CountedLine]
+        if lines == counts(self.tasks)["planned"]:
+            verdicts = (line for _, line in scan(path, CountedLine))
+        else:  # an item that was requested again still has its earlier line
+            verdicts = lines_at(path, self.index.verdicts[self.index.verdicts >= 0], CountedLine)
+        yield from (line for line in verdicts if line.outcome != Outcome.SCORED)
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -198,22 +194,6 @@ class Run:
         """The results by task, empty while the run goes on."""
         tasks: Mapping[str, Mapping[str, Any]] = self.results.get("tasks", {})
         return tasks
-
-
-def verdicts_at(run: Path, offsets: Iterable[int]) -> Iterator[VerdictLine]:
-    """Yields the verdicts that begin at some offsets of a run's log.
-
-    Raises:
-        RunLogError: A verdict is damaged.
-    """
-    path = run / VERDICTS
-    with path.open("rb") as file:
-        for offset in offsets:
-            file.seek(int(offset))
-            try:
-                yield decode(file.readline(), VerdictLine)
-            except DamagedLine as error:
-                raise damaged(path, int(offset), error) from error
 
 
 def open_run(path: Path) -> Run:
