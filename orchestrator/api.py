@@ -20,12 +20,12 @@ P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """One figure of one task.
+class MetricResult:
+    """One result of one task.
 
     Attributes:
         task: The task.
-        name: The figure's name, for example "accuracy".
+        name: The result's name, for example "accuracy".
         metric: The metric behind it.
         labels: The slice that it is of; empty for the whole.
         value: Over all planned items; None where it is undefined.
@@ -87,20 +87,20 @@ class Results:
         run: Its folder, see docs/run-folder.md; report.html is in it.
         model: The model as its server described it.
         counts: Planned items and outcomes of each task.
-        figures: Every figure of every task.
+        metrics: Every result of every task.
     """
 
     run: Path
     model: Mapping[str, Any]
     counts: Mapping[str, Mapping[str, int]]
-    figures: Sequence[Figure] = field(repr=False)
+    metrics: Sequence[MetricResult] = field(repr=False)
 
-    def __getitem__(self, name: str) -> Figure:
-        """Returns the figure of this name over a whole task: "accuracy", or "task/accuracy" among several."""
-        found = [f for f in self.figures if not f.labels and name in (f.name, f"{f.task}/{f.name}")]
+    def __getitem__(self, name: str) -> MetricResult:
+        """Returns the result of this name over a whole task: "accuracy", or "task/accuracy" among several."""
+        found = [f for f in self.metrics if not f.labels and name in (f.name, f"{f.task}/{f.name}")]
         if len(found) != 1:
-            known = ", ".join(sorted({f"{f.task}/{f.name}" for f in self.figures if not f.labels}))
-            raise KeyError(f"{len(found)} figures are called {name!r}; there are {known}")
+            known = ", ".join(sorted({f"{f.task}/{f.name}" for f in self.metrics if not f.labels}))
+            raise KeyError(f"{len(found)} metrics are called {name!r}; there are {known}")
         return found[0]
 
     def items(self) -> Iterator[Item]:
@@ -123,19 +123,19 @@ class Results:
                 error=f"{error.get('reason', '')}: {error.get('message', '')}" if error else "",
             )
 
-    def to_pandas(self, what: str = "figures") -> Any:
-        """Returns a DataFrame of the figures, or of the items; each label is a column `label.NAME`.
+    def to_pandas(self, what: str = "metrics") -> Any:
+        """Returns a DataFrame of the metrics, or of the items; each label is a column `label.NAME`.
 
         Raises:
-            ValueError: `what` is neither "figures" nor "items".
+            ValueError: `what` is neither "metrics" nor "items".
             ImportError: pandas is not installed.
         """
         import pandas as pd
 
-        if what not in ("figures", "items"):
-            raise ValueError(f"what is {what!r}: give 'figures' or 'items'")
-        rows = self.figures if what == "figures" else self.items()
-        kind = Figure if what == "figures" else Item
+        if what not in ("metrics", "items"):
+            raise ValueError(f"what is {what!r}: give 'metrics' or 'items'")
+        rows = self.metrics if what == "metrics" else self.items()
+        kind = MetricResult if what == "metrics" else Item
         made = pd.DataFrame([_flat(asdict(row)) for row in rows])
         names = [name for name in kind.__dataclass_fields__ if name != "labels"]
         return made.reindex(columns=[*names, *(name for name in made.columns if name not in names)])
@@ -187,9 +187,9 @@ def read(run: str | Path) -> Results:
     opened = open_run(Path(run))
     if not opened.results:
         raise ConfigError(f"{run} is not complete: it holds no results.json; run it again to resume")
-    figures = [_figure(task, figure) for task, found in opened.tasks.items() for figure in found["figures"]]
+    metrics = [_metric(task, result) for task, found in opened.tasks.items() for result in found["metrics"]]
     counts = {task: found["counts"] for task, found in opened.tasks.items()}
-    return Results(Path(run), opened.model, counts, figures)
+    return Results(Path(run), opened.model, counts, metrics)
 
 
 def _run(work: Any) -> Path:
@@ -221,9 +221,9 @@ def _run(work: Any) -> Path:
     return result
 
 
-def _figure(task: str, found: Mapping[str, Any]) -> Figure:
+def _metric(task: str, found: Mapping[str, Any]) -> MetricResult:
     interval = found.get("interval") or {}
-    return Figure(
+    return MetricResult(
         task=task,
         name=found["name"],
         metric=found["metric"],

@@ -82,9 +82,9 @@ def _accuracies(scored: Path) -> str:
     (task,) = results.read(scored)["tasks"].values()
     counts = ", ".join(f"{number} {name}" for name, number in task["counts"].items() if number and name != "planned")
     values = [
-        f"{' '.join(figure['labels'].values()) or 'accuracy'} {figure['value']:.2f}"
-        for figure in task["figures"]
-        if figure["name"] == "accuracy" and figure["value"] is not None
+        f"{' '.join(metric['labels'].values()) or 'accuracy'} {metric['value']:.2f}"
+        for metric in task["metrics"]
+        if metric["name"] == "accuracy" and metric["value"] is not None
     ]
     return f"{', '.join(values)} (percent of all; {counts})"
 

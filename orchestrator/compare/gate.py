@@ -1,15 +1,15 @@
 """Quality gates: `acc>=0.6,no_regression`, conditions that a run has to meet.
 
     gate      := condition ("," condition)*
-    condition := "no_regression" | figure operator number ["%"]
-    figure    := [task "/"] name ["[" label "=" value ("," label "=" value)* "]"] ["." part]
+    condition := "no_regression" | metric operator number ["%"]
+    metric    := [task "/"] name ["[" label "=" value ("," label "=" value)* "]"] ["." part]
     part      := "low" | "high" | "answered"
     operator  := ">=" | "<=" | ">" | "<"
 
-Labels and part are a figure's; an outcome has neither.
+Labels and part are a metric's; an outcome has neither.
 
-`name` is a figure's name in any case, a metric's name or the start of one (`acc`), or an outcome
-(`failed`, `unparsed`...: its share of what was planned). Where it fits several figures, all of
+`name` is a result's name in any case, a metric or the start of one (`acc`), or an outcome
+(`failed`, `unparsed`...: its share of what was planned). Where it fits several results, all of
 them have to meet the condition.
 """
 
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from orchestrator.compare.scores import Step
 from orchestrator.compare.statistics import Paired
 from orchestrator.errors import ConfigError
-from orchestrator.run_folder.metrics import OUTCOMES, Figure, counts, figures
+from orchestrator.run_folder.metrics import OUTCOMES, MetricResult, counts, metric_results
 from orchestrator.run_folder.reader import Run
 
 NO_REGRESSION = "no_regression"
@@ -59,7 +59,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a condition came to for one figure."""
+    """What a condition came to for one metric."""
 
     condition: str
     run: str
@@ -96,7 +96,7 @@ def _condition(text: str) -> Condition:
         labels[name] = value
     number = float(found["number"]) / (100 if found["percent"] else 1)
     if not math.isfinite(number):
-        raise ConfigError(f"--gate: {found['number']} in {text!r} is no number that a figure could have")
+        raise ConfigError(f"--gate: {found['number']} in {text!r} is no number that a metric could have")
     name = found["name"].strip()
     if name in OUTCOMES and (labels or found["part"]):
         raise ConfigError(
@@ -129,7 +129,7 @@ def judge(
         elif condition.name in OUTCOMES:
             findings.append(_share(condition, run))
         else:
-            findings += [_figure(condition, run, figure) for figure in _resolve(condition, run)]
+            findings += [_metric(condition, run, metric) for metric in _resolve(condition, run)]
     return findings
 
 
@@ -164,28 +164,28 @@ def _share(condition: Condition, run: Run) -> Finding:
     return Finding(condition.text, run.name, what, _OPERATORS[condition.operator](share, condition.number))
 
 
-def _resolve(condition: Condition, run: Run) -> list[Figure]:
+def _resolve(condition: Condition, run: Run) -> list[MetricResult]:
     wanted, labels = condition.name.casefold(), dict(condition.labels)
-    found = [f for f in figures(run.tasks) if condition.task in ("", f.task) and f.labels == labels]
-    names = {id(figure): figure.name.casefold() for figure in found}
-    metrics = {id(figure): figure.metric.casefold() for figure in found}
+    found = [f for f in metric_results(run.tasks) if condition.task in ("", f.task) and f.labels == labels]
+    names = {id(metric): metric.name.casefold() for metric in found}
+    metrics = {id(metric): metric.metric.casefold() for metric in found}
     for chosen in (
-        [figure for figure in found if names[id(figure)] == wanted],
-        [figure for figure in found if metrics[id(figure)] == wanted],
-        [figure for figure in found if metrics[id(figure)].startswith(wanted)],
+        [metric for metric in found if names[id(metric)] == wanted],
+        [metric for metric in found if metrics[id(metric)] == wanted],
+        [metric for metric in found if metrics[id(metric)].startswith(wanted)],
     ):
         if chosen:
             return chosen
-    known = ", ".join(dict.fromkeys(figure.name for figure in found)) or "none with these labels"
-    raise ConfigError(f"--gate: {run.name} has no figure {condition.text!r} speaks of; it has {known}")
+    known = ", ".join(dict.fromkeys(metric.name for metric in found)) or "none with these labels"
+    raise ConfigError(f"--gate: {run.name} has no metric {condition.text!r} speaks of; it has {known}")
 
 
-def _figure(condition: Condition, run: Run, figure: Figure) -> Finding:
-    value = {"": figure.value, "low": figure.low, "high": figure.high, "answered": figure.answered}[condition.part]
-    # A gate speaks in fractions, whatever unit the figure is kept in.
-    comparable = None if value is None else value / (100 if figure.unit == "percent" else 1)
+def _metric(condition: Condition, run: Run, metric: MetricResult) -> Finding:
+    value = {"": metric.value, "low": metric.low, "high": metric.high, "answered": metric.answered}[condition.part]
+    # A gate speaks in fractions, whatever unit the metric is kept in.
+    comparable = None if value is None else value / (100 if metric.unit == "percent" else 1)
     passed = comparable is not None and _OPERATORS[condition.operator](comparable, condition.number)
     name = (
-        figure.name + (f" [{figure.where}]" if figure.labels else "") + (f".{condition.part}" if condition.part else "")
+        metric.name + (f" [{metric.where}]" if metric.labels else "") + (f".{condition.part}" if condition.part else "")
     )
-    return Finding(condition.text, run.name, f"{figure.task}: {name} is {figure.text(value)}{figure.suffix}", passed)
+    return Finding(condition.text, run.name, f"{metric.task}: {name} is {metric.text(value)}{metric.suffix}", passed)

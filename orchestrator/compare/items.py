@@ -28,7 +28,7 @@ _BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """What a figure is the mean of: items, or for an all-or-nothing figure groups of items.
+    """What a metric is the mean of: items, or for an all-or-nothing metric groups of items.
 
     Attributes:
         names: What they are paired by across runs.
@@ -49,11 +49,11 @@ class Items:
         keys: What they are paired by across runs.
         places: Where each stands in the run (`Run.at`).
         scores: The verdict's score; 0 where the item was not answered, as over planned.
-        parts: The named parts of the score that figures are made of.
+        parts: The named parts of the score that metrics are made of.
         labels: Which of `kinds` the labels of each are.
         kinds: The labels that items have.
         clusters: Number of the cluster that each belongs to.
-        groups: Hash of group and repeat, what an all-or-nothing figure takes together; empty without one.
+        groups: Hash of group and repeat, what an all-or-nothing metric takes together; empty without one.
         asked: Hash of the question; 0 where it may hold the model's own earlier answers.
         targets: Hash of targets and options.
     """
@@ -73,7 +73,7 @@ class Items:
         return len(self.keys)
 
     def units(self, spec: Mapping[str, Any]) -> Units:
-        """Returns what a figure (lyncean.scorer.v1.MetricSpec) is the mean of."""
+        """Returns what a metric (lyncean.scorer.v1.MetricSpec) is the mean of."""
         where = {label: found.get("values", ()) for label, found in (spec.get("where") or {}).items()}
         fits = [all(not values or kind.get(label) in values for label, values in where.items()) for kind in self.kinds]
         rows = np.flatnonzero(np.array(fits, dtype=bool)[self.labels])
@@ -91,7 +91,7 @@ class Gathering:
     """Gathers the items of one task.
 
     Args:
-        specs: The figures that will be asked for.
+        specs: The metrics that will be asked for.
     """
 
     def __init__(self, specs: Sequence[Mapping[str, Any]]) -> None:
@@ -141,7 +141,7 @@ class Gathering:
 
 
 def part_of(spec: Mapping[str, Any]) -> str:
-    """Returns the part of the score that a figure is made of, "" for the score itself."""
+    """Returns the part of the score that a metric is made of, "" for the score itself."""
     return str((spec.get("params") or {}).get("part", ""))
 
 

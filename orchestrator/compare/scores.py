@@ -14,18 +14,18 @@ from orchestrator.run_folder.reader import STEP, Run
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is compared: a figure of a task."""
+    """What is compared: a metric of a task."""
 
     task: str
-    figure: str
+    metric: str
 
     def __str__(self) -> str:
-        return f"{self.task}: {self.figure}" if self.figure else self.task
+        return f"{self.task}: {self.metric}" if self.metric else self.task
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """All planned items of a run by task, the figures that its items make up, and its rules."""
+    """All planned items of a run by task, the metrics that its items make up, and its rules."""
 
     run: Run
     items: Mapping[str, Items] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Scores:
     rules: Mapping[str, str] = field(default_factory=dict)
 
     def units(self, step: Step) -> Units:
-        """Returns what a step's figure is the mean of."""
+        """Returns what a step's metric is the mean of."""
         return self.items[step.task].units(self.steps[step])
 
 

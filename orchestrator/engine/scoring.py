@@ -162,11 +162,11 @@ class ScorerClient:
     async def summarize(
         self, items: Callable[[], Iterable[scorer.ScoreRequest]], metrics: Iterable[scorer.MetricSpec]
     ) -> scorer.Summary:
-        """Returns the figures of settled items, which carry their verdicts; reconnects as long as patience lasts.
+        """Returns the results of settled items, which carry their verdicts; reconnects as long as patience lasts.
 
         Args:
             items: Begins the items anew for each try.
-            metrics: The figures.
+            metrics: The results.
 
         Raises:
             IncompleteError: If the scorer stays away for longer.

@@ -9,7 +9,7 @@ from typing import Any
 
 from lyncean.keys import split_repeat
 from orchestrator.errors import ConfigError
-from orchestrator.run_folder.metrics import Figure, figures
+from orchestrator.run_folder.metrics import MetricResult, metric_results
 from orchestrator.run_folder.reader import STEP, Item, Run
 
 try:
@@ -74,9 +74,9 @@ def _log(run: Run, task: str, embed: bool) -> EvalLog:
             begun.append(str(item.response.get("started") or ""))
     data = (run.identity.get("data") or {}) if isinstance(run.identity.get("data"), Mapping) else {}
     source = data.get(task) or {}
-    # Inspect shows the first metrics it finds: the overall figures, then the slices.
+    # Inspect shows the first metrics it finds: the overall results, then the slices.
     mine = sorted(
-        (figure for figure in figures(run.tasks) if figure.task == task), key=lambda figure: len(figure.labels)
+        (metric for metric in metric_results(run.tasks) if metric.task == task), key=lambda metric: len(metric.labels)
     )
     created = str(run.manifest.get("created") or "1970-01-01T00:00:00+00:00")
     rules = sorted({str(sample.metadata["rule"]) for sample in samples if sample.metadata.get("rule")})
@@ -105,7 +105,7 @@ def _log(run: Run, task: str, embed: bool) -> EvalLog:
                 EvalScore(
                     name=task,
                     scorer=", ".join(rules) or task,
-                    metrics={_name(figure): _metric(figure) for figure in mine if figure.value is not None},
+                    metrics={_name(metric): _metric(metric) for metric in mine if metric.value is not None},
                 )
             ],
             metadata={"counts": dict(run.tasks[task].get("counts", {}))} if run.tasks else None,
@@ -115,15 +115,15 @@ def _log(run: Run, task: str, embed: bool) -> EvalLog:
     )
 
 
-def _name(figure: Figure) -> str:
-    return f"{figure.name} [{figure.where}]" if figure.labels else figure.name
+def _name(metric: MetricResult) -> str:
+    return f"{metric.name} [{metric.where}]" if metric.labels else metric.name
 
 
-def _metric(figure: Figure) -> EvalMetric:
-    details: dict[str, Any] = {"denominator": figure.denominator, "value_answered": figure.answered}
-    if figure.low is not None:
-        details |= {"low": figure.low, "high": figure.high, "level": figure.level, "method": figure.method}
-    return EvalMetric(name=_name(figure), value=figure.value or 0.0, metadata=details)
+def _metric(metric: MetricResult) -> EvalMetric:
+    details: dict[str, Any] = {"denominator": metric.denominator, "value_answered": metric.answered}
+    if metric.low is not None:
+        details |= {"low": metric.low, "high": metric.high, "level": metric.level, "method": metric.method}
+    return EvalMetric(name=_name(metric), value=metric.value or 0.0, metadata=details)
 
 
 def _sample(run: Run, item: Item, embed: bool) -> EvalSample:

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from orchestrator.run_folder.metrics import Figure, figures, overall
+from orchestrator.run_folder.metrics import MetricResult, metric_results, overall
 from orchestrator.run_folder.reader import STEP, Item, Run
 
 _UNSAFE = re.compile(r'["<>:/|\\?*\[\]\s]+')
@@ -52,7 +52,7 @@ def _date(created: str) -> str:
 
 
 def _results(run: Run, date: str) -> dict[str, Any]:
-    found = list(figures(run.tasks))
+    found = list(metric_results(run.tasks))
     return {
         "results": {task: {"alias": task, **_metrics(task, found)} for task in run.tasks},
         "configs": {task: {"task": task, "metadata": dict(run.identity)} for task in run.tasks},
@@ -73,20 +73,20 @@ def _size(result: Mapping[str, Any]) -> dict[str, int]:
     return {"original": int(counts.get("planned", 0)), "effective": int(counts.get("planned", 0))}
 
 
-def _directions(task: str, found: list[Figure]) -> dict[str, bool]:
-    mine = [figure for figure in overall(found) if figure.task == task]
-    return {figure.name: _HIGHER_IS_BETTER[figure.metric] for figure in mine if figure.metric in _HIGHER_IS_BETTER}
+def _directions(task: str, found: list[MetricResult]) -> dict[str, bool]:
+    mine = [metric for metric in overall(found) if metric.task == task]
+    return {metric.name: _HIGHER_IS_BETTER[metric.metric] for metric in mine if metric.metric in _HIGHER_IS_BETTER}
 
 
-def _metrics(task: str, found: list[Figure]) -> dict[str, float | str]:
+def _metrics(task: str, found: list[MetricResult]) -> dict[str, float | str]:
     metrics: dict[str, float | str] = {}
-    for figure in overall(found):
-        if figure.task == task and figure.value is not None:
-            metrics[f"{figure.name},none"] = figure.value
+    for metric in overall(found):
+        if metric.task == task and metric.value is not None:
+            metrics[f"{metric.name},none"] = metric.value
             # lmms-eval has a standard error where we have an interval: half its width over 1.96, where it is of 95 %.
-            metrics[f"{figure.name}_stderr,none"] = (
-                (figure.high - figure.low) / 2 / NormalDist().inv_cdf((1 + figure.level) / 2)
-                if figure.high is not None and figure.low is not None
+            metrics[f"{metric.name}_stderr,none"] = (
+                (metric.high - metric.low) / 2 / NormalDist().inv_cdf((1 + metric.level) / 2)
+                if metric.high is not None and metric.low is not None
                 else "N/A"
             )
     return metrics

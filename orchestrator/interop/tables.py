@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from orchestrator.run_folder.metrics import Figure, accounting, counts, figures, overall, slices
+from orchestrator.run_folder.metrics import MetricResult, accounting, counts, metric_results, overall, slices
 from orchestrator.run_folder.reader import Run
 
 Key = tuple[str, str, tuple[tuple[str, str], ...]]
@@ -50,12 +50,12 @@ def _accounted(run: Run) -> str:
     return accounting(counts(run.tasks)) if run.tasks else "not complete, no results yet"
 
 
-def _tex_cell(figure: Figure | None) -> str:
-    if figure is None:
+def _tex_cell(metric: MetricResult | None) -> str:
+    if metric is None:
         return "--"
-    if figure.low is None:
-        return figure.text(figure.value).replace("–", "--")
-    return f"{figure.text(figure.value)} {{\\scriptsize {figure.interval}}}"
+    if metric.low is None:
+        return metric.text(metric.value).replace("–", "--")
+    return f"{metric.text(metric.value)} {{\\scriptsize {metric.interval}}}"
 
 
 _TEX = {
@@ -68,12 +68,12 @@ def _tex(text: str) -> str:
     return "".join(_TEX.get(letter, letter) for letter in text)
 
 
-Row = tuple[str, list[Figure | None], str]
+Row = tuple[str, list[MetricResult | None], str]
 
 
 def _tables(runs: Sequence[Run]) -> list[tuple[str, list[Row]]]:
-    found = [list(figures(run.tasks)) for run in runs]
-    several = len({figure.task for run in found for figure in run}) > 1
+    found = [list(metric_results(run.tasks)) for run in runs]
+    several = len({metric.task for run in found for metric in run}) > 1
     tables = [("metric", _rows([overall(run) for run in found], several))]
     sliced = [slices(run) for run in found]
     for task, name, labels in dict.fromkeys(key for run in sliced for key in run):
@@ -83,8 +83,8 @@ def _tables(runs: Sequence[Run]) -> list[tuple[str, list[Row]]]:
     return [(title, rows) for title, rows in tables if rows]
 
 
-def _rows(found: Sequence[Sequence[Figure]], several: bool) -> list[Row]:
-    by_key: list[dict[Key, Figure]] = [{_key(figure): figure for figure in run} for run in found]
+def _rows(found: Sequence[Sequence[MetricResult]], several: bool) -> list[Row]:
+    by_key: list[dict[Key, MetricResult]] = [{_key(metric): metric for metric in run} for run in found]
     rows: list[Row] = []
     for key in dict.fromkeys(key for run in by_key for key in run):
         cells = [run.get(key) for run in by_key]
@@ -95,5 +95,5 @@ def _rows(found: Sequence[Sequence[Figure]], several: bool) -> list[Row]:
     return rows
 
 
-def _key(figure: Figure) -> Key:
-    return figure.task, figure.name, tuple(sorted(figure.labels.items()))
+def _key(metric: MetricResult) -> Key:
+    return metric.task, metric.name, tuple(sorted(metric.labels.items()))

@@ -1,4 +1,4 @@
-"""Experiment trackers: a run's figures, settings and page in Weights & Biases or MLflow.
+"""Experiment trackers: a run's results, settings and page in Weights & Biases or MLflow.
 
 Where to, and as whom, is each tool's own business: WANDB_PROJECT, WANDB_ENTITY, WANDB_MODE,
 MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME and so on.
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.errors import ConfigError
-from orchestrator.run_folder.metrics import counts, figures
+from orchestrator.run_folder.metrics import counts, metric_results
 from orchestrator.run_folder.reader import Run
 
 _UNSAFE = re.compile(r"[^\w./ -]")
@@ -55,11 +55,11 @@ def to_mlflow(run: Run) -> str:
 
 
 def metrics(run: Run) -> dict[str, float]:
-    """Returns a run's figures, ends of intervals and counts under names such as `marvel/AVR pattern=Quantities low`."""
+    """Returns a run's results, ends of intervals and counts under names such as `marvel/AVR pattern=Quantities low`."""
     found: dict[str, float] = {}
-    for figure in figures(run.tasks):
-        name = f"{figure.task}/{figure.name} {figure.where}".rstrip()
-        for suffix, value in (("", figure.value), (" low", figure.low), (" high", figure.high)):
+    for metric in metric_results(run.tasks):
+        name = f"{metric.task}/{metric.name} {metric.where}".rstrip()
+        for suffix, value in (("", metric.value), (" low", metric.low), (" high", metric.high)):
             if value is not None:
                 found[name + suffix] = value
     found.update({f"items/{outcome}": float(number) for outcome, number in counts(run.tasks).items()})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlencode
 
-from orchestrator.run_folder.metrics import Figure
+from orchestrator.run_folder.metrics import MetricResult
 
 DARKEST = 0.54
 """Opacity of the accent in the darkest cell of a heat map: text is legible on it in light and in dark."""
@@ -149,13 +149,13 @@ def samples_link(task: str, labels: Mapping[str, str]) -> str:
     return "#" + urlencode({"task": task, **{f"label.{name}": value for name, value in labels.items()}})
 
 
-def percent(result: Figure, value: float | None) -> float | None:
+def percent(result: MetricResult, value: float | None) -> float | None:
     """Returns a value as it is plotted: fractions in percent."""
     return None if value is None else (100 * value if result.unit == "fraction" else value)
 
 
 def by_label(
-    results: Sequence[Figure], overall: Figure | None, where: Mapping[str, str], *, several: bool = False
+    results: Sequence[MetricResult], overall: MetricResult | None, where: Mapping[str, str], *, several: bool = False
 ) -> Chart:
     """A metric by one label, each value with its interval, and the overall result as a line.
 
@@ -174,18 +174,18 @@ def by_label(
     return Chart(title, note, _dots(rows, rule), _topic(first.name))
 
 
-def by_task(name: str, results: Sequence[Figure]) -> Chart:
+def by_task(name: str, results: Sequence[MetricResult]) -> Chart:
     """One metric over many tasks."""
     rows = [(result.task, result, samples_link(result.task, {})) for result in results]
     note = f"Dots with {results[0].level:.0%} confidence intervals." if results[0].level else ""
     return Chart(f"{name} by task", note, _dots(rows, None))
 
 
-def _owner(result: Figure, several: bool) -> str:
+def _owner(result: MetricResult, several: bool) -> str:
     return f"{result.task}: " if several else ""
 
 
-def _dots(named: Sequence[tuple[str, Figure, str]], rule: float | None) -> Rows:
+def _dots(named: Sequence[tuple[str, MetricResult, str]], rule: float | None) -> Rows:
     """Returns results (name, result and link of each) as dots with intervals, `rule` as a dashed line."""
     known = [(name, result, href) for name, result, href in named if result.value is not None]
     ends = [rule or 0.0]
@@ -205,7 +205,7 @@ def _dots(named: Sequence[tuple[str, Figure, str]], rule: float | None) -> Rows:
     return Rows(rows, scale, ("", "n"), rule=None if rule is None else scale.at(rule))
 
 
-def crossed(results: Sequence[Figure], where: Mapping[str, str], *, several: bool = False) -> Chart:
+def crossed(results: Sequence[MetricResult], where: Mapping[str, str], *, several: bool = False) -> Chart:
     """Two labels crossed, as a heat map with the value and the number of items in each cell."""
     # The label of fewer values goes across, where names need room.
     sizes = {label: len({result.labels[label] for result in results}) for label in results[0].labels}
@@ -226,9 +226,9 @@ def _topic(name: str) -> str:
     return f"Step {match['step']}" if match else name
 
 
-def grid(totals: Sequence[Figure]) -> list[Chart]:
+def grid(totals: Sequence[MetricResult]) -> list[Chart]:
     """Metrics that are named `step 2: number`, as VOILA's are: property × step, one heat map a task."""
-    tables: dict[str, list[tuple[str, str, Figure, str]]] = {}
+    tables: dict[str, list[tuple[str, str, MetricResult, str]]] = {}
     for result in totals:
         if match := _STEP.fullmatch(result.name):
             link = samples_link(result.task, {"step": match["step"]})
@@ -241,7 +241,7 @@ def grid(totals: Sequence[Figure]) -> list[Chart]:
     ]
 
 
-def _heat_map(cells: Sequence[tuple[str, str, Figure, str]]) -> HeatMap:
+def _heat_map(cells: Sequence[tuple[str, str, MetricResult, str]]) -> HeatMap:
     """Returns results (row, column, result and link of each) as cells."""
     across = list(dict.fromkeys(column for _, column, _, _ in cells))
     values = [percent(result, result.value) or 0.0 for _, _, result, _ in cells]

@@ -1,4 +1,4 @@
-"""What a run's items show beside its figures: option bias, calibration, latency and throughput."""
+"""What a run's items show beside its metrics: option bias, calibration, latency and throughput."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 
 from orchestrator.report import plots
 from orchestrator.report.charts import Chart
-from orchestrator.run_folder.metrics import Figure
+from orchestrator.run_folder.metrics import MetricResult
 from orchestrator.run_folder.reader import Item
 
 _MOST_BIAS_CHARTS = 6
 
 
 class Diagnostics:
-    """Collects from items what no figure has, and draws it."""
+    """Collects from items what no metric has, and draws it."""
 
     def __init__(self) -> None:
         self._chosen: dict[tuple[str, str], Counter[str]] = {}
@@ -49,24 +49,24 @@ class Diagnostics:
         if probability is not None and item.score is not None:
             self._confidence.extend((float(probability), item.score))
 
-    def overview(self, totals: Sequence[Figure]) -> list[Chart]:
+    def overview(self, totals: Sequence[MetricResult]) -> list[Chart]:
         """Draws the tasks of a run among each other, where there are several.
 
         Args:
-            totals: The overall figures of the run.
+            totals: The overall metrics of the run.
         """
         return plots.dimensions(totals, self._dimensions) + plots.instability(totals, self._dimensions)
 
-    def charts(self, totals: Sequence[Figure]) -> list[Chart]:
+    def charts(self, totals: Sequence[MetricResult]) -> list[Chart]:
         """Draws how the run went: what was chosen, how sure the model was, how fast it answered.
 
         Args:
-            totals: The overall figures of the run.
+            totals: The overall metrics of the run.
         """
         found: list[Chart] = []
-        biases = [figure for figure in totals if figure.metric == "choice_bias" and figure.details.get("chosen")]
-        found += [plots.choice_bias(figure) for figure in biases][:_MOST_BIAS_CHARTS]
-        covered = {figure.task for figure in biases}
+        biases = [metric for metric in totals if metric.metric == "choice_bias" and metric.details.get("chosen")]
+        found += [plots.choice_bias(metric) for metric in biases][:_MOST_BIAS_CHARTS]
+        covered = {metric.task for metric in biases}
         pairs = [(where, chosen) for where, chosen in self._chosen.items() if where[0] not in covered]
         bias = [plots.option_bias(where, chosen, self._right[where]) for where, chosen in pairs]
         found += [chart for chart in bias if chart][:_MOST_BIAS_CHARTS]

@@ -18,7 +18,7 @@ from orchestrator.report.problems import ordered
 from orchestrator.report.published import tables
 from orchestrator.report.readings import readings
 from orchestrator.report.samples import Packed, pack
-from orchestrator.run_folder.metrics import OUTCOMES, Figure, accounting, counts, figures, overall, slices
+from orchestrator.run_folder.metrics import OUTCOMES, MetricResult, accounting, counts, metric_results, overall, slices
 from orchestrator.run_folder.reader import Run
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -106,14 +106,14 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         published: Whether published results are shown beside the run's own.
         blind: The same run without images, shown beside the run's own results.
     """
-    found, packed = list(figures(run.tasks)), pack(run)
+    found, packed = list(metric_results(run.tasks)), pack(run)
     total = counts(run.tasks) if run.tasks else _so_far(packed)
     return document(
         "report.html",
         script="report.js",
         run=run,
         complete=bool(run.tasks),
-        figures=overall(found),
+        metrics=overall(found),
         total=total,
         accounting=accounting(total),
         bar=_bar(total),
@@ -127,7 +127,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         ),
         published=tables(list(run.tasks), found) if published else [],
         readings=readings(run),
-        blind={(f.task, f.name): f for f in overall(figures(blind.tasks))} if blind else {},
+        blind={(f.task, f.name): f for f in overall(metric_results(blind.tasks))} if blind else {},
         packed=packed,
         images=_embedded(run, packed) if embed else {},
     )
@@ -207,12 +207,12 @@ def _words(value: Any) -> str:
     return text[:12] if len(text) == 64 and all(c in "0123456789abcdef" for c in text) else text
 
 
-def _charts(run: Run, found: list[Figure]) -> list[Chart]:
-    totals = {(figure.task, figure.name): figure for figure in overall(found)}
+def _charts(run: Run, found: list[MetricResult]) -> list[Chart]:
+    totals = {(metric.task, metric.name): metric for metric in overall(found)}
     charts: list[Chart] = []
-    by_name: dict[str, list[Figure]] = {}
-    for figure in totals.values():
-        by_name.setdefault(figure.name, []).append(figure)
+    by_name: dict[str, list[MetricResult]] = {}
+    for metric in totals.values():
+        by_name.setdefault(metric.name, []).append(metric)
     several = len(run.tasks) > 1
     charts += grid(list(totals.values()))
     charts += [by_task(name, rows) for name, rows in by_name.items() if 2 < len(rows) <= _MOST_TASKS]
@@ -225,7 +225,7 @@ def _charts(run: Run, found: list[Figure]) -> list[Chart]:
 
 
 def _where(run: Run, task: str, name: str) -> dict[str, str]:
-    """Returns the labels that a figure's items all have, as far as one value each tells it."""
+    """Returns the labels that a metric's items all have, as far as one value each tells it."""
     for spec in run.specs(task):
         if spec.get("name") == name:
             allowed = {label: found.get("values", ()) for label, found in (spec.get("where") or {}).items()}
@@ -234,7 +234,7 @@ def _where(run: Run, task: str, name: str) -> dict[str, str]:
 
 
 def _topics(charts: list[Chart]) -> list[tuple[str, list[Chart]]]:
-    """Returns the charts by what they belong to: the run as a whole after the first figure."""
+    """Returns the charts by what they belong to: the run as a whole after the first metric."""
     topics: dict[str, list[Chart]] = {}
     for chart in charts:
         topics.setdefault(chart.topic, []).append(chart)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.report.charts import Chart, Plane, Row, Rows, axis, percent
-from orchestrator.run_folder.metrics import Figure
+from orchestrator.run_folder.metrics import MetricResult
 
 Pairs = NDArray[np.float64]
 """Two numbers a row."""
@@ -25,7 +25,7 @@ _MOST_NAMED = 15
 _SERIES = tuple(f"series{number}" for number in range(1, 8))
 
 
-def choice_bias(result: Figure) -> Chart:
+def choice_bias(result: MetricResult) -> Chart:
     """The details of the metric choice_bias: how often each option is chosen, and how often it is right."""
     chosen, right = result.details.get("chosen", {}), result.details.get("key", {})
     shares = {name: (float(chosen.get(name, 0)), float(right.get(name, 0))) for name in sorted({*chosen, *right})}
@@ -132,7 +132,7 @@ def throughput(calls: Calls) -> Chart:
     return Chart("Throughput by replica", note, Plane(x, y, units, lines, bands=bands, legend=legend))
 
 
-def _accuracies(totals: Sequence[Figure]) -> dict[str, float]:
+def _accuracies(totals: Sequence[MetricResult]) -> dict[str, float]:
     """Returns the first accuracy of each task, in percent."""
     accuracies: dict[str, float] = {}
     for result in totals:
@@ -141,7 +141,7 @@ def _accuracies(totals: Sequence[Figure]) -> dict[str, float]:
     return accuracies
 
 
-def instability(totals: Sequence[Figure], dimensions: Mapping[str, str]) -> list[Chart]:
+def instability(totals: Sequence[MetricResult], dimensions: Mapping[str, str]) -> list[Chart]:
     """Accuracy against instability of ReForm-Eval's repeated questions, one dot a task.
 
     Args:
@@ -171,7 +171,7 @@ def instability(totals: Sequence[Figure], dimensions: Mapping[str, str]) -> list
     return [Chart("Accuracy and instability", note, plane)]
 
 
-def dimensions(totals: Sequence[Figure], dimensions: Mapping[str, str]) -> list[Chart]:
+def dimensions(totals: Sequence[MetricResult], dimensions: Mapping[str, str]) -> list[Chart]:
     """The mean of the tasks' accuracies in each dimension: every task counts alike, as ReForm-Eval has it."""
     values: dict[str, list[float]] = {}
     for task, value in _accuracies(totals).items():

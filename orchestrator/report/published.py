@@ -1,11 +1,11 @@
-"""Published figures beside our own.
+"""Published metrics beside our own.
 
 A benchmark offers them as `orchestrator/published/TASK.json`:
 
     {"source": "where the rows come from, and what is known to be wrong with them",
-     "rows": [{"model": "BLIP-2", "figure": "AVR", "labels": {"pattern": "Quantities"}, "value": 24.17}]}
+     "rows": [{"model": "BLIP-2", "metric": "AVR", "labels": {"pattern": "Quantities"}, "value": 24.17}]}
 
-`figure` and `labels` are a figure's of results.json, `value` is in percent where that figure is a
+`metric` and `labels` are a metric's of results.json, `value` is in percent where that metric is a
 fraction, else in its own unit. A task without a file has nothing published.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from orchestrator.run_folder.metrics import Figure
+from orchestrator.run_folder.metrics import MetricResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class Beside:
     source: str = ""
 
 
-def tables(tasks: Sequence[str], found: Sequence[Figure]) -> list[Beside]:
-    """Returns the tables of some tasks: the overall figures, then each figure by each label."""
+def tables(tasks: Sequence[str], found: Sequence[MetricResult]) -> list[Beside]:
+    """Returns the tables of some tasks: the overall metrics, then each metric by each label."""
     made: list[Beside] = []
     for task in tasks:
         data = _read(task)
         if data:
-            mine = {(figure.name, _labels(figure.labels)): figure for figure in found if figure.task == task}
+            mine = {(metric.name, _labels(metric.labels)): metric for metric in found if metric.task == task}
             made += _tables(task, data, mine)
     return made
 
@@ -64,12 +64,12 @@ def _labels(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(labels.items()))
 
 
-def _tables(task: str, data: Mapping[str, Any], mine: Mapping[Key, Figure]) -> list[Beside]:
-    # One table for the overall figures; one for each figure and label it is sliced by.
+def _tables(task: str, data: Mapping[str, Any], mine: Mapping[Key, MetricResult]) -> list[Beside]:
+    # One table for the overall metrics; one for each metric and label it is sliced by.
     grouped: dict[tuple[str, ...], dict[Key, dict[str, float]]] = {}
     for row in data["rows"]:
-        key = (row["figure"], _labels(row.get("labels") or {}))
-        table = (row["figure"], *(name for name, _ in key[1])) if key[1] else ()
+        key = (row["metric"], _labels(row.get("labels") or {}))
+        table = (row["metric"], *(name for name, _ in key[1])) if key[1] else ()
         grouped.setdefault(table, {}).setdefault(key, {})[row["model"]] = float(row["value"])
     made = []
     for table, columns in grouped.items():
@@ -82,9 +82,9 @@ def _tables(task: str, data: Mapping[str, Any], mine: Mapping[Key, Figure]) -> l
     return made
 
 
-def _own_cell(figure: Figure | None) -> str:
+def _own_cell(metric: MetricResult | None) -> str:
     # A run of ten rows beside a paper's thousand: let it be seen.
-    return "–" if figure is None else f"{figure.text(figure.value, 2)} n={figure.denominator:,}"
+    return "–" if metric is None else f"{metric.text(metric.value, 2)} n={metric.denominator:,}"
 
 
 def _cell(value: float | None) -> str:

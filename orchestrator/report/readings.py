@@ -10,7 +10,7 @@ from string import ascii_uppercase
 
 from lyncean.outcomes import Outcome
 from orchestrator.run_folder.files import has_results
-from orchestrator.run_folder.metrics import Figure, figures, overall
+from orchestrator.run_folder.metrics import MetricResult, metric_results, overall
 from orchestrator.run_folder.reader import Item, Run, open_run
 
 _MOST_SHOWN = 50
@@ -103,7 +103,7 @@ class Readings:
         compared: The items that the two read differently.
     """
 
-    pairs: Sequence[tuple[Figure, Figure]]
+    pairs: Sequence[tuple[MetricResult, MetricResult]]
     compared: Compared
 
 
@@ -113,8 +113,8 @@ def readings(run: Run) -> Readings | None:
     if not run.tasks or not has_results(folder):
         return None
     other = open_run(folder)
-    parity = {(result.task, result.name): result for result in overall(figures(other.tasks))}
-    careful = overall(figures(run.tasks))
+    parity = {(result.task, result.name): result for result in overall(metric_results(other.tasks))}
+    careful = overall(metric_results(run.tasks))
     pairs = [(result, parity[result.task, result.name]) for result in careful if (result.task, result.name) in parity]
     return Readings(pairs, compared(run.path, _MOST_SHOWN))
 

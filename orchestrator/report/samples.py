@@ -45,7 +45,7 @@ class Packed:
         problems: How often each (outcome, reason) other than scored occurs, with one message.
         rules: The rules that read the answers.
         decoding: How it was decoded, as asked for, a few words for each way that occurs.
-        diagnostics: What the charts need that no figure has.
+        diagnostics: What the charts need that no metric has.
         outcomes: How many verdicts there are by outcome.
         items: How many items the run has.
         shown: How many of them are packed.

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.report.problems import Problem, problems
-from orchestrator.run_folder.metrics import Figure, accounting, counts, figures, overall, slices
+from orchestrator.run_folder.metrics import MetricResult, accounting, counts, metric_results, overall, slices
 from orchestrator.run_folder.reader import open_run
 
 _MOST_VALUES = 24
@@ -19,14 +19,14 @@ _MOST_TASKS = 3
 _MOST_PROBLEMS = 5
 _LONGEST_MESSAGE = 240
 _STACKED = 60
-"""Below this width a task stands above its figure rather than beside it."""
+"""Below this width a task stands above its metric rather than beside it."""
 
 NARROW = 76
 """Below this width the table keeps the value, its interval and what it was divided by."""
 
 
 def print_results(run: Path, console: Console) -> None:
-    """Prints the figures of a run with intervals and denominators, and the accounting and what went wrong beneath.
+    """Prints the metrics of a run with intervals and denominators, and the accounting and what went wrong beneath.
 
     Fits the console's width. Without a terminal there is neither colour nor a line drawn twice.
 
@@ -37,7 +37,7 @@ def print_results(run: Path, console: Console) -> None:
     if not opened.tasks:
         console.print(f"{opened.name}: no results yet")
         return
-    found = list(figures(opened.tasks))
+    found = list(metric_results(opened.tasks))
     if len(opened.tasks) > _MOST_TASKS:
         console.print()
         console.print(Text(opened.model_name, "bold"))
@@ -47,7 +47,7 @@ def print_results(run: Path, console: Console) -> None:
         for task in opened.tasks:
             console.print()
             console.print(Text.assemble((task, "bold"), ("  " + opened.model_name, "dim")))
-            console.print(_table([figure for figure in overall(found) if figure.task == task], console.width))
+            console.print(_table([metric for metric in overall(found) if metric.task == task], console.width))
             if console.width >= NARROW:
                 for label, rows in _by_label(task, tables).items():
                     if len(rows) <= _MOST_VALUES:
@@ -67,7 +67,7 @@ def print_results(run: Path, console: Console) -> None:
     console.print()
 
 
-def _table(rows: Sequence[Figure], width: int, *, tasks: bool = False) -> Table:
+def _table(rows: Sequence[MetricResult], width: int, *, tasks: bool = False) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", expand=False)
     names = [row.name for row in rows]
     wide = width >= NARROW
@@ -102,15 +102,15 @@ def _table(rows: Sequence[Figure], width: int, *, tasks: bool = False) -> Table:
     return table
 
 
-def _value(row: Figure) -> Text:
+def _value(row: MetricResult) -> Text:
     return Text.assemble((row.text(row.value), "bold"), " ", (f"{row.interval:>12}", "dim"))
 
 
 def _by_label(
-    task: str, tables: Mapping[tuple[str, str, tuple[str, ...]], list[Figure]]
-) -> dict[str, dict[str, dict[str, Figure]]]:
-    """Returns a task's figures by label, by the label's value and by name."""
-    found: dict[str, dict[str, dict[str, Figure]]] = {}
+    task: str, tables: Mapping[tuple[str, str, tuple[str, ...]], list[MetricResult]]
+) -> dict[str, dict[str, dict[str, MetricResult]]]:
+    """Returns a task's metrics by label, by the label's value and by name."""
+    found: dict[str, dict[str, dict[str, MetricResult]]] = {}
     for (owner, name, labels), rows in tables.items():
         if owner == task and len(labels) == 1:
             for row in rows:
@@ -118,11 +118,11 @@ def _by_label(
     return found
 
 
-def _slices(label: str, rows: Mapping[str, Mapping[str, Figure]], width: int) -> Table:
+def _slices(label: str, rows: Mapping[str, Mapping[str, MetricResult]], width: int) -> Table:
     names = list(dict.fromkeys(name for row in rows.values() for name in row))
     first = max(len(label) + 3, *(len(value) for value in rows))
     room = width - min(first, 32) - 9
-    # A single figure leaves room for its interval, and so do two on a wide terminal.
+    # A single metric leaves room for its interval, and so do two on a wide terminal.
     intervals = sum(max(len(name), 19) + 3 for name in names) <= room
     shown: list[str] = []
     for name in names:
@@ -135,16 +135,16 @@ def _slices(label: str, rows: Mapping[str, Mapping[str, Figure]], width: int) ->
     for name in shown:
         table.add_column(name, justify="right", no_wrap=True)
     for value, row in rows.items():
-        sizes = sorted({figure.denominator for figure in row.values()})
+        sizes = sorted({metric.denominator for metric in row.values()})
         cells = [_cell(row.get(name), intervals) for name in shown]
         table.add_row(Text(value or "–"), "–".join(f"{size:,}" for size in sizes), *cells)
     return table
 
 
-def _cell(figure: Figure | None, interval: bool) -> Text:
-    if figure is None:
+def _cell(metric: MetricResult | None, interval: bool) -> Text:
+    if metric is None:
         return Text("")
-    return _value(figure) if interval else Text(figure.text(figure.value))
+    return _value(metric) if interval else Text(metric.text(metric.value))
 
 
 def _problem(problem: Problem) -> Text:

@@ -21,7 +21,7 @@ from orchestrator.run_folder.manifest import ManifestError
 
 
 def merge(shards: Sequence[Path], run: Path) -> dict[str, Any]:
-    """Puts complete shards together in a new folder and returns its manifest; figures come after.
+    """Puts complete shards together in a new folder and returns its manifest; metrics come after.
 
     May be called again for the same shards, whatever ended the call before: a folder without a
     manifest is begun anew, one with the manifest of these very shards is taken as it is.

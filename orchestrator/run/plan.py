@@ -130,7 +130,7 @@ class Plan:
             yield from self.samples_of(task, 1, row, dataclasses.replace(task.variant, repeat=0))
 
     def metrics(self) -> dict[str, list[scorer.MetricSpec]]:
-        """Returns the figures to compute, by task."""
+        """Returns the results to compute, by task."""
         return {task.variant.task: list(task.benchmark.metrics(task.variant)) for task in self.tasks}
 
     def identity(

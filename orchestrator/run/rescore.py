@@ -32,7 +32,7 @@ PARITY: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
 
 
 async def rescore(run: Path, client: ScorerClient, rules: scorer.ListRulesResponse, *, parity: bool) -> Path:
-    """Reads every answer of a complete run anew and returns the folder that holds the figures.
+    """Reads every answer of a complete run anew and returns the folder that holds the metrics.
 
     That is the run folder itself, or with `parity` a folder `parity` in it, which shares the
     answers: two readings of the same answers can then be compared.

@@ -1,4 +1,4 @@
-"""From verdicts to figures: one pass over the log, in an order that depends on the keys alone."""
+"""From verdicts to metrics: one pass over the log, in an order that depends on the keys alone."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def failed(results: Mapping[str, Any]) -> int:
 
 def summary_json(summary: scorer.Summary) -> dict[str, Any]:
     """Returns a summary as JSON: the proto's field names, every field present, counts as numbers."""
-    return {"counts": _counts(summary.counts), "figures": [_figure(figure) for figure in summary.figures]}
+    return {"counts": _counts(summary.counts), "metrics": [_metric(metric) for metric in summary.metrics]}
 
 
 def _items(run: Path, offsets: Offsets, rules: set[str]) -> Iterator[scorer.ScoreRequest]:
@@ -87,21 +87,21 @@ def _counts(counts: scorer.Counts) -> dict[str, int]:
     return {name: getattr(counts, name) for name in ("planned", *(outcome.value for outcome in Outcome))}
 
 
-def _figure(figure: scorer.Figure) -> dict[str, Any]:
+def _metric(metric: scorer.MetricResult) -> dict[str, Any]:
     line: dict[str, Any] = {
-        "name": figure.name,
-        "metric": figure.metric,
-        "labels": dict(figure.labels),
-        "value": _number(figure, "value"),
-        "value_answered": _number(figure, "value_answered"),
-        "denominator": figure.denominator,
-        "denominator_answered": figure.denominator_answered,
-        "unit": figure.unit,
-        "counts": _counts(figure.counts),
-        "details": json_format.MessageToDict(figure.details),
+        "name": metric.name,
+        "metric": metric.metric,
+        "labels": dict(metric.labels),
+        "value": _number(metric, "value"),
+        "value_answered": _number(metric, "value_answered"),
+        "denominator": metric.denominator,
+        "denominator_answered": metric.denominator_answered,
+        "unit": metric.unit,
+        "counts": _counts(metric.counts),
+        "details": json_format.MessageToDict(metric.details),
     }
-    if figure.HasField("interval"):
-        interval = figure.interval
+    if metric.HasField("interval"):
+        interval = metric.interval
         line["interval"] = {
             "low": interval.low,
             "high": interval.high,
@@ -111,6 +111,6 @@ def _figure(figure: scorer.Figure) -> dict[str, Any]:
     return line
 
 
-def _number(figure: scorer.Figure, field: str) -> float | None:
-    value: float = getattr(figure, field)
-    return value if figure.HasField(field) and math.isfinite(value) else None  # type: ignore[arg-type]
+def _number(metric: scorer.MetricResult, field: str) -> float | None:
+    value: float = getattr(metric, field)
+    return value if metric.HasField(field) and math.isfinite(value) else None  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Figures as people read them: 24.8 [21.9, 28.0], with what they were divided by."""
+"""MetricResults as people read them: 24.8 [21.9, 28.0], with what they were divided by."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ OUTCOMES = tuple(str(outcome) for outcome in Outcome)
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class MetricResult:
     """One line of results.json, read.
 
     Attributes:
         task: The task it belongs to.
         name: What it is called.
         metric: The metric that computed it.
-        labels: Its slice, empty for an overall figure.
+        labels: Its slice, empty for an overall result.
         value: Over all planned; None where it is undefined.
         answered: Over answered items alone.
         low: Lower end of the interval around `value`, in its unit.
@@ -50,16 +50,16 @@ class Figure:
 
     @property
     def slice(self) -> str:
-        """The slice in words for a table that names its labels, "" for an overall figure."""
+        """The slice in words for a table that names its labels, "" for an overall result."""
         return ", ".join(value or "–" for value in self.labels.values())
 
     @property
     def where(self) -> str:
-        """The slice with its labels, "rule=1", which no other slice of the figure has; "" for an overall figure."""
+        """The slice with its labels, "rule=1", which no other slice of the result has; "" for an overall result."""
         return ", ".join(f"{label}={value}" for label, value in self.labels.items())
 
     def text(self, value: float | None, digits: int = 1) -> str:
-        """Returns a value in this figure's unit, fractions as percent."""
+        """Returns a value in this result's unit, fractions as percent."""
         if value is None:
             return "–"
         if self.unit == "fraction":
@@ -82,16 +82,16 @@ class Figure:
         return "%" if self.unit in ("fraction", "percent") else self.unit
 
 
-def figures(tasks: Mapping[str, Mapping[str, Any]]) -> Iterator[Figure]:
-    """Yields the figures of results.json's `tasks`, in their order."""
+def metric_results(tasks: Mapping[str, Mapping[str, Any]]) -> Iterator[MetricResult]:
+    """Yields the metrics of results.json's `tasks`, in their order."""
     for task, found in tasks.items():
-        for line in found.get("figures", ()):
+        for line in found.get("metrics", ()):
             yield _read(task, line)
 
 
-def _read(task: str, line: Mapping[str, Any]) -> Figure:
+def _read(task: str, line: Mapping[str, Any]) -> MetricResult:
     interval = line.get("interval") or {}
-    return Figure(
+    return MetricResult(
         task=task,
         name=str(line["name"]),
         metric=str(line.get("metric", "")),
@@ -114,17 +114,17 @@ def _number(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def overall(found: Iterable[Figure]) -> list[Figure]:
-    """Returns the figures that are not slices."""
-    return [figure for figure in found if not figure.labels]
+def overall(found: Iterable[MetricResult]) -> list[MetricResult]:
+    """Returns the metrics that are not slices."""
+    return [result for result in found if not result.labels]
 
 
-def slices(found: Iterable[Figure]) -> dict[tuple[str, str, tuple[str, ...]], list[Figure]]:
-    """Returns the sliced figures by task, name and the labels that they are sliced by, 9 before 17."""
-    tables: dict[tuple[str, str, tuple[str, ...]], list[Figure]] = {}
-    for figure in found:
-        if figure.labels:
-            tables.setdefault((figure.task, figure.name, tuple(figure.labels)), []).append(figure)
+def slices(found: Iterable[MetricResult]) -> dict[tuple[str, str, tuple[str, ...]], list[MetricResult]]:
+    """Returns the sliced metrics by task, name and the labels that they are sliced by, 9 before 17."""
+    tables: dict[tuple[str, str, tuple[str, ...]], list[MetricResult]] = {}
+    for result in found:
+        if result.labels:
+            tables.setdefault((result.task, result.name, tuple(result.labels)), []).append(result)
     return {
         key: sorted(rows, key=lambda row: [natural_key(value) for value in row.labels.values()])
         for key, rows in tables.items()

@@ -22,7 +22,7 @@ from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, RESULTS, 
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.lines import CountedLine
 from orchestrator.run_folder.log import lines_at, scan
-from orchestrator.run_folder.metrics import counts, figures
+from orchestrator.run_folder.metrics import counts, metric_results
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -224,11 +224,11 @@ def named_run(path: Path, name: str) -> Run:
 def _read_results(path: Path) -> dict[str, Any]:
     results = _read_json(path)
     try:
-        list(figures(results.get("tasks", {})))
+        list(metric_results(results.get("tasks", {})))
         counts(results.get("tasks", {}))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(
-            f"{path} is damaged, it does not hold a run's figures: `orchestrator score` writes it anew"
+            f"{path} is damaged, it does not hold a run's metrics: `orchestrator score` writes it anew"
         ) from error
     return results
 

@@ -2,7 +2,7 @@
 
 The judge only says which option the answer commits to, without knowing which is right; the
 rule itself then scores that label as if the model had said nothing else. The verdict is marked
-`judge_reread`, so that figures can be told apart.
+`judge_reread`, so that metrics can be told apart.
 """
 
 from __future__ import annotations

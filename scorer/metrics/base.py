@@ -1,4 +1,4 @@
-"""What a metric is: a function from a table of items to one figure."""
+"""What a metric is: a function from a table of items to one result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scorer.metrics.table import Floats, Ints, Table
 
 COMMON_PARAMS = {
     "level": "coverage of the interval, default 0.95",
-    "unit": '"fraction" (default) or "percent", which multiplies the figure and its interval by 100',
+    "unit": '"fraction" (default) or "percent", which multiplies the metric and its interval by 100',
 }
 """Parameters that every metric takes; the summarizer reads `unit`."""
 
@@ -83,16 +83,16 @@ class Plan:
     """What one MetricSpec asks for, its parameters read.
 
     Attributes:
-        compute: Makes the figure of a table of at least one item; the summarizer sets name,
+        compute: Makes the metric of a table of at least one item; the summarizer sets name,
             labels and counts. Depends on the items alone, never on their order.
         columns: Word columns it reads: "extracted", "targets", "options", "reason", "rule" and "panel".
         labels: Labels it reads.
         parts: Parts of Verdict.scores it reads.
-        items: For a figure that is a mean over items: the value of each row, and its cluster or
+        items: For a metric that is a mean over items: the value of each row, and its cluster or
             None where all are independent. Slices are then compared with the rest.
     """
 
-    compute: Callable[[Table], pb.Figure]
+    compute: Callable[[Table], pb.MetricResult]
     columns: frozenset[str] = frozenset()
     labels: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
@@ -101,14 +101,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One kind of figure.
+    """One kind of metric, as a task's MetricSpec names it.
 
     Attributes:
         name: What MetricSpec.metric takes.
         description: One paragraph: what it computes and what it needs.
         plan: Reads the parameters; raises `RequestError` where they make no sense.
         params: The parameters it knows beside `COMMON_PARAMS`, each with its meaning.
-        unit: The figure's unit, where `compute` sets no other.
+        unit: The metric's unit, where `compute` sets no other.
     """
 
     name: str

@@ -16,11 +16,11 @@ def plan(params: Params) -> Plan:
     bins = params.integer("bins", 10, 1, 1000)
     part = params.word("part", "probability")
 
-    def compute(table: Table) -> pb.Figure:
+    def compute(table: Table) -> pb.MetricResult:
         kept = table.scored & ~np.isnan(table.parts[part])
         sure, right = table.parts[part][kept], table.score[kept]
         number = len(sure)
-        figure = pb.Figure(denominator=number, denominator_answered=number)
+        result = pb.MetricResult(denominator=number, denominator_answered=number)
         if number:
             # Bins are half-open from above, (0, 0.1] and so on, as in the paper.
             place = np.clip(np.ceil(sure * bins).astype(np.int64) - 1, 0, bins - 1)
@@ -31,9 +31,9 @@ def plan(params: Params) -> Plan:
                 confidence, accuracy = math.fsum(sure[inside]) / count, math.fsum(right[inside]) / count
                 rows.append({"from": at / bins, "items": count, "confidence": confidence, "accuracy": accuracy})
             gaps = [abs(row["accuracy"] - row["confidence"]) for row in rows]
-            figure.value = math.fsum(row["items"] * gap for row, gap in zip(rows, gaps, strict=True)) / number
-            figure.value_answered = figure.value
-            figure.details.update(
+            result.value = math.fsum(row["items"] * gap for row, gap in zip(rows, gaps, strict=True)) / number
+            result.value_answered = result.value
+            result.details.update(
                 {
                     "bins": rows,
                     "largest_gap": max(gaps),
@@ -42,8 +42,8 @@ def plan(params: Params) -> Plan:
                     "accuracy": math.fsum(right) / number,
                 }
             )
-        figure.details["items_without_probability"] = int((~kept).sum())
-        return figure
+        result.details["items_without_probability"] = int((~kept).sum())
+        return result
 
     return Plan(compute, parts=(part,))
 

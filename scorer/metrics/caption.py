@@ -1,4 +1,4 @@
-"""Figures of a corpus of captions: BLEU, METEOR, ROUGE-L and CIDEr, as pycocoevalcap computes them."""
+"""Metrics of a corpus of captions: BLEU, METEOR, ROUGE-L and CIDEr, as pycocoevalcap computes them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _JAVA = ("java", "-Dfile.encoding=UTF-8", "-Xmx2G")
 
 
 class NotComputed(Exception):
-    """A figure that cannot be made here; the message says what is missing."""
+    """A metric that cannot be made here; the message says what is missing."""
 
 
 def tokenized(corpus: Corpus) -> Corpus:
@@ -144,17 +144,17 @@ def plan(params: Params) -> Plan:
     tokenize = params.word("tokenize", "ptb", ("ptb", "raw"))
 
     def value(captions: Corpus) -> float:
-        # A figure that says so, and no error: by now every answer is paid for, and can be scored again.
+        # A metric that says so, and no error: by now every answer is paid for, and can be scored again.
         if importlib.util.find_spec("pycocoevalcap") is None:
             raise NotComputed(
                 "not computed: needs pycocoevalcap where the scorer runs, pip install 'lyncean[captions]'"
             )
         return MEASURES[measure](tokenized(captions) if tokenize == "ptb" else captions)
 
-    def compute(table: Table) -> pb.Figure:
+    def compute(table: Table) -> pb.MetricResult:
         answered = table.answered
-        figure = pb.Figure(denominator=len(table), denominator_answered=int(answered.sum()))
-        figure.details.update({"measure": measure, "tokenize": tokenize})
+        result = pb.MetricResult(denominator=len(table), denominator_answered=int(answered.sum()))
+        result.details.update({"measure": measure, "tokenize": tokenize})
         corpus = [
             (str(caption), tuple(references))
             for caption, references in zip(table.word("extracted"), table.word("targets"), strict=True)
@@ -162,17 +162,17 @@ def plan(params: Params) -> Plan:
         try:
             kept = [corpus[row] for row in np.flatnonzero(answered)]
             if kept:
-                figure.value_answered = value(kept)
+                result.value_answered = value(kept)
             # An item without an answer is an empty caption; without its references there is no corpus to put it in.
             if len(kept) == len(corpus):
-                figure.value = figure.value_answered
+                result.value = result.value_answered
             elif all(references for _, references in corpus):
-                figure.value = value(corpus)
+                result.value = value(corpus)
             else:
-                figure.details["missing"] = "items without references"
+                result.details["missing"] = "items without references"
         except NotComputed as error:
-            figure.details["not_computed"] = str(error)
-        return figure
+            result.details["not_computed"] = str(error)
+        return result
 
     return Plan(compute, columns=frozenset({"extracted", "targets"}))
 
@@ -182,7 +182,7 @@ METRIC = Metric(
     description=(
         "BLEU-1 to 4, METEOR 1.5, ROUGE-L or CIDEr of a corpus of captions (rule caption: what was extracted against "
         "the targets), by pycocoevalcap. Each item is an entry of its own, repeats included; an item without an answer "
-        "is an empty caption. METEOR and the ptb words need Java: without it the figure says that it was not computed."
+        "is an empty caption. METEOR and the ptb words need Java: without it the metric says that it was not computed."
     ),
     plan=plan,
     params={

@@ -20,19 +20,19 @@ def plan(params: Params) -> Plan:
     """Reads the parameters."""
     constant = params.number("constant", 0.95, 0.5, 1.0 + 1e-9)
 
-    def compute(table: Table) -> pb.Figure:
+    def compute(table: Table) -> pb.MetricResult:
         names, chosen, keys = _named(table)
         read = table.scored & (keys >= 0) & (chosen >= 0)
         number = int(read.sum())
-        figure = pb.Figure(denominator=number, denominator_answered=number)
+        result = pb.MetricResult(denominator=number, denominator_answered=number)
         if not number:
-            return figure
+            return result
         picks, truth = (np.bincount(codes[read], minlength=len(names)) for codes in (chosen, keys))
-        figure.value = figure.value_answered = float(np.abs(picks - truth).sum()) / number / 2
+        result.value = result.value_answered = float(np.abs(picks - truth).sum()) / number / 2
         majority = int(picks.argmax())
         share = int(picks[majority]) / number
         elsewhere = (keys >= 0) & (keys != majority)
-        figure.details.update(
+        result.details.update(
             {
                 "majority": names[majority],
                 "majority_share": share,
@@ -48,12 +48,12 @@ def plan(params: Params) -> Plan:
                 {names[code]: int(counts[code]) / number for code in np.flatnonzero(counts)}
                 for counts in (picks, truth)
             ]
-            figure.details.update({"chosen": shares[0], "key": shares[1], "accuracy_by_key": by_key})
+            result.details.update({"chosen": shares[0], "key": shares[1], "accuracy_by_key": by_key})
             counts = np.bincount(chosen[read] * len(names) + keys[read], minlength=len(names) ** 2)
             p_value = homogeneity(counts.reshape(len(names), len(names)))
             if p_value is not None:
-                figure.details["p_value"] = round(p_value, 10)
-        return figure
+                result.details["p_value"] = round(p_value, 10)
+        return result
 
     return Plan(compute, columns=frozenset({"extracted", "targets", "options", "rule"}))
 

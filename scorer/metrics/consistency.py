@@ -11,7 +11,7 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.stats import SHARE
 from scorer.metrics import answers
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.intervals import mean_figure
+from scorer.metrics.intervals import mean_result
 from scorer.metrics.table import Table
 
 _UNREADABLE = -1
@@ -21,12 +21,12 @@ def plan(params: Params) -> Plan:
     """Reads the parameters."""
     level = params.level
 
-    def compute(table: Table) -> pb.Figure:
+    def compute(table: Table) -> pb.MetricResult:
         values, groups, unanimous, right = _agreement(table)
-        figure = mean_figure(values, groups, level, SHARE, _agreement(table.take(table.answered))[0])
+        result = mean_result(values, groups, level, SHARE, _agreement(table.take(table.answered))[0])
         if values:
-            figure.details.update({"unanimous": unanimous / len(values), "majority_accuracy": right / len(values)})
-        return figure
+            result.details.update({"unanimous": unanimous / len(values), "majority_accuracy": right / len(values)})
+        return result
 
     return Plan(compute, columns=frozenset({"extracted", "options", "rule"}))
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.intervals import mean_figure
+from scorer.metrics.intervals import mean_result
 from scorer.metrics.table import Table, numbered
 
 
@@ -14,7 +14,7 @@ def plan(params: Params) -> Plan:
     """Reads the parameters."""
     level = params.level
 
-    def compute(table: Table) -> pb.Figure:
+    def compute(table: Table) -> pb.MetricResult:
         repeats = int(table.repeat.max()) + 1
         number = numbered(table.group.astype(np.int64) * repeats + table.repeat)
         sizes = np.bincount(number)
@@ -22,10 +22,10 @@ def plan(params: Params) -> Plan:
         groups[number] = table.group
         right = (np.bincount(number, table.values() == 1.0) == sizes).astype(np.float64)
         answered = np.bincount(number, table.answered) == sizes
-        figure = mean_figure(right, groups, level, answered=right[answered])
+        result = mean_result(right, groups, level, answered=right[answered])
         # Groups of unequal size are a sign that items are missing: let it be seen.
-        figure.details.update({"items_in_smallest_group": int(sizes.min()), "items_in_largest_group": int(sizes.max())})
-        return figure
+        result.details.update({"items_in_smallest_group": int(sizes.min()), "items_in_largest_group": int(sizes.max())})
+        return result
 
     return Plan(compute)
 

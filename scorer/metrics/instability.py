@@ -12,7 +12,7 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.stats import entropy
 from scorer.metrics import answers
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.intervals import mean_figure
+from scorer.metrics.intervals import mean_result
 from scorer.metrics.table import CODES, Table
 
 _READ = [CODES[outcome] for outcome in (Outcome.SCORED, Outcome.UNPARSED, Outcome.REFUSED)]
@@ -24,10 +24,10 @@ def plan(params: Params) -> Plan:
     level = params.level
     by_group = params.word("over", "sample", ("sample", "group")) == "group"
 
-    def compute(table: Table) -> pb.Figure:
+    def compute(table: Table) -> pb.MetricResult:
         kept = table.take(np.isin(table.outcome, _READ))
         if not len(kept):
-            return pb.Figure()
+            return pb.MetricResult()
         codes, _ = answers.coded(kept, "extracted", answers.text)
         words = np.where(kept.scored, codes, _UNREADABLE).tolist()
         values, groups = [], []
@@ -36,10 +36,10 @@ def plan(params: Params) -> Plan:
                 counts = Counter(words[row] for row in rows.tolist())
                 values.append(entropy(counts.values()))
                 groups.append(int(kept.group[rows[0]]))
-        figure = mean_figure(values, groups, level, (0.0, math.inf))
+        result = mean_result(values, groups, level, (0.0, math.inf))
         if values:
-            figure.details["stable"] = values.count(0.0) / len(values)
-        return figure
+            result.details["stable"] = values.count(0.0) / len(values)
+        return result
 
     return Plan(compute, columns=frozenset({"extracted", "options", "rule"}))
 

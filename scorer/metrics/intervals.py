@@ -44,13 +44,13 @@ def gathered(values: Floats, clusters: Ints | None) -> tuple[Floats, Floats]:
     return sums[0], sizes
 
 
-def mean_figure(
+def mean_result(
     values: Floats | Sequence[float],
     clusters: Ints | Sequence[int] | None,
     level: float,
     within: tuple[float, float] = UNBOUNDED,
     answered: Floats | Sequence[float] | None = None,
-) -> pb.Figure:
+) -> pb.MetricResult:
     """Returns a mean with its interval and denominators.
 
     Args:
@@ -60,14 +60,14 @@ def mean_figure(
         within: Bounds of the mean.
         answered: The same over what was answered; None where that is no other question.
     """
-    figure = pb.Figure(denominator=len(values))
+    result = pb.MetricResult(denominator=len(values))
     if len(values):
-        figure.value = math.fsum(values) / len(values)
+        result.value = math.fsum(values) / len(values)
         numbers = None if clusters is None else np.asarray(clusters)
         interval = of_mean(np.asarray(values, np.float64), numbers, level, within)
         if interval:
-            figure.interval.CopyFrom(interval)
+            result.interval.CopyFrom(interval)
     if answered is not None and len(answered):
-        figure.value_answered = math.fsum(answered) / len(answered)
-        figure.denominator_answered = len(answered)
-    return figure
+        result.value_answered = math.fsum(answered) / len(answered)
+        result.denominator_answered = len(answered)
+    return result

@@ -16,17 +16,17 @@ def plan(_: Params) -> Plan:
     return Plan(_compute, columns=frozenset({"panel"}))
 
 
-def _compute(table: Table) -> pb.Figure:
+def _compute(table: Table) -> pb.MetricResult:
     panels = [_by_judge(panel) for panel in table.word("panel") if len(panel) > 1]
     judges = sorted({judge for panel in panels for judge in panel})
-    figure = pb.Figure(denominator=len(panels))
+    result = pb.MetricResult(denominator=len(panels))
     if panels:
         same = sum(len(set(panel.values())) == 1 for panel in panels)
-        figure.details.update({"judges": judges, "unanimous": same, "judged": len(panels)})
+        result.details.update({"judges": judges, "unanimous": same, "judged": len(panels)})
     alpha = krippendorffs_alpha([list(panel.values()) for panel in panels])
     if alpha is not None:
-        figure.value = alpha
-    return figure
+        result.value = alpha
+    return result
 
 
 def _by_judge(panel: Iterable[str]) -> dict[str, str]:

@@ -7,12 +7,12 @@ import numpy as np
 from lyncean import stats
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.intervals import gathered, mean_figure
+from scorer.metrics.intervals import gathered, mean_result
 from scorer.metrics.table import Floats, Ints, Table
 
 DETECTABLE = "minimum_detectable_difference"
-"""A key of Figure.details: what two runs like this one would show, in the metric's own unit. Runs over the same items,
-compared item by item, show smaller differences."""
+"""A key of MetricResult.details: what two runs like this one would show, in the metric's own unit. Runs over the same
+items, compared item by item, show smaller differences."""
 
 CLUSTER = "whether items of one group (or repeats of one item) count as dependent in the interval, default true"
 
@@ -28,19 +28,19 @@ def plan(params: Params) -> Plan:
     def items(table: Table) -> tuple[Floats, Ints | None]:
         return table.values(part), table.group if cluster else None
 
-    def compute(table: Table) -> pb.Figure:
+    def compute(table: Table) -> pb.MetricResult:
         values, clusters = items(table)
         within = stats.bounds(values) if share else stats.UNBOUNDED
-        figure = mean_figure(values, clusters, level, within, values[table.answered])
+        result = mean_result(values, clusters, level, within, values[table.answered])
         difference = stats.detectable_difference(*gathered(values, clusters), binary=stats.is_binary(values))
         if difference is not None:
-            figure.details[DETECTABLE] = round(difference, 6)
+            result.details[DETECTABLE] = round(difference, 6)
         if part:
             # A part that the rule did not report is not a zero of its own making: say so.
             missing = int(np.isnan(table.parts[part][table.scored]).sum())
             if missing:
-                figure.details["scored_without_part"] = missing
-        return figure
+                result.details["scored_without_part"] = missing
+        return result
 
     return Plan(compute, parts=(part,) if part else (), items=items)
 

@@ -17,7 +17,7 @@ def plan(params: Params) -> Plan:
     """Reads the parameters."""
     label = params.word("label", "round")
 
-    def compute(table: Table) -> pb.Figure:
+    def compute(table: Table) -> pb.MetricResult:
         rounds = _rounds(table, label)
         kept = ~np.isnan(rounds)
         means = _means(rounds[kept], table.values()[kept])
@@ -25,19 +25,19 @@ def plan(params: Params) -> Plan:
         answered = kept & table.answered
         means_answered = _means(rounds[answered], table.values()[answered])
         correlation_answered, _ = _line(means_answered)
-        figure = pb.Figure(denominator=len(means), denominator_answered=len(means_answered))
+        result = pb.MetricResult(denominator=len(means), denominator_answered=len(means_answered))
         if correlation is not None:
-            figure.value = correlation
+            result.value = correlation
         if correlation_answered is not None:
-            figure.value_answered = correlation_answered
-        figure.details.update(
+            result.value_answered = correlation_answered
+        result.details.update(
             {
                 "slope": slope,
                 "rounds": [{"round": at, "mean": mean, "items": items} for at, mean, items in means],
                 "items_without_round": int((~kept).sum()),
             }
         )
-        return figure
+        return result
 
     return Plan(compute, labels=(label,))
 

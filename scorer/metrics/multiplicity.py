@@ -17,15 +17,15 @@ KINDS = 128
 """Different clusters from which on the sum over a slice is normal enough, and permuting them takes long."""
 
 
-def note(figures: Sequence[pb.Figure], members: Sequence[Ints], values: Floats, clusters: Ints | None) -> None:
-    """Writes `details.against_rest` into the figures of one slicing.
+def note(metrics: Sequence[pb.MetricResult], members: Sequence[Ints], values: Floats, clusters: Ints | None) -> None:
+    """Writes `details.against_rest` into the metrics of one slicing.
 
     p_value is of the hypothesis that the slice's items and all others have the same mean;
     p_holm bounds the chance of any false finding among the slices (Holm 1979),
     p_benjamini_hochberg the share of false ones among the findings (1995).
 
     Args:
-        figures: The figures, one a slice.
+        metrics: The metrics, one a slice.
         members: The rows of each slice.
         values: One number an item, over all slices and whatever is in none.
         clusters: The cluster of each item; None where all are independent.
@@ -43,7 +43,7 @@ def note(figures: Sequence[pb.Figure], members: Sequence[Ints], values: Floats, 
     p_values = list(found.values())
     rows_of = zip(found, p_values, stats.holm(p_values), stats.benjamini_hochberg(p_values), strict=True)
     for number, p_value, p_holm, p_benjamini_hochberg in rows_of:
-        figures[number].details.update(
+        metrics[number].details.update(
             {
                 "against_rest": {
                     "p_value": _rounded(p_value),

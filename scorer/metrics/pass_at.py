@@ -9,7 +9,7 @@ import numpy as np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.stats import SHARE
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.intervals import mean_figure
+from scorer.metrics.intervals import mean_result
 from scorer.metrics.table import Table
 
 
@@ -19,13 +19,13 @@ def plan(params: Params) -> Plan:
     every = params.flag("all", False)
     level = params.level
 
-    def compute(table: Table) -> pb.Figure:
+    def compute(table: Table) -> pb.MetricResult:
         values, groups, skipped = _values(table, k, every)
         answered, _, _ = _values(table.take(table.answered), k, every)
-        figure = mean_figure(values, groups, level, SHARE, answered)
+        result = mean_result(values, groups, level, SHARE, answered)
         if skipped:
-            figure.details["samples_with_fewer_than_k"] = skipped
-        return figure
+            result.details["samples_with_fewer_than_k"] = skipped
+        return result
 
     return Plan(compute)
 

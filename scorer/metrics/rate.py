@@ -8,7 +8,7 @@ from lyncean.outcomes import ANSWERED, Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.intervals import mean_figure
+from scorer.metrics.intervals import mean_result
 from scorer.metrics.mean import CLUSTER
 from scorer.metrics.table import CODES, Floats, Ints, Table
 
@@ -30,10 +30,10 @@ def plan(params: Params) -> Plan:
             hits &= np.array([word == reason for word in table.word("reason")], bool)
         return hits.astype(np.float64), table.group if cluster else None
 
-    def compute(table: Table) -> pb.Figure:
+    def compute(table: Table) -> pb.MetricResult:
         hits, clusters = items(table)
         answered = hits[table.answered] if not outcome or Outcome(outcome) in ANSWERED else None
-        return mean_figure(hits, clusters, level, answered=answered)
+        return mean_result(hits, clusters, level, answered=answered)
 
     return Plan(compute, columns=frozenset({"reason"} if reason else ()), items=items)
 

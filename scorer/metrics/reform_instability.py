@@ -15,16 +15,16 @@ from scorer.metrics.table import Table
 def plan(params: Params) -> Plan:
     """Reads the parameters; it has none of its own."""
 
-    def compute(table: Table) -> pb.Figure:
+    def compute(table: Table) -> pb.MetricResult:
         kept = table.take(table.answered)
         words = [str(word) for word in kept.word("extracted")]
         groups = answers.together(kept.group)
         values = [entropy(Counter(words[row] for row in rows.tolist()).values()) for rows in groups]
-        figure = pb.Figure(denominator=len(values), denominator_answered=len(values))
+        result = pb.MetricResult(denominator=len(values), denominator_answered=len(values))
         if values:
-            figure.value = figure.value_answered = math.fsum(values) / len(values)
-            figure.details["tests"] = len(kept)
-        return figure
+            result.value = result.value_answered = math.fsum(values) / len(values)
+            result.details["tests"] = len(kept)
+        return result
 
     return Plan(compute, columns=frozenset({"extracted"}))
 

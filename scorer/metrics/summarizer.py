@@ -1,4 +1,4 @@
-"""Items in, figures out: what a stream of verdicts comes to, whatever order they came in."""
+"""Items in, metrics out: what a stream of verdicts comes to, whatever order they came in."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Summarizer:
     """Keeps about 60 bytes an item: a hash of its key, numbers, and codes of interned words.
 
     Args:
-        specs: The figures wanted, in the order in which they are reported.
+        specs: The metrics wanted, in the order in which they are reported.
         registry: Where metrics are found.
 
     Raises:
@@ -107,15 +107,15 @@ class Summarizer:
             self._codes[name].append(known.setdefault(word, len(known)))
 
     def finish(self) -> pb.Summary:
-        """Returns the accounting and the figures of all items; what was kept of them is given back on the way."""
+        """Returns the accounting and the metrics of all items; what was kept of them is given back on the way."""
         table = self._table()
         summary = pb.Summary(counts=table.counts())
         for wanted in self._wanted:
             allowed = [_allowed(wanted.spec, labels) for labels in table.labels]
             part = table if all(allowed) else table.take(np.array(allowed, bool)[table.combination])
-            summary.figures.append(_figure(wanted, part, {}))
+            summary.metrics.append(_metric(wanted, part, {}))
             for slicing in wanted.spec.by:
-                summary.figures.extend(_slices(wanted, part, list(slicing.labels)))
+                summary.metrics.extend(_slices(wanted, part, list(slicing.labels)))
         return summary
 
     def _table(self) -> Table:
@@ -211,8 +211,8 @@ def _allowed(spec: pb.MetricSpec, labels: Mapping[str, str]) -> bool:
     return all(not allowed.values or labels.get(name) in allowed.values for name, allowed in spec.where.items())
 
 
-def _slices(wanted: _Wanted, table: Table, names: list[str]) -> list[pb.Figure]:
-    """Returns one figure for each combination of values that occurs; items without a label are in none."""
+def _slices(wanted: _Wanted, table: Table, names: list[str]) -> list[pb.MetricResult]:
+    """Returns one result for each combination of values that occurs; items without a label are in none."""
     keys = [
         tuple(labels[name] for name in names) if all(name in labels for name in names) else None
         for labels in table.labels
@@ -220,14 +220,14 @@ def _slices(wanted: _Wanted, table: Table, names: list[str]) -> list[pb.Figure]:
     values = sorted({key for key in keys if key is not None})
     place = {key: number for number, key in enumerate(values)}
     slices = np.array([-1 if key is None else place[key] for key in keys], np.int32)[table.combination]
-    figures, members = [], []
+    metrics, members = [], []
     for key, rows in zip(values, _rows_by(slices, len(values)), strict=True):
         if len(rows):
-            figures.append(_figure(wanted, table.take(rows), dict(zip(names, key, strict=True))))
+            metrics.append(_metric(wanted, table.take(rows), dict(zip(names, key, strict=True))))
             members.append(rows)
-    if wanted.plan.items is not None and len(figures) > 1:
-        multiplicity.note(figures, members, *wanted.plan.items(table))
-    return figures
+    if wanted.plan.items is not None and len(metrics) > 1:
+        multiplicity.note(metrics, members, *wanted.plan.items(table))
+    return metrics
 
 
 def _rows_by(numbers: Ints, count: int) -> list[Ints]:
@@ -237,24 +237,24 @@ def _rows_by(numbers: Ints, count: int) -> list[Ints]:
     return [order[start:end] for start, end in itertools.pairwise(edges)]
 
 
-def _figure(wanted: _Wanted, table: Table, labels: Mapping[str, str]) -> pb.Figure:
-    figure = wanted.plan.compute(table) if len(table) else pb.Figure()
-    figure.name, figure.metric = wanted.spec.name, wanted.spec.metric
-    figure.unit = figure.unit or wanted.unit
-    figure.labels.update(labels)
-    figure.counts.CopyFrom(table.counts())
+def _metric(wanted: _Wanted, table: Table, labels: Mapping[str, str]) -> pb.MetricResult:
+    result = wanted.plan.compute(table) if len(table) else pb.MetricResult()
+    result.name, result.metric = wanted.spec.name, wanted.spec.metric
+    result.unit = result.unit or wanted.unit
+    result.labels.update(labels)
+    result.counts.CopyFrom(table.counts())
     if wanted.percent:
-        _to_percent(figure)
-    return figure
+        _to_percent(result)
+    return result
 
 
-def _to_percent(figure: pb.Figure) -> None:
+def _to_percent(result: pb.MetricResult) -> None:
     for name in ("value", "value_answered"):
-        if figure.HasField(name):
-            setattr(figure, name, 100 * getattr(figure, name))
-    if figure.HasField("interval"):
-        figure.interval.low *= 100
-        figure.interval.high *= 100
-    if DETECTABLE in figure.details:
-        figure.details.fields[DETECTABLE].number_value *= 100
-    figure.unit = "percent"
+        if result.HasField(name):
+            setattr(result, name, 100 * getattr(result, name))
+    if result.HasField("interval"):
+        result.interval.low *= 100
+        result.interval.high *= 100
+    if DETECTABLE in result.details:
+        result.details.fields[DETECTABLE].number_value *= 100
+    result.unit = "percent"

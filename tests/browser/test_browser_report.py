@@ -329,7 +329,7 @@ def test_it_prints(tab: Any, report: str) -> None:
 def test_every_control_has_a_name(tab: Any, report: str) -> None:
     page = tab.open(report)
     nameless = page.evaluate("""Array.from(document.querySelectorAll(
-        'button, select, input, a, img, [role=img], [role=listbox], figure svg[role], figure a'
+        'button, select, input, a, img, [role=img], [role=listbox], metric svg[role], metric a'
     )).filter(node => !(
         node.textContent.trim() || node.getAttribute('aria-label') || node.getAttribute('alt') ||
         (node.labels && node.labels.length) || node.querySelector('[aria-label]')

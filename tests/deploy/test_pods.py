@@ -89,7 +89,7 @@ async def test_shards_are_run_and_merged(tmp_path: Path, local: dict[str, Any]) 
         assert all(planned)
 
 
-async def test_drains_change_no_figure(tmp_path: Path, local: dict[str, Any]) -> None:
+async def test_drains_change_no_metric(tmp_path: Path, local: dict[str, Any]) -> None:
     manifests = with_arguments(rendered("overlay/cpu-demo"), "--max-requests-per-second=4")
     async with Cluster(tmp_path) as cluster:
         cluster.apply(manifests)

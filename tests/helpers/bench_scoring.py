@@ -31,20 +31,20 @@ def shared_data(*parts: str) -> Path:
 
 @dataclass
 class Outcome:
-    """Verdicts by key, and the figures."""
+    """Verdicts by key, and the metrics."""
 
     verdicts: dict[str, scorer.Verdict]
     summary: scorer.Summary
 
-    def figure(self, name: str, **labels: str) -> scorer.Figure:
-        """Returns one figure."""
-        (found,) = [f for f in self.summary.figures if f.name == name and dict(f.labels) == labels]
+    def metric(self, name: str, **labels: str) -> scorer.MetricResult:
+        """Returns one metric."""
+        (found,) = [f for f in self.summary.metrics if f.name == name and dict(f.labels) == labels]
         return found
 
     def percent(self, name: str, **labels: str) -> float:
-        """Returns one figure's value in percent, to two places."""
-        figure = self.figure(name, **labels)
-        return round(figure.value * (1 if figure.unit == "percent" else 100), 2)
+        """Returns one metric's value in percent, to two places."""
+        metric = self.metric(name, **labels)
+        return round(metric.value * (1 if metric.unit == "percent" else 100), 2)
 
 
 def score(

@@ -13,10 +13,16 @@ _PACKAGE = "lynceus"
 
 
 def convert(run: Path) -> None:
-    """Rewrites a stored run in place: the manifest names the package by its name of today."""
+    """Rewrites a stored run in place: the package and the list of metrics have their names of today."""
     path = run / "manifest.json"
     manifest: dict[str, Any] = json.loads(path.read_text())
     versions = manifest.get("versions", {})
     if _PACKAGE in versions:
         versions["lyncean"] = versions.pop(_PACKAGE)
     path.write_text(json.dumps(manifest))
+    path = run / "results.json"
+    if path.exists():
+        results: dict[str, Any] = json.loads(path.read_text())
+        for task in results["tasks"].values():
+            task["metrics"] = task.pop("figures")
+        path.write_text(json.dumps(results))

@@ -104,8 +104,8 @@ class Writer:
                 {**found, "task": line["task"], "rule": rule, "labels": dict(labels or {}), "group": group}
             )
 
-    def close(self, figures: Mapping[str, list[dict[str, Any]]] | None = None, complete: bool = True) -> Path:
-        """Writes the files; accuracy overall is the figure of a task that none is given for."""
+    def close(self, metrics: Mapping[str, list[dict[str, Any]]] | None = None, complete: bool = True) -> Path:
+        """Writes the files; accuracy overall is the metric of a task that none is given for."""
         (self.path / "responses.jsonl").write_bytes(b"".join(self.responses))
         (self.path / "verdicts.jsonl").write_bytes(b"".join(orjson.dumps(v) + b"\n" for v in self.verdicts))
         digest = hashlib.sha256(orjson.dumps(self.identity, option=orjson.OPT_SORT_KEYS)).hexdigest()
@@ -127,7 +127,7 @@ class Writer:
                 mine = [v for v in self.verdicts if v["task"] == task]
                 tasks[task] = {
                     "counts": tally(mine),
-                    "figures": (figures or {}).get(task) or [accuracy("accuracy", mine)],
+                    "metrics": (metrics or {}).get(task) or [accuracy("accuracy", mine)],
                 }
             model = {"model_name": self.model, "model_revision": "4b825dc6"}
             results = {"tasks": tasks, "model": model, "manifest_sha256": digest}
@@ -142,7 +142,7 @@ def tally(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def accuracy(name: str, verdicts: list[dict[str, Any]], labels: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """One figure over verdicts."""
+    """One metric over verdicts."""
     right, answered = (
         sum(v.get("score", 0) for v in verdicts),
         [v for v in verdicts if v["outcome"] in ("scored", "unparsed")],
@@ -158,7 +158,7 @@ def accuracy(name: str, verdicts: list[dict[str, Any]], labels: Mapping[str, str
 
 
 def sliced(name: str, verdicts: list[dict[str, Any]], *by: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The overall figure and one for each slice that occurs."""
+    """The overall metric and one for each slice that occurs."""
     found = [accuracy(name, verdicts)]
     for labels in by:
         values = sorted({tuple(v["labels"][label] for label in labels) for v in verdicts})
@@ -233,5 +233,5 @@ def marvel_run(
             span = {"start": start, "end": start + 1} if start else {"end": 1}
             verdict = {"extracted": said, "span": span}
             writer.item(key, answer=template.format(said), score=float(said == target), verdict=verdict, **common)
-    figures = {"marvel": sliced("AVR", writer.verdicts, ("pattern",), ("configuration",), ("pattern", "configuration"))}
-    return writer.close(figures)
+    metrics = {"marvel": sliced("AVR", writer.verdicts, ("pattern",), ("configuration",), ("pattern", "configuration"))}
+    return writer.close(metrics)

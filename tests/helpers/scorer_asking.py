@@ -49,6 +49,6 @@ def summarize(items: Iterable[pb.ScoreRequest], *specs: pb.MetricSpec) -> pb.Sum
     return summarizer.finish()
 
 
-def figure(items: Iterable[pb.ScoreRequest], metric: str, **params: object) -> pb.Figure:
-    """Returns one figure of items whose verdicts are known."""
-    return summarize(items, spec("figure", metric, **params)).figures[0]
+def measure(items: Iterable[pb.ScoreRequest], metric: str, **params: object) -> pb.MetricResult:
+    """Returns one result of items whose verdicts are known."""
+    return summarize(items, spec("m", metric, **params)).metrics[0]

@@ -33,16 +33,16 @@ def results(task: Path) -> Results:
 
 
 def test_ids_that_look_like_repeats_are_rows(tmp_path: Path) -> None:
-    figures = []
+    metrics = []
     for sign in "#-":
         rows = [f"page{sign}{number},Barks?,cat,dog,{'AB'[number % 2]}" for number in range(1, 9)]
         (tmp_path / "pages.csv").write_text("\n".join(["id,question,A,B,answer", *rows]))
         file = tmp_path / "pages.yaml"
         file.write_text(TASK.replace("animals", "pages").replace("labels: topic", "id: id"))
         results = evaluate(str(file), model="demo:constant:B", run=tmp_path / f"run{ord(sign)}")
-        figures.append(results["accuracy"])
-    assert figures[0] == figures[1]
-    assert figures[0].low is not None
+        metrics.append(results["accuracy"])
+    assert metrics[0] == metrics[1]
+    assert metrics[0].low is not None
 
 
 def test_results_are_those_of_the_folder(results: Results) -> None:
@@ -69,11 +69,11 @@ def test_items_have_answers_and_verdicts(results: Results) -> None:
 
 def test_tables(results: Results) -> None:
     pytest.importorskip("pandas")
-    figures, items = results.to_pandas(), results.to_pandas("items")
-    assert len(figures) == len(results.figures)
+    metrics, items = results.to_pandas(), results.to_pandas("items")
+    assert len(metrics) == len(results.metrics)
     assert set(items["label.topic"]) == {"sound", "food"}
     assert items.score.mean() == 0.5
-    with pytest.raises(ValueError, match="figures"):
+    with pytest.raises(ValueError, match="metrics"):
         results.to_pandas("rows")
 
 
@@ -81,10 +81,10 @@ async def test_it_runs_beside_a_running_loop_and_resumes(task: Path, results: Re
     assert asyncio.get_running_loop().is_running()
     before = (results.run / "responses.jsonl").read_bytes()
     again = evaluate(str(task), model="demo:constant:B", run=results.run)
-    assert again.figures == results.figures
+    assert again.metrics == results.metrics
     assert (results.run / "responses.jsonl").read_bytes() == before
     fresh = evaluate([str(task)], model="demo:constant:B", run=results.run.parent / "other")
-    assert fresh.figures == results.figures
+    assert fresh.metrics == results.metrics
 
 
 @pytest.mark.parametrize(

@@ -271,7 +271,7 @@ for number in range(80):
     request = pb.ScoreRequest(key=str(number), labels=labels, group=str(number % 4), targets=["A"], options=["a", "b"])
     verdict = pb.Verdict(key=request.key, outcome="scored", score=number % 2, extracted="AB"[number % 2])
     summarizer.add(request, verdict)
-assert summarizer.finish().figures
+assert summarizer.finish().metrics
 """
 
 

@@ -65,7 +65,7 @@ def test_the_python_examples_work_and_pass_their_tests(tmp_path: Path) -> None:
     done = run(tmp_path, "scorer", "score", "items.jsonl", "--metrics", "specs.json")
     verdict, summary = [json.loads(line) for line in done.stdout.splitlines()]
     assert verdict["extracted"] == "yes"
-    assert summary["summary"]["figures"][0]["value"] == 1.0
+    assert summary["summary"]["metrics"][0]["value"] == 1.0
 
 
 def test_an_answer_is_read_and_the_rules_are_listed(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_an_answer_is_read_and_the_rules_are_listed(tmp_path: Path) -> None:
     assert any(line.startswith("  choice ") for line in listed)
 
 
-def test_figures_without_a_service(tmp_path: Path) -> None:
+def test_metrics_without_a_service(tmp_path: Path) -> None:
     (command,) = commands(DOCS / "read-the-numbers.md")
     page = (DOCS / "read-the-numbers.md").read_text(encoding="utf-8")
     (specs,) = re.findall(r"list of MetricSpec such as `(.*?)`", page)
@@ -86,7 +86,7 @@ def test_figures_without_a_service(tmp_path: Path) -> None:
     done = run(tmp_path, *shlex.split(command))
     summary = json.loads(done.stdout.splitlines()[-1])["summary"]
     assert summary["counts"]["planned"] == summary["counts"]["scored"] == "2"
-    assert [(figure["name"], figure.get("labels", {}), figure["value"]) for figure in summary["figures"]] == [
+    assert [(metric["name"], metric.get("labels", {}), metric["value"]) for metric in summary["metrics"]] == [
         ("acc", {}, 0.5),
         ("acc", {"pattern": "rows"}, 0.5),
     ]

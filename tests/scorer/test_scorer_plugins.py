@@ -142,7 +142,7 @@ def read(request):
 
 RULE = Rule(name="exact", description="The whole answer, in lower case.", read=read)
 METRIC = Metric(name="longest", description="How many items.", plan=lambda params: Plan(
-    lambda table: pb.Figure(value=len(table), denominator=len(table))), unit="")
+    lambda table: pb.MetricResult(value=len(table), denominator=len(table))), unit="")
 """
 
 
@@ -175,7 +175,7 @@ def test_an_entry_point_is_listed_and_used(tmp_path: Path) -> None:
     done = scorer(environment, "score", "-", "--metrics", str(specs), given=line)
     verdict_line, summary = [json.loads(line) for line in done.stdout.splitlines()]
     assert (verdict_line["extracted"], verdict_line["score"]) == ("cat", 1.0)
-    assert summary["summary"]["figures"][0]["value"] == 1.0
+    assert summary["summary"]["metrics"][0]["value"] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ async def test_each_item_gets_one_verdict_and_the_summary_comes_last(ask: Ask) -
     assert sorted(v.key for v in verdicts) == sorted(item.key for item in items)
     assert summary is not None
     assert summary.counts.planned == summary.counts.scored == 100
-    assert summary.figures[0].value == 0.25
+    assert summary.metrics[0].value == 0.25
 
 
 async def test_without_metrics_there_is_no_summary(ask: Ask) -> None:
@@ -48,8 +48,8 @@ async def test_verdicts_reached_before_are_counted_and_not_sent_back(ask: Ask) -
     assert [v.key for v in verdicts] == ["d"]
     assert summary is not None
     assert (summary.counts.planned, summary.counts.scored, summary.counts.failed) == (4, 2, 1)
-    assert (summary.figures[0].value, summary.figures[0].value_answered) == (0.25, 0.5)
-    assert (summary.figures[0].denominator, summary.figures[0].denominator_answered) == (4, 2)
+    assert (summary.metrics[0].value, summary.metrics[0].value_answered) == (0.25, 0.5)
+    assert (summary.metrics[0].denominator, summary.metrics[0].denominator_answered) == (4, 2)
 
 
 async def test_a_key_twice_counts_once_and_the_first_stands(ask: Ask) -> None:
@@ -57,14 +57,14 @@ async def test_a_key_twice_counts_once_and_the_first_stands(ask: Ask) -> None:
     _, summary = await ask(items, [pb.MetricSpec(name="acc", metric="accuracy")], 1)
     assert summary is not None
     assert summary.counts.planned == 2
-    assert summary.figures[0].value == 0.5
+    assert summary.metrics[0].value == 0.5
 
 
 async def test_empty_stream_has_an_empty_summary(ask: Ask) -> None:
     _, summary = await ask([], [pb.MetricSpec(name="acc", metric="accuracy")])
     assert summary is not None
     assert summary.counts.planned == 0
-    assert not summary.figures[0].HasField("value")
+    assert not summary.metrics[0].HasField("value")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 The AVR question asks for the missing panel, a fine-grained one for a detail of one choice, and
 three coarse ones for the number of panels in the context, in the choices and in the whole. A
-model understands a puzzle only where all of them are right, so figures over groups stand beside
+model understands a puzzle only where all of them are right, so results over groups stand beside
 accuracies. The data's question texts are sent; the paper's answer instructions are not
 published, so the ones below are ours.
 
@@ -272,7 +272,7 @@ BY = (("pattern",), ("configuration",), ("pattern", "configuration"))
 
 
 def metrics(variant: Variant) -> list[scorer.MetricSpec]:
-    """Returns the paper's five figures, and how the AVR choices are distributed: those whose questions are asked."""
+    """Returns the paper's five results, and how the AVR choices are distributed: those whose questions are asked."""
     asked = (variant.settings or MarvelSettings()).kinds
     specs = [
         (metric("AVR", "accuracy", where={"kind": ("avr",)}, by=BY), {"avr"}),

@@ -1,1 +1,1 @@
-"""ReForm-Eval: its datasets, prompts, dialogues and figures, used by `orchestrator.benchmarks.reform.benchmark`."""
+"""ReForm-Eval: its datasets, prompts, dialogues and metrics, used by `orchestrator.benchmarks.reform.benchmark`."""

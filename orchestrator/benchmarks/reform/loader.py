@@ -249,7 +249,7 @@ def loader_eval(
     eval_stability: bool = False,
     prediction_file: str = "",
 ) -> dict[str, float | None]:
-    """Scores a prediction file as the reference's script of this name does, and returns its figures by name.
+    """Scores a prediction file as the reference's script of this name does, and returns its metrics by name.
 
     A scorer is started for it and stopped; `orchestrator import reform` does the same and keeps a run folder.
 
@@ -267,4 +267,4 @@ def loader_eval(
     wanted = Wanted(Path(prediction_file), formulation, infer_method, eval_stability, multi_round_eval)
     with tempfile.TemporaryDirectory() as folder:
         results = asyncio.run(imported(wanted, Path(folder) / "run"))
-    return {figure["name"]: figure["value"] for task in results["tasks"].values() for figure in task["figures"]}
+    return {metric["name"]: metric["value"] for task in results["tasks"].values() for metric in task["metrics"]}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.benchmarks.reform.datasets import DATASETS, DIMENSIONS, GENERATION
-from orchestrator.run_folder.metrics import figures, overall
+from orchestrator.run_folder.metrics import metric_results, overall
 
 _SAME = 1e-9
 """Means that differ by less are the same: 2, 2 and 38 come to what 14, 14 and 14 do, but for their last digit."""
@@ -41,14 +41,14 @@ def scores_of(results: Mapping[str, Any]) -> dict[str, float]:
     None where `results` is empty: a run that is not complete has no scores.
     """
     found = {}
-    for figure in overall(figures(results.get("tasks", {}))):
-        dataset = DATASETS.get(figure.task)
-        if dataset is None or figure.value is None:
+    for metric in overall(metric_results(results.get("tasks", {}))):
+        dataset = DATASETS.get(metric.task)
+        if dataset is None or metric.value is None:
             continue
         wanted = "CIDEr" if dataset.formulations[0] == GENERATION else "Accuracy"
         # "CIDEr (PTB tokens)": the name says which words were compared.
-        if figure.name.split(" (")[0] == wanted:
-            found[figure.task] = figure.value * (1 if figure.unit == "percent" else 100)
+        if metric.name.split(" (")[0] == wanted:
+            found[metric.task] = metric.value * (1 if metric.unit == "percent" else 100)
     return found
 
 

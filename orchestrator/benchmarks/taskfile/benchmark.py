@@ -143,7 +143,7 @@ class FileTask:
         yield single(variant.key(identifier), ask, scoring)
 
     def metrics(self, variant: Variant) -> list[scorer.MetricSpec]:
-        """Returns the figures that the file names; accuracy and the bias of choices where it names none."""
+        """Returns the results that the file names; accuracy and the bias of choices where it names none."""
         by = [[name] for name in self.labels]
         named = self.file.values.get("metrics")
         if named is None:

@@ -134,20 +134,20 @@ def scoring(identity: Identity, step: int, settings: VoilaSettings, group: str) 
 
 
 def metrics(variant: Variant) -> list[scorer.MetricSpec]:
-    """Returns the paper's figures, in percent: each step's properties, and all three together.
+    """Returns the paper's results, in percent: each step's properties, and all three together.
 
-    Step 1 counts images, steps 2 and 3 questions. Step 4's figures are ours.
+    Step 1 counts images, steps 2 and 3 questions. Step 4's results are ours.
     """
     settings = variant.settings or VoilaSettings()
-    figures = []
+    results = []
     for step in range(1, settings.steps + 1):
         of_step = {"step": (str(step),)}
         by: tuple[tuple[str, ...], ...] = (("rule",), ("distractions",))
-        figures.append(metric(f"step {step}: all three", "mean", where=of_step, by=by, params={"unit": "percent"}))
+        results.append(metric(f"step {step}: all three", "mean", where=of_step, by=by, params={"unit": "percent"}))
         for prop in PROPERTIES:
             # An image is not graded by a property that may be anything.
             graded = {f"{prop}_rule": ("S", "C", "A", "A'")} if step == 4 else {}
-            figures.append(
+            results.append(
                 metric(
                     f"step {step}: {prop.replace('_', ' ')}",
                     "mean",
@@ -158,8 +158,8 @@ def metrics(variant: Variant) -> list[scorer.MetricSpec]:
             )
         if settings.judge and step < 4:
             params = {"part": "agrees_with_rules", "unit": "percent"}
-            figures.append(metric(f"step {step}: judge agrees with rules", "mean", where=of_step, params=params))
-    return figures
+            results.append(metric(f"step {step}: judge agrees with rules", "mean", where=of_step, params=params))
+    return results
 
 
 def needs(variant: Variant) -> Sequence[str]:

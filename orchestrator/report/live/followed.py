@@ -12,7 +12,7 @@ from lyncean.errors import UserError
 from orchestrator.run_folder.files import find_runs
 from orchestrator.run_folder.key_table import KeyTable
 from orchestrator.run_folder.lines import CountedLine
-from orchestrator.run_folder.metrics import OUTCOMES, figures, overall
+from orchestrator.run_folder.metrics import OUTCOMES, metric_results, overall
 from orchestrator.run_folder.reader import Run, named_run
 from orchestrator.run_folder.tail import Tails
 
@@ -93,9 +93,9 @@ class Followed:
             **_total(run.manifest),
             "counts": self._tally.counts,
             "mean": self._tally.mean,
-            "figures": [
-                {"task": figure.task, "name": figure.name, "shown": figure.shown, "n": figure.denominator}
-                for figure in overall(figures(run.tasks))
+            "metrics": [
+                {"task": metric.task, "name": metric.name, "shown": metric.shown, "n": metric.denominator}
+                for metric in overall(metric_results(run.tasks))
             ],
         }
 

@@ -51,13 +51,13 @@
     return words.join(" · ");
   }
 
-  function figures(run) {
-    if (run.figures.length) {
+  function metrics(run) {
+    if (run.metrics.length) {
       const several = run.tasks.length > 1;
-      const lines = run.figures.slice(0, MOST).map((figure) => el("div", {},
-        el("span", { class: "muted" }, `${several ? figure.task + ": " : ""}${figure.name} `), el("b", {}, figure.shown),
-        el("span", { class: "muted" }, ` of ${figure.n.toLocaleString("en")}`)));
-      if (run.figures.length > MOST) lines.push(el("div", { class: "muted" }, `and ${run.figures.length - MOST} more`));
+      const lines = run.metrics.slice(0, MOST).map((metric) => el("div", {},
+        el("span", { class: "muted" }, `${several ? metric.task + ": " : ""}${metric.name} `), el("b", {}, metric.shown),
+        el("span", { class: "muted" }, ` of ${metric.n.toLocaleString("en")}`)));
+      if (run.metrics.length > MOST) lines.push(el("div", { class: "muted" }, `and ${run.metrics.length - MOST} more`));
       return lines;
     }
     return run.mean === null ? [] : [el("span", { class: "muted" }, "mean score so far "), el("b", {}, (100 * run.mean).toFixed(1))];
@@ -70,7 +70,7 @@
     row.replaceChildren(
       el("td", {}, el("a", { href: run.address }, run.name), el("div", { class: "note" }, `${run.model} · ${about}`)),
       el("td", {}, el("span", { class: "chip state-" + run.state }, run.state)),
-      el("td", {}, ...figures(run)),
+      el("td", {}, ...metrics(run)),
       el("td", { class: "number" }, progress(run, now), el("div", { class: "note" }, `${run.answered.toLocaleString("en")} answers`)),
       el("td", { class: "outcomes" }, bar(run.counts), el("span", { class: "note" }, words)));
   }

@@ -1,4 +1,4 @@
-"""The demo model sees: its figures stand clear of chance, and fall with every mistake a server could make."""
+"""The demo model sees: its metrics stand clear of chance, and fall with every mistake a server could make."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
 
 
 def interval(results: dict[str, Any], name: str) -> Interval:
-    """Returns the interval of a figure over all items, in percent."""
-    (figure,) = [f for f in results["figures"] if f["name"] == name and not f["labels"]]
-    scale = 1.0 if figure["unit"] == "percent" else 100.0
-    return figure["interval"]["low"] * scale, figure["interval"]["high"] * scale
+    """Returns the interval of a metric over all items, in percent."""
+    (metric,) = [f for f in results["metrics"] if f["name"] == name and not f["labels"]]
+    scale = 1.0 if metric["unit"] == "percent" else 100.0
+    return metric["interval"]["low"] * scale, metric["interval"]["high"] * scale
 
 
 AVR = ("--set", "questions=avr")
@@ -57,7 +57,7 @@ SHOWN: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "marvel": ("AVR", 60, AVR),
     "VisualPuzzles_direct": ("accuracy", 80, ()),
 }
-"""A task's headline figure, how many rows show it, and what is asked of them."""
+"""A task's headline metric, how many rows show it, and what is asked of them."""
 
 
 @pytest.mark.parametrize("method", ["generate", "likelihood"])

@@ -48,7 +48,7 @@ def weighted(table: list[dict], model: str, label: str, sizes: Counter) -> float
 @pytest.mark.parametrize("label", ["pattern", "configuration"])
 def test_parts_make_the_whole_under_the_data_s_names(model, label, sizes):
     table = rows("marvel")
-    (whole,) = [r["value"] for r in table if r["model"] == model and r["figure"] == "AVR" and not r.get("labels")]
+    (whole,) = [r["value"] for r in table if r["model"] == model and r["metric"] == "AVR" and not r.get("labels")]
     assert weighted(table, model, label, sizes[label]) == pytest.approx(whole, abs=0.02)
 
 
@@ -60,7 +60,7 @@ def test_few_shot_parts_make_the_whole(model, shots, sizes):
     assert weighted(table, name, "pattern", sizes["pattern"]) == pytest.approx(whole, abs=0.02)
 
 
-def test_figures_are_those_of_the_tasks():
+def test_metrics_are_those_of_the_tasks():
     known = {spec.name for spec in marvel.metrics(Variant("marvel"))}
-    assert {r["figure"] for r in rows("marvel")} <= known
-    assert {r["figure"] for r in rows("marvel_described")} == {"AVR", "AVR without description"}
+    assert {r["metric"] for r in rows("marvel")} <= known
+    assert {r["metric"] for r in rows("marvel_described")} == {"AVR", "AVR without description"}

@@ -212,7 +212,7 @@ def test_shards_merge_to_the_same_results(cluster: Cluster, shared_scorer: Serve
     scorer = ("--scorer", shared_scorer.address)
     cluster.orchestrator("merge", "part2", "part0", "part1", "--run", "merged", *scorer)
     assert cluster.results("merged") == cluster.results("whole")
-    # Killed before the figures, and killed in the middle of a copy: the same command again finishes it.
+    # Killed before the metrics, and killed in the middle of a copy: the same command again finishes it.
     merged = cluster.folder / "merged"
     copied = {name: (merged / name).read_bytes() for name in ("responses.jsonl", "verdicts.jsonl")}
     for left in ("whole", "torn"):

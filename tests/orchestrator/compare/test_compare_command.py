@@ -152,8 +152,8 @@ def test_reform_is_ranked_as_its_tables_are(runs: tuple[Path, Path]) -> None:
     for run, scores in zip(runs, ({"reform_gqa": 0.4, "reform_vsr": 0.7}, {"reform_gqa": 0.5}), strict=True):
         results = orjson.loads((run / "results.json").read_bytes())
         for task, value in scores.items():
-            figure = {"name": "Accuracy", "value": value, "unit": "fraction", "labels": {}}
-            results["tasks"][task] = results["tasks"]["marvel"] | {"figures": [figure]}
+            metric = {"name": "Accuracy", "value": value, "unit": "fraction", "labels": {}}
+            results["tasks"][task] = results["tasks"]["marvel"] | {"metrics": [metric]}
         (run / "results.json").write_bytes(orjson.dumps(results))
     shown = invoke(*runs).output
     assert "ReForm-Eval: means over datasets (ranks)" in shown

@@ -53,7 +53,7 @@ def test_what_is_held_of_an_item_does_not_depend_on_its_length(tmp_path: Path) -
     assert held < 200 * count
 
 
-def test_a_regression_in_one_of_many_figures_is_seen(tmp_path: Path) -> None:
+def test_a_regression_in_one_of_many_metrics_is_seen(tmp_path: Path) -> None:
     found = []
     for name in ("a", "b"):
         writer = Writer(tmp_path / name)
@@ -120,7 +120,7 @@ def test_a_hash_within_a_name_is_no_repeat(tmp_path: Path) -> None:
     assert (pair.items, pair.test) == (12, "McNemar exact"), "twelve questions, not one"
 
 
-def test_figures_of_the_manifest_are_what_is_compared(tmp_path: Path) -> None:
+def test_metrics_of_the_manifest_are_what_is_compared(tmp_path: Path) -> None:
     def make(name: str, good: bool) -> scores.Scores:
         writer = Writer(tmp_path / name)
         for number in range(10):

@@ -170,7 +170,7 @@ def test_no_run_there(tmp_path: Path) -> None:
     assert "did you mean one of inner" in result.output
 
 
-def test_mlflow_has_the_figures(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mlflow_has_the_metrics(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())

@@ -39,12 +39,12 @@ def run_import(*words: object):
 
 
 def accuracy(run: Path, task: str) -> float:
-    figures = json.loads((run / "results.json").read_text())["tasks"][task]["figures"]
-    return next(f["value"] for f in figures if f["name"] == "accuracy" and not f["labels"])
+    metrics = json.loads((run / "results.json").read_text())["tasks"][task]["metrics"]
+    return next(f["value"] for f in metrics if f["name"] == "accuracy" and not f["labels"])
 
 
 def test_both_readings_of_vstar(tmp_path):
-    """Their figure is reproduced, and "Answer: D" is no longer read as A."""
+    """Their result is reproduced, and "Answer: D" is no longer read as A."""
     lines = [
         vstar(0, "A", "A", 1.0),
         vstar(1, "Answer: D", "D", 0.0),

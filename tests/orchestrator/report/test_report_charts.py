@@ -43,8 +43,8 @@ def test_labels_of_a_data_set_stay_words(tmp_path: Path) -> None:
         labels = {"pattern": NASTY if number % 2 else "b", "configuration": "xy"[number // 10]}
         score = float(number % 4 == 0)
         writer.item(f"marvel/{number}", answer="1", score=score, labels=labels, replica=NASTY + str(number % 2))
-    figures = sliced("AVR", writer.verdicts, ("pattern",), ("pattern", "configuration"))
-    page = write_report(writer.close({"marvel": figures})).read_text(encoding="utf-8")
+    metrics = sliced("AVR", writer.verdicts, ("pattern",), ("pattern", "configuration"))
+    page = write_report(writer.close({"marvel": metrics})).read_text(encoding="utf-8")
     drawings = [part.partition("</figure>")[0] for part in page.split("<figure")[1:]]
     trees = [ElementTree.fromstring(f"<figure{drawing}</figure>") for drawing in drawings]  # noqa: S314 - ours
     rows, heat_map = (next(tree for tree in trees if tree.get("class") == kind) for kind in ("rows", "heat_map"))

@@ -1,4 +1,4 @@
-"""What reports and exports make of figures: none lost under another's name, none in another's unit."""
+"""What reports and exports make of metrics: none lost under another's name, none in another's unit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from orchestrator.interop import lmms_eval_export, tables, trackers
 from orchestrator.report import page as page_of
 from orchestrator.report import plots, published
 from orchestrator.report.blind import twin
-from orchestrator.run_folder.metrics import figures
+from orchestrator.run_folder.metrics import metric_results
 from orchestrator.run_folder.reader import Run, open_run
 from scorer.metrics import calibration
 from scorer.metrics.base import Params
@@ -23,7 +23,7 @@ from scorer.metrics.table import CODES, Table
 
 
 def sliced_run(path: Path) -> Path:
-    """A figure sliced by two labels that have a value in common, and by one that is empty."""
+    """A result sliced by two labels that have a value in common, and by one that is empty."""
     writer = Writer(path, tasks=["voila_wd"])
     writer.item("voila_wd/1", answer="x", score=1.0)
     slices = {"rule": {"1": 0.25}, "distractions": {"1": 0.75}, "source": {"": 0.5}}
@@ -33,7 +33,7 @@ def sliced_run(path: Path) -> Path:
     return writer.close({"voila_wd": made})
 
 
-def test_slices_of_the_same_value_are_different_figures_to_a_tracker(tmp_path: Path) -> None:
+def test_slices_of_the_same_value_are_different_metrics_to_a_tracker(tmp_path: Path) -> None:
     found = trackers.metrics(open_run(sliced_run(tmp_path / "run")))
     values = {
         name: value
@@ -48,7 +48,7 @@ def test_slices_of_the_same_value_are_different_figures_to_a_tracker(tmp_path: P
     }
 
 
-def test_slices_of_the_same_value_are_different_figures_to_inspect(tmp_path: Path) -> None:
+def test_slices_of_the_same_value_are_different_metrics_to_inspect(tmp_path: Path) -> None:
     pytest.importorskip("inspect_ai.log")
     from inspect_ai.log import read_eval_log
 
@@ -65,7 +65,7 @@ def test_slices_of_the_same_value_are_different_figures_to_inspect(tmp_path: Pat
     }
 
 
-def test_an_empty_label_is_no_overall_figure(tmp_path: Path) -> None:
+def test_an_empty_label_is_no_overall_metric(tmp_path: Path) -> None:
     lines = tables.markdown([open_run(sliced_run(tmp_path / "run"))]).splitlines()
     assert [line.split(" | ")[0] for line in lines if " 50.0 " in line] == ["| –"]
 
@@ -77,8 +77,8 @@ def test_lmms_eval_is_told_which_way_is_up_and_a_standard_error_of_its_level(tmp
     made = accuracy("AVR", writer.verdicts)
     wide = {"low": 0.5 - 2.575829 * 0.1, "high": 0.5 + 2.575829 * 0.1, "level": 0.99, "method": "wilson"}
     others = [("bias", "choice_bias"), ("spread", "instability"), ("refused", "rate")]
-    figures = [made | {"interval": wide}, *(made | {"name": name, "metric": metric} for name, metric in others)]
-    (results, *_) = lmms_eval_export.write(open_run(writer.close({"marvel": figures})), tmp_path / "out")
+    metrics = [made | {"interval": wide}, *(made | {"name": name, "metric": metric} for name, metric in others)]
+    (results, *_) = lmms_eval_export.write(open_run(writer.close({"marvel": metrics})), tmp_path / "out")
     found = orjson.loads(results.read_bytes())
     assert found["higher_is_better"]["marvel"] == {"AVR": True, "bias": False, "spread": False}
     assert found["results"]["marvel"]["AVR_stderr,none"] == pytest.approx(0.1, abs=1e-6)
@@ -102,16 +102,16 @@ def test_the_chart_of_calibration_says_what_the_metric_says() -> None:
     assert f"expected calibration error {expected:.1f} points" in plots.calibration(pairs).note
 
 
-def test_a_figure_in_percent_is_drawn_as_percent() -> None:
+def test_a_metric_in_percent_is_drawn_as_percent() -> None:
     def one(task: str, name: str, metric: str, value: float, unit: str) -> dict[str, object]:
         return {"name": name, "metric": metric, "value": value, "unit": unit}
 
     shares = {"a": (0.25, "fraction"), "b": (25.0, "percent"), "c": (0.5, "fraction")}
     made = {
-        task: {"figures": [one(task, "Acc", "accuracy", *share), one(task, "Instability", "instability", 0.5, "nats")]}
+        task: {"metrics": [one(task, "Acc", "accuracy", *share), one(task, "Instability", "instability", 0.5, "nats")]}
         for task, share in shares.items()
     }
-    found = list(figures(made))
+    found = list(metric_results(made))
     (dimensions,) = plots.dimensions(found, {"a": "one", "b": "two", "c": "three"})
     assert "two: 25.0, 1 tasks" in str(dimensions.layout)
     (spread,) = plots.instability(found, {})
@@ -148,9 +148,9 @@ def test_what_is_chosen_and_what_is_right_have_the_same_names(tmp_path: Path, ta
     }
 
 
-def test_beside_published_figures_a_run_says_what_it_is_over(tmp_path: Path) -> None:
-    figure = {"name": "AVR", "metric": "accuracy", "value": 0.25, "unit": "fraction", "denominator": "12"}
-    overall, *_ = published.tables(["marvel"], list(figures({"marvel": {"figures": [figure]}})))
+def test_beside_published_metrics_a_run_says_what_it_is_over(tmp_path: Path) -> None:
+    result = {"name": "AVR", "metric": "accuracy", "value": 0.25, "unit": "fraction", "denominator": "12"}
+    overall, *_ = published.tables(["marvel"], list(metric_results({"marvel": {"metrics": [result]}})))
     own, *others = overall.rows
     assert own.cells[0] == "25.00 n=12"
     assert all("n=" not in row.cells[0] for row in others)

@@ -53,7 +53,7 @@ def test_first_screen(tmp_path: Path) -> None:
     ):
         assert words in page
     assert re.search(r'class="value">\d\d\.\d</span> <span class="interval">\[\d\d\.\d, \d\d\.\d\]', page)
-    assert re.search(r'class="number of">154</td>', page), "the denominator stands beside the figure"
+    assert re.search(r'class="number of">154</td>', page), "the denominator stands beside the metric"
     assert re.search(r'class="number of">144</td>', page), "and the one of answered items"
 
 
@@ -243,8 +243,8 @@ def test_what_is_no_run_is_one_line(tmp_path: Path, content: bytes | None, words
         {"tasks": [1]},
         {"tasks": {"marvel": 1}},
         {"tasks": {"marvel": {"counts": {"planned": "many"}}}},
-        {"tasks": {"marvel": {"figures": [{"value": 1}]}}},
-        {"tasks": {"marvel": {"figures": [{"name": "AVR", "value": [1]}]}}},
+        {"tasks": {"marvel": {"metrics": [{"value": 1}]}}},
+        {"tasks": {"marvel": {"metrics": [{"name": "AVR", "value": [1]}]}}},
     ],
 )
 def test_results_that_are_none_are_one_line(tmp_path: Path, results: object) -> None:
@@ -265,12 +265,12 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, field: str) -> None:
         list(open_run(path))
 
 
-def test_published_figures_stand_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_published_metrics_stand_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from orchestrator.report import published
 
     rows = [
-        {"model": "BLIP-2", "figure": "AVR", "labels": {}, "value": 24.81},
-        {"model": "BLIP-2", "figure": "AVR", "labels": {"pattern": "Quantities"}, "value": 24.17},
+        {"model": "BLIP-2", "metric": "AVR", "labels": {}, "value": 24.81},
+        {"model": "BLIP-2", "metric": "AVR", "labels": {"pattern": "Quantities"}, "value": 24.17},
     ]
     (tmp_path / "published").mkdir()
     (tmp_path / "published" / "marvel.json").write_bytes(orjson.dumps({"source": "the paper", "rows": rows}))
@@ -280,7 +280,7 @@ def test_published_figures_stand_beside(tmp_path: Path, monkeypatch: pytest.Monk
         assert words in page
 
 
-def test_the_blind_figure_stands_beside_the_sighted(tmp_path: Path) -> None:
+def test_the_blind_metric_stands_beside_the_sighted(tmp_path: Path) -> None:
     from orchestrator.report.blind import twin
 
     sighted = open_run(marvel_run(tmp_path / "sighted", puzzles=40, blind=False))
@@ -314,23 +314,23 @@ def test_properties_by_step_are_a_heat_map(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run", tasks=["voila_nd"])
     for step in "12":
         writer.item(f"voila_nd/1:step{step}", answer="two cats", score=1.0, labels={"step": step})
-    figures = [accuracy(f"step {step}: {what}", writer.verdicts) for step in "12" for what in ("number", "action")]
-    page = write_report(writer.close({"voila_nd": figures})).read_text(encoding="utf-8")
+    metrics = [accuracy(f"step {step}: {what}", writer.verdicts) for step in "12" for what in ("number", "action")]
+    page = write_report(writer.close({"voila_nd": metrics})).read_text(encoding="utf-8")
     assert "voila_nd: property × step" in page
     assert re.search(r'title="number, step 2: 100.0 \[[^"]*"><a href="#task=voila_nd&amp;label.step=2">', page)
 
 
 def test_tasks_and_dimensions_stand_among_each_other(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run")
-    figures = {}
+    metrics = {}
     for number, dimension in enumerate(("fg", "cg", "cmi", "fg")):
         task = f"reform_{number}"
         for item in range(4):
             writer.item(f"{task}/{item}", answer="A", score=float(item < number), labels={"dimension": dimension})
         mine = [verdict for verdict in writer.verdicts if verdict["task"] == task]
         instability = {"name": "Instability", "metric": "instability", "value": 0.5, "unit": "nats", "denominator": "4"}
-        figures[task] = [accuracy("Accuracy", mine), instability]
-    page = write_report(writer.close(figures)).read_text(encoding="utf-8")
+        metrics[task] = [accuracy("Accuracy", mine), instability]
+    page = write_report(writer.close(metrics)).read_text(encoding="utf-8")
     assert "Accuracy by dimension" in page
     assert ">37.5<" in page, "the mean of 0 and 75, each task counting alike"
     assert "Accuracy and instability" in page
@@ -338,27 +338,27 @@ def test_tasks_and_dimensions_stand_among_each_other(tmp_path: Path) -> None:
     assert '0.500</span> <span class="interval"> nats' in page
 
 
-def test_figures_of_the_same_name_are_told_apart_by_task(tmp_path: Path) -> None:
+def test_metrics_of_the_same_name_are_told_apart_by_task(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run")
-    figures = {}
+    metrics = {}
     for task in ("one", "two"):
         for number in range(4):
             writer.item(f"{task}/{number}", answer="1", score=1.0, labels={"kind": "ab"[number % 2]})
         mine = [verdict for verdict in writer.verdicts if verdict["task"] == task]
-        figures[task] = sliced("accuracy", mine, ("kind",))
-    page = write_report(writer.close(figures)).read_text(encoding="utf-8")
+        metrics[task] = sliced("accuracy", mine, ("kind",))
+    page = write_report(writer.close(metrics)).read_text(encoding="utf-8")
     assert "<h3>one: accuracy by kind</h3>" in page
     assert "<h3>two: accuracy by kind</h3>" in page
 
 
 def test_a_long_name_ends_its_line_behind_a_joint(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run")
-    figures = {}
+    metrics = {}
     for task in ("VisualPuzzles_direct", "one"):
         writer.item(f"{task}/1", answer="1", score=1.0)
         mine = [verdict for verdict in writer.verdicts if verdict["task"] == task]
-        figures[task] = sliced("Perc^C&F<1>", mine, ())
-    page = write_report(writer.close(figures)).read_text(encoding="utf-8")
+        metrics[task] = sliced("Perc^C&F<1>", mine, ())
+    page = write_report(writer.close(metrics)).read_text(encoding="utf-8")
     assert "Perc^C&amp;<wbr>F&lt;1&gt;" in page
     assert "VisualPuzzles_<wbr>direct" in page
 

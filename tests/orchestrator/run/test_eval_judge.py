@@ -42,8 +42,8 @@ def test_what_a_rule_cannot_read_the_judge_reads(tmp_path: Path, answer: str, as
         assert secret not in done.stdout + done.stderr
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert len(manifest["judges"]) == 2
-    figures = json.loads((tmp_path / "run" / "results.json").read_text())["tasks"]["marvel"]["figures"]
-    assert any(figure["metric"] == "judge_agreement" for figure in figures)
+    metrics = json.loads((tmp_path / "run" / "results.json").read_text())["tasks"]["marvel"]["metrics"]
+    assert any(metric["metric"] == "judge_agreement" for metric in metrics)
 
 
 def test_a_judge_for_a_scorer_of_ones_own_is_refused(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_scored_again_by_a_panel_a_run_says_what_one_that_began_with_it_says(tmp
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == 0, done.stderr
         found = json.loads((run / "results.json").read_text())["tasks"]["vstar_bench"]
-        return {figure["name"]: figure for figure in found["figures"] if not figure["labels"]} | {"": found["counts"]}
+        return {metric["name"]: metric for metric in found["metrics"] if not metric["labels"]} | {"": found["counts"]}
 
     # The second judge says A to some questions, and B to the others.
     with (

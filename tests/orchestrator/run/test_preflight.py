@@ -127,8 +127,8 @@ async def test_metrics_are_tried_with_no_items(shared_scorer: Server, monkeypatc
 
     async def noted(items: Callable[[], Iterable[ScoreRequest]], metrics: Iterable[MetricSpec]) -> Summary:
         summary = await summarize(items, metrics)
-        figures = [figure.denominator for figure in summary.figures]
-        tried.append(([item.key for item in items()], [spec.metric for spec in metrics], figures))
+        results = [metric.denominator for metric in summary.metrics]
+        tried.append(([item.key for item in items()], [spec.metric for spec in metrics], results))
         return summary
 
     monkeypatch.setattr(client, "summarize", noted)

@@ -59,7 +59,7 @@ def test_metrics_end_the_output(tmp_path: Path) -> None:
     done = scorer("score", "-", "--metrics", str(specs), given="\n".join(lines))
     verdict, summary = [json.loads(line) for line in done.stdout.splitlines()]
     assert verdict["key"] == "t/1"
-    assert summary["summary"]["figures"][0]["value"] == 0.5
+    assert summary["summary"]["metrics"][0]["value"] == 0.5
     assert summary["summary"]["counts"] == {
         "planned": "2",
         "scored": "1",

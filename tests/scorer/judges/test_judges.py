@@ -289,11 +289,11 @@ async def test_agreement_counts_what_the_judges_could_not_agree_on() -> None:
         asked = item("blue", key=str(number))
         summarizer.add(asked, await Scorer(rules(), Panel([Fixed(voice) for voice in voices])).verdict(asked))
     summary = summarizer.finish()
-    (figure,) = summary.figures
+    (result,) = summary.metrics
     assert (summary.counts.scored, summary.counts.unjudged) == (3, 1)
     # By hand: observed disagreement 1/4, expected 2 * 5 * 3 / (8 * 7); without the fourth item alpha would be 1.
-    assert figure.value == pytest.approx(1 - (1 / 4) / (30 / 56))
-    assert (figure.denominator, figure.details["unanimous"]) == (4, 3)
+    assert result.value == pytest.approx(1 - (1 / 4) / (30 / 56))
+    assert (result.denominator, result.details["unanimous"]) == (4, 3)
 
 
 def test_a_cache_that_cannot_be_opened_says_so(tmp_path: Path) -> None:

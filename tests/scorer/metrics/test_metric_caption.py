@@ -22,7 +22,7 @@ CORPUS = [
 ]
 
 
-def figure(rows, measure="cider", tokenize="raw"):
+def metric(rows, measure="cider", tokenize="raw"):
     """rows: (outcome, caption, references)."""
     plan = caption.METRIC.plan(Params({"measure": measure, "tokenize": tokenize}))
     words = sorted({("extracted", text) for _, text, _ in rows})
@@ -52,23 +52,23 @@ def scored(corpus):
 @pytest.mark.parametrize("measure", ["bleu_1", "bleu_2", "rouge_l", "cider"])
 def test_raw_measures_need_no_java(measure, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    made = figure(scored(CORPUS), measure)
+    made = metric(scored(CORPUS), measure)
     assert made.value > 0
     assert made.value == made.value_answered
     assert dict(made.details) == {"measure": measure, "tokenize": "raw"}
 
 
 @pytest.mark.parametrize(("measure", "tokenize"), [("meteor", "raw"), ("cider", "ptb")])
-def test_without_java_a_figure_says_so(measure, tokenize, monkeypatch):
+def test_without_java_a_metric_says_so(measure, tokenize, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    made = figure(scored(CORPUS), measure, tokenize)
+    made = metric(scored(CORPUS), measure, tokenize)
     assert not made.HasField("value")
     assert "not computed: needs Java" in made.details["not_computed"]
 
 
-def test_without_the_library_a_figure_says_so(monkeypatch):
+def test_without_the_library_a_metric_says_so(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    made = figure(scored(CORPUS))
+    made = metric(scored(CORPUS))
     assert not made.HasField("value")
     assert "lyncean[captions]" in made.details["not_computed"]
 
@@ -91,19 +91,19 @@ def test_meteor_survives_line_breaks_bars_and_silence():
 
 def test_unanswered_items_are_empty_captions():
     rows = [*scored(CORPUS), ("failed", "", ["a red bus"])]
-    made = figure(rows, "rouge_l")
+    made = metric(rows, "rouge_l")
     assert made.value == pytest.approx(made.value_answered * 3 / 4)
     assert (made.denominator, made.denominator_answered) == (4, 3)
 
 
 def test_unanswered_items_without_references_leave_the_whole_undefined():
-    made = figure([*scored(CORPUS), ("failed", "", [])], "rouge_l")
+    made = metric([*scored(CORPUS), ("failed", "", [])], "rouge_l")
     assert not made.HasField("value")
     assert made.HasField("value_answered")
 
 
 def test_nothing_answered():
-    made = figure([("failed", "", ["a"]), ("failed", "", ["b"])], "cider")
+    made = metric([("failed", "", ["a"]), ("failed", "", ["b"])], "cider")
     assert not made.HasField("value_answered")
 
 

@@ -12,7 +12,7 @@ from scorer.metrics import metrics
 from scorer.metrics.summarizer import Summarizer
 
 
-def agreement(panels: Sequence[Sequence[tuple[str, bool]]]) -> pb.Figure:
+def agreement(panels: Sequence[Sequence[tuple[str, bool]]]) -> pb.MetricResult:
     """panels: for each item the judges' names and decisions."""
     summarizer = Summarizer([pb.MetricSpec(name="alpha", metric="judge_agreement")], metrics())
     for number, panel in enumerate(panels):
@@ -20,8 +20,8 @@ def agreement(panels: Sequence[Sequence[tuple[str, bool]]]) -> pb.Figure:
         for name, correct in panel:
             verdict.panel.add(model=name, words=json.dumps({"correct": correct, "explanation": name}))
         summarizer.add(pb.ScoreRequest(key=str(number)), verdict)
-    (figure,) = summarizer.finish().figures
-    return figure
+    (result,) = summarizer.finish().metrics
+    return result
 
 
 VOTES = ((True, True), (True, True), (False, False), (True, False))

@@ -20,7 +20,7 @@ def instability(tests):
     for number, (group, text, options) in enumerate(tests):
         request = pb.ScoreRequest(key=f"t/{number}", group=group, text=text, options=options, targets=["0"])
         summarizer.add(request, RULE.read(request))
-    return summarizer.finish().figures[0]
+    return summarizer.finish().metrics[0]
 
 
 def test_texts_not_marks_are_compared():

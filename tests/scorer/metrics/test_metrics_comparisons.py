@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.scorer_asking import figure, passed, spec, summarize
+from helpers.scorer_asking import measure, passed, spec, summarize
 from scipy import stats
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.power import NormalIndPower
@@ -50,9 +50,9 @@ def test_too_little_to_show_anything(values: list[float]) -> None:
     assert detectable(np.array(values), None) is None
 
 
-def test_detectable_difference_is_in_the_figures_unit() -> None:
+def test_detectable_difference_is_in_the_metrics_unit() -> None:
     items = [passed(str(n), "scored", float(n % 2)) for n in range(100)]
-    share, percent = (figure(items, "accuracy", unit=unit).details for unit in ("fraction", "percent"))
+    share, percent = (measure(items, "accuracy", unit=unit).details for unit in ("fraction", "percent"))
     assert percent["minimum_detectable_difference"] == pytest.approx(100 * share["minimum_detectable_difference"])
 
 
@@ -115,7 +115,7 @@ def test_slices_say_whether_they_differ_when_many_are_looked_at() -> None:
         passed(str(n), "scored", float(rng.random() < (0.95 if n % 20 == 0 else 0.5)), labels={"a": f"{n % 20:02}"})
         for n in range(800)
     ]
-    overall, *slices = summarize(items, spec("acc", "accuracy", ["a"])).figures
+    overall, *slices = summarize(items, spec("acc", "accuracy", ["a"])).metrics
     assert "against_rest" not in overall.details
     assert len(slices) == 20
     notes = [one.details["against_rest"] for one in slices]
@@ -126,4 +126,4 @@ def test_slices_say_whether_they_differ_when_many_are_looked_at() -> None:
 
 def test_a_single_slice_is_compared_with_nothing() -> None:
     items = [passed(str(n), "scored", float(n % 2), labels={"a": "x"}) for n in range(10)]
-    assert "against_rest" not in summarize(items, spec("acc", "accuracy", ["a"])).figures[1].details
+    assert "against_rest" not in summarize(items, spec("acc", "accuracy", ["a"])).metrics[1].details

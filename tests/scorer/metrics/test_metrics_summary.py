@@ -76,13 +76,13 @@ def test_order_leaves_no_trace(items: list[pb.ScoreRequest], order: random.Rando
 def test_nothing_is_lost_or_counted_twice(items: list[pb.ScoreRequest]) -> None:
     summary = summarize([*items, *items], *ALL)
     assert summary.counts.planned == len(items)
-    for counts in [summary.counts, *(figure.counts for figure in summary.figures)]:
+    for counts in [summary.counts, *(result.counts for result in summary.metrics)]:
         assert counts.planned == sum(getattr(counts, outcome) for outcome in Outcome)
     for outcome in Outcome:
         assert getattr(summary.counts, outcome) == sum(item.verdict.outcome == outcome for item in items)
-    overall = next(figure for figure in summary.figures if figure.name == "acc")
-    sliced = [figure for figure in summary.figures if figure.name == "acc" and list(figure.labels) == ["a"]]
-    assert sum(figure.counts.planned for figure in sliced) == sum("a" in item.labels for item in items)
+    overall = next(result for result in summary.metrics if result.name == "acc")
+    sliced = [result for result in summary.metrics if result.name == "acc" and list(result.labels) == ["a"]]
+    assert sum(result.counts.planned for result in sliced) == sum("a" in item.labels for item in items)
     assert overall.denominator == len(items)
 
 
@@ -90,21 +90,21 @@ def test_nothing_is_lost_or_counted_twice(items: list[pb.ScoreRequest]) -> None:
 @settings(max_examples=25)
 @given(st.lists(an_item(), min_size=1, max_size=25).map(unique))
 def test_values_lie_in_their_intervals_and_answered_is_never_below_planned(items: list[pb.ScoreRequest]) -> None:
-    for figure in summarize(items, *ALL).figures:
-        if figure.metric == "accuracy":
-            if figure.HasField("interval"):
-                assert figure.interval.low - 1e-9 <= figure.value <= figure.interval.high + 1e-9
-            if figure.denominator_answered == figure.denominator:
-                assert figure.value == figure.value_answered
-            assert figure.denominator_answered <= figure.denominator
+    for result in summarize(items, *ALL).metrics:
+        if result.metric == "accuracy":
+            if result.HasField("interval"):
+                assert result.interval.low - 1e-9 <= result.value <= result.interval.high + 1e-9
+            if result.denominator_answered == result.denominator:
+                assert result.value == result.value_answered
+            assert result.denominator_answered <= result.denominator
 
 
 @pytest.mark.full
 @settings(max_examples=15)
 @given(st.lists(an_item(), min_size=1, max_size=30).map(unique))
 def test_one_more_failure_lowers_planned_and_leaves_answered(items: list[pb.ScoreRequest]) -> None:
-    before = summarize(items, ALL[0]).figures[0]
-    after = summarize([*items, passed("t/more", "failed")], ALL[0]).figures[0]
+    before = summarize(items, ALL[0]).metrics[0]
+    after = summarize([*items, passed("t/more", "failed")], ALL[0]).metrics[0]
     assert after.value <= before.value
     assert after.value_answered == before.value_answered
     assert after.denominator == before.denominator + 1
@@ -117,8 +117,8 @@ def test_slices_are_sorted_and_leave_out_items_without_the_label() -> None:
         passed("3", "scored", 1.0, labels={"a": ""}),
         passed("4", "scored", 1.0, labels={"b": "p"}),
     ]
-    figures = summarize(items, spec("acc", "accuracy", ["a"], ["a", "b"])).figures
-    assert [(dict(figure.labels), figure.value) for figure in figures] == [
+    results = summarize(items, spec("acc", "accuracy", ["a"], ["a", "b"])).metrics
+    assert [(dict(result.labels), result.value) for result in results] == [
         ({}, 0.75),
         ({"a": ""}, 1.0),
         ({"a": "x"}, 0.0),
@@ -130,8 +130,8 @@ def test_slices_are_sorted_and_leave_out_items_without_the_label() -> None:
 
 def test_where_filters_before_slices() -> None:
     items = [passed(str(n), "scored", float(n % 2), labels={"a": "xyz"[n % 3], "b": "pq"[n % 2]}) for n in range(12)]
-    figures = summarize(items, spec("acc", "accuracy", ["b"], where={"a": ["x", "y"], "b": []})).figures
-    assert [(dict(figure.labels), figure.denominator) for figure in figures] == [
+    results = summarize(items, spec("acc", "accuracy", ["b"], where={"a": ["x", "y"], "b": []})).metrics
+    assert [(dict(result.labels), result.denominator) for result in results] == [
         ({}, 8),
         ({"b": "p"}, 4),
         ({"b": "q"}, 4),
@@ -139,18 +139,18 @@ def test_where_filters_before_slices() -> None:
 
 
 def test_nothing_passes_where() -> None:
-    figure = summarize([passed("1", "scored", 1.0)], spec("acc", "accuracy", where={"a": ["x"]})).figures[0]
-    assert not figure.HasField("value")
-    assert not figure.HasField("interval")
-    assert figure.denominator == figure.counts.planned == 0
-    assert figure.unit == "fraction"
+    result = summarize([passed("1", "scored", 1.0)], spec("acc", "accuracy", where={"a": ["x"]})).metrics[0]
+    assert not result.HasField("value")
+    assert not result.HasField("interval")
+    assert result.denominator == result.counts.planned == 0
+    assert result.unit == "fraction"
 
 
 def test_many_slices_of_many_items() -> None:
     items = [passed(str(n), "scored", float(n % 2), labels={"a": str(n % 500)}) for n in range(5000)]
-    figures = summarize(items, spec("acc", "accuracy", ["a"])).figures
-    assert len(figures) == 501
-    assert {figure.denominator for figure in figures[1:]} == {10}
+    results = summarize(items, spec("acc", "accuracy", ["a"])).metrics
+    assert len(results) == 501
+    assert {result.denominator for result in results[1:]} == {10}
 
 
 @pytest.mark.parametrize(

@@ -680,13 +680,13 @@ class Summary(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     COUNTS_FIELD_NUMBER: _builtins.int
-    FIGURES_FIELD_NUMBER: _builtins.int
+    METRICS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def counts(self) -> Global___Counts:
         """All items, by outcome."""
 
     @_builtins.property
-    def figures(self) -> _containers.RepeatedCompositeFieldContainer[Global___Figure]:
+    def metrics(self) -> _containers.RepeatedCompositeFieldContainer[Global___MetricResult]:
         """The results of the metrics, in the order of the MetricSpecs, overall before
         slices, slices sorted.
         """
@@ -695,11 +695,11 @@ class Summary(_message.Message):
         self,
         *,
         counts: Global___Counts | None = ...,
-        figures: _abc.Iterable[Global___Figure] | None = ...,
+        metrics: _abc.Iterable[Global___MetricResult] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "figures", b"figures"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "metrics", b"metrics"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -752,8 +752,8 @@ class Counts(_message.Message):
 Global___Counts: _TypeAlias = Counts  # noqa: Y015
 
 @_typing.final
-class Figure(_message.Message):
-    """Figure is the result of one metric: the value with its confidence interval,
+class MetricResult(_message.Message):
+    """MetricResult is the result of one metric: the value with its confidence interval,
     denominators and counts.
     """
 
@@ -848,7 +848,7 @@ class Figure(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__value_answered) -> _WhichOneofReturnType__value_answered | None: ...
 
-Global___Figure: _TypeAlias = Figure  # noqa: Y015
+Global___MetricResult: _TypeAlias = MetricResult  # noqa: Y015
 
 @_typing.final
 class Interval(_message.Message):

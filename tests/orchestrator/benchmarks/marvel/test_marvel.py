@@ -1,4 +1,4 @@
-"""MARVEL: rows, the five questions, their images, and figures on the real labels."""
+"""MARVEL: rows, the five questions, their images, and metrics on the real labels."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def picture(data: bytes) -> Image.Image:
 def test_always_one_choice(real, choice):
     outcome = score(BENCHMARK, real, PLAIN, lambda *_: str(choice))
     assert outcome.summary.counts.planned == 3850
-    figures = [outcome.percent("AVR")]
-    figures += [outcome.percent("AVR", pattern=name) for name in PATTERNS]
-    figures += [outcome.percent("AVR", configuration=name) for name in CONFIGURATIONS]
-    assert tuple(figures) == ALWAYS[choice]
-    assert outcome.figure("AVR").denominator == 770
-    assert outcome.figure("AVR choice bias").details["constant"] is True
+    metrics = [outcome.percent("AVR")]
+    metrics += [outcome.percent("AVR", pattern=name) for name in PATTERNS]
+    metrics += [outcome.percent("AVR", configuration=name) for name in CONFIGURATIONS]
+    assert tuple(metrics) == ALWAYS[choice]
+    assert outcome.metric("AVR").denominator == 770
+    assert outcome.metric("AVR choice bias").details["constant"] is True
     assert outcome.percent("Perc^C&F&AVR") == 0
 
 
@@ -60,7 +60,7 @@ def test_knowing_everything_is_100(real):
     assert Counter(verdict.outcome for verdict in outcome.verdicts.values()) == {"scored": 3850}
     for name in ("AVR", "Fine", "Perc^C", "Perc^C&F", "Perc^C&F&AVR"):
         assert outcome.percent(name) == 100
-        assert outcome.figure(name).denominator == 770
+        assert outcome.metric(name).denominator == 770
 
 
 def test_groups_are_all_or_nothing(real):
@@ -90,10 +90,10 @@ def test_likelihood(real):
 
 
 def test_always_the_first_word_is_better_than_chance(real):
-    """The right word is named first more often than not, which the bias figure shows."""
+    """The right word is named first more often than not, which the bias metric shows."""
     outcome = score(BENCHMARK, real, PLAIN, lambda _, turn: (turn.scoring.options or ["1"])[0])
     assert outcome.percent("Fine") == 57.66
-    bias = outcome.figure("Fine choice bias").details
+    bias = outcome.metric("Fine choice bias").details
     assert bias["constant"] is True
     assert bias["majority"] == "A"
 

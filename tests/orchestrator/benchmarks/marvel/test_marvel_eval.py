@@ -25,7 +25,7 @@ def run(cluster: Cluster, scorer: Server, choice: int, *words: str) -> dict:
 
 
 def percents(task: dict) -> tuple[float, ...]:
-    values = {tuple(f["labels"].values()): round(100 * f["value"], 2) for f in task["figures"] if f["name"] == "AVR"}
+    values = {tuple(f["labels"].values()): round(100 * f["value"], 2) for f in task["metrics"] if f["name"] == "AVR"}
     return tuple(values[key] for key in [(), *((name,) for name in (*PATTERNS, *CONFIGURATIONS))])
 
 

@@ -107,7 +107,7 @@ def _write(path, rows):
     return path
 
 
-def test_few_shot_figures(real):
+def test_few_shot_metrics(real):
     outcome = score(few_shot.BENCHMARK, real, SHOT, lambda *_: "First ... The answer is choice 1.")
     assert outcome.percent("AVR") == 24.81
     assert outcome.percent("AVR", pattern="Mathematical") == 27.88
@@ -154,7 +154,7 @@ def test_descriptions_from_a_file(tmp_path, real):
         lambda sample, turn: turn.scoring.targets[0] if "plain" not in sample.key else "none of them",
     )
     assert outcome.percent("AVR") == 100
-    assert outcome.figure("AVR").denominator == 2
+    assert outcome.metric("AVR").denominator == 2
     assert outcome.percent("AVR without description") == 0
 
 

@@ -56,7 +56,7 @@ def results(run):
 
 
 def accuracy(entry):
-    return next(figure["value"] for figure in entry["figures"] if figure["name"] == "Accuracy")
+    return next(metric["value"] for metric in entry["metrics"] if metric["name"] == "Accuracy")
 
 
 @pytest.mark.parametrize("method", ["generate", "likelihood"])
@@ -87,13 +87,13 @@ def test_captions_are_generated_whatever_the_method(colours, scorer_without_java
     assert done.exit_code == 0, done.output
     lines = [json.loads(line) for line in (run / "responses.jsonl").read_text().splitlines()]
     assert {line["request"]["config"]["max_output_tokens"] for line in lines} == {14, 15, 16}
-    figures = {figure["name"]: figure for figure in results(run)["reform_nocaps"]["figures"]}
-    assert set(figures) == {
+    metrics = {metric["name"]: metric for metric in results(run)["reform_nocaps"]["metrics"]}
+    assert set(metrics) == {
         f"{name} (raw text)" for name in ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr")
     }
-    assert figures["ROUGE-L (raw text)"]["value"] > 0
-    assert figures["METEOR (raw text)"]["value"] is None
-    assert "needs Java" in figures["METEOR (raw text)"]["details"]["not_computed"]
+    assert metrics["ROUGE-L (raw text)"]["value"] > 0
+    assert metrics["METEOR (raw text)"]["value"] is None
+    assert "needs Java" in metrics["METEOR (raw text)"]["details"]["not_computed"]
 
 
 @pytest.mark.parametrize("parity", [(), ("--parity",)])
@@ -105,7 +105,7 @@ def test_repeats_measure_instability(parity, colours, shared_scorer, data, tmp_p
     entry = results(run)["reform_gqa"]
     assert entry["counts"]["planned"] == 15
     assert accuracy(entry) == 1
-    assert next(figure["value"] for figure in entry["figures"] if figure["name"] == "Instability") == 0
+    assert next(metric["value"] for metric in entry["metrics"] if metric["name"] == "Instability") == 0
     texts = {
         line["request"]["messages"][-1]["parts"][-1]["text"]
         for line in map(json.loads, (run / "responses.jsonl").read_text().splitlines())
@@ -129,7 +129,7 @@ def test_a_dialogue_hears_its_own_answers(colours, shared_scorer, data, tmp_path
     assert len(record["dialog"]) == 4
     entry = results(run)["reform_visdial"]
     assert entry["counts"]["planned"] == 8
-    rounds = next(figure for figure in entry["figures"] if figure["metric"] == "multi_round")
+    rounds = next(metric for metric in entry["metrics"] if metric["metric"] == "multi_round")
     assert [point["items"] for point in rounds["details"]["rounds"]] == [2, 2, 2, 2]
 
 

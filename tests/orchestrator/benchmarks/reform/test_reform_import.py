@@ -31,9 +31,9 @@ def run_import(*words: object):
     return CliRunner().invoke(main, ["import", *map(str, words)])
 
 
-def figures(run: Path):
+def metrics(run: Path):
     (entry,) = json.loads((run / "results.json").read_text())["tasks"].values()
-    return {figure["name"]: figure for figure in entry["figures"]} | {"counts": entry["counts"]}
+    return {metric["name"]: metric for metric in entry["metrics"]} | {"counts": entry["counts"]}
 
 
 @shipped
@@ -42,7 +42,7 @@ def test_shipped_choices(shared_scorer, tmp_path):
     given = ["--formulation", "SingleChoice", "--infer", "likelihood", "--stability"]
     done = run_import("reform", file, *given, "--run", tmp_path / "run", "--scorer", shared_scorer.address)
     assert done.exit_code == 0, done.output
-    found = figures(tmp_path / "run")
+    found = metrics(tmp_path / "run")
     assert found["Accuracy"]["value"] == 0.5818181818181818
     assert found["Instability"]["value"] == 0.7122099355998233
     assert (tmp_path / "run" / "report.html").exists()
@@ -90,7 +90,7 @@ def test_misses_rounds_and_unequal_groups(shared_scorer, tmp_path):
     words = ["--formulation", "SingleChoice", "--stability", "--multi-round"]
     done = run_import("reform", file, *words, "--run", tmp_path / "run", "--scorer", shared_scorer.address, "--quiet")
     assert done.exit_code == 0, done.output
-    found = figures(tmp_path / "run")
+    found = metrics(tmp_path / "run")
     assert found["Accuracy"]["value"] == pytest.approx(3 / 7)
     assert found["Format hit rate"]["value"] == pytest.approx(5 / 7)
     assert found["Instability"]["value"] == pytest.approx((math.log(4) + math.log(2) + 0) / 3)
@@ -118,7 +118,7 @@ def test_text_lists(shared_scorer, tmp_path):
     file = write(tmp_path / "p.json", records)
     words = ["--run", tmp_path / "run", "--scorer", shared_scorer.address, "--quiet"]
     assert run_import("reform", file, "--formulation", "OCROpenEnded", *words).exit_code == 0
-    assert figures(tmp_path / "run")["Accuracy"]["value"] == 0.5
+    assert metrics(tmp_path / "run")["Accuracy"]["value"] == 0.5
     other = run_import("reform", file, "--formulation", "KIEOpenEnded", *words)
     assert other.exit_code == 2
 

@@ -207,7 +207,7 @@ def test_parts_of_what_a_run_needs():
         needs(variant(settings={"formulation": "OCROpenEnded"}))
 
 
-def test_figures():
+def test_metrics():
     def names(*given, **more):
         return [spec.name for spec in metrics(variant(*given, **more))]
 

@@ -7,17 +7,17 @@ import pytest
 from orchestrator.benchmarks.reform.ranks import scores_of, standings
 
 
-def figure(name, value, unit="fraction", labels=None):
+def metric(name, value, unit="fraction", labels=None):
     return {"name": name, "value": value, "unit": unit, "labels": labels or {}}
 
 
 def test_scores_of_a_run():
     results = {
         "tasks": {
-            "reform_gqa": {"figures": [figure("Accuracy", 0.5, labels={"a": "b"}), figure("Accuracy", 0.25)]},
-            "reform_mscoco": {"figures": [figure("BLEU-4 (raw text)", 0.2), figure("CIDEr (raw text)", 0.8)]},
-            "reform_nocaps": {"figures": [figure("CIDEr (PTB tokens)", None)]},
-            "marvel": {"figures": [figure("Accuracy", 1.0)]},
+            "reform_gqa": {"metrics": [metric("Accuracy", 0.5, labels={"a": "b"}), metric("Accuracy", 0.25)]},
+            "reform_mscoco": {"metrics": [metric("BLEU-4 (raw text)", 0.2), metric("CIDEr (raw text)", 0.8)]},
+            "reform_nocaps": {"metrics": [metric("CIDEr (PTB tokens)", None)]},
+            "marvel": {"metrics": [metric("Accuracy", 1.0)]},
         }
     }
     assert scores_of(results) == {"reform_gqa": 25.0, "reform_mscoco": 80.0}

@@ -28,8 +28,8 @@ def lines(cluster: Cluster, name: str) -> list[dict]:
 
 
 def accuracy(cluster: Cluster) -> float:
-    figures = json.loads(cluster.results("run"))["tasks"]["VisualPuzzles_visual_cot"]["figures"]
-    return next(figure["value"] for figure in figures if figure["name"] == "accuracy" and not figure["labels"])
+    metrics = json.loads(cluster.results("run"))["tasks"]["VisualPuzzles_visual_cot"]["metrics"]
+    return next(metric["value"] for metric in metrics if metric["name"] == "accuracy" and not metric["labels"])
 
 
 def test_one_model_draws_and_answers(cluster, serve, shared_scorer):

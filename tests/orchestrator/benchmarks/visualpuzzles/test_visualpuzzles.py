@@ -1,4 +1,4 @@
-"""VisualPuzzles: prompts to the last blank, both families, Visual CoT, and figures."""
+"""VisualPuzzles: prompts to the last blank, both families, Visual CoT, and metrics."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_drawn_puzzles():
     variant = Variant("VisualPuzzles_direct", settings=PuzzleSettings())
     outcome = score(BENCHMARK, rows, variant, lambda _, turn: turn.scoring.targets[0])
     assert outcome.percent("accuracy") == 100
-    assert {dict(f.labels).get("category") for f in outcome.summary.figures if f.name == "accuracy"} == {
+    assert {dict(f.labels).get("category") for f in outcome.summary.metrics if f.name == "accuracy"} == {
         None,
         *CATEGORIES,
     }

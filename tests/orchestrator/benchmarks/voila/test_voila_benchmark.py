@@ -184,7 +184,7 @@ def test_knowing_everything_is_100(rows):
             assert outcome.percent(f"step {step}: {name}") == 100
     for rule in range(1, 20):
         assert outcome.percent("step 3: all three", rule=str(rule)) == 100
-    assert {outcome.figure("step 3: all three", distractions=str(n)).denominator for n in (0, 1, 2)} == {21, 27, 9}
+    assert {outcome.metric("step 3: all three", distractions=str(n)).denominator for n in (0, 1, 2)} == {21, 27, 9}
 
 
 @pytest.mark.parametrize("wrong", PROPERTIES)
@@ -215,15 +215,15 @@ def test_step_1_counts_images(rows):
     outcome = score(BENCHMARK, rows, WD, say)
     odd = len(rows) // 2
     images = 3 * len(rows)
-    assert outcome.figure("step 1: number").value == pytest.approx(100 * Fraction(2, 3))
-    assert outcome.figure("step 1: action").value == pytest.approx(100 * Fraction(images - odd, images))
-    assert outcome.figure("step 1: subject type").value == pytest.approx(100)
-    assert outcome.figure("step 1: all three").value == pytest.approx(100 * Fraction(images - len(rows) - odd, images))
+    assert outcome.metric("step 1: number").value == pytest.approx(100 * Fraction(2, 3))
+    assert outcome.metric("step 1: action").value == pytest.approx(100 * Fraction(images - odd, images))
+    assert outcome.metric("step 1: subject type").value == pytest.approx(100)
+    assert outcome.metric("step 1: all three").value == pytest.approx(100 * Fraction(images - len(rows) - odd, images))
     assert outcome.summary.counts.unparsed == 2 * len(rows)
     assert outcome.percent("step 2: number") == outcome.percent("step 3: all three") == 0
 
 
-def test_figures_of_a_judged_run_and_of_step_4():
+def test_metrics_of_a_judged_run_and_of_step_4():
     judged = {
         spec.name: spec for spec in BENCHMARK.metrics(Variant("voila_wd", settings=VoilaSettings(steps=4, judge=True)))
     }
@@ -251,7 +251,7 @@ def test_the_published_questions_answered_by_their_own_words(tmp_path):
     assert outcome.summary.counts.planned == outcome.summary.counts.scored == 3 * 3689
     for step in (1, 2, 3):
         assert outcome.percent(f"step {step}: all three") == 100
-        assert outcome.figure(f"step {step}: all three", rule="9").denominator == 527
+        assert outcome.metric(f"step {step}: all three", rule="9").denominator == 527
 
 
 def test_all_728_drawings_differ():
@@ -271,9 +271,9 @@ def server(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, wrong: str = "") -
     return made
 
 
-def figures(cluster: Cluster, run: str) -> dict[str, float]:
-    found = json.loads(cluster.results(run))["tasks"]["voila_wd"]["figures"]
-    return {figure["name"]: figure["value"] for figure in found if not figure.get("labels")}
+def metrics(cluster: Cluster, run: str) -> dict[str, float]:
+    found = json.loads(cluster.results(run))["tasks"]["voila_wd"]["metrics"]
+    return {metric["name"]: metric["value"] for metric in found if not metric.get("labels")}
 
 
 def all_scored(planned: int) -> dict[str, int]:
@@ -290,7 +290,7 @@ def test_a_model_that_knows_by_looking(cluster: Cluster, shared_scorer: Server, 
     """Real servers, real images: the model tells them by their bytes alone, and lies about the actions."""
     cluster.eval("run", [server(cluster, monkeypatch, "action")], shared_scorer, *WORDS)
     assert cluster.counts("run", "voila_wd") == all_scored(57)
-    for name, value in figures(cluster, "run").items():
+    for name, value in metrics(cluster, "run").items():
         expected = 0 if re.search(r"action|all three", name) else 100
         assert value == pytest.approx(expected), name
 
@@ -303,7 +303,7 @@ def test_all_four_steps_by_a_judge(cluster: Cluster, monkeypatch: pytest.MonkeyP
     cluster.servers.append(judged)
     cluster.eval("run", [knowing], judged, *WORDS, "--set", "judge=true", "--set", "steps=4")
     assert cluster.counts("run", "voila_wd") == all_scored(76)
-    found = figures(cluster, "run")
+    found = metrics(cluster, "run")
     assert len(found) == 4 * 4 + 3
     assert found == pytest.approx(dict.fromkeys(found, 100))
     assert {line["judge"]["model"] for line in cluster.lines("run", "verdicts.jsonl")} == {"knowing"}

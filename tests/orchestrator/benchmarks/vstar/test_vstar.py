@@ -1,4 +1,4 @@
-"""V*-Bench: prompts to the last blank, options, sub-tasks and figures."""
+"""V*-Bench: prompts to the last blank, options, sub-tasks and metrics."""
 
 from __future__ import annotations
 
@@ -140,14 +140,14 @@ def test_sub_tasks_have_their_rows_only(tmp_path):
         BENCHMARK.rows("vstar_bench", str(file))
 
 
-def test_figures_in_percent_by_category():
+def test_metrics_in_percent_by_category():
     rows = [make(number=i) for i in range(6)] + [make(DOG, "B", "relative_position", i) for i in range(6, 10)]
     outcome = score(BENCHMARK, rows, Variant("vstar_bench", settings=VstarSettings()), lambda *_: "The answer is A.")
-    assert outcome.figure("accuracy").unit == "percent"
+    assert outcome.metric("accuracy").unit == "percent"
     assert outcome.percent("accuracy") == 60
     assert outcome.percent("accuracy", category="direct_attributes") == 100
     assert outcome.percent("accuracy", category="relative_position") == 0
-    assert outcome.figure("choice bias").details["constant"] is True
+    assert outcome.metric("choice bias").details["constant"] is True
 
 
 def test_two_readings_of_one_answer():

@@ -70,7 +70,7 @@ def test_runs_are_listed(client: Client) -> None:
     assert set(runs) == {"first", "deep/a b"}
     first = runs["first"]
     assert (first["model"], first["state"], first["answered"]) == ("llava-tiny", "complete", 20)
-    assert first["figures"][0]["name"] == "AVR"
+    assert first["metrics"][0]["name"] == "AVR"
     assert sum(first["counts"].values()) == 20
 
 

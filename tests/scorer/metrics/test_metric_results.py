@@ -1,4 +1,4 @@
-"""Each metric on items whose figures are worked out by hand or by another library."""
+"""Each metric on items whose metrics are worked out by hand or by another library."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers.scorer_asking import figure, passed, spec, summarize
+from helpers.scorer_asking import measure, passed, spec, summarize
 from scipy import stats
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
@@ -22,7 +22,7 @@ def scored(key: str, score: float, extracted: str = "", **fields: object) -> pb.
 def test_accuracy_over_planned_and_over_answered() -> None:
     items = [scored(str(n), float(n < 3)) for n in range(5)]
     items += [passed("u", "unparsed", 0.0), passed("r", "refused", 0.0), passed("f", "failed"), passed("j", "rejected")]
-    found = figure(items, "accuracy")
+    found = measure(items, "accuracy")
     assert found.value == pytest.approx(3 / 9)
     assert found.value_answered == pytest.approx(3 / 6)
     assert (found.denominator, found.denominator_answered) == (9, 6)
@@ -33,7 +33,7 @@ def test_accuracy_over_planned_and_over_answered() -> None:
 
 def test_percent_scales_value_and_interval() -> None:
     items = [scored(str(n), float(n < 191)) for n in range(770)]
-    found = figure(items, "accuracy", unit="percent")
+    found = measure(items, "accuracy", unit="percent")
     assert round(found.value, 2) == 24.81
     assert found.unit == "percent"
     assert 20 < found.interval.low < 24.81 < found.interval.high < 30
@@ -43,7 +43,7 @@ def test_clusters_widen_the_interval_as_scipy_finds() -> None:
     rng = np.random.default_rng(5)
     groups = [rng.binomial(5, p) for p in rng.beta(0.5, 0.5, 60)]
     items = [scored(f"{g}/{n}", float(n < right), group=str(g)) for g, right in enumerate(groups) for n in range(5)]
-    clustered, independent = figure(items, "accuracy"), figure(items, "accuracy", cluster=False)
+    clustered, independent = measure(items, "accuracy"), measure(items, "accuracy", cluster=False)
     assert clustered.value == independent.value
     assert clustered.interval.method == "wilson over clusters"
     assert independent.interval.method == "wilson"
@@ -56,7 +56,7 @@ def test_clusters_widen_the_interval_as_scipy_finds() -> None:
 
 def test_partial_credit_gets_a_bootstrap() -> None:
     values = np.random.default_rng(3).beta(2, 5, 200)
-    found = figure([scored(str(n), float(value)) for n, value in enumerate(values)], "mean")
+    found = measure([scored(str(n), float(value)) for n, value in enumerate(values)], "mean")
     reference = stats.bootstrap((values,), np.mean, method="percentile", n_resamples=9999, rng=1)
     assert found.value == pytest.approx(values.mean())
     assert found.interval.method == "bootstrap over items, 2000 draws"
@@ -67,7 +67,7 @@ def test_partial_credit_gets_a_bootstrap() -> None:
 def test_few_or_very_many_items_of_partial_credit_get_students_interval() -> None:
     for number in (2, 12, 12_000):
         values = np.random.default_rng(3).beta(2, 5, number)
-        found = figure([scored(str(n), float(value)) for n, value in enumerate(values)], "mean")
+        found = measure([scored(str(n), float(value)) for n, value in enumerate(values)], "mean")
         low, high = stats.t.interval(0.95, number - 1, values.mean(), stats.sem(values))
         assert found.interval.method == "t over items"
         assert (found.interval.low, found.interval.high) == pytest.approx((max(low, 0), min(high, 1)))
@@ -81,7 +81,7 @@ def test_an_interval_says_nothing_that_cannot_be(metric: str) -> None:
     if metric == "mean":
         items = [scored(str(n), score) for n, score in enumerate((1.0, 1.0, 0.75))]
     low, high = (0.0, math.inf) if metric == "instability" else (0.0, 1.0)
-    found = figure(items, metric, **({"k": 2} if metric == "pass_at" else {}))
+    found = measure(items, metric, **({"k": 2} if metric == "pass_at" else {}))
     assert found.interval.method.startswith("t over")
     assert low <= found.interval.low < found.value < found.interval.high <= high
     assert low == found.interval.low or high == found.interval.high
@@ -91,7 +91,7 @@ def test_a_part_that_is_no_share_has_no_bounds() -> None:
     items = [scored(str(n), 1.0) for n in range(3)]
     for item, margin in zip(items, (0.9, 1.0, 0.2), strict=True):
         item.verdict.scores["margin"] = margin
-    free, share = (figure(items, "mean", part="margin", unit=unit).interval for unit in ("fraction", "percent"))
+    free, share = (measure(items, "mean", part="margin", unit=unit).interval for unit in ("fraction", "percent"))
     assert free.high > 1
     assert share.high == 100
 
@@ -108,7 +108,7 @@ def test_clusters_of_partial_credit_agree_with_scipys_bootstrap() -> None:
         return sums.sum(axis) / sizes.sum(axis)
 
     reference = stats.bootstrap((sums, sizes), ratio, paired=True, method="percentile", n_resamples=9999, rng=1)
-    found = figure(items, "mean")
+    found = measure(items, "mean")
     assert found.value == pytest.approx(sums.sum() / sizes.sum())
     assert found.interval.method == "bootstrap over clusters, 2000 draws"
     assert found.interval.low == pytest.approx(reference.confidence_interval.low, abs=0.005)
@@ -117,11 +117,11 @@ def test_clusters_of_partial_credit_agree_with_scipys_bootstrap() -> None:
 
 def test_clusters_of_one_item_are_no_clusters() -> None:
     items = [scored(str(n), float(n % 3 == 0), group=str(n)) for n in range(30)]
-    assert figure(items, "accuracy").interval == figure(items, "accuracy", cluster=False).interval
+    assert measure(items, "accuracy").interval == measure(items, "accuracy", cluster=False).interval
 
 
 def test_all_right_in_a_few_clusters_is_no_certainty() -> None:
-    found = figure([scored(f"{g}/{n}", 1.0, group=str(g)) for g in range(4) for n in range(10)], "accuracy")
+    found = measure([scored(f"{g}/{n}", 1.0, group=str(g)) for g in range(4) for n in range(10)], "accuracy")
     wilson = stats.binomtest(4, 4).proportion_ci(method="wilson")
     assert found.interval.method == "wilson over clusters"
     assert found.interval.low < wilson.low
@@ -129,18 +129,18 @@ def test_all_right_in_a_few_clusters_is_no_certainty() -> None:
 
 
 def test_one_cluster_or_equal_partial_scores_have_no_interval() -> None:
-    assert not figure([scored(str(n), float(n % 2), group="g") for n in range(9)], "accuracy").HasField("interval")
-    assert not figure([scored("1", 0.5)], "accuracy").HasField("interval")
+    assert not measure([scored(str(n), float(n % 2), group="g") for n in range(9)], "accuracy").HasField("interval")
+    assert not measure([scored("1", 0.5)], "accuracy").HasField("interval")
     alike = [scored(f"{g}/{n}", n / 2, group=str(g)) for g in range(9) for n in range(3)]
-    assert not figure(alike, "accuracy").HasField("interval")
-    assert not figure([scored(str(n), 0.5) for n in range(9)], "accuracy").HasField("interval")
+    assert not measure(alike, "accuracy").HasField("interval")
+    assert not measure([scored(str(n), 0.5) for n in range(9)], "accuracy").HasField("interval")
 
 
 def test_mean_of_a_part_counts_a_missing_one_as_zero_and_says_so() -> None:
     items = [scored(str(n), 1.0) for n in range(4)]
     for item, part in zip(items, (1.0, 0.5, 0.0), strict=False):
         item.verdict.scores["number"] = part
-    found = figure(items, "mean", part="number")
+    found = measure(items, "mean", part="number")
     assert found.value == 1.5 / 4
     assert found.details["scored_without_part"] == 1
 
@@ -155,7 +155,7 @@ def test_group_all_is_all_or_nothing() -> None:
     items[6].verdict.CopyFrom(pb.Verdict(outcome="failed"))  # group 3's first
     found = {
         f.name: f
-        for f in summarize(items, spec("all", "group_all"), spec("c", "group_all", where={"kind": ["coarse"]})).figures
+        for f in summarize(items, spec("all", "group_all"), spec("c", "group_all", where={"kind": ["coarse"]})).metrics
     }
     assert (found["all"].value, found["all"].denominator) == (1 / 4, 4)
     assert (found["all"].value_answered, found["all"].denominator_answered) == (1 / 3, 3)
@@ -165,17 +165,17 @@ def test_group_all_is_all_or_nothing() -> None:
 
 def test_group_all_takes_each_repeat_for_itself() -> None:
     items = [scored(f"t/1{r}:{q}", float(r == "" or q == "a"), group="1") for r in ("", "#1") for q in "ab"]
-    found = figure(items, "group_all")
+    found = measure(items, "group_all")
     assert (found.value, found.denominator) == (0.5, 2)
 
 
 def test_rate_of_outcome_and_reason() -> None:
     items = [scored("1", 1.0), passed("2", "unparsed", 0.0), passed("3", "unparsed", 0.0), passed("4", "failed")]
     items[2].verdict.reason = "no_choice"
-    assert figure(items, "rate", outcome="unparsed").value == 0.5
-    assert figure(items, "rate", outcome="unparsed").value_answered == pytest.approx(2 / 3)
-    assert figure(items, "rate", reason="no_choice").value == 0.25
-    failed = figure(items, "rate", outcome="failed")
+    assert measure(items, "rate", outcome="unparsed").value == 0.5
+    assert measure(items, "rate", outcome="unparsed").value_answered == pytest.approx(2 / 3)
+    assert measure(items, "rate", reason="no_choice").value == 0.25
+    failed = measure(items, "rate", outcome="failed")
     assert failed.value == 0.25
     assert not failed.HasField("value_answered")
 
@@ -186,7 +186,7 @@ def test_choice_bias_of_a_constant_answer() -> None:
         scored(str(n), float(key == 0), "A", targets=["ABCD"[key]], options=["cat", "dog", "cow", "hen"])
         for n, key in enumerate(keys)
     ]
-    found = figure(items, "choice_bias")
+    found = measure(items, "choice_bias")
     assert found.value == pytest.approx(0.75)
     details = found.details
     assert details["constant"] is True
@@ -201,7 +201,7 @@ def test_choice_bias_of_a_fair_model_and_options_that_are_digits() -> None:
     for n in range(400):
         key, pick = rng.integers(1, 5), rng.integers(1, 5)
         items.append(scored(str(n), float(key == pick), str(pick), targets=[str(key)], options=["1", "2", "3", "4"]))
-    found = figure(items, "choice_bias")
+    found = measure(items, "choice_bias")
     assert found.value < 0.1
     assert sorted(found.details["key"]) == ["1", "2", "3", "4"]
     assert found.details["constant"] is False
@@ -210,7 +210,7 @@ def test_choice_bias_of_a_fair_model_and_options_that_are_digits() -> None:
 
 def test_choice_bias_names_texts_by_place() -> None:
     items = [scored("1", 0.0, "dog", targets=["cat"], options=["cat", "dog"])]
-    found = figure(items, "choice_bias")
+    found = measure(items, "choice_bias")
     assert dict(found.details["chosen"]) == {"B": 1.0}
     assert dict(found.details["key"]) == {"A": 1.0}
 
@@ -218,7 +218,7 @@ def test_choice_bias_names_texts_by_place() -> None:
 def test_choice_bias_leaves_out_what_was_not_read_and_survives_free_answers() -> None:
     items = [scored(str(n), 0.0, f"word {n}", targets=[f"other {n}"]) for n in range(200)]
     items += [scored("empty", 1.0, "", targets=["a"]), passed("u", "unparsed", 0.0, targets=["a"])]
-    found = figure([*items, scored("k", 1.0, "a")], "choice_bias")
+    found = measure([*items, scored("k", 1.0, "a")], "choice_bias")
     assert (found.denominator, found.value) == (200, 1.0)
     assert found.details["items_without_answer_or_key"] == 3
     assert "chosen" not in found.details
@@ -232,7 +232,7 @@ def repeats(sample: str, answers: str, right: str, options: str = "") -> list[pb
 
 
 def test_instability_is_entropy_in_nats() -> None:
-    found = figure([*repeats("1", "AAAA", "A"), *repeats("2", "AABB", "A"), *repeats("3", "A", "A")], "instability")
+    found = measure([*repeats("1", "AAAA", "A"), *repeats("2", "AABB", "A"), *repeats("3", "A", "A")], "instability")
     assert found.value == pytest.approx(math.log(2) / 2)
     assert (found.denominator, found.unit) == (2, "nats")
     assert found.details["stable"] == 0.5
@@ -244,8 +244,8 @@ def test_instability_follows_the_text_of_permuted_options() -> None:
         scored("t/1#1", 1.0, "B", options=["dog", "cat"]),
         scored("t/1#2", 1.0, "cat", options=["dog", "cat"]),
     ]
-    assert figure(items, "instability").value == 0.0
-    assert figure(items, "consistency").value == 1.0
+    assert measure(items, "instability").value == 0.0
+    assert measure(items, "consistency").value == 1.0
 
 
 @pytest.mark.parametrize(
@@ -260,11 +260,11 @@ def test_a_label_is_a_label_although_another_option_reads_so(rule: str, labels: 
         ]
 
     steady, first = said(*labels), said(*labels[0] * 3)
-    assert figure(steady, "instability").value == 0.0
-    assert figure(steady, "consistency").value == 1.0
-    assert figure(first, "instability").value == pytest.approx(math.log(3))
-    assert figure(first, "consistency").value == 0.0
-    assert dict(figure(first, "choice_bias").details["chosen"]) == {labels[0]: 1.0}
+    assert measure(steady, "instability").value == 0.0
+    assert measure(steady, "consistency").value == 1.0
+    assert measure(first, "instability").value == pytest.approx(math.log(3))
+    assert measure(first, "consistency").value == 0.0
+    assert dict(measure(first, "choice_bias").details["chosen"]) == {labels[0]: 1.0}
 
 
 def test_a_text_is_a_text_although_it_is_the_label_of_another() -> None:
@@ -275,18 +275,18 @@ def test_a_text_is_a_text_although_it_is_the_label_of_another() -> None:
         )
     ]
     items += [scored("t/1#3", 1.0, "B", rule="choice", options=["3", "2", "1"], targets=["2"])]
-    assert figure(items, "instability").value == 0.0
+    assert measure(items, "instability").value == 0.0
 
 
 def test_instability_keeps_turns_of_an_episode_apart() -> None:
     items = [scored(f"t/1{r}:{turn}", 1.0, turn) for r in ("", "#1") for turn in ("a", "b")]
-    found = figure(items, "instability")
+    found = measure(items, "instability")
     assert (found.value, found.denominator) == (0.0, 2)
 
 
 def test_consistency_is_the_share_of_agreeing_pairs() -> None:
     items = [*repeats("1", "AAB", "A"), *repeats("2", "BB", "A"), passed("t/2#2", "failed")]
-    found = figure(items, "consistency")
+    found = measure(items, "consistency")
     assert found.value == pytest.approx((1 / 3 + 1 / 3) / 2)
     assert found.value_answered == pytest.approx((1 / 3 + 1) / 2)
     assert found.details["unanimous"] == 0.0
@@ -295,25 +295,25 @@ def test_consistency_is_the_share_of_agreeing_pairs() -> None:
 
 def test_pass_at_k_and_all_of_k() -> None:
     items = [*repeats("1", "AAB", "A"), *repeats("2", "BBB", "A"), *repeats("3", "A", "A")]
-    found = figure(items, "pass_at", k=2)
+    found = measure(items, "pass_at", k=2)
     assert found.value == pytest.approx((1 + 0) / 2)
     assert found.details["samples_with_fewer_than_k"] == 1
-    assert figure(items, "pass_at", k=2, all=True).value == pytest.approx((1 / 3 + 0) / 2)
-    assert figure(items, "pass_at").value == pytest.approx((2 / 3 + 0 + 1) / 3)
+    assert measure(items, "pass_at", k=2, all=True).value == pytest.approx((1 / 3 + 0) / 2)
+    assert measure(items, "pass_at").value == pytest.approx((2 / 3 + 0 + 1) / 3)
 
 
 def test_multi_round_correlation_and_slope() -> None:
     items = [scored(f"{r}/{n}", float(n < 8 - 2 * r), labels={"round": str(r)}) for r in range(1, 4) for n in range(10)]
-    found = figure([*items, scored("x", 1.0)], "multi_round")
+    found = measure([*items, scored("x", 1.0)], "multi_round")
     assert found.value == pytest.approx(-1.0)
     assert found.details["slope"] == pytest.approx(-0.2)
     assert [row["mean"] for row in found.details["rounds"]] == [0.6, 0.4, 0.2]
     assert found.details["items_without_round"] == 1
-    flat = figure(items[:10], "multi_round")
+    flat = measure(items[:10], "multi_round")
     assert not flat.HasField("value")
     assert flat.details["slope"] == 0
     with pytest.raises(RequestError, match="'two'"):
-        figure([scored("x", 1.0, labels={"round": "two"})], "multi_round")
+        measure([scored("x", 1.0, labels={"round": "two"})], "multi_round")
 
 
 def test_calibration_error_by_hand() -> None:
@@ -322,7 +322,7 @@ def test_calibration_error_by_hand() -> None:
         item = scored(str(n), float(right))
         item.verdict.scores["probability"] = sure
         items.append(item)
-    found = figure([*items, scored("x", 1.0), passed("y", "failed")], "calibration")
+    found = measure([*items, scored("x", 1.0), passed("y", "failed")], "calibration")
     high, low = abs((0.95 + 0.91 + 1.0) / 3 - 2 / 3), abs((0.55 + 0.6 + 0.51) / 3 - 1 / 3)
     assert found.value == pytest.approx((3 * high + 3 * low) / 6)
     assert found.details["largest_gap"] == pytest.approx(max(high, low))
