@@ -11,8 +11,8 @@ from pathlib import Path
 
 WITHOUT = {
     "orchestrator": {"google-re2", "prometheus-client"},
-    "scorer": {"datasets", "fsspec", "httpx", "ijson", "jinja2", "pillow", "pyarrow", "rich"},
-    "model-server": {"datasets", "fsspec", "google-re2", "httpx", "ijson", "jsonschema", "orjson", "pyarrow", "rich"},
+    "scorer": {"datasets", "httpx", "ijson", "jinja2", "pillow", "pyarrow", "rich"},
+    "model-server": {"datasets", "google-re2", "httpx", "ijson", "jsonschema", "orjson", "pyarrow", "rich"},
 }
 
 image, path, *extras = sys.argv[1:]

@@ -2,8 +2,8 @@
 ARG BASE_IMAGE=python:3.11-slim-bookworm
 
 FROM ${BASE_IMAGE} AS dependencies
-# Extras of the wheel: "s3" for run folders at s3:// (some 35 MB); --build-arg EXTRAS= leaves it out.
-ARG EXTRAS=s3
+# Extras of the wheel: "remote" for run folders behind a URL (16 MB); --build-arg EXTRAS= leaves it out.
+ARG EXTRAS=remote
 WORKDIR /src
 COPY pyproject.toml constraints.txt docker/dependencies.py docker/slim.py ./
 RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \

@@ -1,4 +1,4 @@
-"""Run folders on the command line: a path, or any URL that fsspec knows."""
+"""Run folders on the command line: a path, or the URL of an object store."""
 
 from __future__ import annotations
 

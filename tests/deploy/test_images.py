@@ -128,8 +128,8 @@ def test_the_orchestrators_image_carries_the_manifests(containers: dict[str, str
 
 
 def test_the_orchestrators_image_knows_s3(containers: dict[str, str]) -> None:
-    code = "import fsspec; print(fsspec.url_to_fs('s3://bucket/run')[1])"
-    assert run(containers["orchestrator"], "python", "-c", code).strip() == "bucket/run"
+    code = "from orchestrator.run_folder.remote.store import Store; print(Store('s3://bucket/run').url)"
+    assert run(containers["orchestrator"], "python", "-c", code).strip() == "s3://bucket/run"
 
 
 def evaluate(containers: dict[str, str], model: str, folder: Path, serve: list[str], flags: list[str]) -> Any:

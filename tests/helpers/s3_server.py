@@ -23,8 +23,6 @@ class S3Server:
     def __init__(self, folder: Path) -> None:
         if find_spec("moto") is None or find_spec("flask_cors") is None:
             pytest.skip("moto and flask-cors are not installed")
-        if find_spec("s3fs") is None:
-            pytest.skip("s3fs is not installed")
         self.port = free_port()
         self.folder = folder
         self.url = f"http://127.0.0.1:{self.port}"
@@ -49,7 +47,6 @@ class S3Server:
         patch.setenv("AWS_ACCESS_KEY_ID", "tester")
         patch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        patch.setenv("AWS_MAX_ATTEMPTS", "2")
 
     def kill(self) -> None:
         if self.process:

@@ -1,6 +1,6 @@
-"""Run folders on any fsspec path: a local folder while running, uploaded in whole parts."""
+"""Run folders behind a URL: a local folder while running, uploaded in whole parts."""
 
-from orchestrator.run_folder.remote.session import fetched, is_remote, writing
+from orchestrator.run_folder.remote.session import fetched, writing
 from orchestrator.run_folder.remote.store import RemoteError
 
-__all__ = ["RemoteError", "fetched", "is_remote", "writing"]
+__all__ = ["RemoteError", "fetched", "writing"]

@@ -8,9 +8,8 @@ import secrets
 import socket
 import time
 from pathlib import Path
-from typing import Any
 
-import orjson
+import msgspec
 
 from orchestrator.run_folder.log import RunBusyError
 from orchestrator.run_folder.remote.store import Store
@@ -18,12 +17,21 @@ from orchestrator.run_folder.remote.store import Store
 WRITER = "writer.json"
 _BOOT_ID, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
 
-_READS, _BETWEEN_READS = 10, 0.1
-"""How often, and every how many seconds, a lease that cannot be read is read again before it counts as none."""
+
+class Holder(msgspec.Struct):
+    """Who writes: a process, and where the system tells them, its boot and the namespace that pids are counted in."""
+
+    id: str = ""
+    host: str = "another machine"
+    boot_id: str = ""
+    pid_namespace: int = 0
+    pid: int = 0
+    renewed: float = 0.0
+    seconds: float = 0.0
 
 
 class Lease:
-    """Holds a remote run folder.
+    """Holds a remote run folder. Each write of the object replaces the version that this process knows, or fails.
 
     Args:
         store: The folder.
@@ -34,14 +42,18 @@ class Lease:
     """
 
     def __init__(self, store: Store, seconds: float) -> None:
-        self._store, self._seconds = store, seconds
-        self._id = secrets.token_hex(8)
-        if not store.create(WRITER, self._content()):
-            other = self._settled()
-            if other and not _over(other):
-                raise RunBusyError(_busy(store, other))
-            store.put(WRITER, self._content())
-            self.check()
+        self._store = store
+        self._holder = Holder(secrets.token_hex(8), socket.gethostname(), pid=os.getpid(), seconds=seconds)
+        with contextlib.suppress(OSError):
+            self._holder.boot_id = _BOOT_ID.read_text(encoding="ascii").strip()
+            self._holder.pid_namespace = _PROCESSES.stat().st_ino
+        self._version = store.put_version(WRITER, self._content(), None)
+        while not self._version:
+            data, version = store.get_version(WRITER)
+            other = _decoded(data)
+            if other.id != self._holder.id and not self._over(other):
+                raise self._busy(other)
+            self._version = store.put_version(WRITER, self._content(), version)
 
     def renew(self) -> None:
         """Says that this process still writes.
@@ -49,79 +61,45 @@ class Lease:
         Raises:
             RunBusyError: If another has taken the folder over meanwhile.
         """
-        self.check()
-        self._store.put(WRITER, self._content())
-
-    def check(self) -> None:
-        """Makes sure that the folder is still this process's.
-
-        Raises:
-            RunBusyError: If it is not.
-        """
-        other = self._there()
-        if not other or other.get("id") != self._id:
-            raise RunBusyError(_busy(self._store, other or {}))
+        version = self._store.put_version(WRITER, self._content(), self._version)
+        if not version:
+            # A write whose reply was lost has changed the version too.
+            data, version = self._store.get_version(WRITER)
+            if (other := _decoded(data)).id != self._holder.id:
+                raise self._busy(other)
+        self._version = version
 
     def release(self) -> None:
-        """Lets the folder go."""
-        self._store.delete(WRITER)
+        """Lets the folder go, unless another has taken it over."""
+        self._store.put_version(WRITER, b"{}", self._version)
 
     def _content(self) -> bytes:
-        return orjson.dumps(
-            {
-                "id": self._id,
-                **_here(),
-                "pid": os.getpid(),
-                "renewed": time.time(),
-                "seconds": self._seconds,
-            }
+        self._holder.renewed = time.time()
+        return msgspec.json.encode(self._holder)
+
+    def _over(self, other: Holder) -> bool:
+        """Whether who holds a lease is gone: not renewed for long, or a process that would be seen here and is not."""
+        if time.time() - other.renewed > other.seconds:
+            return True
+        # Many machines and containers share a name.
+        here = [(holder.host, holder.boot_id, holder.pid_namespace) for holder in (self._holder, other)]
+        if not other.boot_id or here[0] != here[1]:
+            return False
+        try:
+            os.kill(other.pid, 0)
+        except OSError as error:
+            return isinstance(error, ProcessLookupError)
+        return False
+
+    def _busy(self, other: Holder) -> RunBusyError:
+        return RunBusyError(
+            f"{self._store.url} is being written by another process ({other.host}, pid {other.pid or 'unknown'}): wait "
+            f"for it; where that process is gone, the folder is free {other.seconds:.0f} s after its last sign of life"
         )
 
-    def _settled(self) -> dict[str, Any] | None:
-        """Returns the lease that another process holds; on a file system it may be half written when it is read."""
-        for _ in range(_READS):
-            if found := self._there():
-                return found
-            time.sleep(_BETWEEN_READS)
-        return None
 
-    def _there(self) -> dict[str, Any] | None:
-        data = self._store.get(WRITER)
-        try:
-            found: dict[str, Any] | None = orjson.loads(data) if data else None
-        except orjson.JSONDecodeError:
-            return None
-        return found
-
-
-def _here() -> dict[str, str | int]:
-    """Returns the machine and, where the system tells them, its boot and the namespace that pids are counted in."""
-    found: dict[str, str | int] = {"host": socket.gethostname()}
-    with contextlib.suppress(OSError):
-        found |= {"boot_id": _BOOT_ID.read_text(encoding="ascii").strip(), "pid_namespace": _PROCESSES.stat().st_ino}
-    return found
-
-
-def _over(lease: dict[str, Any]) -> bool:
-    """Whether who holds a lease is gone: not renewed for long, or a process that would be seen here and is not."""
-    if time.time() - float(lease["renewed"]) > float(lease["seconds"]):
-        return True
-    here = _here()
-    # Many machines and containers share a name.
-    if "boot_id" not in here or any(lease.get(name) != value for name, value in here.items()):
-        return False
+def _decoded(data: bytes | None) -> Holder:
     try:
-        os.kill(int(lease["pid"]), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
-
-
-def _busy(store: Store, lease: dict[str, Any]) -> str:
-    who = f"{lease.get('host', 'another machine')}, pid {lease.get('pid', 'unknown')}"
-    return (
-        f"{store.url} is being written by another process ({who}): wait for it; where that process is gone, "
-        f"the folder is free {float(lease.get('seconds', 0)):.0f} s after its last sign of life"
-    )
+        return msgspec.json.decode(data or b"{}", type=Holder)
+    except msgspec.DecodeError:
+        return Holder()

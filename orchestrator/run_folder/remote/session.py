@@ -9,10 +9,9 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.errors import ConfigError, EngineError
 from orchestrator.run_folder.files import MANIFEST
@@ -25,14 +24,10 @@ from orchestrator.run_folder.remote.store import RemoteError, Store
 SECONDS = "LYNCEAN_UPLOAD_SECONDS"
 """Environment variable: seconds between two uploads of a run that goes on."""
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
-_TRIES = 3
-
 Guard = Callable[[], Coroutine[Any, Any, None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a run is written.
 
     Attributes:
@@ -41,12 +36,7 @@ class Place:
     """
 
     path: Path | None
-    guards: Sequence[Guard] = ()
-
-
-def is_remote(word: str | Path | None) -> bool:
-    """Returns whether a run folder is a URL."""
-    return isinstance(word, str) and bool(_URL.fullmatch(word))
+    guards: tuple[Guard, ...] = ()
 
 
 def fetched(url: str) -> Path:
@@ -57,9 +47,8 @@ def fetched(url: str) -> Path:
         ConfigError: If there is no run, or the URL cannot be used.
     """
     mirror = Mirror(_local(url), Store(url))
-    if not mirror.there:
+    if not _download(mirror):
         raise ConfigError(f"{url} is not a run folder: {MANIFEST} is missing")
-    _download(mirror)
     return mirror.local
 
 
@@ -72,89 +61,73 @@ def writing(run: str | Path | None) -> Iterator[Place]:
         RemoteError: If it cannot be read, or at the end not be written.
         ConfigError: If the URL cannot be used.
     """
-    if run is None or not is_remote(run):
-        yield Place(None if run is None else Path(run))
+    if run is None or not re.match(r"[A-Za-z][A-Za-z0-9+.-]*://.", url := str(run)):
+        yield Place(run if run is None else Path(run))
         return
-    url = str(run)
     every = _seconds()
-    store = Store(url)
-    lease = Lease(store, max(180.0, 3 * every))
-    try:
-        mirror = Mirror(_local(url), store)
-        if mirror.there:
-            _download(mirror)
-        session = _Session(mirror, lease, every)
+    mirror = Mirror(_local(url), Store(url))
+    lease = Lease(mirror.store, max(180.0, 3 * every))
+    busy = threading.Lock()
+
+    def upload(look: bool) -> None:
+        # A thread of `keep` may still upload when the run has ended.
+        with busy:
+            lease.renew()
+            if look:
+                mirror.look()
+            mirror.upload()
+
+    async def keep() -> None:
+        """Uploads again and again; a try that fails is made up for by the next."""
+        look = True
+        while True:
+            try:
+                await asyncio.to_thread(upload, look)
+                look = False
+            except RemoteError as error:
+                print(f"not uploaded yet, the run goes on: {error}", file=sys.stderr)
+            await asyncio.sleep(every)
+
+    def finish() -> None:
+        """Uploads what is left, and makes sure that all of it is there."""
         try:
-            yield Place(mirror.local, (session.keep,))
+            if (mirror.local / MANIFEST).exists():
+                upload(look=True)
+        except RemoteError as error:
+            raise RemoteError(
+                f"not all of the run is uploaded: {error}; all of it is in {mirror.local}: "
+                "run the same command on this machine again to upload it"
+            ) from error
+
+    try:
+        _download(mirror)
+        try:
+            yield Place(mirror.local, (keep,))
         except (EngineError, RunLogError, ManifestError):
             # What ended the run is said; what of it was not uploaded is, once the command runs again.
             with contextlib.suppress(RunLogError):
-                session.finish()
+                finish()
             raise
-        session.finish()
+        finish()
     finally:
-        with contextlib.suppress(RunLogError):
-            lease.check()
+        with contextlib.suppress(RemoteError):
             lease.release()
 
 
-class _Session:
-    """Uploads a run while it goes on."""
-
-    def __init__(self, mirror: Mirror, lease: Lease, every: float) -> None:
-        self._mirror, self._lease, self._every = mirror, lease, every
-        self._looked = False
-        self._busy = threading.Lock()
-
-    async def keep(self) -> None:
-        """Uploads again and again; a try that fails is made up for by the next."""
-        while True:
-            try:
-                await asyncio.to_thread(self._once)
-            except RemoteError as error:
-                print(f"not uploaded yet, the run goes on: {error}", file=sys.stderr)
-            await asyncio.sleep(self._every)
-
-    def finish(self) -> None:
-        """Uploads what is left, and makes sure that all of it is there.
-
-        Raises:
-            RemoteError: If it cannot be.
-        """
-        if not (self._mirror.local / MANIFEST).exists():
-            return
-        for left in reversed(range(_TRIES)):
-            try:
-                self._looked = False
-                return self._once()
-            except RemoteError as error:
-                if not left:
-                    raise RemoteError(
-                        f"not all of the run is uploaded: {error}; all of it is in {self._mirror.local}: "
-                        "run the same command on this machine again to upload it"
-                    ) from error
-
-    def _once(self) -> None:
-        # A thread of `keep` may still upload when the run has ended.
-        with self._busy:
-            self._lease.renew()
-            if not self._looked:
-                self._mirror.look()
-                self._looked = True
-            self._mirror.upload()
-
-
-def _download(mirror: Mirror) -> None:
-    """Makes the local folder hold what the remote one does; what it held of other answers is moved aside."""
+def _download(mirror: Mirror) -> bool:
+    """Makes the local folder hold what the remote one does, if it holds a run; other answers are moved aside."""
+    if MANIFEST not in mirror.store.names(""):
+        return False
     if (mirror.local / MANIFEST).exists():
         if mirror.follows():
-            return
+            return True
         aside = next(
             path for number in range(1, 10_000) if not (path := Path(f"{mirror.local}.superseded{number}")).exists()
         )
         mirror.local.rename(aside)
         print(f"{mirror.store.url} holds other answers than this machine's copy, now in {aside}", file=sys.stderr)
     mirror.fetch()
+    return True
 
 
 def _local(url: str) -> Path:
@@ -166,10 +139,7 @@ def _local(url: str) -> Path:
 
 def _seconds() -> float:
     word = os.environ.get(SECONDS, "60")
-    try:
-        found = float(word)
-    except ValueError:
-        found = 0.0
-    if not 0 < found < 86_400:
-        raise ConfigError(f"{SECONDS}={word}: give seconds, more than 0 and less than a day")
-    return found
+    with contextlib.suppress(ValueError):
+        if 0 < float(word) < 86_400:
+            return float(word)
+    raise ConfigError(f"{SECONDS}={word}: give seconds, more than 0 and less than a day")

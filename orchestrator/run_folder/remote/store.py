@@ -1,19 +1,37 @@
-"""Objects under one URL, through fsspec, with one kind of error."""
+"""Objects under one URL, through obstore, with one kind of error."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
-from inspect import signature
-from typing import Any
+from configparser import ConfigParser
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
-
-import fsspec
 
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.log import RunWriteError
 
-_PACKAGES = {"s3": "pip install 'lyncean[s3]'", "gs": "pip install gcsfs", "gcs": "pip install gcsfs"}
+if TYPE_CHECKING:
+    from obstore import ObjectMeta, PutResult, UpdateVersion
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig, S3Config
+
+_SCHEMES = ("s3", "gs", "az", "file")
+_CLIENT: ClientConfig = {"allow_http": True, "timeout": timedelta(minutes=2)}
+_RETRIES: RetryConfig = {"max_retries": 5, "retry_timeout": timedelta(minutes=2)}
+_PROFILE = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "region")
+_REASONS = (
+    (r"<Code>(.*?)</Code>\s*<Message>(.*?)</Message>", r"\1: \2"),
+    (r'"message":\s*"(.*?)"', r"\1"),
+    (r"//(169\.254\.\d+\.\d+|metadata\.google\.internal)/", "no credentials found"),
+    (r"(https?://[^/\s?]+).*HTTP error: (.*)", r"\1: \2"),
+    (r".*", r"\g<0>"),
+)
+"""What of a client's message is shown, by the first pattern that it holds."""
 
 
 class RemoteError(RunWriteError):
@@ -21,96 +39,132 @@ class RemoteError(RunWriteError):
 
 
 class Store:
-    """Whole objects below a URL.
+    """Whole objects below a URL; nobody reads half of one.
 
     Args:
-        url: For example `s3://bucket/runs/first`. Credentials come from where its package looks for them.
+        url: For example `s3://bucket/runs/first`. Credentials come from the environment.
 
     Raises:
         ConfigError: If the URL cannot be used as it is.
     """
 
     def __init__(self, url: str) -> None:
-        scheme = urlsplit(url).scheme
-        if "@" in urlsplit(url).netloc:
-            raise ConfigError("--run: leave credentials out of the URL; its package reads them from the environment")
         self.url = url.rstrip("/")
+        scheme, host, path, *_ = urlsplit(self.url)
+        if "@" in host:
+            raise ConfigError("--run: leave credentials out of the URL; they are read from the environment")
+        if scheme not in _SCHEMES:
+            raise ConfigError(f"{self.url}: give a folder or a URL of {', '.join(f'{name}://' for name in _SCHEMES)}")
         try:
-            self._files, self._root = fsspec.url_to_fs(self.url)
+            from obstore.exceptions import BaseError
+            from obstore.store import LocalStore, from_url
         except ImportError as error:
-            raise ConfigError(f"{self.url}: {_PACKAGES.get(scheme, str(error))}") from error
-        except ValueError as error:
-            raise ConfigError(f"{self.url}: {error}") from error
+            raise ConfigError(f"{self.url}: pip install 'lyncean[remote]'") from error
+        self._folder = Path(host + path).resolve() if scheme == "file" else None
+        self._prefix = f"{self._folder}/"[1:] if self._folder else ""
+        try:
+            self._objects: ObjectStore = (
+                LocalStore()
+                if self._folder
+                else from_url(self.url, config=_aws_profile(scheme), client_options=_CLIENT, retry_config=_RETRIES)
+            )
+        except BaseError as error:
+            raise ConfigError(f"{self.url}: {_reason(error)}") from error
 
     def names(self, folder: str) -> dict[str, int]:
         """Returns the names of the objects in a folder, and how many bytes each has."""
         with self._reported():
-            self._files.invalidate_cache()
-            try:
-                found = self._files.ls(self._path(folder), detail=True)
-            except FileNotFoundError:
-                return {}
-        return {one["name"].rpartition("/")[2]: int(one["size"] or 0) for one in found if one["type"] == "file"}
+            objects = self._objects.list_with_delimiter(self._prefix + folder)["objects"]
+        return {entry["path"].rpartition("/")[2]: entry["size"] for entry in objects}
 
     def get(self, name: str) -> bytes | None:
         """Returns an object, None where there is none."""
+        return self.get_version(name)[0]
+
+    def get_version(self, name: str) -> tuple[bytes | None, UpdateVersion | None]:
+        """Returns an object and its version, twice None where there is none."""
         with self._reported():
             try:
-                data: bytes = self._files.cat_file(self._path(name))
+                response = self._objects.get(self._prefix + name)
+                return response.bytes().to_bytes(), _version(response.meta)
             except FileNotFoundError:
-                return None
-        return data
+                return None, None
 
     def put(self, name: str, data: bytes) -> None:
-        """Writes an object, whole."""
+        """Writes an object, whatever is there."""
         with self._reported():
-            self._folder_of(name)
-            self._files.pipe_file(self._path(name), data)
+            self._objects.put(self._prefix + name, data)
 
-    def create(self, name: str, data: bytes) -> bool:
-        """Writes an object that is not there; returns False where it is.
+    def put_version(self, name: str, data: bytes, version: UpdateVersion | None) -> UpdateVersion | None:
+        """Replaces one version of an object, atomically.
 
-        Raises:
-            ConfigError: If the package cannot do that, and would overwrite it.
+        Args:
+            name: Its name.
+            data: Its new content.
+            version: What it replaces; None where there may be no object.
+
+        Returns:
+            The version written; None where another is there, which is left as it is.
         """
-        if "mode" not in signature(self._files.pipe_file).parameters:
-            raise ConfigError(
-                f"{self.url}: {type(self._files).__name__} (fsspec {fsspec.__version__}) would let two runs write "
-                "here at once: update fsspec and the package for this address to 2024.12 or later"
-            )
-        with self._reported():
-            self._folder_of(name)
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        path = self._prefix + name
+        with self._reported(), self._locked():
             try:
-                self._files.pipe_file(self._path(name), data, mode="create")
-            except FileExistsError:
-                return False
-        return True
+                if version and self._folder:
+                    same = _version(self._objects.head(path)) == version
+                    return _version(self._objects.put(path, data)) if same else None
+                return _version(self._objects.put(path, data, mode=version or "create"))
+            except (AlreadyExistsError, PreconditionError):
+                return None
+            except FileNotFoundError:
+                if version:
+                    return None
+                raise
 
     def delete(self, name: str) -> None:
         """Removes an object, if it is there."""
-        with self._reported():
-            try:
-                self._files.rm_file(self._path(name))
-            except FileNotFoundError:
-                return
+        with self._reported(), contextlib.suppress(FileNotFoundError):
+            self._objects.delete(self._prefix + name)
 
-    def _path(self, name: str) -> str:
-        return f"{self._root}/{name}"
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Holds a lock on a file system, which cannot compare and replace in one step."""
+        if not self._folder:
+            yield
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / ".writer.lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
-    def _folder_of(self, name: str) -> None:
-        # An object store has no folders; on a file system they are made.
-        if "file" in self._protocols:
-            self._files.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
-
-    @property
-    def _protocols(self) -> tuple[str, ...]:
-        found: Any = self._files.protocol
-        return (found,) if isinstance(found, str) else tuple(found)
-
-    @contextmanager
+    @contextlib.contextmanager
     def _reported(self) -> Iterator[None]:
+        from obstore.exceptions import BaseError
+
         try:
             yield
-        except Exception as error:  # each package behind fsspec raises errors of its own
-            words = " ".join(str(error).split()) or type(error).__name__
-            raise RemoteError(f"{self.url} cannot be reached ({words})") from error
+        except (BaseError, OSError, ValueError) as error:
+            raise RemoteError(f"{self.url} cannot be reached ({_reason(error)})") from error
+
+
+def _version(meta: ObjectMeta | PutResult) -> UpdateVersion:
+    return cast("UpdateVersion", {name: meta[name] for name in ("e_tag", "version") if meta[name] is not None})
+
+
+def _reason(error: Exception) -> str:
+    """Returns an error in one line. A URL is cut to its host: it may hold a signature."""
+    text = " ".join(str(error).partition("Debug source:")[0].split())
+    match, reason = next((match, reason) for pattern, reason in _REASONS if (match := re.search(pattern, text)))
+    return re.sub(r"(https?://[^/\s?]+)\S*", r"\1", match.expand(reason))[:300]
+
+
+def _aws_profile(scheme: str) -> S3Config:
+    """Returns the keys and the region of the AWS profile in use, which obstore does not read."""
+    if scheme != "s3" or "AWS_ACCESS_KEY_ID" in os.environ:
+        return {}
+    parser = ConfigParser(interpolation=None)
+    parser.read(Path.home() / ".aws" / name for name in ("config", "credentials"))
+    profile = os.environ.get("AWS_PROFILE", "default")
+    sections = [parser[name] for name in (f"profile {profile}", profile) if name in parser]
+    return cast("S3Config", {name: section[name] for section in sections for name in _PROFILE if name in section})

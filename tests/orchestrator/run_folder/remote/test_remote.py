@@ -7,22 +7,15 @@ import re
 import shlex
 import signal
 import socket
-import subprocess
-import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import fsspec
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
-from helpers.engine_cluster import Cluster, Server, environment, wait_for
+from helpers.engine_cluster import Cluster, Server, wait_for
 from helpers.s3_server import BUCKET, SECRET, S3Server
-from packaging.requirements import Requirement
+from obstore.store import LocalStore, from_url
 
-from orchestrator.errors import ConfigError
-from orchestrator.run_folder.log import RunBusyError
-from orchestrator.run_folder.remote.lease import WRITER, Lease
+from orchestrator.run_folder.remote.lease import WRITER
 from orchestrator.run_folder.remote.store import Store
 
 pytestmark = pytest.mark.timeout(600)
@@ -49,9 +42,11 @@ def base(request: pytest.FixtureRequest, cluster: Cluster, monkeypatch: pytest.M
 
 def objects(url: str) -> dict[str, bytes]:
     """Everything below a URL."""
-    options = {"use_listings_cache": False, "skip_instance_cache": True} if url.startswith("s3:") else {}
-    files, root = fsspec.url_to_fs(url, **options)
-    return {path[len(root) + 1 :]: files.cat_file(path) for path in files.find(root)} if files.exists(root) else {}
+    if url.startswith("file://"):
+        files = LocalStore(url.removeprefix("file://"), mkdir=True)
+    else:
+        files = from_url(url, client_options={"allow_http": True})
+    return {entry["path"]: files.get(entry["path"]).bytes().to_bytes() for entry in files.list().collect()}
 
 
 def uploaded(url: str) -> list[str]:
@@ -93,7 +88,7 @@ def test_killed_and_resumed_on_another_machine(cluster: Cluster, shared_scorer: 
     assert (local(cluster) / "results.json").read_bytes() == cluster.results("whole")
     images = {path.name for path in (cluster.folder / "whole" / "images").iterdir()}
     assert {path.name for path in (local(cluster) / "images").iterdir()} == images
-    assert "writer.json" not in objects(url)
+    assert objects(url)[WRITER] == b"{}"
     everything = [path.read_bytes() for path in cluster.folder.rglob("*") if path.is_file()]
     assert not any(SECRET.encode() in data for data in [*everything, *objects(url).values()])
 
@@ -151,14 +146,12 @@ def test_a_second_writer_is_refused(cluster: Cluster, shared_scorer: Server, bas
     where = rf"({re.escape(socket.gethostname())}, )?pid {first.pid}"
     assert re.search(rf"is being written by another process \({where}\)", output)
     # Somebody else takes it over: who wrote before stops at his next upload, and uploads nothing more.
-    files, root = fsspec.url_to_fs(url)
-    # Whole at once, as an object store does it: who reads a file that is being written sees half of it.
-    files.pipe_file(f"{root}/taken", b'{"id":"x","host":"far","pid":1,"renewed":9e12,"seconds":9}')
-    files.mv(f"{root}/taken", f"{root}/writer.json")
+    store, lease = Store(url), b'{"id":"x","host":"far","pid":1,"renewed":9e12,"seconds":9}'
+    wait_for(lambda: store.put_version(WRITER, lease, store.get_version(WRITER)[1]))
     _, error = first.communicate(timeout=60)
     assert first.returncode == 3
     assert "is being written by another process (far, pid 1)" in error
-    assert json.loads(objects(url)["writer.json"])["id"] == "x"
+    assert objects(url)[WRITER] == lease
 
 
 @pytest.mark.full
@@ -188,51 +181,3 @@ def test_a_lost_upload_names_the_local_folder(
         assert max(cluster.calls().values()) == 1
     finally:
         server.kill()
-
-
-def test_a_package_that_cannot_keep_two_writers_apart_is_refused() -> None:
-    class Old(MemoryFileSystem):  # type: ignore[misc]
-        """As up to fsspec 2024.10: `mode` is taken for an option of the server's and overwrites."""
-
-        protocol = "old"
-
-        def pipe_file(self, path: str, value: bytes, **kwargs: object) -> None:
-            super().pipe_file(path, value)
-
-    fsspec.register_implementation("old", Old, clobber=True)
-    store = Store("old://bucket/run")
-    with pytest.raises(ConfigError, match=r"old://bucket/run: Old \(fsspec .*\) would let two runs write here at once"):
-        Lease(store, 180)
-    assert store.get(WRITER) is None
-    new = Store("memory://two-writers/run")
-    Lease(new, 180)
-    with pytest.raises(RunBusyError):
-        Lease(new, 180)
-    needs = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())["project"]
-    floors = [Requirement(line) for line in [*needs["dependencies"], *needs["optional-dependencies"]["s3"]]]
-    refused = [one.name for one in floors if one.name in ("fsspec", "s3fs") and "2024.10" not in one.specifier]
-    assert refused == ["fsspec", "s3fs"]
-
-
-def test_a_missing_package_is_named(cluster: Cluster) -> None:
-    (cluster.folder / "s3fs.py").write_text("raise ImportError('no s3fs here')")
-    words = ["orchestrator", "report", "s3://bucket/run"]
-    script = f"import sys; sys.path.insert(0, {str(cluster.folder)!r}); sys.argv = {words!r}"
-    command = [sys.executable, "-c", f"{script}; from orchestrator.cli import main; main()"]
-    found = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
-    assert found.returncode == 2
-    assert "s3://bucket/run: pip install 'lyncean[s3]'" in found.stderr
-
-
-@pytest.mark.parametrize(
-    ("url", "words"),
-    [
-        ("s3://name:secret@bucket/run", "leave credentials out of the URL"),
-        ("nowhere://bucket/run", "Protocol not known"),
-    ],
-)
-def test_urls_that_cannot_be_used(cluster: Cluster, url: str, words: str) -> None:
-    output = cluster.orchestrator("eval", "--task", "toy", "--synthetic", "--run", url, code=2)
-    assert words in output
-    assert "secret" not in output
-    assert "Traceback" not in output
