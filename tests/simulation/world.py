@@ -1,0 +1,381 @@
+"""One seed, one world: a run that is disturbed in every way the seed says, resumed to its end, and held to account.
+
+The command's own code runs (`orchestrator.run.evaluate`: pool, dispatcher, engine, scorer's client, run folder,
+results) on an event loop whose clock is a number, over channels to servers written from the .proto and to the
+real scorer. The seed owns clock, network, disk, servers and the instant at which the process dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import grpc
+from rich.console import Console
+
+from lyncean.errors import UserError
+from lyncean.model.v1 import model_pb2 as model
+from orchestrator.benchmarks.base import Benchmark
+from orchestrator.data.rows import Row, RowSource
+from orchestrator.engine import replica as replica_module
+from orchestrator.engine import scoring as scoring_module
+from orchestrator.metric import metric
+from orchestrator.run import evaluate as evaluate_module
+from orchestrator.run.plan import Plan, Task
+from orchestrator.run.request import RunRequest
+from orchestrator.run_folder import log as log_module
+from orchestrator.run_folder import manifest as manifest_module
+from orchestrator.samples import BadRowError, Call, Sample, Scoring, Turn, Variant, text_part, user
+from simulation.loop import Crash, Loop, deterministic, run
+from simulation.network import ModelServer, Network, Weather
+
+ADDRESSES = ("10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1")
+LOGS = ("responses.jsonl", "verdicts.jsonl")
+_SESSIONS = 6
+_QUIET_SESSIONS = 6
+_LONGEST = 20_000.0
+"""Seconds of the world's clock within which each command ends."""
+
+
+class Violation(AssertionError):
+    """A promise that the run did not keep; names the seed."""
+
+
+def play(seed: int, trace: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
+    """Plays one world and returns its results.
+
+    Raises:
+        Violation: If an invariant does not hold.
+    """
+    with tempfile.TemporaryDirectory(prefix="world-", dir=_shared_memory()) as folder:
+        world = World(seed, Path(folder) / "run", trace)
+        try:
+            return world.play()
+        except Violation as error:
+            raise Violation(f"seed {seed}: {error}") from error
+        except Exception as error:
+            raise Violation(f"seed {seed}: {type(error).__name__}: {error}") from error
+
+
+class Disk:
+    """`os` as the logs see it: full at times, dead after a crash; knows what would survive a power cut."""
+
+    def __init__(self) -> None:
+        self.full = self.dead = False
+        self.safe: dict[int, int] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def write(self, fd: int, data: Any) -> int:
+        if self.dead:
+            return len(data)
+        if self.full:
+            raise OSError(28, os.strerror(28))
+        return os.write(fd, data)
+
+    def ftruncate(self, fd: int, size: int) -> None:
+        if not self.dead:
+            os.ftruncate(fd, size)
+
+    def fsync(self, fd: int) -> None:
+        if not self.dead:
+            state = os.fstat(fd)
+            self.safe[state.st_ino] = state.st_size
+
+
+class World:
+    """See `play`."""
+
+    def __init__(self, seed: int, path: Path, trace: Callable[[str], None]) -> None:
+        self.seed, self.path, self.trace = seed, path, trace
+        self.draw = random.Random(seed)
+        self.method = self.draw.choice(["generate", "generate", "likelihood"])
+        self.rows = self.draw.choice([6, 12, 30])
+        self.disk = Disk()
+        self.network = Network(self.draw)
+        self.addresses = ADDRESSES[: self.draw.randint(1, 3)]
+        self.speaks = self.draw.random() < 0.7  # whether servers say in each answer who they are
+        self.batch = self.draw.random() < 0.4
+        self.deleted_at = 0.0
+
+    def play(self) -> dict[str, Any]:
+        complete = False
+        for number in range(self.draw.randint(1, _SESSIONS)):
+            self._serve(self._checkpoint())
+            complete = self._session(f"session {number}", disturbed=True)
+            if not complete and self.draw.random() < 0.5:
+                self._rot()
+        self.network.weather, self.disk.full, self.network.scorer_up = Weather(), False, True
+        for number in range(_QUIET_SESSIONS):
+            self._serve(self._checkpoint())
+            complete = self._session(f"quiet session {number}", disturbed=False)
+            if complete:
+                break
+        else:
+            raise Violation("the run does not end in a world where nothing goes wrong any more")
+        return self._account()
+
+    def _checkpoint(self) -> int:
+        """Returns the checkpoint that the manifest names, 1 before there is one."""
+        try:
+            manifest = json.loads((self.path / "manifest.json").read_bytes())
+        except (OSError, ValueError):
+            return 1
+        return int(manifest["identity"]["model"]["model_revision"].removeprefix("r"))
+
+    def _server(self, checkpoint: int, *, likelihood: bool = True) -> ModelServer:
+        boot = f"{self.draw.getrandbits(32):x}" if self.speaks else ""
+        return ModelServer(checkpoint, boot, likelihood=likelihood, batch=self.batch)
+
+    def _serve(self, checkpoint: int) -> None:
+        for address in self.addresses:
+            self.network.servers[address] = self._server(checkpoint)
+
+    # One command
+
+    def _session(self, name: str, *, disturbed: bool) -> bool:
+        """Runs the command once; returns whether it ended with 0."""
+        before = (self.path / "results.json").exists()
+        del before
+        self.network.channels.clear()
+        self.disk.dead, self.deleted_at = False, 0.0
+        crashed, ended = False, "exit 0"
+        with deterministic(self.draw.getrandbits(40)) as loop, self._patched():
+            loop.call_later(_LONGEST, self._late)
+            if disturbed:
+                self._disturb(loop)
+            try:
+                run(loop, self._evaluate())
+            except UserError as error:
+                ended = f"{type(error).__name__}: {error}"
+            except Crash:
+                crashed, ended = True, "killed"
+            if self.deleted_at:
+                late = [at for at in self.network.calls if at > self.deleted_at + 1.5]
+                if late:
+                    raise Violation(f"{name}: {len(late)} calls after the run folder was gone for 1.5 s")
+                if ended == "exit 0":
+                    raise Violation(f"{name}: ended with 0 though its run folder was deleted under it")
+            self.network.calls.clear()
+            self.trace(f"{name}: {ended} after {loop.time():.2f} s")
+        self._heal(ended)
+        return ended == "exit 0" and not crashed
+
+    def _late(self) -> None:
+        raise Crash("the command does not end")
+
+    async def _evaluate(self) -> None:
+        plan = plan_of(self.method, self.rows, ",".join(self.addresses))
+        await evaluate_module.evaluate(plan, Console(quiet=True), run=self.path)
+
+    @contextmanager
+    def _patched(self) -> Iterator[None]:
+        with (
+            mock.patch.object(replica_module, "dial", self.network.dial),
+            mock.patch.object(scoring_module, "dial", self.network.dial),
+            mock.patch.object(log_module, "os", self.disk),
+            mock.patch.object(evaluate_module, "keep_freed_memory", lambda: None),
+            mock.patch.object(evaluate_module, "finish", lambda *_: None),
+            mock.patch.object(manifest_module, "_version", lambda _: "0"),
+        ):
+            yield
+
+    # What goes wrong
+
+    def _disturb(self, loop: Loop) -> None:
+        draw, network = self.draw, self.network
+        network.weather = Weather(
+            mutated=draw.choice([0.0, 0.0, 0.1, 0.5]),
+            foreign=draw.choice([0.0, 0.0, 0.05]),
+            passing=draw.choice([0.0, 0.1, 0.5]),
+            lost=draw.choice([0.0, 0.1]),
+            partition=draw.choice([0.0, 0.0, 0.03]),
+            scorer_breaks=draw.choice([0.0, 0.0, 0.3]),
+        )
+        events = [self._kill, self._retarget, self._restart_lesser, self._scorer_away, self._disk_full, self._delete]
+        for _ in range(draw.randint(0, 3)):
+            loop.call_later(draw.uniform(0.0, 12.0), draw.choice(events), loop)
+        if draw.random() < 0.4:
+            loop.call_later(draw.uniform(0.0, 12.0), self._crash, loop)
+
+    def _kill(self, loop: Loop) -> None:
+        address = self.draw.choice(self.addresses)
+        self.trace(f"{loop.time():.2f}: {address} dies")
+        self.network.rotate(address, None)
+        back = self._server(self._checkpoint())
+        loop.call_later(self.draw.uniform(0.1, 30.0), self.network.rotate, address, back)
+
+    def _retarget(self, loop: Loop) -> None:
+        address = self.draw.choice(self.addresses)
+        self.trace(f"{loop.time():.2f}: {address} is another checkpoint")
+        self.network.rotate(address, self._server(self._checkpoint() + 1))
+        if self.draw.random() < 0.7:
+            back = self._server(self._checkpoint())
+            loop.call_later(self.draw.uniform(0.1, 10.0), self.network.rotate, address, back)
+
+    def _restart_lesser(self, loop: Loop) -> None:
+        address = self.draw.choice(self.addresses)
+        self.trace(f"{loop.time():.2f}: {address} is back without Likelihood")
+        self.network.rotate(address, self._server(self._checkpoint(), likelihood=False))
+
+    def _scorer_away(self, loop: Loop) -> None:
+        self.trace(f"{loop.time():.2f}: the scorer is away")
+        self.network.scorer_up = False
+        loop.call_later(self.draw.uniform(0.1, 60.0), setattr, self.network, "scorer_up", True)
+
+    def _disk_full(self, loop: Loop) -> None:
+        self.trace(f"{loop.time():.2f}: the disk is full")
+        self.disk.full = True
+
+    def _delete(self, loop: Loop) -> None:
+        if (self.path / "manifest.json").exists():
+            self.trace(f"{loop.time():.2f}: the run folder is deleted")
+            shutil.rmtree(self.path)
+            self.deleted_at = loop.time()
+
+    def _crash(self, loop: Loop) -> None:
+        """The process dies, at times with the power: what was not synced is torn off somewhere."""
+        self.trace(f"{loop.time():.2f}: the process dies")
+        self.disk.dead = True
+        if self.draw.random() < 0.5:
+            for log in LOGS:
+                file = self.path / log
+                if file.exists():
+                    state = file.stat()
+                    keep = self.draw.randint(min(self.disk.safe.get(state.st_ino, 0), state.st_size), state.st_size)
+                    os.truncate(file, keep)
+        raise Crash
+
+    def _rot(self) -> None:
+        """One bit of a log is another one."""
+        file = self.path / self.draw.choice(LOGS)
+        if not file.exists() or not (data := bytearray(file.read_bytes())):
+            return
+        at = self.draw.randrange(len(data))
+        data[at] ^= 1 << self.draw.randrange(8)
+        file.write_bytes(data)
+        self.trace(f"bit rot in {file.name} at byte {at:,}")
+
+    def _heal(self, ended: str) -> None:
+        """Does what the last error said is to be done."""
+        self.disk.full = False
+        if "delete the line" in ended:
+            name, _, rest = ended.partition(", line ")
+            file = self.path / name.rpartition("/")[2]
+            number = int(rest.partition(":")[0])
+            lines = file.read_bytes().split(b"\n")
+            del lines[number - 1]
+            file.write_bytes(b"\n".join(lines))
+
+    # What must be true in the end
+
+    def _account(self) -> dict[str, Any]:
+        results: dict[str, Any] = json.loads((self.path / "results.json").read_bytes())
+        checkpoint = self._checkpoint()
+        verdicts = {line["key"]: line for line in self._lines("verdicts.jsonl")}
+        responses = {line["key"]: line for line in self._lines("responses.jsonl")}
+        planned = sum(task["counts"]["planned"] for task in results["tasks"].values())
+        if len(verdicts) != planned:
+            raise Violation(f"{planned} planned, {len(verdicts)} settled")
+        for key, line in responses.items():
+            if "response" not in line or "outcome" in line:
+                continue
+            tag = line["response"].get("usage", {}).get("image_tokens")
+            if tag != checkpoint:
+                raise Violation(f"{key} was answered by checkpoint {tag}, the manifest names {checkpoint}")
+            prompt = line["request"]["messages"][-1]["parts"][0]["text"]
+            if (line["replica"], prompt, checkpoint) not in self.network.history:
+                raise Violation(f"{key}: {line['replica']} never sent this answer")
+        expected = undisturbed(self.method, self.rows, checkpoint)
+        outcomes = {key: (line["outcome"], line.get("score")) for key, line in verdicts.items()}
+        if outcomes != expected["outcomes"]:
+            wrong = {k: (v, expected["outcomes"].get(k)) for k, v in outcomes.items() if expected["outcomes"].get(k) != v}
+            raise Violation(f"outcomes differ from those of an undisturbed run: {wrong}")
+        if results["tasks"] != expected["results"]["tasks"]:
+            raise Violation("results differ from those of an undisturbed run")
+        return {"results": results, "outcomes": outcomes}
+
+    def _lines(self, name: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.path / name).read_bytes().splitlines()]
+
+
+@cache
+def undisturbed(method: str, rows: int, checkpoint: int) -> dict[str, Any]:
+    """Returns outcomes and results of a run in which nothing happens."""
+    with tempfile.TemporaryDirectory(prefix="calm-", dir=_shared_memory()) as folder:
+        world = World(0, Path(folder) / "run", lambda _: None)
+        world.method, world.rows = method, rows
+        world._serve(checkpoint)
+        if not world._session("undisturbed", disturbed=False):
+            raise Violation("an undisturbed run does not end with 0")
+        results = json.loads((world.path / "results.json").read_bytes())
+        outcomes = {line["key"]: (line["outcome"], line.get("score")) for line in world._lines("verdicts.jsonl")}
+        return {"results": results, "outcomes": outcomes}
+
+
+_KINDS = ("plain", "plain", "plain", "two", "bad", "long", "denied")
+
+
+def _samples(row: Row, variant: Variant) -> Iterator[Sample]:
+    number, kind = row["id"], row["kind"]
+    likelihood = variant.method == "likelihood"
+    scoring = Scoring(
+        "likelihood" if likelihood else "contains_word", targets=("A",), options=("A", "B"), labels={"kind": kind}
+    )
+
+    def ask(answers: Sequence[Any]) -> Call:
+        if kind == "bad":
+            raise BadRowError("bad_image", "no image")
+        call = Call((user(text_part(f"{number} {kind} {len(answers)}")),), continuations=("A", "B"))
+        return call if likelihood else Call(call.messages, config=model.GenerationConfig(max_output_tokens=16))
+
+    turns = [Turn(ask, scoring=scoring)]
+    if kind == "two" and not likelihood:
+        turns = [Turn(ask, "first", scoring), Turn(ask, "second", scoring)]
+    yield Sample(variant.key(number), tuple(turns))
+
+
+WORLD = Benchmark(
+    name="world",
+    tasks={"world": "a row of the world"},
+    data="none",
+    rows=lambda task, data: RowSource("world", "0" * 64, 0, lambda: iter(())),
+    samples=_samples,
+    metrics=lambda variant: [metric("accuracy", "accuracy")],
+    synthetic=lambda task, seed: iter(()),
+    needs=lambda variant: (),
+)
+
+
+@cache
+def plan_of(method: str, rows: int, endpoints: str) -> Plan:
+    """Returns the plan of a run over so many rows of every kind."""
+
+    def iterate() -> Iterator[Row]:
+        kinds = ("plain",) if method == "likelihood" else _KINDS
+        return (Row({"id": n, "kind": kinds[n % len(kinds)]}, lambda _: None) for n in range(rows))
+
+    request = RunRequest(
+        "world", endpoint=endpoints, scorer="10.0.0.9:1", method=method, timeout=30.0, patience=120.0, progress=False
+    )
+    source = RowSource("world", "0" * 64, rows, iterate)
+    return Plan((Task(WORLD, Variant("world", method=method), source),), request)
+
+
+@cache
+def _shared_memory() -> str | None:
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+_ = asyncio, grpc
