@@ -13,8 +13,8 @@ from google.protobuf.message import Message
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
 from orchestrator.conformance.server import PATIENT, Server
-from orchestrator.engine.batch import Ending, Response, answers_of
-from orchestrator.engine.wire import Request
+from orchestrator.engine.batch import Ending, answers_of
+from orchestrator.engine.wire import Request, Response
 
 
 def call_of(request: Message) -> model.BatchCall:

@@ -26,7 +26,8 @@ from orchestrator.conformance.checks_load import (
 )
 from orchestrator.conformance.server import Server, generation, text_of, user
 from orchestrator.conformance.verdicts import Broken, NotApplicable, applies, wants
-from orchestrator.engine.batch import Ending, Response
+from orchestrator.engine.batch import Ending
+from orchestrator.engine.wire import Response
 
 MOST_CALLS = 1024
 """The contract's bound."""

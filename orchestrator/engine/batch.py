@@ -8,14 +8,14 @@ import grpc
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
-from orchestrator.engine.wire import Request
+from orchestrator.engine.check import checked
+from orchestrator.engine.wire import Request, Response
 
 MOST_CALLS = 16
 MOST_BYTES = 2 * 1024 * 1024
 """Half of a gRPC server's default limit."""
 _FRAMING = 32
 
-Response = model.GenerateResponse | model.LikelihoodResponse
 Ending = Response | CallError
 """The response or failure of a call."""
 Answer = tuple[int, Ending]
@@ -43,8 +43,14 @@ def bundles(sizes: Sequence[int], most: int, max_request_bytes: int = 0) -> Iter
         yield range(start, len(sizes))
 
 
-def answers_of(response: model.BatchResponse, requests: Sequence[Request]) -> Iterator[Answer]:
-    """Returns what a BatchResponse says of the requests. Results for calls that were not made are passed over."""
+def answers_of(response: model.BatchResponse | None, requests: Sequence[Request]) -> Iterator[Answer]:
+    """Yields what a BatchResponse says of the requests, each checked. Results for calls not made are passed over.
+
+    Raises:
+        CallError: If the response is no message.
+    """
+    if response is None:
+        raise CallError(grpc.StatusCode.INTERNAL, "bad_response", "the server's bytes are no BatchResponse")
     for result in response.results:
         if result.index < len(requests):
             yield result.index, _answer(result, requests[result.index])
@@ -52,16 +58,18 @@ def answers_of(response: model.BatchResponse, requests: Sequence[Request]) -> It
 
 def _answer(result: model.BatchResult, request: Request) -> Ending:
     kind = result.WhichOneof("result")
-    if kind == "generate" and request.method == "Generate":
-        return result.generate
-    if kind == "likelihood" and request.method == "Likelihood":
-        return result.likelihood
+    try:
+        if kind == "generate" and request.method == "Generate":
+            return checked(result.generate, request)
+        if kind == "likelihood" and request.method == "Likelihood":
+            return checked(result.likelihood, request)
+    except CallError as error:
+        return error
     if kind == "failure":
         failure = result.failure
         code = _CODES.get(failure.code, grpc.StatusCode.UNKNOWN)
         if code is not grpc.StatusCode.OK:
-            reason = failure.reason or code.name.lower()
-            return CallError(code, reason, failure.message or code.name, failure.metadata)
+            return CallError(code, failure.reason, failure.message or code.name, failure.metadata)
     return CallError(
         grpc.StatusCode.INTERNAL,
         "bad_batch_result",

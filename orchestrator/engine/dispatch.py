@@ -13,12 +13,12 @@ from typing import Any
 import grpc
 
 from lyncean.budget import Budget
-from lyncean.rpc import CallError
+from lyncean.rpc import CONSEQUENCES, CallError
 from orchestrator.engine.balance import LeastLoaded
-from orchestrator.engine.batch import Ending, Response
+from orchestrator.engine.batch import Ending
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.replica import Replica, backoff
-from orchestrator.engine.wire import Request
+from orchestrator.engine.wire import Request, Response
 from orchestrator.errors import ConfigError
 
 _REPLICA_AT_FAULT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
@@ -252,9 +252,13 @@ class Dispatcher:
         if consequence.abort:
             self._stop(ConfigError(f"{replica.address} refuses the credential: {error}"))
             return True
+        if error.code is grpc.StatusCode.UNIMPLEMENTED and not error.foreign and not replica.claims_confirmed:
+            # It claimed to implement this: it is final once it has claimed so again.
+            consequence = CONSEQUENCES[grpc.StatusCode.UNAVAILABLE]
+            self.pool.suspect(replica, error)
         if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
             replica.limiter.refused()
-        elif error.code in _REPLICA_AT_FAULT:
+        elif error.code in _REPLICA_AT_FAULT or error.foreign:
             self.pool.suspect(replica, error)
         now = time.monotonic()
         job.first_failure = job.first_failure or now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
@@ -19,6 +20,15 @@ RESOLVE_SECONDS = 5.0
 REACH_SECONDS = 15.0
 """How long an endpoint may be out of reach at the start. One that is reached and still loads
 its model is waited for as long as patience lasts."""
+
+_ASKED_FOR = {
+    model.CAPABILITY_GENERATE,
+    model.CAPABILITY_LIKELIHOOD,
+    model.CAPABILITY_IMAGE_INPUT,
+    model.CAPABILITY_IMAGE_OUTPUT,
+    model.CAPABILITY_MULTI_IMAGE,
+}
+"""What one replica of a model cannot lack if another has it."""
 
 Notify = Callable[[str], None]
 
@@ -113,6 +123,7 @@ class Pool:
     def suspect(self, replica: Replica, error: CallError) -> None:
         """Takes a replica out of service until it answers a probe."""
         replica.failed(error)
+        replica.doubt(error.code is grpc.StatusCode.UNIMPLEMENTED)
         if replica.health is Health.READY:
             replica.health = Health.DOWN
             self._probe(replica)
@@ -170,12 +181,13 @@ class Pool:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(RESOLVE_SECONDS)
-            if all(endpoint.literal for endpoint in self.endpoints):
-                continue
-            await self._resolve()
+            if not all(endpoint.literal for endpoint in self.endpoints):
+                await self._resolve()
             for replica in self.replicas.values():
-                if replica.health is Health.UNKNOWN:
-                    self._probe(replica)
+                if replica.health is Health.REFUSED:
+                    replica.health = Health.DOWN  # it may be the right one again
+                if replica.waiting:
+                    self._probe(replica, told=replica.health is Health.DOWN)
 
     def _probe(self, replica: Replica, *, told: bool = False) -> None:
         if replica.address not in self._probing:
@@ -209,27 +221,38 @@ class Pool:
             replica.failed(error)
             if error.consequence.abort:
                 self._unauthenticated = error
-            elif error.code is grpc.StatusCode.UNIMPLEMENTED:
-                replica.health = Health.REFUSED
-                if strict:
-                    raise ConfigError(
-                        f"{replica.address} does not speak lyncean.model.v1.ModelService ({error}): "
-                        "is that the model server?"
-                    ) from None
+            elif error.code is grpc.StatusCode.UNIMPLEMENTED and strict:
+                raise ConfigError(
+                    f"{replica.address} does not speak lyncean.model.v1.ModelService ({error}): "
+                    "is that the model server?"
+                ) from None
             return
         if replica.health is Health.GONE:
             return
         reference = self.reference or info
         difference = _difference(reference, info) if info.model_name else "its GetModelInfo has no model_name"
         if difference:
-            replica.health = Health.REFUSED
             message = f"{replica.address} serves another model than the other replicas: {difference}"
             if strict:
                 raise ConfigError(f"{message}; give one run replicas of one model only")
-            self._notify(f"{message}; it is not used")
+            if replica.last_error != difference:
+                self._notify(f"{message}; it is not used")
+            replica.refuse(difference)
             return
         self.reference = reference
+        new = replica.health is Health.UNKNOWN
         replica.admit(info, self._concurrency)
+        if new and not info.boot_id:
+            self._spawn(self._look_again(replica))
+
+    async def _look_again(self, replica: Replica) -> None:
+        """Asks a server that does not say in each response who it is on each new connection."""
+        while replica.health is not Health.GONE:
+            with contextlib.suppress(grpc.aio.UsageError):  # the channel is closed: it is gone
+                await replica.connection_lost()
+            if replica.health in (Health.READY, Health.REFUSED):
+                replica.health = Health.DOWN
+                self._probe(replica)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -264,4 +287,7 @@ def _difference(expected: model.GetModelInfoResponse, given: model.GetModelInfoR
         here, there = getattr(expected, field), getattr(given, field)
         if here != there:
             return f"{field} is {there!r}, not {here!r}"
+    missing = (set(expected.capabilities) & _ASKED_FOR) - set(given.capabilities)
+    if missing:
+        return f"it does not claim {', '.join(sorted(map(model.Capability.Name, missing)))}"
     return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
@@ -11,11 +13,11 @@ import grpc
 
 from lyncean.limiter import Limiter
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc
 from lyncean.rpc import CallError, Credentials, call, call_stream, dial, prepared, prepared_stream
 from lyncean.rpc.dial import Method
-from orchestrator.engine.batch import MOST_CALLS, Answer, Response, answers_of, bundles
-from orchestrator.engine.wire import Request, batch_of
+from orchestrator.engine.batch import MOST_CALLS, Answer, answers_of, bundles
+from orchestrator.engine.check import checked
+from orchestrator.engine.wire import Request, Response, batch_of
 
 PROBE_TIMEOUT = 5.0
 _SERVICE = model.DESCRIPTOR.services_by_name["ModelService"].full_name
@@ -51,10 +53,15 @@ class Replica:
         self.reached = False
         self.in_flight = 0
         self.limiter = Limiter(1)
+        self.claims_confirmed = self._claims_doubted = False
+        self._boots: set[str] = set()
+        self._connection = 0
+        self._agreed: set[int] = set()
+        self._looked = asyncio.Event()
         self._metadata = credentials.metadata
         self._channel = dial(address, credentials)
-        self._stub = model_pb2_grpc.ModelServiceStub(self._channel)
-        self._methods: dict[str, Method[Response]] = {
+        self._get_info = prepared(self._channel, f"/{_SERVICE}/GetModelInfo", model.GetModelInfoResponse.FromString)
+        self._methods: dict[str, Method[Response | None]] = {
             name: prepared(self._channel, f"/{_SERVICE}/{name}", response.FromString)
             for name, response in _RESPONSES.items()
         }
@@ -80,10 +87,28 @@ class Replica:
         """Calls GetModelInfo.
 
         Raises:
-            CallError: If there is no response.
+            CallError: If there is no response, or the connection changed meanwhile.
         """
-        request = model.GetModelInfoRequest()
-        return await call(self._stub.GetModelInfo, request, timeout=timeout, metadata=self._metadata)
+        connection = self._connection
+        info = await call(self._get_info, b"", timeout=timeout, metadata=self._metadata)
+        if info is None:
+            raise CallError(grpc.StatusCode.INTERNAL, "bad_response", "its bytes are no GetModelInfoResponse")
+        if connection != self._connection:
+            raise CallError(grpc.StatusCode.UNAVAILABLE, "identity_unknown", "the connection changed meanwhile")
+        return info
+
+    async def connection_lost(self) -> None:
+        """Waits until the connection ends. Whoever answers on the next one may be another server.
+
+        Raises:
+            UsageError: If the channel is closed.
+        """
+        while True:
+            state = self._channel.get_state()
+            await self._channel.wait_for_state_change(state)
+            if state is grpc.ChannelConnectivity.READY:
+                self._connection += 1
+                return
 
     def admit(self, info: model.GetModelInfoResponse, concurrency: int | None) -> None:
         """Takes it into service."""
@@ -95,15 +120,33 @@ class Replica:
         self.batches = model.CAPABILITY_BATCH in info.capabilities
         self.health = Health.READY
         self.last_error = ""
+        self._boots.add(info.boot_id)
+        self._agreed.add(self._connection)
+        self._looked.set()
+        self.claims_confirmed, self._claims_doubted = self._claims_doubted, False
+
+    def doubt(self, claims: bool) -> None:
+        """Notes why it was taken out of service: after UNIMPLEMENTED, the next GetModelInfo confirms its claims."""
+        self.claims_confirmed, self._claims_doubted = False, claims
+
+    def refuse(self, why: str) -> None:
+        """Takes it out of service: it is another model."""
+        self.health, self.last_error = Health.REFUSED, why
+        self._looked.set()
 
     async def ask(self, request: Request, timeout: float) -> Response:
         """Sends one request.
 
         Raises:
-            CallError: For every status but OK.
+            CallError: For every status but OK, and for a response that the contract does not allow.
         """
-        method, limit = self._methods[request.method], self.info.max_request_bytes
-        return await call(method, request.data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
+        method, limit, connection = self._methods[request.method], self.info.max_request_bytes, self._connection
+        response = await call(method, request.data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
+        answer = checked(response, request)
+        self._identify(answer)
+        if connection != self._connection:
+            await self._wait_for_look(connection, timeout)
+        return answer
 
     def bundles(self, sizes: Sequence[int]) -> Iterator[range]:
         """Cuts calls of these sizes, in bytes, into runs to make in one Batch each, or one by one.
@@ -120,10 +163,56 @@ class Replica:
         Raises:
             CallError: If the Batch itself fails. What was not answered before has no answer.
         """
-        data, limit = batch_of(requests), self.info.max_request_bytes
+        data, limit, connection = batch_of(requests), self.info.max_request_bytes, self._connection
         stream = call_stream(self._batch, data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
         async for response in stream:
-            yield list(answers_of(response, requests))
+            answers = list(answers_of(response, requests))
+            for _, answer in answers:
+                if not isinstance(answer, CallError):
+                    self._identify(answer)
+            if connection != self._connection:
+                await self._wait_for_look(connection, timeout)
+            yield answers
+
+    def _identify(self, response: Response) -> None:
+        """Holds who gave a response against who was admitted.
+
+        Raises:
+            CallError: UNAVAILABLE, so that GetModelInfo is asked before anything else.
+        """
+        if not response.HasField("served_by"):
+            if self.info.boot_id:
+                raise CallError(
+                    grpc.StatusCode.UNAVAILABLE,
+                    "identity_unknown",
+                    "the response does not say who gave it (served_by), and GetModelInfo has a boot_id",
+                )
+            return
+        server, revision = response.served_by, self.info.model_revision
+        if server.model_revision != revision:
+            words = f"the response is of model_revision {server.model_revision!r}, this run is of {revision!r}"
+            raise CallError(grpc.StatusCode.UNAVAILABLE, "identity_changed", words)
+        if server.boot_id not in self._boots:
+            raise CallError(
+                grpc.StatusCode.UNAVAILABLE, "identity_unknown", "the server was restarted: it is looked at"
+            )
+
+    async def _wait_for_look(self, since: int, timeout: float) -> None:
+        """Waits until it is known who answers on each connection that there was since one of them.
+
+        Raises:
+            CallError: UNAVAILABLE, where one of them was never looked at, or is another model's.
+        """
+        if self.info.boot_id:
+            return  # the response says it
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while self._connection not in self._agreed and self.waiting:
+                    self._looked.clear()
+                    await self._looked.wait()
+        if not self._agreed.issuperset(range(since, self._connection + 1)):
+            words = "the connection changed while the call was under way, and who answered it is not known"
+            raise CallError(grpc.StatusCode.UNAVAILABLE, "identity_unknown", words)
 
     def failed(self, error: CallError) -> None:
         """Counts a failure. `reached` tells a server that is not ready from one that is not there."""

@@ -94,7 +94,7 @@ class ScorerClient:
                     request = scorer.ListRulesRequest()
                     return await call(self._stub.ListRules, request, timeout=_LIST_SECONDS, metadata=self._metadata)
                 except CallError as error:
-                    if error.consequence.retries == 0:
+                    if error.consequence.retries == 0 or error.code is grpc.StatusCode.UNIMPLEMENTED:
                         raise self._refusal(error) from None
                     # The status alone does not tell a server that is slow from an address at which nobody listens.
                     reached = reached or self._channel.get_state() is grpc.ChannelConnectivity.READY

@@ -14,6 +14,8 @@ from google.protobuf.descriptor import Descriptor
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.samples import Call, Message, Part
 
+Response = model.GenerateResponse | model.LikelihoodResponse
+
 _LENGTH_DELIMITED = 2
 
 
@@ -22,11 +24,17 @@ class Request:
     """A serialized GenerateRequest or LikelihoodRequest in pieces, and the method that takes it.
 
     Attributes:
+        continuations: How many scores are to come back; 0 for Generate.
+        modality: What Generate is to make.
+        max_output_tokens: Its bound, 0 where there is none.
         size: Bytes of the pieces together.
     """
 
     method: Literal["Generate", "Likelihood"]
     chunks: Sequence[bytes] = field(repr=False)
+    continuations: int = 0
+    modality: model.Modality.ValueType = model.MODALITY_UNSPECIFIED
+    max_output_tokens: int = 0
     size: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -46,9 +54,9 @@ def request_of(call: Call) -> Request:
         chunks += _field(_MESSAGES, _message(message))
     if call.continuations:
         chunks.append(model.LikelihoodRequest(continuations=call.continuations).SerializeToString())
-        return Request("Likelihood", chunks)
+        return Request("Likelihood", chunks, len(call.continuations))
     chunks.append(model.GenerateRequest(config=call.config, modality=call.modality).SerializeToString())
-    return Request("Generate", chunks)
+    return Request("Generate", chunks, 0, call.modality, call.config.max_output_tokens)
 
 
 def batch_of(requests: Sequence[Request]) -> bytes:

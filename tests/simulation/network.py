@@ -100,7 +100,7 @@ class ModelServer:
         info = model.GetModelInfoResponse(
             model_name="model", model_revision=f"r{self.checkpoint}", capabilities=claims, max_concurrency=3
         )
-        _identify(info, self)
+        info.boot_id = self.boot
         return info
 
     def answer(self, method: str, data: bytes) -> tuple[str, bytes]:
@@ -133,8 +133,8 @@ class ModelServer:
 
 
 def _identify(message: Any, server: ModelServer) -> None:
-    """Puts the server's identity into a message of a contract that has a place for it."""
-    if server.boot and "served_by" in message.DESCRIPTOR.fields_by_name:
+    """Puts the server's identity into a response, where the server says it."""
+    if server.boot:
         message.served_by.model_revision = f"r{server.checkpoint}"
         message.served_by.boot_id = server.boot
 
@@ -182,7 +182,9 @@ class Channel:
     async def close(self) -> None:
         self._set(grpc.ChannelConnectivity.SHUTDOWN)
 
-    def unary_unary(self, path: str, request_serializer: Any = None, response_deserializer: Any = None, **_: Any) -> Any:
+    def unary_unary(
+        self, path: str, request_serializer: Any = None, response_deserializer: Any = None, **_: Any
+    ) -> Any:
         method = path.rpartition("/")[2]
 
         async def call(request: Any, timeout: float | None = None, metadata: Any = None) -> Any:
@@ -197,7 +199,9 @@ class Channel:
 
         return call
 
-    def unary_stream(self, path: str, request_serializer: Any = None, response_deserializer: Any = None, **_: Any) -> Any:
+    def unary_stream(
+        self, path: str, request_serializer: Any = None, response_deserializer: Any = None, **_: Any
+    ) -> Any:
         async def call(request: Any, timeout: float | None = None, metadata: Any = None) -> AsyncIterator[Any]:
             calls = model.BatchRequest.FromString(request).calls
             ends = asyncio.get_running_loop().time() + (timeout or 1e9)

@@ -22,6 +22,8 @@ from unittest import mock
 
 import grpc
 from rich.console import Console
+from simulation.loop import Crash, Loop, deterministic, run
+from simulation.network import ModelServer, Network, Weather
 
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
@@ -36,8 +38,6 @@ from orchestrator.run.request import RunRequest
 from orchestrator.run_folder import log as log_module
 from orchestrator.run_folder import manifest as manifest_module
 from orchestrator.samples import BadRowError, Call, Sample, Scoring, Turn, Variant, text_part, user
-from simulation.loop import Crash, Loop, deterministic, run
-from simulation.network import ModelServer, Network, Weather
 
 ADDRESSES = ("10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1")
 LOGS = ("responses.jsonl", "verdicts.jsonl")
@@ -185,9 +185,9 @@ class World:
             mock.patch.object(replica_module, "dial", self.network.dial),
             mock.patch.object(scoring_module, "dial", self.network.dial),
             mock.patch.object(log_module, "os", self.disk),
-            mock.patch.object(evaluate_module, "keep_freed_memory", lambda: None),
-            mock.patch.object(evaluate_module, "finish", lambda *_: None),
-            mock.patch.object(manifest_module, "_version", lambda _: "0"),
+            mock.patch.object(evaluate_module, "keep_freed_memory", return_value=None),
+            mock.patch.object(evaluate_module, "finish", return_value=None),
+            mock.patch.object(manifest_module, "_version", return_value="0"),
         ):
             yield
 
@@ -300,7 +300,9 @@ class World:
         expected = undisturbed(self.method, self.rows, checkpoint)
         outcomes = {key: (line["outcome"], line.get("score")) for key, line in verdicts.items()}
         if outcomes != expected["outcomes"]:
-            wrong = {k: (v, expected["outcomes"].get(k)) for k, v in outcomes.items() if expected["outcomes"].get(k) != v}
+            wrong = {
+                k: (v, expected["outcomes"].get(k)) for k, v in outcomes.items() if expected["outcomes"].get(k) != v
+            }
             raise Violation(f"outcomes differ from those of an undisturbed run: {wrong}")
         if results["tasks"] != expected["results"]["tasks"]:
             raise Violation("results differ from those of an undisturbed run")

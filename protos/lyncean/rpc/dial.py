@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from lyncean.rpc.errors import CallError
@@ -72,24 +72,36 @@ def dial(address: str, credentials: Credentials = PLAIN) -> grpc.aio.Channel:
     return grpc.aio.secure_channel(address, tls.channel_credentials(), options=options)
 
 
-def prepared(channel: grpc.aio.Channel, path: str, response: Callable[[bytes], Response]) -> Method[Response]:
-    """Returns a unary method that takes its request serialized.
+def prepared(channel: grpc.aio.Channel, path: str, response: Callable[[bytes], Response]) -> Method[Response | None]:
+    """Returns a unary method that takes its request serialized and answers None where the bytes are no response.
 
     Args:
         channel: A channel from `dial`.
         path: The method, for example "/lyncean.model.v1.ModelService/Generate".
         response: Reads the response, for example `GenerateResponse.FromString`.
     """
-    method: Method[Response] = channel.unary_unary(path, response_deserializer=response)
+    method: Method[Response | None] = channel.unary_unary(path, response_deserializer=_parsing(response))
     return method
 
 
 def prepared_stream(
     channel: grpc.aio.Channel, path: str, response: Callable[[bytes], Response]
-) -> StreamMethod[Response]:
+) -> StreamMethod[Response | None]:
     """Returns a method that takes its request serialized and answers with a stream; see `prepared`."""
-    method: StreamMethod[Response] = channel.unary_stream(path, response_deserializer=response)
+    method: StreamMethod[Response | None] = channel.unary_stream(path, response_deserializer=_parsing(response))
     return method
+
+
+def _parsing(response: Callable[[bytes], Response]) -> Callable[[bytes], Response | None]:
+    """Returns a reader that answers None for bytes that are no message: gRPC would, and prints a traceback as well."""
+
+    def parse(data: bytes) -> Response | None:
+        try:
+            return response(data)
+        except DecodeError:
+            return None
+
+    return parse
 
 
 async def call(

@@ -123,6 +123,8 @@ _ONCE = Consequence(retries=1, outcome=Outcome.FAILED)
 _NEVER = Consequence(retries=0, outcome=Outcome.REJECTED)
 _BACKOFF = Consequence(retries=None, outcome=Outcome.FAILED)
 _ABORT = Consequence(retries=0, outcome=Outcome.FAILED, abort=True)
+_FOREIGN = Consequence(retries=2, outcome=Outcome.FAILED)
+"""Of a status that only the model may end a call with, and that somebody else did."""
 
 CONSEQUENCES: Mapping[grpc.StatusCode, Consequence] = {
     grpc.StatusCode.INVALID_ARGUMENT: _NEVER,
@@ -150,6 +152,17 @@ _TOO_LARGE = re.compile(r"larger than max|message exceeds (the )?max", re.IGNORE
 _LONG_TRAILERS = "metadata size exceeds"
 
 
+_MODELS_OWN = frozenset(
+    {
+        grpc.StatusCode.UNIMPLEMENTED,
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.PERMISSION_DENIED,
+    }
+)
+"""Final where the model says so. A proxy whose route is away says the same, without ErrorInfo of ours."""
+
+
 class CallError(Exception):
     """A call that ended with a status other than OK.
 
@@ -157,6 +170,8 @@ class CallError(Exception):
         code: The status.
         reason: ErrorInfo.reason, or the status name in lower case where there is none.
         metadata: ErrorInfo.metadata.
+        foreign: Whether the status is one that ends an item, and the contract's ErrorInfo is missing:
+            somebody between here and the model said it.
     """
 
     def __init__(
@@ -166,15 +181,16 @@ class CallError(Exception):
         message: str,
         metadata: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(message)
+        self.foreign = not reason and code in _MODELS_OWN
+        super().__init__(f"{message} (without ErrorInfo: not the model's word)" if self.foreign else message)
         self.code = code
-        self.reason = reason
+        self.reason = reason or code.name.lower()
         self.metadata = dict(metadata or {})
 
     @property
     def consequence(self) -> Consequence:
         """What follows from it."""
-        return CONSEQUENCES[self.code]
+        return _FOREIGN if self.foreign else CONSEQUENCES[self.code]
 
     @classmethod
     def from_rpc(cls, error: grpc.aio.AioRpcError) -> CallError:
@@ -185,7 +201,7 @@ class CallError(Exception):
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _LONG_TRAILERS in message:
             return cls(grpc.StatusCode.INTERNAL, "status_too_long", message)
         info = _error_info(error.trailing_metadata() or ())
-        return cls(code, info.reason if info else code.name.lower(), message, info.metadata if info else None)
+        return cls(code, info.reason, message, info.metadata) if info else cls(code, "", message)
 
 
 def _error_info(trailers: Iterable[tuple[str, str | bytes]]) -> error_details_pb2.ErrorInfo | None:
@@ -196,7 +212,7 @@ def _error_info(trailers: Iterable[tuple[str, str | bytes]]) -> error_details_pb
             with contextlib.suppress(DecodeError):
                 for detail in status_pb2.Status.FromString(value).details:
                     info = error_details_pb2.ErrorInfo()
-                    if detail.Unpack(info):
+                    if detail.Unpack(info) and info.domain == ERROR_DOMAIN:
                         found = info
     return found
 

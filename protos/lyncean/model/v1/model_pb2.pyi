@@ -207,6 +207,7 @@ class GetModelInfoResponse(_message.Message):
     CHAT_TEMPLATE_SHA256_FIELD_NUMBER: _builtins.int
     COMPUTE_DTYPE_FIELD_NUMBER: _builtins.int
     PROPERTIES_FIELD_NUMBER: _builtins.int
+    BOOT_ID_FIELD_NUMBER: _builtins.int
     model_name: _builtins.str
     """Model name in results, for example "qwen2-vl-7b-instruct".
     Never empty.
@@ -233,6 +234,11 @@ class GetModelInfoResponse(_message.Message):
     """
     compute_dtype: _builtins.str
     """Data type of the computation, for example "bfloat16". Empty if unknown."""
+    boot_id: _builtins.str
+    """Drawn at random by each start of the server. A server that sets it sets
+    served_by in every response. One that does not is asked GetModelInfo again on
+    each new connection: behind one address, another model may answer there.
+    """
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[Global___Capability.ValueType]:
         """What the server implements. A request outside it is refused with
@@ -259,14 +265,41 @@ class GetModelInfoResponse(_message.Message):
         chat_template_sha256: _builtins.str = ...,
         compute_dtype: _builtins.str = ...,
         properties: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        boot_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities", "chat_template_sha256", b"chat_template_sha256", "compute_dtype", b"compute_dtype", "max_concurrency", b"max_concurrency", "max_context_tokens", b"max_context_tokens", "max_request_bytes", b"max_request_bytes", "model_name", b"model_name", "model_revision", b"model_revision", "properties", b"properties", "server_version", b"server_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "capabilities", b"capabilities", "chat_template_sha256", b"chat_template_sha256", "compute_dtype", b"compute_dtype", "max_concurrency", b"max_concurrency", "max_context_tokens", b"max_context_tokens", "max_request_bytes", b"max_request_bytes", "model_name", b"model_name", "model_revision", b"model_revision", "properties", b"properties", "server_version", b"server_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetModelInfoResponse: _TypeAlias = GetModelInfoResponse  # noqa: Y015
+
+@_typing.final
+class ServedBy(_message.Message):
+    """ServedBy is the identity of the server that gave a response."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_REVISION_FIELD_NUMBER: _builtins.int
+    BOOT_ID_FIELD_NUMBER: _builtins.int
+    model_revision: _builtins.str
+    """As in GetModelInfoResponse. A response of another model is not used."""
+    boot_id: _builtins.str
+    """As in GetModelInfoResponse."""
+    def __init__(
+        self,
+        *,
+        model_revision: _builtins.str = ...,
+        boot_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "model_revision", b"model_revision"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ServedBy: _TypeAlias = ServedBy  # noqa: Y015
 
 @_typing.final
 class Message(_message.Message):
@@ -481,11 +514,14 @@ class GenerateResponse(_message.Message):
     USAGE_FIELD_NUMBER: _builtins.int
     EFFECTIVE_CONFIG_FIELD_NUMBER: _builtins.int
     LOGPROBS_FIELD_NUMBER: _builtins.int
+    SERVED_BY_FIELD_NUMBER: _builtins.int
     finish_reason: Global___FinishReason.ValueType
     """Why decoding ended."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Part]:
-        """The output, in order. Empty if the model generated nothing."""
+        """The output, in order. At least one part, which is an empty text if the model
+        generated nothing; none only with FINISH_REASON_CONTENT_FILTER.
+        """
 
     @_builtins.property
     def usage(self) -> Global___Usage:
@@ -499,6 +535,10 @@ class GenerateResponse(_message.Message):
     def logprobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenLogprob]:
         """One per output token; empty unless requested."""
 
+    @_builtins.property
+    def served_by(self) -> Global___ServedBy:
+        """Who gave it, where GetModelInfoResponse.boot_id is set."""
+
     def __init__(
         self,
         *,
@@ -507,10 +547,11 @@ class GenerateResponse(_message.Message):
         usage: Global___Usage | None = ...,
         effective_config: Global___GenerationConfig | None = ...,
         logprobs: _abc.Iterable[Global___TokenLogprob] | None = ...,
+        served_by: Global___ServedBy | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "finish_reason", b"finish_reason", "logprobs", b"logprobs", "parts", b"parts", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "finish_reason", b"finish_reason", "logprobs", b"logprobs", "parts", b"parts", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -644,6 +685,7 @@ class LikelihoodResponse(_message.Message):
 
     SCORES_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
+    SERVED_BY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scores(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContinuationScore]:
         """The scores."""
@@ -652,15 +694,20 @@ class LikelihoodResponse(_message.Message):
     def usage(self) -> Global___Usage:
         """Tokens and time spent on all of them."""
 
+    @_builtins.property
+    def served_by(self) -> Global___ServedBy:
+        """Who gave it, where GetModelInfoResponse.boot_id is set."""
+
     def __init__(
         self,
         *,
         scores: _abc.Iterable[Global___ContinuationScore] | None = ...,
         usage: Global___Usage | None = ...,
+        served_by: Global___ServedBy | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["scores", b"scores", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scores", b"scores", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -47,6 +47,9 @@ class ModelServiceStub(object):
     INTERNAL            a failure of the server itself; sent again once
 
     Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
+    UNIMPLEMENTED, NOT_FOUND, FAILED_PRECONDITION and PERMISSION_DENIED without it
+    are taken for the word of a proxy on the way, and sent again. A response that
+    breaks what its comments say counts as INTERNAL with reason "bad_response".
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
     passed, is abandoned, and its slot is freed. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
@@ -104,6 +107,9 @@ class ModelServiceServicer(object):
     INTERNAL            a failure of the server itself; sent again once
 
     Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
+    UNIMPLEMENTED, NOT_FOUND, FAILED_PRECONDITION and PERMISSION_DENIED without it
+    are taken for the word of a proxy on the way, and sent again. A response that
+    breaks what its comments say counts as INTERNAL with reason "bad_response".
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
     passed, is abandoned, and its slot is freed. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
@@ -113,8 +119,9 @@ class ModelServiceServicer(object):
 
     def GetModelInfo(self, request, context):
         """GetModelInfo returns the model's identity, capabilities and limits. It is
-        called once per replica before any request is sent. A server whose model is
-        still loading answers UNAVAILABLE.
+        called before any request is sent, and again where the server may be another:
+        after a failure, and as GetModelInfoResponse.boot_id says. A server whose
+        model is still loading answers UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -203,6 +210,9 @@ class ModelService(object):
     INTERNAL            a failure of the server itself; sent again once
 
     Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
+    UNIMPLEMENTED, NOT_FOUND, FAILED_PRECONDITION and PERMISSION_DENIED without it
+    are taken for the word of a proxy on the way, and sent again. A response that
+    breaks what its comments say counts as INTERNAL with reason "bad_response".
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
     passed, is abandoned, and its slot is freed. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,

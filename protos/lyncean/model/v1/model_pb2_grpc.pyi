@@ -48,6 +48,9 @@ class ModelServiceStub:
       INTERNAL            a failure of the server itself; sent again once
 
     Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
+    UNIMPLEMENTED, NOT_FOUND, FAILED_PRECONDITION and PERMISSION_DENIED without it
+    are taken for the word of a proxy on the way, and sent again. A response that
+    breaks what its comments say counts as INTERNAL with reason "bad_response".
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
     passed, is abandoned, and its slot is freed. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
@@ -61,8 +64,9 @@ class ModelServiceStub:
     def __new__(cls, channel: _aio.Channel) -> ModelServiceAsyncStub: ...
     GetModelInfo: _grpc.UnaryUnaryMultiCallable[_model_pb2.GetModelInfoRequest, _model_pb2.GetModelInfoResponse]
     """GetModelInfo returns the model's identity, capabilities and limits. It is
-    called once per replica before any request is sent. A server whose model is
-    still loading answers UNAVAILABLE.
+    called before any request is sent, and again where the server may be another:
+    after a failure, and as GetModelInfoResponse.boot_id says. A server whose
+    model is still loading answers UNAVAILABLE.
     """
     Generate: _grpc.UnaryUnaryMultiCallable[_model_pb2.GenerateRequest, _model_pb2.GenerateResponse]
     """Generate continues one conversation."""
@@ -105,6 +109,9 @@ class ModelServiceAsyncStub(ModelServiceStub):
       INTERNAL            a failure of the server itself; sent again once
 
     Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
+    UNIMPLEMENTED, NOT_FOUND, FAILED_PRECONDITION and PERMISSION_DENIED without it
+    are taken for the word of a proxy on the way, and sent again. A response that
+    breaks what its comments say counts as INTERNAL with reason "bad_response".
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
     passed, is abandoned, and its slot is freed. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
@@ -115,8 +122,9 @@ class ModelServiceAsyncStub(ModelServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetModelInfo: _aio.UnaryUnaryMultiCallable[_model_pb2.GetModelInfoRequest, _model_pb2.GetModelInfoResponse]  # type: ignore[assignment]
     """GetModelInfo returns the model's identity, capabilities and limits. It is
-    called once per replica before any request is sent. A server whose model is
-    still loading answers UNAVAILABLE.
+    called before any request is sent, and again where the server may be another:
+    after a failure, and as GetModelInfoResponse.boot_id says. A server whose
+    model is still loading answers UNAVAILABLE.
     """
     Generate: _aio.UnaryUnaryMultiCallable[_model_pb2.GenerateRequest, _model_pb2.GenerateResponse]  # type: ignore[assignment]
     """Generate continues one conversation."""
@@ -158,6 +166,9 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
       INTERNAL            a failure of the server itself; sent again once
 
     Each carries google.rpc.ErrorInfo (domain "lyncean") with a stable reason.
+    UNIMPLEMENTED, NOT_FOUND, FAILED_PRECONDITION and PERMISSION_DENIED without it
+    are taken for the word of a proxy on the way, and sent again. A response that
+    breaks what its comments say counts as INTERNAL with reason "bad_response".
     Unknown fields are ignored. A call that was cancelled, or whose deadline has
     passed, is abandoned, and its slot is freed. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
@@ -172,8 +183,9 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_model_pb2.GetModelInfoResponse, _abc.Awaitable[_model_pb2.GetModelInfoResponse]]:
         """GetModelInfo returns the model's identity, capabilities and limits. It is
-        called once per replica before any request is sent. A server whose model is
-        still loading answers UNAVAILABLE.
+        called before any request is sent, and again where the server may be another:
+        after a failure, and as GetModelInfoResponse.boot_id says. A server whose
+        model is still loading answers UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
