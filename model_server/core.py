@@ -70,7 +70,10 @@ class Core:
                 raise Unsupported("no_image_output", f"{info.model_name} makes no images")
         elif request.modality not in (model.MODALITY_UNSPECIFIED, model.MODALITY_TEXT):
             raise Unsupported("unknown_modality", f"modality {request.modality} is not known to this server")
-        return await self.backend.generate(request, call)
+        response = await self.backend.generate(request, call)
+        if not response.parts and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
+            response.parts.add(text="")
+        return response
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
         """Checks and answers one Likelihood request."""

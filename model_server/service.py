@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -37,6 +38,7 @@ class ModelServicer(model_grpc.ModelServiceServicer):
         self._core = core
         self._metrics = metrics
         self._tracing = tracing or Tracing()
+        self._boot_id = secrets.token_hex(8)
 
     async def GetModelInfo(  # noqa: N802
         self, request: model.GetModelInfoRequest, context: Context
@@ -45,6 +47,7 @@ class ModelServicer(model_grpc.ModelServiceServicer):
         info = model.GetModelInfoResponse()
         info.CopyFrom(self._core.info())
         info.capabilities.append(model.CAPABILITY_BATCH)
+        info.boot_id = self._boot_id
         return info
 
     async def Generate(  # noqa: N802
@@ -78,4 +81,6 @@ class ModelServicer(model_grpc.ModelServiceServicer):
                 raise
             span["usage"] = response.usage
             self._metrics.spent(response.usage)
+            response.served_by.model_revision = self._core.info().model_revision
+            response.served_by.boot_id = self._boot_id
             return response
