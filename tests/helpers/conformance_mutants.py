@@ -26,7 +26,7 @@ from model_server.kit.backend import KitBackend
 from model_server.kit.model import Model
 from model_server.metrics import Metrics
 from model_server.service import NAME, ModelServicer
-from orchestrator.conformance.pictures import picture
+from orchestrator.conformance.checks_images import picture
 
 PARTS = (math.log(0.9), math.log(0.05))
 

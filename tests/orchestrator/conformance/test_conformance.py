@@ -74,7 +74,7 @@ def test_every_check_quotes_the_contract() -> None:
     words = " ".join(re.sub(r"^\s*(//)?", "", line) for line in proto.splitlines()) + page
     contract = re.sub(r"\s+", " ", words)
     for check in CHECKS.values():
-        assert re.sub(r"\s+", " ", check.holds) in contract, check.name
+        assert re.sub(r"\s+", " ", check.contract) in contract, check.name
         assert check.fix.endswith(".")
 
 
@@ -121,7 +121,7 @@ class OfUnaryCalls(rpc.serve.TokenInterceptor):
 async def test_a_batch_that_needs_no_token_is_a_failure() -> None:
     async with served(options(guards=[OfUnaryCalls("secret")])) as address:
         found = await failed(address, BATCH | {"token_is_demanded"}, credentials=rpc.Credentials(token="secret"))
-    assert found == {"batch_token_is_demanded": "a Batch with no token was answered"}
+    assert found == {"batch_token_is_demanded": "a Batch with no token: answered in place of UNAUTHENTICATED"}
 
 
 @pytest.mark.parametrize("name", HONEST)
