@@ -22,10 +22,9 @@ from lyncean.rpc import StatusError
 from model_server.backend import Call
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import Family
-from model_server.hf.generate import generate
 from model_server.hf.likelihood import NONE, Faults, Question, Scored, expanded, packed, plain
 from model_server.hf.prompt import Prompt, Prompter
-from model_server.hf.sampling import SamplingRow
+from model_server.hf.sampling import SamplingRow, generate
 from model_server.hf.vision import VisionCache
 
 log = logging.getLogger(__name__)

@@ -13,13 +13,11 @@ from typing import TypeVar
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure
-from model_server.backend import Backend, Call, continuation_score, describe
-from model_server.batching import Batcher, Job
+from model_server.backend import Backend, Call, continuation_score, describe, usage_since
+from model_server.batching import Batcher, Job, Slots
 from model_server.decoding import check_context, effective_config, limit_output
-from model_server.durations import usage_since
 from model_server.kit.model import Model, Output, Request
 from model_server.metrics import Metrics
-from model_server.slots import Slots
 
 Result = TypeVar("Result")
 _CHECKED = 8192

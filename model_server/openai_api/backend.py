@@ -13,13 +13,12 @@ import openai
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
 from model_server import images
-from model_server.backend import Backend, Call, describe
-from model_server.durations import seconds, usage_since
+from model_server.backend import Backend, Call, describe, seconds, usage_since
+from model_server.batching import Slots
 from model_server.metrics import Metrics
 from model_server.openai_api import likelihood as scoring
 from model_server.openai_api.client import Endpoint, Settings, ask, look, make_client
 from model_server.openai_api.errors import short
-from model_server.slots import Slots
 
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
 _FINISH = {

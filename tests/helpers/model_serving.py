@@ -18,7 +18,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from lyncean.rpc import Server, ServerConfig, dial
 from model_server.backend import Backend
-from model_server.core import Core, Limits
+from model_server.core import Core
 from model_server.metrics import Metrics
 from model_server.service import NAME, ModelServicer
 
@@ -39,10 +39,8 @@ def served() -> Callable[..., AbstractAsyncContextManager[Served]]:
     """Serves a backend over real gRPC: `async with served(backend) as s: await s.stub.Generate(...)`."""
 
     @asynccontextmanager
-    async def make(
-        backend: Backend, *, limits: Limits | None = None, metrics: Metrics | None = None, load: bool = True
-    ) -> AsyncIterator[Served]:
-        core = Core(backend, limits)
+    async def make(backend: Backend, *, metrics: Metrics | None = None, load: bool = True) -> AsyncIterator[Served]:
+        core = Core(backend)
         servicer = ModelServicer(core, metrics or Metrics())
         server = Server(
             ServerConfig(grace=5.0), NAME, lambda s: model_grpc.add_ModelServiceServicer_to_server(servicer, s)

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from lyncean.rpc import Overloaded
+from model_server.batching import Slots
 from model_server.metrics import Metrics
-from model_server.slots import Slots
 
 
 @pytest.mark.parametrize("max_queue", [0, 1, 3])

@@ -214,10 +214,8 @@ def test_the_expanded_way_agrees_too(kind: str, loaded: Any, ask: Any, picture: 
 class Shifted(Family):
     """Off by one in its positions, as a family with positions from 1 would be."""
 
-    first_position = 1
-
-    def prefill_positions(self, mask: Any) -> dict[str, Any]:
-        return {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0)}
+    def text_positions(self, positions: Any) -> Any:
+        return positions + 1
 
 
 class Leaking(Family):
