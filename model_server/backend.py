@@ -27,10 +27,13 @@ class Call:
 
     Args:
         timeout: Seconds until the caller gives up; None for a caller that does not.
+
+    Attributes:
+        started: When the model took it, in seconds of the monotonic clock.
     """
 
     def __init__(self, timeout: float | None = None) -> None:
-        self.arrived = time.monotonic()
+        self.arrived = self.started = time.monotonic()
         self.deadline = None if timeout is None else self.arrived + timeout
         self._cancelled = threading.Event()
 

@@ -84,7 +84,6 @@ class Job(Generic[Work, Result]):
         key: Jobs of different keys never run together.
         length: Jobs of similar length run together, so that little is padded.
         call: The request's life.
-        on_start: Told when the model takes it, on the monotonic clock.
     """
 
     work: Work
@@ -93,7 +92,6 @@ class Job(Generic[Work, Result]):
     call: Call
     future: asyncio.Future[Result]
     loop: asyncio.AbstractEventLoop
-    on_start: Callable[[float], None] = lambda _: None
     queued: float = field(default_factory=time.monotonic)
     resolved: bool = False
 
@@ -146,10 +144,8 @@ class Batcher(Generic[Work, Result]):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
         self._task: asyncio.Task[None] | None = None
 
-    async def submit(
-        self, work: Work, key: Hashable, length: int, call: Call, on_start: Callable[[float], None] = lambda _: None
-    ) -> Result:
-        """Queues one job and waits for its result.
+    async def submit(self, work: Work, key: Hashable, length: int, call: Call) -> Result:
+        """Queues one job and waits for its result; `call.started` is set when the model takes it.
 
         Raises:
             Overloaded: If the queue is full.
@@ -161,7 +157,7 @@ class Batcher(Generic[Work, Result]):
         loop = asyncio.get_running_loop()
         if self._task is None:
             self._task = loop.create_task(self._work())
-        job: Job[Work, Result] = Job(work, key, length, call, loop.create_future(), loop, on_start)
+        job: Job[Work, Result] = Job(work, key, length, call, loop.create_future(), loop)
         self._queue.append(job)
         self._metrics.queued.set(len(self._queue))
         self._arrived.set()
@@ -217,7 +213,7 @@ class Batcher(Generic[Work, Result]):
     def _run_batch(self, batch: list[Job[Work, Result]]) -> None:
         now = time.monotonic()
         for job in batch:
-            job.on_start(now)
+            job.call.started = now
             self._metrics.queue_seconds.observe(now - job.queued)
         self._metrics.batch.observe(len(batch))
         failure: Exception | None = None

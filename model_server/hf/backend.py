@@ -189,11 +189,9 @@ class HfBackend(Backend):
         self._preparers.shutdown(wait=False, cancel_futures=True)
 
     async def _submit(self, work: Work, key: object, call: Call) -> tuple[Answer, model.Usage]:
-        queued = time.monotonic()
-        started: list[float] = []
-        answer = await self._batcher.submit(work, key, len(work.prompt.ids), call, started.append)
-        prompt = work.prompt
-        return answer, usage_since(queued, started[0], input_tokens=len(prompt.ids), image_tokens=prompt.image_tokens)
+        queued, prompt = time.monotonic(), work.prompt
+        answer = await self._batcher.submit(work, key, len(prompt.ids), call)
+        return answer, usage_since(queued, call.started, input_tokens=len(prompt.ids), image_tokens=prompt.image_tokens)
 
     @property
     def _scores(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure
@@ -240,13 +241,5 @@ def _byte_level(tokenizer: Any) -> bool:
     return known
 
 
-def _byte_alphabet() -> dict[str, int]:
-    """The byte-level alphabet of GPT-2: printable bytes stand for themselves, others are shifted up."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    table = {chr(byte): byte for byte in printable}
-    shifted = (byte for byte in range(256) if byte not in printable)
-    table.update({chr(256 + place): byte for place, byte in enumerate(shifted)})
-    return table
-
-
-_BYTES = _byte_alphabet()
+_BYTES = {character: byte for byte, character in bytes_to_unicode().items()}  # type: ignore[no-untyped-call]
+"""The byte-level alphabet of GPT-2."""
