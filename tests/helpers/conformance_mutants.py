@@ -187,16 +187,6 @@ def numbered(request: Any, response: Any) -> None:
     response.parts[0].text = f"{next(counter)} {response.parts[0].text}"
 
 
-def numbered_samples(request: Any, response: Any) -> None:
-    if request.config.temperature > 0:
-        numbered(request, response)
-
-
-def unreported(request: Any, response: Any) -> None:
-    if not request.config.HasField("temperature"):
-        response.effective_config.ClearField("temperature")
-
-
 def no_stop(request: Any) -> None:
     if isinstance(request, model.GenerateRequest) and "" not in request.config.stop:
         del request.config.stop[:]
@@ -235,10 +225,6 @@ def positive(place: int, score: Any, response: Any) -> None:
         each.logprob = -each.logprob
 
 
-def mean(place: int, score: Any, response: Any) -> None:
-    score.logprob /= score.token_count
-
-
 def cut_tokens(place: int, score: Any, response: Any) -> None:
     if score.tokens:
         score.tokens[-1].token = score.tokens[-1].token[:-1]
@@ -272,20 +258,9 @@ def unknown_code(result: Any) -> None:
         result.failure.code = grpc.StatusCode.UNKNOWN.value[0]
 
 
-def no_reason(result: Any) -> None:
-    if result.HasField("failure"):
-        result.failure.reason = "failed"
-
-
 def scores_lost(result: Any) -> None:
     if result.HasField("likelihood"):
         del result.likelihood.scores[1:]
-
-
-def empty_answer(result: Any) -> None:
-    """A call of nothing gets an answer of nothing."""
-    if result.failure.reason == "empty_call":
-        result.generate.SetInParent()
 
 
 def sinking(condition: Callable[[str], bool]) -> Callable[[Any, Results], Results]:
@@ -537,7 +512,14 @@ MUTANTS = {
         "batch_answers_as_by_itself",
         "batch_mixes_generate_and_likelihood",
     ),
-    "unreported": mutant(broken(said=unreported), "unset_is_not_zero"),
+    "unreported": mutant(
+        broken(
+            said=lambda request, response: (
+                request.config.HasField("temperature") or response.effective_config.ClearField("temperature")
+            )
+        ),
+        "unset_is_not_zero",
+    ),
     "no_top_p": mutant(cleared("said", "effective_config", "top_p"), "effective_config_is_complete"),
     "no_stop": mutant(broken(asked=no_stop), "stop_strings_end_the_output", "effective_config_is_complete"),
     "always_ends": mutant(broken(said=always_ends), "output_limit_holds"),
@@ -548,7 +530,10 @@ MUTANTS = {
         "stop_strings_end_the_output",
         "output_limit_holds",
     ),
-    "numbered_samples": mutant(broken(said=numbered_samples), "seed_repeats"),
+    "numbered_samples": mutant(
+        broken(said=lambda request, response: request.config.temperature > 0 and numbered(request, response)),
+        "seed_repeats",
+    ),
     "backwards": mutant(
         broken(said=lambda _, response: [token.alternatives.reverse() for token in response.logprobs]),
         "logprobs_make_sense",
@@ -560,7 +545,10 @@ MUTANTS = {
     "first_image_only": mutant(broken(asked=first_image_only), "several_images_are_seen"),
     "sorted_images": mutant(broken(asked=sorted_images), "image_order_is_kept"),
     "positive": mutant(rescored(positive), "logprobs_are_logarithms"),
-    "mean": mutant(rescored(mean), "sum_is_that_of_the_tokens"),
+    "mean": mutant(
+        rescored(lambda _, score, response: setattr(score, "logprob", score.logprob / score.token_count)),
+        "sum_is_that_of_the_tokens",
+    ),
     "cut_tokens": mutant(rescored(cut_tokens), "tokenization_joins"),
     "no_output_tokens": mutant(cleared("scored", "usage", "output_tokens"), "likelihood_usage_is_reported"),
     "never_greedy": mutant(
@@ -601,10 +589,16 @@ MUTANTS = {
     ),
     "scores_lost": mutant(result_by_result(scores_lost), ALIKE, MIXED),
     "unknown_code": mutant(result_by_result(unknown_code), ALONE),
-    "batch_no_reason": mutant(result_by_result(no_reason), ALONE),
+    "batch_no_reason": mutant(
+        result_by_result(lambda result: result.HasField("failure") and setattr(result.failure, "reason", "failed")),
+        ALONE,
+    ),
     "sinking": mutant(broken(batched=sinking(lambda reason: reason != "empty_call")), ALONE),
     "sinking_empty": mutant(broken(batched=sinking(lambda reason: reason == "empty_call")), NO_REQUEST),
-    "empty_answer": mutant(result_by_result(empty_answer), NO_REQUEST),
+    "empty_answer": mutant(
+        result_by_result(lambda result: result.failure.reason == "empty_call" and result.generate.SetInParent()),
+        NO_REQUEST,
+    ),
     "one_kind": mutant(broken(batched=one_kind), MIXED),
     "nothing": mutant(Nothing, NO_CALLS),
     "unbounded": mutant(Unbounded, TOO_MANY),
