@@ -30,6 +30,11 @@ class Context(NamedTuple):
     line_after: Seen
     question: bool
 
+    @property
+    def alone(self) -> bool:
+        """Whether nothing but signs stands beside what is named on its line."""
+        return bool(BEFORE.LINE_START.fullmatch(self.line_before) and BEFORE.BLANK.fullmatch(self.line_after.text))
+
 
 def context(text: str, group: Group) -> Context:
     """Returns the words around a group within its sentence."""

@@ -16,7 +16,7 @@ from scorer.reading import refusals
 from scorer.reading.lexicon import AFTER, BEFORE, DOCUMENT
 from scorer.reading.mentions import LABEL, TEXT, Group, Mention
 from scorer.reading.prefilter import Prefilter, Seen
-from scorer.reading.stance import SUM, Occurrence, Occurrences, Stance, alone, depends
+from scorer.reading.stance import ALSO, ASIDE, FIRM, NAMED, REJECTED, SUM, SUPPOSED, WEAK, Occurrence, Occurrences
 
 seen = Prefilter((*DOCUMENT.marked("text"), *BEFORE.marked("text"), *AFTER.marked("text")))
 """Tells of a folded text what may be found anywhere in it."""
@@ -75,7 +75,7 @@ def read(
     statements = [
         (each.group, each.reason)
         for each in judged
-        if each.stance == Stance.FIRM and not (len(each.group.values) > 1 and each.here.clause.search(BEFORE.LOOKING))
+        if each.stance == FIRM and not (len(each.group.values) > 1 and each.here.clause.search(BEFORE.LOOKING))
     ]
     stated = {value for group, _ in statements for value in group.values}
     answers = _line_answers(text, lines, order, stated)
@@ -120,10 +120,10 @@ def _stated_last(seen: Seen, occurrences: Occurrences, mentions: Sequence[Mentio
     """
     behind: list[Occurrence] = []
     for judged in occurrences.backward():
-        if depends(judged) or occurrences.begins_line(judged):
+        if judged.depends or occurrences.begins_line(judged):
             return None
         behind.insert(0, judged)
-        if judged.stance == Stance.FIRM:
+        if judged.stance == FIRM:
             if judged.reason in (Reason.MARKED, SUM):
                 return None
             if _ends_alone(seen.text, behind) or _ends_behind_colon(seen.text, behind[-1]):
@@ -135,12 +135,12 @@ def _stated_last(seen: Seen, occurrences: Occurrences, mentions: Sequence[Mentio
 def _ends_alone(text: str, judged: list[Occurrence]) -> bool:
     """Whether the last sentence is a label and nothing else."""
     group, stance, _, here = judged[-1]
-    if stance != Stance.NAMED or len(group.values) > 1 or group.mentions[0].kind != LABEL or group.mentions[0].plain:
+    if stance != NAMED or len(group.values) > 1 or group.mentions[0].kind != LABEL or group.mentions[0].plain:
         return False
     if here.lead.text.strip() or not here.line_before.strip() or not BEFORE.STOPS.match(text, group.last):
         return False
     cut_off = not text[group.last :].strip()
-    if cut_off and (group.values[0] == "A" or any(each.stance == Stance.NAMED for each in judged[:-1])):
+    if cut_off and (group.values[0] == "A" or any(each.stance == NAMED for each in judged[:-1])):
         return False
     before = judged[-2].group.last if len(judged) > 1 else 0
     return bool(text[before : group.first].strip(" .,;:)(\n"))
@@ -149,7 +149,7 @@ def _ends_alone(text: str, judged: list[Occurrence]) -> bool:
 def _ends_behind_colon(text: str, last: Occurrence) -> bool:
     """Whether the last name is one to which a sentence leads: "the tears settle it: B."."""
     group, stance, _, here = last
-    if stance != Stance.NAMED or len(group.values) > 1:
+    if stance != NAMED or len(group.values) > 1:
         return False
     if group.mentions[0].plain and not BEFORE.HAVING_LOOKED.match(here.lead.text):
         return False
@@ -168,14 +168,14 @@ def _line_answers(text: str, lines: list[Occurrence], order: Sequence[str], stat
     index = {value: place for place, value in enumerate(order)}
     several = len({line.group.values[0] for line in lines}) > 1
     answers = []
-    group, bare = lines[0].group, alone(lines[0].here)
+    group, bare = lines[0].group, lines[0].here.alone
     first_line = bool(BEFORE.LINE_START.fullmatch(text[: group.first]))
     follower = index[lines[1].group.values[0]] - index[group.values[0]] if len(lines) > 1 else 0
     enumerates = not bare and text[group.first : group.last + 2] == "1. "
     if first_line and (bare or not several) and follower != 1 and not enumerates:
         answers.append(group)
     group, here = lines[-1].group, lines[-1].here
-    bare = alone(here)
+    bare = here.alone
     begins = len(lines) == 1 and not text[: group.first].strip()
     cut_off = not begins and bare and (":" in here.line_after.text or ".." in here.line_after.text)  # "Option B: ..."
     last_line = "\n" not in text[group.last :].strip()
@@ -224,7 +224,7 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Occurrence], 
             and DOCUMENT.RESUMED.search(text, group.last)
             and any(
                 each.group.first > group.last
-                and each.stance not in (Stance.REJECTED, Stance.SUPPOSED, Stance.ASIDE)
+                and each.stance not in (REJECTED, SUPPOSED, ASIDE)
                 and each.group.values != group.values
                 and each.group.mentions[0].kind == group.mentions[0].kind
                 for each in judged
@@ -238,11 +238,11 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Occurrence], 
                 text, max(group.last, match.start() - 60), match.start()
             ):
                 return Reading("", Reason.ABSTAINED)
-    marked = [each.group for each in judged if each.stance == Stance.FIRM and each.reason == Reason.MARKED]
+    marked = [each.group for each in judged if each.stance == FIRM and each.reason == Reason.MARKED]
     if group in marked and any(other.values != group.values for other in marked):
         return Reading("", Reason.CONFLICT)
     if len(group.values) > 1 or any(
-        each.stance == Stance.ALSO
+        each.stance == ALSO
         and each.group.values != group.values
         and (
             each.group.first > group.first
@@ -258,15 +258,13 @@ def _unstated(seen: Seen, judged: list[Occurrence], mentions: Sequence[Mention])
     """Returns what a text says that states nothing: a single tentative choice, or that it has no answer."""
     text = seen.text
     abstained = _abstentions(seen, mentions)
-    weak = [each for each in judged if each.stance == Stance.WEAK]
+    weak = [each for each in judged if each.stance == WEAK]
     if weak:
         first, last = weak[0].group, weak[-1].group
         named = {
-            each.group.values[0]
-            for each in judged
-            if each.stance in (Stance.NAMED, Stance.WEAK) and len(each.group.values) == 1
+            each.group.values[0] for each in judged if each.stance in (NAMED, WEAK) and len(each.group.values) == 1
         }
-        also = {value for each in judged if each.stance == Stance.ALSO for value in each.group.values}
+        also = {value for each in judged if each.stance == ALSO for value in each.group.values}
         certain = {value for each in weak for value in each.group.values}
         closes = weak[-1] is judged[-1] and len(text) - last.last <= 200
         sentence = last.first - len(weak[-1].here.lead.text)

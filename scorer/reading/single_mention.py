@@ -9,7 +9,7 @@ from scorer.reading.mentions import LABEL, TEXT, Group
 from scorer.reading.partial_match import telling
 from scorer.reading.prefilter import Seen
 from scorer.reading.resolve import Reading
-from scorer.reading.stance import Occurrence, Stance
+from scorer.reading.stance import ASIDE, NAMED, REJECTED, SUPPOSED, Occurrence
 
 LEXICON = Lexicon("single_mention")
 
@@ -19,7 +19,7 @@ _SHORT = 400
 def _one_label(judged: Occurrence) -> bool:
     """Whether a single label is named, and nothing said of it."""
     group = judged.group
-    return judged.stance == Stance.NAMED and len(group.values) == 1 and group.mentions[0].kind == LABEL
+    return judged.stance == NAMED and len(group.values) == 1 and group.mentions[0].kind == LABEL
 
 
 def _values(judged: list[Occurrence]) -> set[str]:
@@ -28,7 +28,7 @@ def _values(judged: list[Occurrence]) -> set[str]:
 
 def lone_label(text: str, judged: list[Occurrence]) -> Reading | None:
     """Reads a short sentence that names a single label at its end, and judges nothing."""
-    kept = [each for each in judged if each.stance not in (Stance.REJECTED, Stance.ASIDE)]
+    kept = [each for each in judged if each.stance not in (REJECTED, ASIDE)]
     if len(kept) != 1:
         return None
     group, stance, _, here = kept[0]
@@ -37,7 +37,7 @@ def lone_label(text: str, judged: list[Occurrence]) -> Reading | None:
     if group.last > 120 or len(text) - group.last > 200 or "\n" in text[: group.first].strip():
         return None
     mention = group.mentions[0]
-    if stance != Stance.NAMED or len(group.values) > 1 or mention.plain:
+    if stance != NAMED or len(group.values) > 1 or mention.plain:
         return None
     looks = here.lead.search(BEFORE.LOOKING) and not BEFORE.HAVING_LOOKED.match(here.lead.text)
     if looks or here.lead.search(BEFORE.EXAMPLE):
@@ -61,10 +61,10 @@ def lone_label(text: str, judged: list[Occurrence]) -> Reading | None:
 
 def agreed(text: str, judged: list[Occurrence]) -> Reading | None:
     """Reads a text that names one option both by its label and by its words, and no other."""
-    kept = [each.group for each in judged if each.stance not in (Stance.REJECTED, Stance.ASIDE)]
+    kept = [each.group for each in judged if each.stance not in (REJECTED, ASIDE)]
     kinds = {mention.kind for group in kept for mention in group.mentions if not mention.plain}
     values = {value for group in kept for value in group.values}
-    if len(values) != 1 or len(kinds) != 2 or len(text) > 400 or any(each.stance == Stance.SUPPOSED for each in judged):
+    if len(values) != 1 or len(kinds) != 2 or len(text) > 400 or any(each.stance == SUPPOSED for each in judged):
         return None
     if LEXICON.CUT_OFF.search(text, max(kept[-1].last, len(text) - 16)):
         return None
@@ -79,7 +79,7 @@ def _lists(group: Group) -> bool:
 
 def fits_need(text: str, judged: list[Occurrence]) -> Reading | None:
     """Reads the one label of which the last sentence says what was needed: "So 8 dots come next. C has 8 dots."."""
-    kept = [each for each in judged if each.stance != Stance.REJECTED and not each.group.plain]
+    kept = [each for each in judged if each.stance != REJECTED and not each.group.plain]
     if len(kept) != 1 or not _one_label(kept[0]):
         return None
     group, _, _, here = kept[0]
@@ -95,15 +95,15 @@ def fits_need(text: str, judged: list[Occurrence]) -> Reading | None:
 
 def eliminated(text: str, judged: list[Occurrence], order: tuple[str, ...]) -> Reading | None:
     """Reads a text that rejects every label but one, and says nothing against that one."""
-    rejected = [each.group for each in judged if each.stance == Stance.REJECTED]
-    kept = [each.group for each in judged if each.stance not in (Stance.REJECTED, Stance.SUPPOSED, Stance.ASIDE)]
+    rejected = [each.group for each in judged if each.stance == REJECTED]
+    kept = [each.group for each in judged if each.stance not in (REJECTED, SUPPOSED, ASIDE)]
     left = set(order) - {value for group in rejected for value in group.values}
     denied = {group.values[0]: group.first for group in rejected if len(group.values) == 1}
     # "A. red: the umbrella is not red."
     kept = [group for group in kept if len(group.values) > 1 or denied.get(group.values[0], -1) < group.first]
     if len(order) < 3 or len(left) != 1 or not kept or any(set(group.values) != left for group in kept):
         return None
-    if kept[-1].mentions[0].plain or any(each.stance == Stance.SUPPOSED for each in judged):
+    if kept[-1].mentions[0].plain or any(each.stance == SUPPOSED for each in judged):
         return None
     return Reading(kept[-1].values[0], Reason.ELIMINATION, kept[-1].span)
 
@@ -142,8 +142,8 @@ def _weighed(text: str, kept: list[Occurrence]) -> list[Occurrence]:
             _explains(each.here)
             or _describes(text, each.group, last)
             or (
-                each.stance == Stance.SUPPOSED
-                and last.stance == Stance.NAMED
+                each.stance == SUPPOSED
+                and last.stance == NAMED
                 and BEFORE.CONTRAST.search(text, each.group.last, last.group.first)
             )
         )
@@ -177,14 +177,14 @@ def lone_text(seen: Seen, judged: list[Occurrence], order: tuple[str, ...]) -> R
     """Reads a short text that names a single option by its words."""
     text = seen.text
     judged = judged[_list_ends(judged, order) :]
-    kept = [each for each in judged if each.stance not in (Stance.REJECTED, Stance.ASIDE) and not _lists(each.group)]
+    kept = [each for each in judged if each.stance not in (REJECTED, ASIDE) and not _lists(each.group)]
     values = _values(kept)
     if len(values) > 1 and len(text) < 3 * _SHORT:
         kept = _weighed(text, kept)
         values = _values(kept)
     if len(values) > 1:
         return Reading("", Reason.CONFLICT) if all(each.group.mentions[0].kind == TEXT for each in kept) else None
-    if len(values) != 1 or any(each.stance == Stance.SUPPOSED for each in kept):
+    if len(values) != 1 or any(each.stance == SUPPOSED for each in kept):
         return None
     group, _, _, here = kept[-1]
     if group.last > _SHORT or len(text) - group.last > _SHORT:
@@ -204,6 +204,6 @@ def lone_text(seen: Seen, judged: list[Occurrence], order: tuple[str, ...]) -> R
 def opposite(text: str, judged: list[Occurrence], order: tuple[str, ...]) -> Reading | None:
     """Reads a short text that denies one of two options of which the other then holds: "That is not true."."""
     denied = _values(judged)
-    if len(denied) != 1 or len(text) > 200 or any(each.stance != Stance.REJECTED for each in judged):
+    if len(denied) != 1 or len(text) > 200 or any(each.stance != REJECTED for each in judged):
         return None
     return Reading(next(label for label in order if label not in denied), Reason.NEGATION, judged[0].group.span)

@@ -18,7 +18,7 @@ from scorer.reading.numbers import WORDS, value_of
 from scorer.reading.options import yes_no
 from scorer.reading.prefilter import Seen
 from scorer.reading.resolve import Reading, read
-from scorer.reading.stance import Occurrence, Stance
+from scorer.reading.stance import NAMED, REJECTED, SUPPOSED, WEAK, Occurrence
 from scorer.rule import Rule
 from scorer.rules import request as asked
 
@@ -109,7 +109,7 @@ def _names_else(text: str, mention: Mention) -> bool:
 
 def _by_negation(text: str, options: tuple[str, str], judged: list[Occurrence]) -> Reading:
     """Reads "it is not inside" as outside, and an answer to a yes/no question without either word."""
-    rejected = {value for each in judged if each.stance == Stance.REJECTED for value in each.group.values}
+    rejected = {value for each in judged if each.stance == REJECTED for value in each.group.values}
     if len(text) > 200 or DOCUMENT.ABSTAIN.search(text):
         return Reading("", Reason.NO_CHOICE)
     lower = {option.lower() for option in options}
@@ -121,7 +121,7 @@ def _by_negation(text: str, options: tuple[str, str], judged: list[Occurrence]) 
         if word and "?" not in first:
             value = next(option for option in options if option.lower() == word)
             return Reading(value, Reason.NEGATION, match.span() if match else (0, len(first)))
-    if lower in _OPPOSITES and len(rejected) == 1 and all(each.stance == Stance.REJECTED for each in judged):
+    if lower in _OPPOSITES and len(rejected) == 1 and all(each.stance == REJECTED for each in judged):
         value = next(option for option in options if option not in rejected)
         return Reading(value, Reason.NEGATION, judged[0].group.span)
     return Reading("", Reason.NO_CHOICE)
@@ -138,7 +138,7 @@ def _both(text: str, value: str, found: list[Mention]) -> bool:
 
 
 def _lone(text: str, judged: list[Occurrence], options: tuple[str, str]) -> Reading:
-    kept = [each.group for each in judged if each.stance in (Stance.NAMED, Stance.WEAK)]
+    kept = [each.group for each in judged if each.stance in (NAMED, WEAK)]
     values = {value for group in kept for value in group.values}
     if not kept:
         return _by_negation(text, options, judged)
@@ -148,7 +148,7 @@ def _lone(text: str, judged: list[Occurrence], options: tuple[str, str]) -> Read
         if first and text[lead.last : lead.last + 1] in ",.:;\n" and {o.lower() for o in options} == {"yes", "no"}:
             return Reading(lead.values[0], Reason.LEADING, lead.span)
         return Reading("", Reason.CONFLICT)
-    if any(each.stance == Stance.SUPPOSED for each in judged) or len(text) > 600:
+    if any(each.stance == SUPPOSED for each in judged) or len(text) > 600:
         return Reading("", Reason.NO_CHOICE)
     group = kept[0]
     return Reading(group.values[0], Reason.OPTION_TEXT, group.span)
