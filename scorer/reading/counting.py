@@ -148,9 +148,6 @@ def read_count(seen: Seen) -> Reading:
     if takes_back(seen, last.end):
         return Reading("", Reason.RETRACTED)
     alternatives = {number.value for number in at_rank if number.sentence == last.sentence}
-    tail = text[last.end : last.end + 60]
-    if LEXICON.NUMBER_THEN.match(tail):
-        return Reading("", Reason.CONFLICT)
     if rank == 1:
         return _mentioned(text, usable)
     if (

@@ -80,15 +80,12 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
 
 
 _SIGNS, _SUMS = tuple("-+*/"), tuple("+*/=")
-_BY_BEGINS, _BY_ENDS = (" by", " x ", "-by", " of"), ("by ", " x ", "by-")
+_BY_BEGINS = (" by", " x ", "-by", " of")
 
 
 def _counts(text: str, start: int, end: int) -> bool:
     """Whether a number says how many: "a 2 by 3 grid", "one of the figures"."""
-    behind = text[end : end + 3] in _BY_BEGINS and LEXICON.BY.match(text, end)
-    return bool(
-        behind or (text[start - 3 : start] in _BY_ENDS and LEXICON.TIMES.search(text, max(start - 14, 0), start))
-    )
+    return text[end : end + 3] in _BY_BEGINS and bool(LEXICON.BY.match(text, end))
 
 
 def _no_number(text: str, match: re.Match[str]) -> bool:

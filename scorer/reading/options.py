@@ -70,9 +70,7 @@ class Options:
         if not kinds and name not in _DIRECTIONS:
             return False
         before = text[max(mention.start - 16, 0) : mention.start].lower()
-        if name in _COMPASS and (
-            LEXICON.COMPASS_BEFORE.search(before) or LEXICON.COMPASS_BEHIND.match(text, mention.end)
-        ):
+        if name in _COMPASS and LEXICON.COMPASS_BEHIND.match(text, mention.end):
             return True
         if self.corners and name in _ACROSS | _UPRIGHT:
             return bool(LEXICON.CORNER_BEFORE.search(before) or LEXICON.CORNER_BEHIND.match(text.lower(), mention.end))

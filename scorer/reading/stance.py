@@ -59,7 +59,7 @@ _CUES = (
 # A text in which none of these may be found need not be searched for each.
 _SINGLES = LEADS.bits(BEFORE.BOXED, BEFORE.ONLY, BEFORE.ALL_BUT)
 _VERDICT = TAILS.bits(AFTER.NO, AFTER.YES)
-_OTHER_LEAD = LEADS.bits(*ASIDES.marked("lead"), BEFORE.ORIGIN)
+_OTHER_LEAD = LEADS.bits(*ASIDES.marked("lead"))
 _OTHER_TAIL = TAILS.bits(ASIDES.WOULD, ASIDES.GROUND, ASIDES.EDGE)
 _DENIES = TAILS.bits(AFTER.NOT_BELONGING, AFTER.WRONG, AFTER.IF, AFTER.ALSO, AFTER.AT_FIRST)
 _CUED = LEADS.bits(*(pattern for pattern, _ in _CUES))
@@ -132,8 +132,6 @@ def _of_another(text: str, group: Group, here: Context) -> Status | None:
     lead, tail = here.lead, here.tail
     if not (lead.found & _OTHER_LEAD or tail.found & _OTHER_TAIL):
         return None
-    if tail.match(BEFORE.GOAL) and lead.search(BEFORE.ORIGIN):
-        return _NAMED
     if group.mentions[0].kind != TEXT:
         return None
     if (
@@ -387,8 +385,6 @@ def _leads(text: str, group: Group, here: Context, following: str) -> bool:
         return False  # "Option C (anger) would require a frown"
     if group.mentions[0].kind == TEXT and len(group.mentions) > 1 and here.line_after.match(AFTER.SUBJECT):
         return False  # "The woman (B) is to the left"
-    if len(group.mentions) > 1 and BEFORE.EQUATES.search(text, group.mentions[0].last, group.mentions[1].first):
-        return False  # "Option A is happiness."
     next_item = rf"[.;,] (?:[A-Za-z]{{1,12}} )?[\"'(]?{re.escape(following)}[\"']?[):]"
     if following and re.search(next_item, here.line_after.text):
         return False  # "Option A: 3 dots. Option B: 4 dots."
