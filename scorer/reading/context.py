@@ -42,9 +42,9 @@ def context(text: str, group: Group) -> Context:
     before = text[low : group.first]
     newline = before.rfind("\n")
     line_before = before[newline + 1 :]
-    lead = _sentence(line_before)
+    lead = sentence(line_before)
     if newline >= 0 and not line_before.strip(" \"'(["):
-        lead = _sentence(before[:newline][before[:newline].rfind("\n") + 1 :].rstrip()) + " "
+        lead = sentence(before[:newline].rpartition("\n")[2].rstrip()) + " "
         if not lead.rstrip().endswith((":", "is", "=")) and not BEFORE.ANSWER_NOUN.search(lead):
             lead = ""
     after = text[group.last : group.last + TAIL]
@@ -70,8 +70,7 @@ def _clause(lead: Seen) -> int:
     return start
 
 
-def _sentence(line: str) -> str:
-    start = 0
-    for match in BEFORE.SENTENCE_END.finditer(line):
-        start = match.end()
-    return line[start:]
+def sentence(line: str, limit: int | None = None) -> str:
+    """Returns the last sentence of a line that begins at `limit` at most."""
+    ends = (match.end() for match in BEFORE.SENTENCE_END.finditer(line))
+    return line[max((end for end in ends if limit is None or end <= limit), default=0) :]
