@@ -100,9 +100,8 @@ def _tokens(clause: str) -> list[_Token]:
     found: list[_Token] = []
     for match in islice(LEXICON.TOKEN.finditer(clause), _LONGEST):
         kind = match.lastgroup or ""
-        predicate = found and found[-1].kind in PROPERTIES
-        if predicate:
-            predicate = LEXICON.IS_THE.fullmatch(clause, found[-1].end, match.start())
+        follows = found and found[-1].kind in PROPERTIES
+        predicate = LEXICON.IS_THE.fullmatch(clause, found[-1].end, match.start()) if follows else None
         named = LEXICON.NAMED.match(clause, match.end()) or (not found and LEXICON.COLON.match(clause, match.end()))
         heading = kind == "both" or bool(kind in _STATES and not predicate and named)
         found.append(_Token(kind, *match.span(), heading))
