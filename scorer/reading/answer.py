@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lyncean.reasons import Reason
 from scorer.reading import mentions, refusals, resolve, single_mention
@@ -43,8 +43,7 @@ _LONGEST_BARE = 25
 _SENTENCE = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What was read of an answer.
 
     Attributes:

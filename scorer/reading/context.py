@@ -72,5 +72,8 @@ def _clause(lead: Seen) -> int:
 
 def sentence(line: str, limit: int | None = None) -> str:
     """Returns the last sentence of a line that begins at `limit` at most."""
-    ends = (match.end() for match in BEFORE.SENTENCE_END.finditer(line))
-    return line[max((end for end in ends if limit is None or end <= limit), default=0) :]
+    start = 0
+    for match in BEFORE.SENTENCE_END.finditer(line):
+        if limit is None or match.end() <= limit:
+            start = match.end()
+    return line[start:]

@@ -151,11 +151,10 @@ def texts(text: str, names: Sequence[tuple[str, str]], loosely: Sequence[partial
     if "-" in raw and any(" " in name for name, _ in names):
         low = raw.replace("-", " ")
     found = list(partial_match.find(low, loosely))
-    own = {name for name, _ in names}
     idioms = {
         low.find(word, match.start())
         for word, idiom in _IDIOMS
-        if word in low and word in own
+        if word in low and any(name == word for name, _ in names)
         for match in idiom.finditer(low)
     }
     for name, value in names:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lyncean.reasons import Reason
 from scorer.reading import refusals
@@ -23,8 +23,7 @@ seen = Prefilter((*DOCUMENT.marked("text"), *BEFORE.marked("text"), *AFTER.marke
 _SECOND = seen.bits(AFTER.ALSO, BEFORE.ANOTHER, DOCUMENT.LIKEWISE)
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What was read.
 
     Attributes:
