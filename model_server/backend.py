@@ -9,6 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from google.protobuf import duration_pb2
+
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import Unsupported
@@ -25,10 +27,13 @@ class Call:
 
     Args:
         timeout: Seconds until the caller gives up; None for a caller that does not.
+
+    Attributes:
+        started: When the model took it, in seconds of the monotonic clock.
     """
 
     def __init__(self, timeout: float | None = None) -> None:
-        self.arrived = time.monotonic()
+        self.arrived = self.started = time.monotonic()
         self.deadline = None if timeout is None else self.arrived + timeout
         self._cancelled = threading.Event()
 
@@ -93,3 +98,22 @@ def continuation_score(
     if with_tokens:
         score.tokens.extend(model.TokenLogprob(token=token, logprob=value) for token, value in tokens)
     return score
+
+
+def seconds(value: float) -> duration_pb2.Duration:
+    """Returns a duration of so many seconds; a negative one counts as 0."""
+    duration = duration_pb2.Duration()
+    duration.FromNanoseconds(max(0, round(value * 1e9)))
+    return duration
+
+
+def usage_since(queued: float, started: float, **tokens: int) -> model.Usage:
+    """Returns the usage of a request that has just ended.
+
+    Args:
+        queued: When it entered the queue, in seconds of the monotonic clock.
+        started: When the model took it, likewise.
+        tokens: Token counts, by their names in `Usage`.
+    """
+    now = time.monotonic()
+    return model.Usage(queue_time=seconds(started - queued), model_time=seconds(now - started), **tokens)

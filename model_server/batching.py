@@ -6,19 +6,69 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from lyncean.rpc import DeadlineExceeded, InternalFailure, StatusError
+from lyncean.rpc import DeadlineExceeded, InternalFailure, Overloaded, StatusError
 from model_server.backend import Call
 from model_server.metrics import Metrics
-from model_server.slots import queue_full
 
 log = logging.getLogger(__name__)
 Work = TypeVar("Work")
 Result = TypeVar("Result")
+
+
+def queue_full(waiting: int, limit: int) -> Overloaded:
+    """Returns the error for a request beyond the limit of the queue."""
+    return Overloaded(
+        "queue_full",
+        f"{waiting} requests are waiting, the limit is {limit}: send again later",
+        limit=str(limit),
+        value=str(waiting),
+    )
+
+
+class Slots:
+    """Lets in so many calls at a time, in the order of their arrival.
+
+    Args:
+        concurrency: Calls at a time.
+        max_queue: Most calls waiting; one more is refused.
+        metrics: The server's counters.
+
+    Attributes:
+        semaphore: Held by each call that is let in.
+    """
+
+    def __init__(self, concurrency: int, max_queue: int, metrics: Metrics) -> None:
+        self.semaphore = asyncio.Semaphore(concurrency)
+        self._max_queue = max_queue
+        self._metrics = metrics
+        self._waiting = 0
+
+    @contextlib.asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Waits for a slot and holds it.
+
+        Raises:
+            Overloaded: If the queue is full.
+        """
+        waiting, limit = self._waiting, self._max_queue
+        if self.semaphore.locked() and waiting >= limit:
+            raise queue_full(waiting, limit)
+        self._waiting += 1
+        self._metrics.queued.set(self._waiting)
+        try:
+            await self.semaphore.acquire()
+        finally:
+            self._waiting -= 1
+            self._metrics.queued.set(self._waiting)
+        try:
+            yield
+        finally:
+            self.semaphore.release()
 
 
 class OutOfMemory(Exception):
@@ -34,7 +84,6 @@ class Job(Generic[Work, Result]):
         key: Jobs of different keys never run together.
         length: Jobs of similar length run together, so that little is padded.
         call: The request's life.
-        on_start: Told when the model takes it, on the monotonic clock.
     """
 
     work: Work
@@ -43,7 +92,6 @@ class Job(Generic[Work, Result]):
     call: Call
     future: asyncio.Future[Result]
     loop: asyncio.AbstractEventLoop
-    on_start: Callable[[float], None] = lambda _: None
     queued: float = field(default_factory=time.monotonic)
     resolved: bool = False
 
@@ -96,10 +144,8 @@ class Batcher(Generic[Work, Result]):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
         self._task: asyncio.Task[None] | None = None
 
-    async def submit(
-        self, work: Work, key: Hashable, length: int, call: Call, on_start: Callable[[float], None] = lambda _: None
-    ) -> Result:
-        """Queues one job and waits for its result.
+    async def submit(self, work: Work, key: Hashable, length: int, call: Call) -> Result:
+        """Queues one job and waits for its result; `call.started` is set when the model takes it.
 
         Raises:
             Overloaded: If the queue is full.
@@ -111,7 +157,7 @@ class Batcher(Generic[Work, Result]):
         loop = asyncio.get_running_loop()
         if self._task is None:
             self._task = loop.create_task(self._work())
-        job: Job[Work, Result] = Job(work, key, length, call, loop.create_future(), loop, on_start)
+        job: Job[Work, Result] = Job(work, key, length, call, loop.create_future(), loop)
         self._queue.append(job)
         self._metrics.queued.set(len(self._queue))
         self._arrived.set()
@@ -167,7 +213,7 @@ class Batcher(Generic[Work, Result]):
     def _run_batch(self, batch: list[Job[Work, Result]]) -> None:
         now = time.monotonic()
         for job in batch:
-            job.on_start(now)
+            job.call.started = now
             self._metrics.queue_seconds.observe(now - job.queued)
         self._metrics.batch.observe(len(batch))
         failure: Exception | None = None

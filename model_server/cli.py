@@ -13,8 +13,8 @@ from lyncean.cli.options import POSITIVE_SECONDS, FiniteRange, server_options
 from lyncean.rpc import ServerConfig
 from model_server.backend import Backend, LoadError
 from model_server.demo import CHECKPOINT, NAME
-from model_server.launch import Make, run
 from model_server.metrics import Metrics
+from model_server.serve import Make, run
 
 Fields = TypeVar("Fields")
 

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import MAX_MESSAGE_BYTES, InternalFailure, InvalidRequest, Unavailable, Unsupported
 from model_server.backend import Backend, Call
 
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one request may ask for.
-
-    Attributes:
-        max_images: Images in one prompt.
-        max_continuations: Continuations of one Likelihood request.
-        max_stop: Stop strings.
-        max_top_logprobs: Alternatives per output token.
-    """
-
-    max_images: int = 256
-    max_continuations: int = 4096
-    max_stop: int = 64
-    max_top_logprobs: int = 20
+MAX_IMAGES = 256
+"""Images in one prompt."""
+MAX_CONTINUATIONS = 4096
+"""Continuations of one Likelihood request."""
+MAX_STOP = 64
+"""Stop strings."""
+MAX_TOP_LOGPROBS = 20
+"""Alternatives per output token."""
 
 
 class Core:
@@ -33,12 +24,10 @@ class Core:
 
     Args:
         backend: The model.
-        limits: Bounds on a request.
     """
 
-    def __init__(self, backend: Backend, limits: Limits | None = None) -> None:
+    def __init__(self, backend: Backend) -> None:
         self.backend = backend
-        self.limits = limits or Limits()
         self._info: model.GetModelInfoResponse | None = None
 
     def ready(self) -> None:
@@ -84,7 +73,7 @@ class Core:
         count = len(request.continuations)
         if not count:
             raise InvalidRequest("no_continuations", "there is no continuation to score: send at least one")
-        _check_count("too_many_continuations", "continuations", count, self.limits.max_continuations)
+        _check_count("too_many_continuations", "continuations", count, MAX_CONTINUATIONS)
         for index, text in enumerate(request.continuations):
             if not text:
                 raise InvalidRequest("empty_continuation", f"continuation {index} is empty", index=str(index))
@@ -128,7 +117,7 @@ class Core:
             raise Unsupported("no_image_input", f"{info.model_name} understands no images, the prompt holds {images}")
         if images > 1 and model.CAPABILITY_MULTI_IMAGE not in info.capabilities:
             raise Unsupported("no_multi_image", f"{info.model_name} takes one image a prompt, this one holds {images}")
-        _check_count("too_many_images", "images", images, self.limits.max_images)
+        _check_count("too_many_images", "images", images, MAX_IMAGES)
 
     def _check_config(self, config: model.GenerationConfig, info: model.GetModelInfoResponse) -> None:
         if config.HasField("max_output_tokens") and config.max_output_tokens == 0:
@@ -144,8 +133,8 @@ class Core:
             )
         if "" in config.stop:
             raise InvalidRequest("empty_stop", "a stop string is empty: it would end every output at once")
-        _check_count("too_many_stops", "stop strings", len(config.stop), self.limits.max_stop)
-        _check_count("too_many_logprobs", "alternatives per token", config.top_logprobs, self.limits.max_top_logprobs)
+        _check_count("too_many_stops", "stop strings", len(config.stop), MAX_STOP)
+        _check_count("too_many_logprobs", "alternatives per token", config.top_logprobs, MAX_TOP_LOGPROBS)
         if config.top_logprobs and model.CAPABILITY_OUTPUT_LOGPROBS not in info.capabilities:
             raise Unsupported("no_logprobs", f"{info.model_name} reports no log-probabilities")
         sampled = config.temperature > 0

@@ -1,4 +1,4 @@
-"""A server's life: bind, load, serve, drain."""
+"""A server's life: bind, load, serve, drain; one line for a user's mistake."""
 
 from __future__ import annotations
 
@@ -6,25 +6,30 @@ import asyncio
 import contextlib
 import logging
 import os
+import sys
 import threading
+from collections.abc import Callable
 from typing import NoReturn
 
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
-from lyncean.rpc import Server, ServerConfig
-from model_server.backend import Backend
-from model_server.core import Core, Limits
+from lyncean.rpc import BindError, SecurityError, Server, ServerConfig
+from model_server.backend import Backend, LoadError
+from model_server.core import Core
 from model_server.metrics import Metrics
 from model_server.service import NAME, ModelServicer
 from model_server.tracing import Tracing
 
 log = logging.getLogger(__name__)
+Make = Callable[[Metrics], Backend]
+"""Builds a backend without loading it."""
+_LINGER = 2.0
+"""Seconds that threads may run on after the drain."""
 
 
 async def serve(
     backend: Backend,
     config: ServerConfig,
     *,
-    limits: Limits | None = None,
     metrics: Metrics | None = None,
 ) -> None:
     """Serves a backend until SIGTERM or SIGINT, then drains.
@@ -37,7 +42,7 @@ async def serve(
         BindError: If the port cannot be bound.
         SecurityError: If TLS files cannot be read.
     """
-    core = Core(backend, limits)
+    core = Core(backend)
     servicer = ModelServicer(core, metrics or Metrics(), Tracing.from_environment())
     server = Server(config, NAME, lambda target: model_grpc.add_ModelServiceServicer_to_server(servicer, target))
     await server.start()
@@ -92,3 +97,34 @@ async def _load(backend: Backend) -> None:
 
     threading.Thread(target=work, name="load", daemon=True).start()
     await done
+
+
+def run(make: Make, config: ServerConfig, metrics_port: int | None) -> None:
+    """Serves until a signal; a user's mistake ends in one line and exit code 2.
+
+    Args:
+        make: Builds the backend.
+        config: Address, TLS, token and drain of the server.
+        metrics_port: Port for Prometheus metrics; None for none.
+    """
+    logging.basicConfig(level=logging.INFO, format="model-server: %(message)s", stream=sys.stderr)
+    metrics = Metrics()
+    try:
+        if metrics_port is not None:
+            try:
+                log.info("metrics on http://%s:%d/metrics", config.host, metrics.listen(config.host, metrics_port))
+            except OSError as error:
+                where = f"metrics port {config.host}:{metrics_port}"
+                raise BindError(f"cannot listen on {where}: {error.strerror}") from error
+        asyncio.run(serve(make(metrics), config, metrics=metrics))
+        _exit_soon()
+    except (LoadError, BindError, SecurityError) as error:
+        print(f"Error: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _exit_soon() -> None:
+    """Ends the process even if a model's code still runs for an abandoned call: Python waits for its threads."""
+    timer = threading.Timer(_LINGER, os._exit, (0,))
+    timer.daemon = True
+    timer.start()

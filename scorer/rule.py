@@ -7,19 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lyncean.outcomes import Outcome
+from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One way to read an answer.
+class BaseRule:
+    """What every rule says of itself.
 
     Attributes:
         name: What ScoreRequest.rule takes.
         description: One paragraph: what it reads and what it needs.
-        read: Scores one request; the service sets Verdict.key. Depends on the request alone.
-            `text` arrives with reasoning tags already removed (see scorer.reading.reasoning) unless
-            `parity` is set: a parity rule gets the raw text.
         parity: Whether it reproduces a reference, bugs included.
         params: The parameters it knows, each with its meaning; others are refused.
         version: Raised whenever the same request may get another verdict.
@@ -31,7 +29,6 @@ class Rule:
 
     name: str
     description: str
-    read: Callable[[pb.ScoreRequest], pb.Verdict]
     parity: bool = False
     params: Mapping[str, str] = field(default_factory=dict)
     version: int = 1
@@ -40,8 +37,21 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedRule:
-    """A rule that asks a judge: as `Rule`, but `read` is a coroutine and gets the judge.
+class Rule(BaseRule):
+    """One way to read an answer.
+
+    Attributes:
+        read: Scores one request; the service sets Verdict.key. Depends on the request alone.
+            `text` arrives with reasoning tags already removed (see scorer.reading.reasoning) unless
+            `parity` is set: a parity rule gets the raw text.
+    """
+
+    read: Callable[[pb.ScoreRequest], pb.Verdict]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedRule(BaseRule):
+    """A rule that asks a judge.
 
     The service awaits many of them at once (bounded for each stream), while items of plain
     rules go on being answered. `read` is never called for an empty answer. It turns a judge's
@@ -52,14 +62,7 @@ class JudgedRule:
             judge offers is the business of `scorer.judges`; the service only passes it on.
     """
 
-    name: str
-    description: str
     read: Callable[[pb.ScoreRequest, Any], Awaitable[pb.Verdict]]
-    parity: bool = False
-    params: Mapping[str, str] = field(default_factory=dict)
-    version: int = 1
-    reads: tuple[str, ...] = ("text",)
-    depends: tuple[str, ...] = ()
 
 
 AnyRule = Rule | JudgedRule
@@ -86,6 +89,6 @@ def unparsed(reason: str, detail: str = "") -> pb.Verdict:
     return pb.Verdict(outcome=Outcome.UNPARSED, score=0.0, reason=reason, detail=detail)
 
 
-def refused(reason: str = "declined", detail: str = "") -> pb.Verdict:
+def refused(reason: str = Reason.DECLINED, detail: str = "") -> pb.Verdict:
     """Returns the verdict of an answer in which the model declines: wrong, own rate."""
     return pb.Verdict(outcome=Outcome.REFUSED, score=0.0, reason=reason, detail=detail)

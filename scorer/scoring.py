@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from lyncean.reasons import Reason
 from lyncean.rpc import InternalFailure
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
@@ -14,7 +15,7 @@ from scorer.judges.reread import reread, rereadable
 from scorer.reading import reasoning
 from scorer.reading.reasoning import Reasoned
 from scorer.registry import Registry
-from scorer.rule import AnyRule, JudgedRule, Rule, unparsed
+from scorer.rule import AnyRule, JudgedRule, unparsed
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class Scorer:
         self.registry = registry
         self.in_flight = in_flight
         self._judge = judge
-        self._reread = reread and judge is not None
+        self._reread = reread
 
     async def verdict(self, request: pb.ScoreRequest) -> pb.Verdict:
         """Returns the verdict of one request; raises as `begin` does."""
@@ -70,39 +71,33 @@ class Scorer:
             if not rule.parity and request.WhichOneof("answer") == "text":
                 split = reasoning.split(request.text)
                 if not split.answer.strip():
-                    return _finished(unparsed("empty_answer"), key, split)
+                    return _finished(unparsed(Reason.EMPTY_ANSWER), key, split)
                 if split.removed:
-                    request = _with_text(request, split.answer)
+                    whole, request = request, pb.ScoreRequest()
+                    request.CopyFrom(whole)
+                    request.text = split.answer
             if isinstance(rule, JudgedRule):
                 if self._judge is None:
                     raise RequestError("it asks a judge, and the scorer was started without one", "no_judge")
-                return partial(self._judged, rule, request, split)
+                return partial(_awaited, partial(rule.read, request, self._judge), request, split)
             verdict = rule.read(request)
-            if self._reread and rereadable(rule, verdict):
-                return partial(self._read_again, rule, request, verdict, split)
+            if self._judge is not None and self._reread and rereadable(rule, verdict):
+                return partial(_awaited, partial(reread, rule, request, verdict, self._judge), request, split)
         except Exception as error:
             raise _explained(error, request) from error
         return _finished(verdict, key, split)
 
-    async def _read_again(
-        self, rule: Rule, request: pb.ScoreRequest, first: pb.Verdict, split: Reasoned | None
-    ) -> pb.Verdict:
-        assert self._judge is not None
-        try:
-            verdict = await reread(rule, request, first, self._judge)
-        except Exception as error:
-            raise _explained(error, request) from error
-        return _finished(verdict, request.key, split)
 
-    async def _judged(self, rule: JudgedRule, request: pb.ScoreRequest, split: Reasoned | None) -> pb.Verdict:
-        try:
-            verdict = await rule.read(request, self._judge)
-        except Exception as error:
-            raise _explained(error, request) from error
-        return _finished(verdict, request.key, split)
+async def _awaited(read: Asking, request: pb.ScoreRequest, split: Reasoned | None) -> pb.Verdict:
+    """Returns the verdict that a judge is needed for."""
+    try:
+        verdict = await read()
+    except Exception as error:
+        raise _explained(error, request) from error
+    return _finished(verdict, request.key, split)
 
 
-def _check(rule: Rule | JudgedRule, request: pb.ScoreRequest) -> None:
+def _check(rule: AnyRule, request: pb.ScoreRequest) -> None:
     kind = "scores" if request.scores else request.WhichOneof("answer")
     if kind not in rule.reads:
         raise RequestError(f"it reads {' or '.join(rule.reads)}, the request has {kind or 'no answer'}", "wrong_answer")
@@ -111,13 +106,6 @@ def _check(rule: Rule | JudgedRule, request: pb.ScoreRequest) -> None:
             if name not in rule.params:
                 known = ", ".join(rule.params) or "none"
                 raise RequestError(f"it has no parameter {name!r}; known: {known}", "unknown_param")
-
-
-def _with_text(request: pb.ScoreRequest, text: str) -> pb.ScoreRequest:
-    copy = pb.ScoreRequest()
-    copy.CopyFrom(request)
-    copy.text = text
-    return copy
 
 
 def _finished(verdict: pb.Verdict, key: str, split: Reasoned | None) -> pb.Verdict:

@@ -19,18 +19,16 @@ import torch
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import DeadlineExceeded, InternalFailure, InvalidRequest, Unavailable, Unsupported
-from model_server.backend import Backend, Call, continuation_score, describe
+from model_server.backend import Backend, Call, continuation_score, describe, usage_since
 from model_server.batching import Batcher, Job, OutOfMemory
 from model_server.decoding import check_context, effective_config, limit_output
-from model_server.durations import usage_since
 from model_server.hf import checkpoint as checkpoints
 from model_server.hf import selfcheck
 from model_server.hf.draw import draw, image_tokens
 from model_server.hf.families import family_of
-from model_server.hf.generate import end_tokens, generate
 from model_server.hf.likelihood import Question, Scored, expanded, packed, plain
 from model_server.hf.prompt import Joined, Prompt, Prompter
-from model_server.hf.sampling import SamplingRow, token_bytes
+from model_server.hf.sampling import SamplingRow, end_tokens, generate, token_bytes
 from model_server.hf.settings import Settings
 from model_server.hf.vision import VisionCache
 from model_server.metrics import Metrics
@@ -191,11 +189,9 @@ class HfBackend(Backend):
         self._preparers.shutdown(wait=False, cancel_futures=True)
 
     async def _submit(self, work: Work, key: object, call: Call) -> tuple[Answer, model.Usage]:
-        queued = time.monotonic()
-        started: list[float] = []
-        answer = await self._batcher.submit(work, key, len(work.prompt.ids), call, started.append)
-        prompt = work.prompt
-        return answer, usage_since(queued, started[0], input_tokens=len(prompt.ids), image_tokens=prompt.image_tokens)
+        queued, prompt = time.monotonic(), work.prompt
+        answer = await self._batcher.submit(work, key, len(prompt.ids), call)
+        return answer, usage_since(queued, call.started, input_tokens=len(prompt.ids), image_tokens=prompt.image_tokens)
 
     @property
     def _scores(self) -> bool:

@@ -26,10 +26,10 @@ def collate(prompts: Sequence[Inputs], pad: int) -> Inputs:
     for name in prompts[0]:
         if name in SEQUENCES:
             fill = pad if name == "input_ids" else -1 if name == "image_patches_indices" else 0
-            batch[name] = torch.cat([_left(p[name], length, fill) for p in prompts])
+            batch[name] = torch.cat([_pad(p[name], length - p[name].shape[1], 0, fill) for p in prompts])
         elif name.startswith("qformer_"):
             longest = max(p[name].shape[1] for p in prompts)
-            batch[name] = torch.cat([_right(p[name], longest) for p in prompts])
+            batch[name] = torch.cat([_pad(p[name], 0, longest - p[name].shape[1]) for p in prompts])
         else:
             batch[name] = torch.cat([p[name] for p in prompts])
     return batch
@@ -49,14 +49,7 @@ def to_device(inputs: Inputs, device: torch.device, dtype: torch.dtype) -> Input
     }
 
 
-def _left(value: torch.Tensor, length: int, fill: int) -> torch.Tensor:
-    missing = length - value.shape[1]
-    if not missing:
-        return value
-    shape = (value.shape[0], missing, *value.shape[2:])
-    return torch.cat([value.new_full(shape, fill), value], dim=1)
-
-
-def _right(value: torch.Tensor, length: int) -> torch.Tensor:
-    missing = length - value.shape[1]
-    return torch.cat([value, value.new_zeros((value.shape[0], missing))], dim=1) if missing else value
+def _pad(value: torch.Tensor, before: int, after: int, fill: int = 0) -> torch.Tensor:
+    """The value with more places along its second dimension."""
+    behind = (0, 0) * (value.dim() - 2)
+    return torch.nn.functional.pad(value, (*behind, before, after), value=fill) if before or after else value

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import transformers as tf
+from safetensors import SafetensorError, safe_open
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
@@ -19,10 +20,10 @@ from transformers.models.auto.modeling_auto import (
 
 import model_server.hf.compat  # noqa: F401  (makes the next imports work)
 from model_server.backend import LoadError
-from model_server.hf import weights
 from model_server.hf.settings import Settings
 
 _KEPT_SETTINGS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "generation_kwargs")
+_POINTER = b"version https://git-lfs"
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -69,7 +70,7 @@ def load(settings: Settings) -> Checkpoint:
     folder = Path(settings.model)
     try:
         if folder.is_dir():
-            weights.check(_weight_files(folder))
+            check_files(_weight_files(folder))
         config = tf.AutoConfig.from_pretrained(settings.model, **shared)
         auto, has_vision = _class_for(config, settings)
         maker = tf.AutoProcessor if has_vision else tf.AutoTokenizer
@@ -195,6 +196,34 @@ def _weight_files(folder: Path) -> list[Path]:
         if files:
             return files
     return []
+
+
+def check_files(files: Iterable[Path]) -> None:
+    """Opens weight files and reads what they say of themselves, no weights.
+
+    Raises:
+        LoadError: One is missing, may not be read, or is cut short or damaged; with the cause and the fix.
+    """
+    for file in files:
+        try:
+            with file.open("rb") as stream:
+                head = stream.read(len(_POINTER))
+        except FileNotFoundError as error:
+            raise LoadError(f"{file} is missing: download the checkpoint again") from error
+        except OSError as error:
+            raise LoadError(
+                f"{file} cannot be read ({error.strerror}): check its owner, its mode and that it is a file"
+            ) from error
+        if head == _POINTER:
+            raise LoadError(f"{file} is a pointer of git-lfs and not the weights: run git lfs pull")
+        if not head:
+            raise LoadError(f"{file} is empty: download it again")
+        if file.suffix == ".safetensors":
+            try:
+                with safe_open(file, "np"):
+                    pass
+            except SafetensorError as error:
+                raise LoadError(f"{file} is cut short or damaged ({error}): download it again") from error
 
 
 def content_hash(files: Iterable[Path]) -> str:

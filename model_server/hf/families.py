@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -65,10 +65,6 @@ def _additive(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return mask.masked_fill_(~visible, torch.finfo(dtype).min)[:, None]
 
 
-def _takes(function: Callable[..., Any], name: str) -> bool:
-    return name in inspect.signature(function).parameters
-
-
 SEQUENCES = {
     "input_ids",
     "attention_mask",
@@ -88,11 +84,21 @@ class Family:
         multi_image: Whether several images in a prompt are understood.
         needs_image: Whether a prompt without an image cannot be answered.
         draws: Whether the model generates images.
+        first_position: The position of the first token.
+        prefill_positions: Whether left-padded prompts need explicit positions; else the model finds them itself.
+        row_positions: Whether rows behind a repeated cache need them.
+        text_module: The part of the model that continues text from a cache; "" is the model.
+        text_fill: What inputs that run along the tokens hold where the token is generated text; 0 by default.
     """
 
     multi_image = True
     needs_image = False
     draws = False
+    first_position = 0
+    prefill_positions = True
+    row_positions = True
+    text_module = ""
+    text_fill: Mapping[str, int] = MappingProxyType({"attention_mask": 1, "image_patches_indices": -1})
 
     def placeholders(self, checkpoint: Checkpoint) -> frozenset[str]:
         """Texts by which the processor knows an image; a prompt's own text must not hold them."""
@@ -112,13 +118,14 @@ class Family:
 
     def nest(self, pictures: list[Any]) -> Any:
         """Images of one prompt, as the processor wants them for a batch of one."""
-        return [pictures]
+        return [pictures] if self.multi_image else pictures
 
     def plain(self, messages: Sequence[model.Message], checkpoint: Checkpoint) -> str:
         """The prompt of a checkpoint without a chat template: its images, then its texts, line by line."""
-        token = getattr(checkpoint.processor, "image_token", "")
-        count = sum(p.WhichOneof("kind") == "image" for m in messages for p in m.parts)
-        return str(token) * count + _texts(messages)
+        parts = [part for message in messages for part in message.parts]
+        texts = [part.text for part in parts if part.WhichOneof("kind") == "text"]
+        token = str(getattr(checkpoint.processor, "image_token", "")) if self.multi_image else ""
+        return token * (len(parts) - len(texts)) + "\n".join(texts)
 
     def extend(self, inputs: dict[str, torch.Tensor], kept: int, more: Sequence[int]) -> dict[str, torch.Tensor]:
         """The inputs of the prompt's first `kept` tokens followed by `more` text tokens."""
@@ -136,9 +143,6 @@ class Family:
             extended[name] = torch.cat([value[:, :kept], tail], dim=1)
         return extended
 
-    text_fill: Mapping[str, int] = MappingProxyType({"attention_mask": 1, "image_patches_indices": -1})
-    """What inputs that run along the tokens hold where the token is generated text; 0 by default."""
-
     def reset(self, model: Any) -> None:
         """Clears what a model keeps between calls and should not."""
 
@@ -151,25 +155,17 @@ class Family:
         logits: torch.Tensor = model(**inputs, use_cache=False).logits
         return logits
 
-    first_position = 0
-    """The position of the first token."""
-
     def prefill(self, model: Any, inputs: dict[str, Any]) -> Prefill:
         """Runs a left-padded batch of prompts once and keeps its cache."""
         mask = inputs["attention_mask"]
         cache = DynamicCache()
-        out = model(
-            **inputs,
-            **self.prefill_positions(mask),
-            **({"logits_to_keep": 1} if _takes(model.forward, "logits_to_keep") else {}),
-            past_key_values=cache,
-            use_cache=True,
-        )
+        more: dict[str, Any] = {}
+        if self.prefill_positions:
+            more["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0) + self.first_position
+        if "logits_to_keep" in inspect.signature(model.forward).parameters:
+            more["logits_to_keep"] = 1
+        out = model(**inputs, **more, past_key_values=cache, use_cache=True)
         return Prefill(out.logits[:, -1], cache, mask, mask.sum(-1) + self.first_position, inputs)
-
-    def prefill_positions(self, mask: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Explicit positions of left-padded prompts; empty where the model finds them itself."""
-        return {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0) + self.first_position}
 
     def step(
         self, model: Any, state: Prefill, ids: torch.Tensor, positions: torch.Tensor, visible: torch.Tensor
@@ -186,10 +182,10 @@ class Family:
         Returns:
             Logits: [batch, tokens, vocabulary].
         """
-        logits: torch.Tensor = self.text_part(model)(
+        logits: torch.Tensor = self._text_part(model)(
             input_ids=ids,
             attention_mask=attention(model, visible, positions, state),
-            position_ids=positions,
+            position_ids=self.text_positions(positions),
             past_key_values=state.cache,
             use_cache=True,
             **self.step_inputs(state, ids),
@@ -202,23 +198,25 @@ class Family:
         Padding stands behind what counts, where a causal model cannot see it.
         """
         mask = torch.ones((ids.shape[0], state.mask.shape[1] + ids.shape[1]), dtype=torch.long, device=ids.device)
-        logits: torch.Tensor = self.text_part(model)(
-            input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, **self.row_positions(state, ids)
+        positions = {}
+        if self.row_positions:
+            places = state.next_position[:, None] + torch.arange(ids.shape[1], device=ids.device)
+            positions["position_ids"] = self.text_positions(places.expand(ids.shape[0], -1))
+        logits: torch.Tensor = self._text_part(model)(
+            input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, **positions
         ).logits
         return logits
 
-    def text_part(self, model: Any) -> Any:
-        """The module that continues text from a cache."""
-        return model
+    def _text_part(self, model: Any) -> Any:
+        return getattr(model, self.text_module) if self.text_module else model
+
+    def text_positions(self, positions: torch.Tensor) -> torch.Tensor:
+        """Positions of text, [batch, tokens], as the model takes them."""
+        return positions
 
     def step_inputs(self, state: Prefill, ids: torch.Tensor) -> dict[str, torch.Tensor]:
         """Further inputs of text tokens behind the prompts."""
         return {}
-
-    def row_positions(self, state: Prefill, ids: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Explicit positions of such rows; empty where the model finds them itself."""
-        places = state.next_position[:, None] + torch.arange(ids.shape[1], device=ids.device)
-        return {"position_ids": places.expand(ids.shape[0], -1)}
 
 
 def family_of(checkpoint: Checkpoint) -> Family:
@@ -232,13 +230,11 @@ def family_of(checkpoint: Checkpoint) -> Family:
 class Qwen(Family):
     """Qwen2-VL and its successors: positions in three dimensions, computed by the model from the images."""
 
+    prefill_positions = False
+
     def reset(self, model: Any) -> None:
         """The shift of the last image prompt would otherwise reach the next text-only one."""
         model.base_model.rope_deltas = None
-
-    def prefill_positions(self, mask: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The model finds them."""
-        return {}
 
     def prefill(self, model: Any, inputs: dict[str, Any]) -> Prefill:
         """Adds the shift that images cause to the position that comes next."""
@@ -249,22 +245,9 @@ class Qwen(Family):
             state.next_position = state.next_position + shift.view(-1)
         return state
 
-    def row_positions(self, state: Prefill, ids: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The same in all three dimensions."""
-        return {"position_ids": super().row_positions(state, ids)["position_ids"][None].expand(3, -1, -1)}
-
-    def step(
-        self, model: Any, state: Prefill, ids: torch.Tensor, positions: torch.Tensor, visible: torch.Tensor
-    ) -> torch.Tensor:
+    def text_positions(self, positions: torch.Tensor) -> torch.Tensor:
         """Text has the same position in all three dimensions."""
-        logits: torch.Tensor = model(
-            input_ids=ids,
-            attention_mask=attention(model, visible, positions, state),
-            position_ids=positions[None].expand(3, -1, -1),
-            past_key_values=state.cache,
-            use_cache=True,
-        ).logits
-        return logits
+        return positions[None].expand(3, -1, -1)
 
 
 class PaliGemma(Family):
@@ -281,21 +264,11 @@ class ImageFirst(Family):
     multi_image = False
     needs_image = True
 
-    def nest(self, pictures: list[Any]) -> Any:
-        """One image per prompt."""
-        return pictures
-
-    def plain(self, messages: Sequence[model.Message], checkpoint: Checkpoint) -> str:
-        """The texts alone."""
-        return _texts(messages)
-
 
 class Blip(ImageFirst):
-    """BLIP-2 and InstructBLIP."""
+    """BLIP-2 and InstructBLIP: the outer model wants pixels each time."""
 
-    def text_part(self, model: Any) -> Any:
-        """The outer model wants pixels each time."""
-        return model.language_model
+    text_module = "language_model"
 
 
 class Mllama(Family):
@@ -308,7 +281,11 @@ class Mllama(Family):
 
 
 class Kosmos(ImageFirst):
-    """Kosmos-2: explicit positions and masks mislead it."""
+    """Kosmos-2: explicit positions and masks mislead it; the outer model wants the image each time."""
+
+    prefill_positions = False
+    row_positions = False
+    text_module = "text_model"
 
     def image_token_ids(self, checkpoint: Checkpoint) -> frozenset[int]:
         """The numbers behind the unknown token, one per place of the image."""
@@ -323,18 +300,6 @@ class Kosmos(ImageFirst):
         """How many tokens an image takes is the model's to say."""
         return {"num_image_tokens": checkpoint.model.config.latent_query_num}
 
-    def text_part(self, model: Any) -> Any:
-        """The outer model wants the image each time."""
-        return model.text_model
-
-    def prefill_positions(self, mask: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The model finds them."""
-        return {}
-
-    def row_positions(self, state: Prefill, ids: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The model finds them."""
-        return {}
-
 
 class Janus(Family):
     """Janus: its own `generate` drops the logits processors that it is given, so the library's is called."""
@@ -344,10 +309,6 @@ class Janus(Family):
     def generate(self, model: Any, **kwargs: Any) -> None:
         """Runs the library's decoding loop, past the model's override."""
         super(type(model), model).generate(**kwargs)
-
-
-def _texts(messages: Sequence[model.Message]) -> str:
-    return "\n".join(p.text for m in messages for p in m.parts if p.WhichOneof("kind") == "text")
 
 
 FAMILIES: dict[str, Family] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import inspect
-import json
 import threading
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -278,19 +277,7 @@ def _offsets_tokenizer(tokenizer: Any) -> Tokenizer | None:
     core = getattr(tokenizer, "backend_tokenizer", None)
     if not isinstance(core, Tokenizer):
         return None
-    plan = json.loads(core.to_str())
-    _set(plan, "trim_offsets", False)
-    plan["truncation"] = plan["padding"] = None
-    return Tokenizer.from_str(json.dumps(plan))
-
-
-def _set(node: Any, name: str, value: Any) -> None:
-    if isinstance(node, dict):
-        if name in node:
-            node[name] = value
-        for key, child in node.items():
-            if key != "model":
-                _set(child, name, value)
-    elif isinstance(node, list):
-        for child in node:
-            _set(child, name, value)
+    exact = Tokenizer.from_str(core.to_str().replace('"trim_offsets":true', '"trim_offsets":false'))
+    exact.no_truncation()
+    exact.no_padding()
+    return exact

@@ -1,4 +1,4 @@
-"""Per-request decoding inside one batch: each row has its own sampler, limits and stop strings."""
+"""Generate: one batch through the library's decoding loop; each row has its own sampler, limits and stop strings."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from transformers import LogitsProcessor, StoppingCriteria
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure
 from model_server.backend import Call
+from model_server.hf.batch import to_batch
+from model_server.hf.checkpoint import Checkpoint
+from model_server.hf.families import Family
+from model_server.hf.prompt import Prompt
 
 
 @dataclass
@@ -150,6 +155,64 @@ class RowStop(StoppingCriteria):
             row.done(row)
 
 
+def end_tokens(checkpoint: Checkpoint) -> frozenset[int]:
+    """Tokens that end an output: the checkpoint's generation settings, else its config, else its tokenizer."""
+    net = checkpoint.model
+    for source in (getattr(net, "generation_config", None), net.config, checkpoint.tokenizer):
+        tokens = getattr(source, "eos_token_id", None)
+        if tokens is not None:
+            return frozenset([tokens] if isinstance(tokens, int) else tokens)
+    return frozenset()
+
+
+@torch.inference_mode()
+def generate(
+    checkpoint: Checkpoint,
+    family: Family,
+    prompts: Sequence[Prompt],
+    rows: Sequence[SamplingRow],
+    ends: frozenset[int],
+    extra: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+) -> None:
+    """Runs a batch; each row is told when it has ended.
+
+    Nothing of the checkpoint's own sampling defaults applies (penalties, suppressed tokens,
+    temperature): what decides is the request, so that greedy decoding is the plain maximum.
+
+    Args:
+        checkpoint: The model.
+        family: Behaviour of its model type.
+        prompts: Prompts of one signature.
+        rows: The requests, in the prompts' order.
+        ends: Tokens that end an output.
+        extra: Replaces the prompts' image inputs, where vision features are kept.
+    """
+    net = checkpoint.model
+    inputs: dict[str, Any] = to_batch(checkpoint, [p.inputs for p in prompts])
+    if extra is not None:
+        inputs = extra(inputs)
+    settings = GenerationConfig(  # type: ignore[no-untyped-call]
+        do_sample=False,
+        max_new_tokens=max(row.config.max_output_tokens for row in rows),
+        eos_token_id=sorted(ends) or None,
+        pad_token_id=checkpoint.tokenizer.pad_token_id or 0,
+        bos_token_id=checkpoint.tokenizer.bos_token_id,
+        decoder_start_token_id=getattr(net.generation_config, "decoder_start_token_id", None),
+        use_cache=True,
+    )
+    family.reset(net)
+    sampler = RowSampler(rows, checkpoint.tokenizer)
+    family.generate(
+        net,
+        **inputs,
+        generation_config=settings,
+        logits_processor=LogitsProcessorList([sampler]),
+        stopping_criteria=StoppingCriteriaList([RowStop(rows, checkpoint.tokenizer, ends)]),
+    )
+    if not sampler.used:
+        raise InternalFailure("sampler_ignored", f"{type(net).__name__} decodes without asking how")
+
+
 def decode(tokenizer: Any, ids: Sequence[int]) -> str:
     """Returns the text of output tokens, special ones left out."""
     return str(tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
@@ -178,13 +241,5 @@ def _byte_level(tokenizer: Any) -> bool:
     return known
 
 
-def _byte_alphabet() -> dict[str, int]:
-    """The byte-level alphabet of GPT-2: printable bytes stand for themselves, others are shifted up."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    table = {chr(byte): byte for byte in printable}
-    shifted = (byte for byte in range(256) if byte not in printable)
-    table.update({chr(256 + place): byte for place, byte in enumerate(shifted)})
-    return table
-
-
-_BYTES = _byte_alphabet()
+_BYTES = {character: byte for byte, character in bytes_to_unicode().items()}  # type: ignore[no-untyped-call]
+"""The byte-level alphabet of GPT-2."""

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import io
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -22,10 +23,9 @@ from lyncean.rpc import StatusError
 from model_server.backend import Call
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import Family
-from model_server.hf.generate import generate
 from model_server.hf.likelihood import NONE, Faults, Question, Scored, expanded, packed, plain
 from model_server.hf.prompt import Prompt, Prompter
-from model_server.hf.sampling import SamplingRow
+from model_server.hf.sampling import SamplingRow, generate
 from model_server.hf.vision import VisionCache
 
 log = logging.getLogger(__name__)
@@ -197,14 +197,9 @@ def _judge(difference: float, seen: float, limit: float) -> str:
 
 
 def _distance(wanted: Sequence[Scored], got: Sequence[Scored]) -> float:
-    worst = 0.0
-    for one, other in zip(wanted, got, strict=True):
-        for a, b in zip(one.logprobs, other.logprobs, strict=True):
-            difference = abs(a - b)
-            worst = difference if difference != difference else max(worst, difference)
-            if worst != worst:
-                return float("inf")
-    return worst
+    pairs = [pair for each in zip(wanted, got, strict=True) for pair in zip(*(s.logprobs for s in each), strict=True)]
+    differences = [abs(one - other) for one, other in pairs]
+    return float("inf") if any(map(math.isnan, differences)) else max(differences, default=0.0)
 
 
 def _question(prompter: Prompter, checkpoint: Checkpoint, seed: int, text: str) -> Question:

@@ -13,13 +13,11 @@ from typing import TypeVar
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure
-from model_server.backend import Backend, Call, continuation_score, describe
-from model_server.batching import Batcher, Job
+from model_server.backend import Backend, Call, continuation_score, describe, usage_since
+from model_server.batching import Batcher, Job, Slots
 from model_server.decoding import check_context, effective_config, limit_output
-from model_server.durations import usage_since
 from model_server.kit.model import Model, Output, Request
 from model_server.metrics import Metrics
-from model_server.slots import Slots
 
 Result = TypeVar("Result")
 _CHECKED = 8192
@@ -47,7 +45,11 @@ class KitBackend(Backend):
 
     def load(self) -> None:
         """Loads the author's model."""
-        self.kit.load()
+        kit = self.kit
+        kit.load()
+        self._batcher = Batcher(
+            self._run, max_batch=kit.max_batch, wait=kit.batch_wait, max_queue=kit.max_queue, metrics=self._metrics
+        )
 
     def info(self) -> model.GetModelInfoResponse:
         """Describes it."""
@@ -77,12 +79,11 @@ class KitBackend(Backend):
         prompt_tokens = self._count(work)
         limit_output(config, prompt_tokens, self.kit.max_context_tokens, self.kit.default_max_tokens)
         queued = time.monotonic()
-        started: list[float] = []
-        if self._batched:
-            answer = await self._batches().submit(work, (), prompt_tokens, call, started.append)
+        if self._batched and self._batcher:
+            answer = await self._batcher.submit(work, (), prompt_tokens, call)
         else:
             async with self._slots.slot():
-                started.append(time.monotonic())
+                call.started = time.monotonic()
                 answer = await self._in_thread(self._threads, self.kit.generate, work)
         output = self._cut(Output(answer) if isinstance(answer, str) else answer, config)
         response = model.GenerateResponse(finish_reason=output.finish_reason, effective_config=config)
@@ -90,9 +91,7 @@ class KitBackend(Backend):
             response.parts.add(text=output.text)
         for data in output.image_files:
             response.parts.add(image=model.Image(data=data))
-        response.usage.CopyFrom(
-            self._usage(work, prompt_tokens, len(self.kit.tokenize(output.text)), queued, started[0])
-        )
+        response.usage.CopyFrom(self._usage(work, prompt_tokens, len(self.kit.tokenize(output.text)), queued))
         return response
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
@@ -104,7 +103,7 @@ class KitBackend(Backend):
         check_context(prompt_tokens, longest, self.kit.max_context_tokens)
         queued = time.monotonic()
         async with self._slots.slot():
-            started = time.monotonic()
+            call.started = time.monotonic()
             scores = await self._in_thread(self._threads, self.kit.likelihood, work, list(request.continuations))
         if len(scores) != len(request.continuations):
             raise InternalFailure(
@@ -121,7 +120,7 @@ class KitBackend(Backend):
                 )
                 for score in scores
             ],
-            usage=self._usage(work, prompt_tokens, tokens, queued, started),
+            usage=self._usage(work, prompt_tokens, tokens, queued),
         )
 
     async def close(self) -> None:
@@ -130,18 +129,6 @@ class KitBackend(Backend):
             await self._batcher.close()
         for pool in (self._threads, self._decoders):
             pool.shutdown(wait=False)
-
-    def _batches(self) -> Batcher[Request, str | Output]:
-        if self._batcher is None:
-            kit = self.kit
-            self._batcher = Batcher(
-                self._run,
-                max_batch=kit.max_batch,
-                wait=kit.batch_wait,
-                max_queue=kit.max_queue,
-                metrics=self._metrics,
-            )
-        return self._batcher
 
     def _run(self, jobs: Sequence[Job[Request, str | Output]]) -> None:
         answers = self.kit.generate_batch([job.work for job in jobs])
@@ -178,9 +165,11 @@ class KitBackend(Backend):
             text, reason = text[: min(places)], model.FINISH_REASON_STOP_STRING
         return Output(text, reason, output.image_files)
 
-    def _usage(self, work: Request, prompt_tokens: int, out: int, queued: float, started: float) -> model.Usage:
+    def _usage(self, work: Request, prompt_tokens: int, out: int, queued: float) -> model.Usage:
         images = self.kit.image_tokens * len(work.image_bytes)
-        return usage_since(queued, started, input_tokens=prompt_tokens, image_tokens=images, output_tokens=out)
+        return usage_since(
+            queued, work.call.started, input_tokens=prompt_tokens, image_tokens=images, output_tokens=out
+        )
 
 
 def _unstopped(function: Callable[..., Result], *args: object) -> Result:

@@ -13,13 +13,12 @@ import openai
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
 from model_server import images
-from model_server.backend import Backend, Call, describe
-from model_server.durations import seconds, usage_since
+from model_server.backend import Backend, Call, describe, seconds, usage_since
+from model_server.batching import Slots
 from model_server.metrics import Metrics
 from model_server.openai_api import likelihood as scoring
 from model_server.openai_api.client import Endpoint, Settings, ask, look, make_client
 from model_server.openai_api.errors import short
-from model_server.slots import Slots
 
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
 _FINISH = {
@@ -119,15 +118,11 @@ class OpenAIBackend(Backend):
 
     def _fields(self, config: model.GenerationConfig) -> dict[str, Any]:
         fields: dict[str, Any] = {"model": self._settings.model}
-        for name in ("temperature", "top_p", "seed"):
+        for name in ("temperature", "top_p"):
             if config.HasField(name):
-                fields[name] = getattr(config, name)
-        if config.HasField("seed") and not config.temperature:
-            del fields["seed"]  # greedy needs none, and some endpoints refuse the field
-        if config.HasField("temperature"):
-            fields["temperature"] = round(config.temperature, 6)  # float32 0.7 reads 0.699999988...
-        if config.HasField("top_p"):
-            fields["top_p"] = round(config.top_p, 6)
+                fields[name] = round(getattr(config, name), 6)  # float32 0.7 reads 0.699999988...
+        if config.HasField("seed") and config.temperature:  # greedy needs none, and some endpoints refuse the field
+            fields["seed"] = config.seed
         if config.stop:
             fields["stop"] = list(config.stop)
         if config.top_logprobs:

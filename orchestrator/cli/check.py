@@ -56,7 +56,7 @@ def command(
 
     if listed:
         for check in CHECKS.values():
-            click.echo(f"{check.name}\n    {check.holds}")
+            click.echo(f"{check.name}\n    {check.contract}")
         return
     unknown = sorted(set(only) - CHECKS.keys())
     if unknown:

@@ -1,7 +1,6 @@
 """Judges a model server against `lyncean.model.v1`, from outside and in any language."""
 
-from orchestrator.conformance.check import CHECKS, Check, Result, Status
+from orchestrator.conformance.check import CHECKS, Broken, Check, NotApplicable, Result, Status
 from orchestrator.conformance.runner import judge
-from orchestrator.conformance.verdicts import Broken, NotApplicable
 
 __all__ = ["CHECKS", "Broken", "Check", "NotApplicable", "Result", "Status", "judge"]

@@ -1,10 +1,10 @@
-"""What a check is, and the table of them all."""
+"""What a check is, how it ends, and the table of all checks."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,26 @@ if TYPE_CHECKING:
 
 Run = Callable[["Server"], Coroutine[Any, Any, str | None]]
 """Raises `Broken` or `NotApplicable`, or returns a note on a server that passed."""
+
+
+class Broken(Exception):
+    """The server does not hold to the contract; the message says what it did."""
+
+
+class NotApplicable(Exception):
+    """The check has nothing to judge in this server; the message says why."""
+
+
+def wants(condition: bool, otherwise: str) -> None:
+    """Raises `Broken` unless a condition holds."""
+    if not condition:
+        raise Broken(otherwise)
+
+
+def applies(condition: bool, otherwise: str) -> None:
+    """Raises `NotApplicable` unless a condition holds."""
+    if not condition:
+        raise NotApplicable(otherwise)
 
 
 class Status(StrEnum):
@@ -30,17 +50,19 @@ class Check:
 
     Attributes:
         name: Its name, the same for ever: CI systems compare by it.
-        holds: The sentence of the contract that it holds a server to.
+        contract: The sentence of the contract that it holds a server to.
         fix: What to look at in a server that fails.
-        run: The check.
         needs: Capabilities without which it is skipped, without their prefix.
+        refused: Requests that must be refused, as protobuf JSON, by what is wrong with them.
+        answered: Requests that must be answered, likewise.
     """
 
     name: str
-    holds: str
+    contract: str
     fix: str
-    run: Run
     needs: Sequence[str] = ()
+    refused: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    answered: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +82,14 @@ class Result:
     seconds: float
 
 
-CHECKS: dict[str, Check] = {}
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+CHECKS = {name: Check(name, **entry) for name, entry in _TABLE.items()}
 """Every check by its name, in the order in which they are run."""
-
-_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+RUNS: dict[str, Run] = {}
+"""The code of the checks that are more than a table of requests."""
 
 
 def check(run: Run) -> Run:
-    """Registers a check under its function's name, with the texts that `check.toml` has for it."""
-    name: str = run.__name__
-    texts = _TEXTS[name]
-    CHECKS[name] = Check(name, texts["contract"], texts["fix"], run, texts.get("needs", ()))
+    """Registers the code of the check that has the function's name."""
+    RUNS[CHECKS[run.__name__].name] = run
     return run

@@ -14,36 +14,29 @@ import grpc
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import PLAIN, CallError, Credentials, dial, is_serving
-from orchestrator.conformance.batch import call_of, send_batch
-from orchestrator.conformance.check import check
-from orchestrator.conformance.server import SERVICE, Server, generation, user
-from orchestrator.conformance.verdicts import Broken, applies, wants
+from orchestrator.conformance.check import Broken, applies, check, wants
+from orchestrator.conformance.server import SERVICE, Server, generation, in_batch, refusal, user
+from orchestrator.engine.batch import Ending
 
 
 @check
 async def tls_is_demanded(server: Server) -> None:
     """A plaintext client gets no answer."""
     applies(server.credentials.tls is not None, "the connection is plaintext; give --tls-ca to judge TLS")
-    error = await _attempt(server, replace(server.credentials, tls=None))
-    wants(error is not None, "a client without TLS was answered")
+    ending = await _info(server, replace(server.credentials, tls=None))
+    wants(isinstance(ending, CallError), "a client without TLS was answered")
 
 
 @check
 async def token_is_demanded(server: Server) -> None:
     """No token, and a wrong one."""
-    await _without_token(server, "call", _attempt)
+    await _without_token(server, "call", _info)
 
 
 @check
 async def batch_token_is_demanded(server: Server) -> None:
     """A Batch with no token, and with a wrong one."""
-
-    async def attempt(server: Server, credentials: Credentials) -> CallError | None:
-        async with _other(server, credentials) as stranger:
-            (ending,) = await send_batch(stranger, [call_of(server.request(user("Hello")))])
-            return ending if isinstance(ending, CallError) else None
-
-    await _without_token(server, "Batch", attempt)
+    await _without_token(server, "Batch", _batch)
 
 
 @check
@@ -68,29 +61,32 @@ async def drains_on_sigterm(server: Server) -> str:
 
 
 async def _without_token(
-    server: Server, kind: str, attempt: Callable[[Server, Credentials], Awaitable[CallError | None]]
+    server: Server, kind: str, attempt: Callable[[Server, Credentials], Awaitable[Ending | None]]
 ) -> None:
     """Raises `Broken` unless calls of a kind end with UNAUTHENTICATED, without a token and with a wrong one."""
     token = server.credentials.token
     applies(token is not None, "no token was given; give --token-file to judge it")
     for what, other in (("no token", None), ("a wrong token", f"not-{token}")):
-        error = await attempt(server, Credentials(server.credentials.tls, other))
-        if error is None:
-            raise Broken(f"a {kind} with {what} was answered")
-        wants(error.code is grpc.StatusCode.UNAUTHENTICATED, f"a {kind} with {what} ended with {error.code.name}")
+        ending = await attempt(server, Credentials(server.credentials.tls, other))
+        refusal(ending, f"a {kind} with {what}", grpc.StatusCode.UNAUTHENTICATED)
 
 
-async def _attempt(server: Server, credentials: Credentials) -> CallError | None:
-    async with _other(server, credentials) as other:
+async def _info(server: Server, credentials: Credentials) -> CallError | None:
+    async with _stranger(server, credentials) as stranger:
         try:
-            await other.call("GetModelInfo", model.GetModelInfoRequest())
+            await stranger.call("GetModelInfo", model.GetModelInfoRequest())
         except CallError as error:
             return error
     return None
 
 
+async def _batch(server: Server, credentials: Credentials) -> Ending:
+    async with _stranger(server, credentials) as stranger:
+        return (await in_batch(stranger, [server.request(user("Hello"))]))[0]
+
+
 @asynccontextmanager
-async def _other(server: Server, credentials: Credentials) -> AsyncIterator[Server]:
+async def _stranger(server: Server, credentials: Credentials) -> AsyncIterator[Server]:
     async with dial(server.address, credentials) as channel:
         yield Server(server.address, credentials, channel, min(server.timeout, 5.0))
 

@@ -11,20 +11,19 @@ from google.protobuf.message import DecodeError
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import PLAIN, CallError, Credentials, dial
 
-# Importing the modules fills CHECKS; this is the order in which they are run.
-from orchestrator.conformance import (  # noqa: F401  isort: skip
-    checks_service,
-    checks_requests,
+# Importing the modules fills RUNS.
+from orchestrator.conformance import (  # noqa: F401
+    checks_access,
+    checks_batch,
     checks_generate,
     checks_images,
     checks_likelihood,
     checks_load,
-    checks_batch,
-    checks_access,
+    checks_requests,
+    checks_service,
 )
-from orchestrator.conformance.check import CHECKS, Check, Result, Status
-from orchestrator.conformance.server import Server
-from orchestrator.conformance.verdicts import Broken, NotApplicable
+from orchestrator.conformance.check import CHECKS, RUNS, Broken, Check, NotApplicable, Result, Status
+from orchestrator.conformance.server import Server, response_of
 from orchestrator.engine.pool import REACH_SECONDS
 from orchestrator.engine.replica import not_there
 
@@ -59,12 +58,12 @@ async def judge(
         server.info = await _info(server, waiting)
         for each in CHECKS.values():
             if not only or each.name in only:
-                yield await _run(each, server)
+                yield await _result(each, server)
 
 
 async def _info(server: Server, waiting: Callable[[CallError, float], None]) -> model.GetModelInfoResponse:
     """Waits for a server that is still loading as long as a call may take; less where nobody listens."""
-    started, told = time.monotonic(), False
+    started, announced = time.monotonic(), False
     while True:
         try:
             info: model.GetModelInfoResponse = await server.call("GetModelInfo", model.GetModelInfoRequest())
@@ -74,13 +73,13 @@ async def _info(server: Server, waiting: Callable[[CallError, float], None]) -> 
             left = started + patience - time.monotonic()
             if error.consequence.retries is not None or left < 0:
                 raise
-            if not told:
+            if not announced:
                 waiting(error, left)
-                told = True
+                announced = True
         await asyncio.sleep(0.2)
 
 
-async def _run(each: Check, server: Server) -> Result:
+async def _result(each: Check, server: Server) -> Result:
     start = time.monotonic()
     status, detail = Status.PASSED, ""
     missing = [need for need in each.needs if not server.claims(need)]
@@ -88,7 +87,7 @@ async def _run(each: Check, server: Server) -> Result:
         if missing:
             raise NotApplicable(f"the server does not claim {', '.join(missing)}")
         async with asyncio.timeout(_CALLS * server.timeout):
-            detail = await each.run(server) or ""
+            detail = await _run(each, server) or ""
     except NotApplicable as error:
         status, detail = Status.SKIPPED, str(error)
     except Broken as error:
@@ -100,3 +99,13 @@ async def _run(each: Check, server: Server) -> Result:
     except DecodeError as error:
         status, detail = Status.FAILED, f"an answer that is no message of the contract: {error}"
     return Result(each, status, detail, time.monotonic() - start)
+
+
+async def _run(each: Check, server: Server) -> str | None:
+    if run := RUNS.get(each.name):
+        return await run(server)
+    for what, fields in each.refused.items():
+        await server.refused(server.parsed(fields), what=what)
+    for what, fields in each.answered.items():
+        response_of(await server.ending(server.parsed(fields)), what)
+    return None

@@ -1,4 +1,4 @@
-"""The server under judgement: how checks talk to it."""
+"""The server under test: how checks talk to it, and what they expect of any call."""
 
 from __future__ import annotations
 
@@ -6,20 +6,33 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import grpc
+from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from lyncean.media import media_type
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
-from lyncean.rpc import CallError, Credentials, call
-from orchestrator.conformance.verdicts import Broken
+from lyncean.rpc import CallError, Credentials
+from orchestrator.conformance.check import Broken, applies, wants
+from orchestrator.engine.batch import Ending, answers_of
+from orchestrator.engine.wire import Request as Sent
+from orchestrator.engine.wire import Response
 
 SERVICE = "lyncean.model.v1.ModelService"
-PATIENT = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
-"""What a client waits and asks again for."""
+FULL = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
+"""After these a client waits and sends the request again."""
+LATE = (grpc.StatusCode.DEADLINE_EXCEEDED, *FULL)
+"""Statuses of a call whose time was over."""
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+MOST = 16
+"""Calls that a check has in flight at most."""
+Request = model.GenerateRequest | model.LikelihoodRequest
+_R = TypeVar("_R", bound=Request | None)
+Make = Callable[["Server", Sequence[_R]], Awaitable[Sequence[Ending]]]
+"""One way of making calls: `one_by_one`, `at_once` or `in_batch`."""
 _T = TypeVar("_T")
 _EXACT = ("", "float32", "float64")
 
@@ -55,7 +68,7 @@ class Server:
 
     @property
     def exact(self) -> bool:
-        """Whether its arithmetic is fine enough for texts to be the same in any company."""
+        """Whether its arithmetic is fine enough for texts to be the same beside any other requests."""
         return self.info.compute_dtype in _EXACT
 
     @property
@@ -66,14 +79,60 @@ class Server:
     @property
     def parallel(self) -> int:
         """Requests to have in flight: twice what the server asks for, within reason."""
-        return max(2, min(2 * self.info.max_concurrency, 16))
+        return max(2, min(2 * self.info.max_concurrency, MOST))
+
+    def request(self, *messages: model.Message) -> Request:
+        """Returns a request over a conversation for the method that the server has, Generate if both."""
+        if self.claims("GENERATE"):
+            return model.GenerateRequest(messages=messages, config=model.GenerationConfig(max_output_tokens=4))
+        return model.LikelihoodRequest(messages=messages, continuations=["yes"])
+
+    def parsed(self, fields: dict[str, Any]) -> Request:
+        """Returns a request from protobuf JSON; its fields say the method, `request` where both have them."""
+        kinds: dict[str, Request] = {"config": model.GenerateRequest(), "continuations": model.LikelihoodRequest()}
+        request = next((kinds[name] for name in kinds if name in fields), self.request())
+        json_format.ParseDict(fields, request)
+        return request
 
     async def call(self, method: str, request: Message, *, timeout: float | None = None) -> Any:
         """Makes one call; a failure is a CallError."""
-        function = getattr(self.stub, method)
-        return await call(function, request, timeout=timeout or self.timeout, metadata=self.credentials.metadata)
+        function, metadata = getattr(self.stub, method), self.credentials.metadata
+        try:  # unlike `lyncean.rpc.call`, which refuses a large request itself
+            return await function(request, timeout=timeout or self.timeout, metadata=metadata)
+        except grpc.aio.AioRpcError as error:
+            raise CallError.from_rpc(error) from None
 
-    async def patiently(self, attempt: Callable[[], Awaitable[_T]]) -> _T:
+    async def send(self, request: Request, *, timeout: float | None = None) -> Any:
+        """Calls the method that a request belongs to and returns its response."""
+        return await self.call(method_of(request), request, timeout=timeout)
+
+    async def ending(self, request: Request, *, timeout: float | None = None) -> Ending:
+        """Makes the call of a request and returns its response or its failure."""
+        try:
+            response: Response = await self.send(request, timeout=timeout)
+            return response
+        except CallError as error:
+            return error
+
+    async def batch(
+        self, calls: Sequence[Request | None], *, timeout: float | None = None
+    ) -> AsyncGenerator[model.BatchResponse]:
+        """Makes one Batch, with a call without a request for None; cancelled when the iterator is closed.
+
+        Raises:
+            CallError: The Batch as a whole failed.
+        """
+        request, metadata = model.BatchRequest(calls=map(_batch_call, calls)), self.credentials.metadata
+        stream = self.stub.Batch(request, timeout=timeout or self.timeout, metadata=metadata)
+        try:
+            async for response in stream:
+                yield response
+        except grpc.aio.AioRpcError as error:
+            raise CallError.from_rpc(error) from None
+        finally:
+            stream.cancel()
+
+    async def patiently(self, attempt: Callable[[], Awaitable[_T]], full: Sequence[grpc.StatusCode] = FULL) -> _T:
         """Returns what an attempt returns, made again while it meets a full queue, as a client does.
 
         Raises:
@@ -84,63 +143,45 @@ class Server:
             try:
                 return await attempt()
             except CallError as error:
-                if error.code not in PATIENT or time.monotonic() > until:
+                if error.code not in full or time.monotonic() > until:
                     raise
             await asyncio.sleep(0.1)
 
-    async def batch(
-        self, calls: Sequence[model.BatchCall], *, timeout: float | None = None
-    ) -> AsyncGenerator[model.BatchResponse]:
-        """Makes one Batch; a failure of the whole is a CallError. Given up when the iterator is closed."""
-        request, metadata = model.BatchRequest(calls=calls), self.credentials.metadata
-        stream = self.stub.Batch(request, timeout=timeout or self.timeout, metadata=metadata)
-        try:
-            async for response in stream:
-                yield response
-        except grpc.aio.AioRpcError as error:
-            raise CallError.from_rpc(error) from None
-        finally:
-            stream.cancel()
+    async def settled(self, make: Make[_R], requests: Sequence[_R]) -> list[Ending]:
+        """Makes calls in one way, those that meet a full queue again; returns their endings."""
+        endings: dict[int, Ending] = {}
+
+        async def attempt() -> None:
+            left = [place for place in range(len(requests)) if place not in endings]
+            made = await make(self, [requests[place] for place in left])
+            full = [ending for ending in made if isinstance(ending, CallError) and ending.code in FULL]
+            endings.update((place, ending) for place, ending in zip(left, made, strict=True) if ending not in full)
+            for error in full:
+                raise error
+
+        await self.patiently(attempt)
+        return [endings[place] for place in range(len(requests))]
 
     async def generate(self, *parts: str | bytes, **config: Any) -> model.GenerateResponse:
         """Generates greedily from one user message of texts and images, 16 tokens unless told."""
-        answer: model.GenerateResponse = await self.call("Generate", generation(*parts, **config))
-        return answer
+        response: model.GenerateResponse = await self.send(generation(*parts, **config))
+        return response
 
     async def likelihood(
         self, parts: Sequence[str | bytes], continuations: Sequence[str], tokens: bool = False
     ) -> Sequence[model.ContinuationScore]:
         """Scores continuations of one user message."""
-        request = model.LikelihoodRequest(messages=[user(*parts)], continuations=continuations, return_tokens=tokens)
-        answer: model.LikelihoodResponse = await self.call("Likelihood", request)
-        if len(answer.scores) != len(continuations):
-            raise Broken(f"{len(continuations)} continuations were sent and {len(answer.scores)} scores came back")
-        return answer.scores
+        response = await self.send(scoring(parts, continuations, return_tokens=tokens))
+        wants(
+            len(response.scores) == len(continuations),
+            f"{len(continuations)} continuations were sent and {len(response.scores)} scores came back",
+        )
+        scores: Sequence[model.ContinuationScore] = response.scores
+        return scores
 
-    async def send(self, request: Message) -> Any:
-        """Calls the method that a request belongs to and returns its response."""
-        return await self.call("Likelihood" if isinstance(request, model.LikelihoodRequest) else "Generate", request)
-
-    async def refused(self, request: Message, *codes: grpc.StatusCode, what: str) -> CallError:
-        """Sends what must be refused and returns the refusal.
-
-        Raises:
-            Broken: It was answered, or refused with another status.
-        """
-        names = " or ".join(code.name for code in codes)
-        try:
-            await self.send(request)
-        except CallError as error:
-            if error.code not in codes:
-                raise Broken(f"{what}: {error.code.name} ({error}) in place of {names}") from error
-            return error
-        raise Broken(f"{what}: answered in place of {names}")
-
-    def request(self, *messages: model.Message) -> Message:
-        """Returns a request over a conversation for the method that the server has, Generate if both."""
-        if self.claims("GENERATE"):
-            return model.GenerateRequest(messages=messages, config=model.GenerationConfig(max_output_tokens=4))
-        return model.LikelihoodRequest(messages=messages, continuations=["yes"])
+    async def refused(self, request: Request, *codes: grpc.StatusCode, what: str) -> CallError:
+        """Sends what must be refused, with INVALID_ARGUMENT unless told, and returns the refusal."""
+        return refusal(await self.ending(request), what, *codes)
 
     async def alive(self, after: str) -> None:
         """Makes sure that a small request is still answered.
@@ -149,30 +190,123 @@ class Server:
             Broken: It is not.
         """
         try:
-            async with asyncio.timeout(self.timeout + 5):
-                while True:
-                    try:
-                        await self.send(self.request(user("Say hello.")))
-                        return
-                    except CallError as error:
-                        if error.code is not grpc.StatusCode.RESOURCE_EXHAUSTED:
-                            raise Broken(
-                                f"after {after} a small request ends with {error.code.name}: {error}"
-                            ) from error
-                    await asyncio.sleep(0.2)
-        except TimeoutError as error:
-            raise Broken(f"after {after} a small request got no answer within {self.timeout:.0f} s") from error
+            await self.patiently(lambda: self.send(self.request(user("Say hello."))), FULL[:1])
+        except CallError as error:
+            raise Broken(f"after {after} a small request ends with {error.code.name}: {error}") from error
+
+
+async def one_by_one(server: Server, requests: Sequence[Request]) -> list[Ending]:
+    """Makes calls one after another."""
+    return [await server.ending(request) for request in requests]
+
+
+async def at_once(server: Server, requests: Sequence[Request], *, timeout: float | None = None) -> list[Ending]:
+    """Makes calls side by side."""
+    return await asyncio.gather(*(server.ending(request, timeout=timeout) for request in requests))
+
+
+async def in_batch(server: Server, calls: Sequence[Request | None], *, timeout: float | None = None) -> list[Ending]:
+    """Makes calls in one Batch; its own status stands for the calls without a result."""
+    sent = [Sent(method_of(call), ()) for call in calls]
+    endings: dict[int, Ending] = {}
+    end = CallError(grpc.StatusCode.INTERNAL, "batch_incomplete", "the Batch ended without a result for it")
+    try:
+        async for response in server.batch(calls, timeout=timeout):
+            for place, ending in answers_of(response, sent, lambda answer, _: answer):
+                endings.setdefault(place, ending)
+    except CallError as error:
+        end = error
+    return [endings.get(place, end) for place in range(len(calls))]
+
+
+def together(server: Server) -> int:
+    """Returns how many calls may be sent in one Batch, two at least.
+
+    Raises:
+        NotApplicable: The server asks for one at a time.
+    """
+    most = server.info.max_concurrency
+    state = f"max_concurrency is {most}, so no two calls are ever sent together"
+    applies(most > 1, f"{state}: raise it, or leave CAPABILITY_BATCH out")
+    return min(most, MOST)
+
+
+def response_of(ending: Ending, what: str) -> Response:
+    """Returns the response of a call.
+
+    Raises:
+        Broken: It failed.
+    """
+    if isinstance(ending, CallError):
+        raise Broken(f"{what} ended with {ending.code.name}: {ending}")
+    return ending
+
+
+def refusal(ending: Ending | None, what: str, *codes: grpc.StatusCode) -> CallError:
+    """Returns the failure of a call that must be refused, with INVALID_ARGUMENT unless told.
+
+    Raises:
+        Broken: It was answered, or refused with another status.
+    """
+    codes = codes or (INVALID,)
+    names = " or ".join(code.name for code in codes)
+    if not isinstance(ending, CallError):
+        raise Broken(f"{what}: answered in place of {names}")
+    wants(ending.code in codes, f"{what}: {ending.code.name} ({ending}) in place of {names}")
+    return ending
+
+
+def same_score(server: Server, what: str, one: model.ContinuationScore, other: model.ContinuationScore) -> float:
+    """Returns by how many nats two scores of one continuation differ.
+
+    Raises:
+        Broken: They have different tokens, or differ by more than the arithmetic explains.
+    """
+    counts = one.token_count == other.token_count
+    wants(counts, f"{what}: {one.token_count} and {other.token_count} tokens")
+    apart = 0.0 if one.logprob == other.logprob else abs(one.logprob - other.logprob)
+    bound = server.tolerance * max(1, one.token_count)
+    wants(apart <= bound, f"{what}: {one.logprob:.6f} and {other.logprob:.6f}, more than {bound:g} apart")
+    return apart
+
+
+async def same_answers(server: Server, requests: Sequence[Request], make: Make[Request]) -> float:
+    """Makes calls one by one and together; returns by how many nats two scores of one continuation differ at most.
+
+    Raises:
+        Broken: A call failed, or was answered otherwise among the others.
+    """
+    how = f"among {len(requests)}"
+    alone = [response_of(each, "a call by itself") for each in await server.settled(one_by_one, requests)]
+    among = [response_of(each, f"a call {how}") for each in await server.settled(make, requests)]
+    prompts = [request.messages[0].parts[0].text for request in requests]
+    texts = [text_of(each) if isinstance(each, model.GenerateResponse) else None for each in alone]
+    apart = 0.0
+    for prompt, one, other in zip(prompts, alone, among, strict=True):
+        if isinstance(one, model.LikelihoodResponse) and isinstance(other, model.LikelihoodResponse):
+            counts = len(one.scores), len(other.scores)
+            wants(counts[0] == counts[1], f"{counts[0]} scores alone and {counts[1]} {how}")
+            for place, (score, again) in enumerate(zip(one.scores, other.scores, strict=True)):
+                what = f"continuation {place} of {prompt!r} alone and {how}"
+                apart = max(apart, same_score(server, what, score, again))
+        elif isinstance(one, model.GenerateResponse) and isinstance(other, model.GenerateResponse):
+            text = text_of(other)
+            # Half precision may end a tie the other way in a batch; another's answer is never excusable.
+            if text != text_of(one) and (text in texts or server.exact):
+                whose = f"that of {prompts[texts.index(text)]!r}" if text in texts else repr(text)
+                raise Broken(f"the answer to {prompt!r} is {text_of(one)!r} alone and {whose} {how}")
+    return apart
 
 
 def user(*parts: str | bytes) -> model.Message:
     """Returns a user's message of texts and images."""
-    made = [
+    both = [
         model.Part(text=part)
         if isinstance(part, str)
         else model.Part(image=model.Image(data=part, media_type=media_type(part)))
         for part in parts
     ]
-    return model.Message(role=model.ROLE_USER, parts=made)
+    return model.Message(role=model.ROLE_USER, parts=both)
 
 
 def generation(*parts: str | bytes, **config: Any) -> model.GenerateRequest:
@@ -181,6 +315,24 @@ def generation(*parts: str | bytes, **config: Any) -> model.GenerateRequest:
     return model.GenerateRequest(messages=[user(*parts)], config=model.GenerationConfig(**full))
 
 
+def scoring(
+    parts: Sequence[str | bytes], continuations: Sequence[str], *, return_tokens: bool = False
+) -> model.LikelihoodRequest:
+    """Returns a request to score continuations of one user message."""
+    return model.LikelihoodRequest(messages=[user(*parts)], continuations=continuations, return_tokens=return_tokens)
+
+
 def text_of(response: model.GenerateResponse) -> str:
     """Returns the text parts of an answer, joined."""
     return "".join(part.text for part in response.parts if part.WhichOneof("kind") == "text")
+
+
+def method_of(request: Request | None) -> Literal["Generate", "Likelihood"]:
+    """Returns the method that a request belongs to."""
+    return "Likelihood" if isinstance(request, model.LikelihoodRequest) else "Generate"
+
+
+def _batch_call(request: Request | None) -> model.BatchCall:
+    if isinstance(request, model.LikelihoodRequest):
+        return model.BatchCall(likelihood=request)
+    return model.BatchCall(generate=request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import grpc
 
@@ -16,6 +16,7 @@ MOST_BYTES = 2 * 1024 * 1024
 """Half of a gRPC server's default limit."""
 _FRAMING = 32
 
+Check = Callable[[Response, Request], Response]
 Ending = Response | CallError
 """The response or failure of a call."""
 Answer = tuple[int, Ending]
@@ -43,8 +44,15 @@ def bundles(sizes: Sequence[int], most: int, max_request_bytes: int = 0) -> Iter
         yield range(start, len(sizes))
 
 
-def answers_of(response: model.BatchResponse | None, requests: Sequence[Request]) -> Iterator[Answer]:
-    """Yields what a BatchResponse says of the requests, each checked. Results for calls not made are passed over.
+def answers_of(
+    response: model.BatchResponse | None, requests: Sequence[Request], check: Check = checked
+) -> Iterator[Answer]:
+    """Yields what a BatchResponse says of the requests. Results for calls not made are passed over.
+
+    Args:
+        response: One response of the stream; None where its bytes are no message.
+        requests: What was sent.
+        check: What each answer has to pass.
 
     Raises:
         CallError: If the response is no message.
@@ -53,16 +61,16 @@ def answers_of(response: model.BatchResponse | None, requests: Sequence[Request]
         raise CallError(grpc.StatusCode.INTERNAL, "bad_response", "the server's bytes are no BatchResponse")
     for result in response.results:
         if result.index < len(requests):
-            yield result.index, _answer(result, requests[result.index])
+            yield result.index, _answer(result, requests[result.index], check)
 
 
-def _answer(result: model.BatchResult, request: Request) -> Ending:
+def _answer(result: model.BatchResult, request: Request, check: Check) -> Ending:
     kind = result.WhichOneof("result")
     try:
         if kind == "generate" and request.method == "Generate":
-            return checked(result.generate, request)
+            return check(result.generate, request)
         if kind == "likelihood" and request.method == "Likelihood":
-            return checked(result.likelihood, request)
+            return check(result.likelihood, request)
     except CallError as error:
         return error
     if kind == "failure":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -197,8 +197,22 @@ def without_user(address: str) -> str:
     return without_password(address).replace("://***@", "://")
 
 
-def record(verdict: pb.Verdict, prompt: JudgePrompt, reply: Reply) -> pb.Verdict:
-    """Writes into a verdict what the judge, or each judge of a panel, said; returns it."""
+async def graded(judge: Judge, prompt: JudgePrompt, read: Callable[[Mapping[str, Any]], pb.Verdict]) -> pb.Verdict:
+    """Asks a judge.
+
+    Returns:
+        What `read` makes of the reply's data, with what the judge, or each judge of a panel, said. `unjudged`
+        with the same if the judge failed or the judges disagree.
+    """
+    try:
+        reply = await judge.ask(prompt)
+    except JudgeError as error:
+        verdict = pb.Verdict(outcome=Outcome.UNJUDGED, reason=error.reason, detail=str(error))
+        verdict.judge.prompt_sha256 = prompt.sha256
+        verdict.judge.words = error.words
+        verdict.panel.extend(_judgement(prompt, member) for member in error.members)
+        return verdict
+    verdict = read(reply.data)
     verdict.judge.CopyFrom(_judgement(prompt, reply))
     verdict.panel.extend(_judgement(prompt, member) for member in reply.members)
     return verdict
@@ -209,12 +223,3 @@ def _judgement(prompt: JudgePrompt, reply: Reply) -> pb.Judgement:
     judgement.usage.input_tokens = reply.input_tokens
     judgement.usage.output_tokens = reply.output_tokens
     return judgement
-
-
-def unjudged(prompt: JudgePrompt, error: JudgeError) -> pb.Verdict:
-    """Returns the verdict of an item whose judge failed, or whose judges disagree: what each said stands in it."""
-    verdict = pb.Verdict(outcome=Outcome.UNJUDGED, reason=error.reason, detail=str(error))
-    verdict.judge.prompt_sha256 = prompt.sha256
-    verdict.judge.words = error.words
-    verdict.panel.extend(_judgement(prompt, member) for member in error.members)
-    return verdict

@@ -7,11 +7,13 @@ rule itself then scores that label as if the model had said nothing else. The ve
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from string import ascii_uppercase
+from typing import Any
 
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.judges.base import Judge, JudgeError, JudgePrompt, record, unjudged
+from scorer.judges.base import Judge, JudgePrompt, graded
 from scorer.judges.prompts import choice_reread
 from scorer.rule import Rule
 
@@ -53,17 +55,16 @@ async def reread(rule: Rule, request: pb.ScoreRequest, first: pb.Verdict, judge:
         user=choice_reread.question(names, request.options, request.text),
         schema=choice_reread.schema(names),
     )
-    try:
-        reply = await judge.ask(prompt)
-    except JudgeError as error:
-        return unjudged(prompt, error)
-    choice = reply.data["choice"]
-    if choice == choice_reread.NONE:
-        return record(first, prompt, reply)
-    plain = pb.ScoreRequest()
-    plain.CopyFrom(request)
-    plain.text = choice
-    verdict = rule.read(plain)
-    verdict.ClearField("span")
-    verdict.reason = "judge_reread"
-    return record(verdict, prompt, reply)
+
+    def verdict(reply: Mapping[str, Any]) -> pb.Verdict:
+        if reply["choice"] == choice_reread.NONE:
+            return first
+        plain = pb.ScoreRequest()
+        plain.CopyFrom(request)
+        plain.text = reply["choice"]
+        second = rule.read(plain)
+        second.ClearField("span")
+        second.reason = "judge_reread"
+        return second
+
+    return await graded(judge, prompt, verdict)

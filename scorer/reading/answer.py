@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lyncean.reasons import Reason
-from scorer.reading import mentions, refusals, resolve
+from scorer.reading import mentions, refusals, resolve, single_mention
 from scorer.reading.counting import read_count
 from scorer.reading.label_forms import Forms, forms_of
 from scorer.reading.lexicon import DOCUMENT
@@ -15,10 +15,8 @@ from scorer.reading.mentions import LABEL, Mention
 from scorer.reading.normalize import Folded
 from scorer.reading.numbers import value_of
 from scorer.reading.options import Options, options_of
-from scorer.reading.partial_match import short_for
 from scorer.reading.prefilter import Seen
 from scorer.reading.resolve import Reading, read, read_end
-from scorer.reading.single_mention import agreed, eliminated, fits_need, identified, lone_label, lone_text, opposite
 from scorer.reading.stance import Occurrence
 
 HEAD, TAIL = 4096, 16384
@@ -45,8 +43,7 @@ _LONGEST_BARE = 25
 _SENTENCE = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What was read of an answer.
 
     Attributes:
@@ -58,17 +55,6 @@ class Answer:
     value: str
     reason: str
     span: tuple[int, int] | None = None
-
-
-def inner(text: str) -> tuple[int, int] | None:
-    """Returns the range of what stands in the last answer tag, if anything does."""
-    tags = list(_TAG.finditer(text)) if "<" in text else []
-    if not tags:
-        return None
-    last = tags[-1]
-    end = text.lower().find(f"</{last[1].lower()}>", last.end())
-    end = len(text) if end < 0 else end
-    return (last.end(), end) if text[last.end() : end].strip() else None
 
 
 def read_answer(text: str, reader: Callable[[Seen], Reading]) -> Answer:
@@ -85,10 +71,12 @@ def read_answer(text: str, reader: Callable[[Seen], Reading]) -> Answer:
         return answer
     if not text.strip():
         return Answer("", Reason.EMPTY)
-    tagged = inner(text)
-    if tagged:
-        answer = _read(text[slice(*tagged)], tagged[0], reader)
-        if answer.value or answer.reason != "no_choice":
+    tags = list(_TAG.finditer(text)) if "<" in text else []
+    if tags:
+        start, end = tags[-1].end(), text.lower().find(f"</{tags[-1][1].lower()}>", tags[-1].end())
+        tagged = text[start : end if end >= 0 else None]
+        answer = _read(tagged, start, reader) if tagged.strip() else Answer("", Reason.NO_CHOICE)
+        if answer.value or answer.reason != Reason.NO_CHOICE:
             return answer
     return _read(text, 0, reader)
 
@@ -96,19 +84,18 @@ def read_answer(text: str, reader: Callable[[Seen], Reading]) -> Answer:
 def _read(text: str, offset: int, reader: Callable[[Seen], Reading]) -> Answer:
     folded = Folded(text)
     seen = resolve.seen(folded.text)
-    reading = _before_next(seen, reader) or reader(seen)
+    question = seen.search(DOCUMENT.NEXT)
+    before = (
+        seen.text[: question.start()].strip() and reader(seen.piece(seen.text[: question.start()]))
+        if question
+        else None
+    )
+    # What a base model asks itself next does not count, if it has stated an answer before.
+    reading = before if before and before.value and before.reason not in _OVERRULED else reader(seen)
     if reading.value and (reading.reason not in _OVERRULED or not refusals.overrules(folded.text, reading.span[0])):
         start, end = folded.span(*reading.span)
         return Answer(reading.value, reading.reason, (start + offset, end + offset))
     return Answer("", Reason.DECLINED if reading.value or refusals.declines(folded.text) else reading.reason)
-
-
-def _before_next(seen: Seen, reader: Callable[[Seen], Reading]) -> Reading | None:
-    """Reads what stands before a question that the model goes on to ask itself, if that states an answer."""
-    asked = seen.search(DOCUMENT.NEXT)
-    before = seen.text[: asked.start()] if asked else ""
-    reading = reader(seen.piece(before)) if before.strip() else None
-    return reading if reading and reading.value and reading.reason not in _OVERRULED else None
 
 
 def read_choice(
@@ -127,7 +114,6 @@ def read_choice(
     if bare and bare[1] in forms.meanings:
         return Answer(forms.meanings[bare[1]], Reason.BARE, bare.span(1))
     named = options_of(labels, tuple(options))
-    lone = _lone(labels, named)
     shy = labels[0].isdigit()
 
     def named_in(folded: str) -> tuple[list[Mention], list[Mention]]:
@@ -135,11 +121,14 @@ def read_choice(
         by_label = list(mentions.labels(folded, forms, shy=shy))
         return (mentions.without_overlap(mentions.without_own(folded, by_label, own), own) if own else by_label), own
 
+    def lone(seen: Seen, judged: list[Occurrence]) -> Reading | None:
+        return single_mention.read(seen, judged, labels, named)
+
     def reader(seen: Seen) -> Reading:
         folded = seen.text
-        said = folded.strip(" .!")
-        if shy and len(said) < 12 and not said.isdigit() and str(value_of(said)) in labels:
-            return Reading(str(value_of(said)), Reason.BARE, (folded.find(said), folded.find(said) + len(said)))
+        word = folded.strip(" .!")
+        if shy and len(word) < 12 and not word.isdigit() and str(value_of(word)) in labels:
+            return Reading(str(value_of(word)), Reason.BARE, (folded.find(word), folded.find(word) + len(word)))
         cut = len(folded) - END
         if cut > END and not resolve.also_possible(seen):
             cut = folded.find(" ", cut) + 1
@@ -150,43 +139,17 @@ def read_choice(
         found, own = named_in(folded)
         reading = read(seen, found, labels, lone)
         if not reading.value and named.amounts and all(mention.plain for mention in found):
-            reading = _by_amount(seen, named, labels, lone) or reading
+            # An option's number without its unit counts if it is called the answer, or is all that a sentence names.
+            amounts = named.find_amounts(folded)
+            short = len({mention.value for mention in amounts}) == 1 and len(folded) <= _SENTENCE and "\n" not in folded
+            by_amount = read(seen, amounts, labels, lone)
+            if by_amount.value and (short or by_amount.reason in (Reason.BOXED, Reason.STATED)):
+                reading = by_amount
         if not reading.value and reading.reason in (Reason.CONFLICT, Reason.NO_CHOICE) and own and named.numbers:
             return _by_count(seen, named, labels, found) or reading
         return reading
 
     return read_answer(text, reader)
-
-
-def _lone(order: tuple[str, ...], named: Options) -> Callable[[Seen, list[Occurrence]], Reading | None]:
-    def found(seen: Seen, judged: list[Occurrence]) -> Reading | None:
-        text = seen.text
-        return (
-            agreed(text, judged)
-            or lone_label(text, judged)
-            or fits_need(text, judged)
-            or identified(text, judged)
-            or eliminated(text, judged, order)
-            or lone_text(seen, judged, order)
-            or (opposite(text, judged, order) if named.opposites else None)
-            or (_in_short(text, named) if not judged else None)
-        )
-
-    return found
-
-
-def _by_amount(
-    seen: Seen,
-    named: Options,
-    labels: tuple[str, ...],
-    lone: Callable[[Seen, list[Occurrence]], Reading | None],
-) -> Reading | None:
-    """Reads an option's number without its unit, where it is called the answer or is all that a sentence names."""
-    found = named.find_amounts(seen.text)
-    reading = read(seen, found, labels, lone)
-    alone = len({mention.value for mention in found}) == 1 and len(seen.text) <= _SENTENCE and "\n" not in seen.text
-    sure = alone or reading.reason in (Reason.BOXED, Reason.STATED)
-    return reading if reading.value and sure else None
 
 
 def _by_count(seen: Seen, named: Options, labels: tuple[str, ...], found: list[Mention]) -> Reading | None:
@@ -197,9 +160,3 @@ def _by_count(seen: Seen, named: Options, labels: tuple[str, ...], found: list[M
     label = labels[named.numbers[counted.value]]
     other = any(mention.kind == LABEL and not mention.plain and mention.value != label for mention in found)
     return None if other else Reading(label, counted.reason, counted.span)
-
-
-def _in_short(text: str, named: Options) -> Reading | None:
-    """Reads a text that says a part of one option and nothing else."""
-    label = short_for(text, named.whole)
-    return Reading(label, Reason.OPTION_TEXT, (0, len(text))) if label else None

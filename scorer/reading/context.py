@@ -30,6 +30,11 @@ class Context(NamedTuple):
     line_after: Seen
     question: bool
 
+    @property
+    def alone(self) -> bool:
+        """Whether nothing but signs stands beside what is named on its line."""
+        return bool(BEFORE.LINE_START.fullmatch(self.line_before) and BEFORE.BLANK.fullmatch(self.line_after.text))
+
 
 def context(text: str, group: Group) -> Context:
     """Returns the words around a group within its sentence."""
@@ -37,9 +42,9 @@ def context(text: str, group: Group) -> Context:
     before = text[low : group.first]
     newline = before.rfind("\n")
     line_before = before[newline + 1 :]
-    lead = _sentence(line_before)
+    lead = sentence(line_before)
     if newline >= 0 and not line_before.strip(" \"'(["):
-        lead = _sentence(before[:newline][before[:newline].rfind("\n") + 1 :].rstrip()) + " "
+        lead = sentence(before[:newline].rpartition("\n")[2].rstrip()) + " "
         if not lead.rstrip().endswith((":", "is", "=")) and not BEFORE.ANSWER_NOUN.search(lead):
             lead = ""
     after = text[group.last : group.last + TAIL]
@@ -65,8 +70,10 @@ def _clause(lead: Seen) -> int:
     return start
 
 
-def _sentence(line: str) -> str:
+def sentence(line: str, limit: int | None = None) -> str:
+    """Returns the last sentence of a line that begins at `limit` at most."""
     start = 0
     for match in BEFORE.SENTENCE_END.finditer(line):
-        start = match.end()
+        if limit is None or match.end() <= limit:
+            start = match.end()
     return line[start:]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lyncean.reasons import Reason
+from scorer.reading.context import sentence
 from scorer.reading.lexicon import BEFORE, DOCUMENT, Lexicon
 from scorer.reading.numbers import FOREIGN, HAN, WORD_PATTERN, WORDS, value_of
 from scorer.reading.prefilter import Prefilter, Seen
@@ -25,13 +26,15 @@ _LEADS = Prefilter((*BEFORE.marked("number"), *LEXICON.marked("number")))
 _TAILS = Prefilter(LEXICON.marked("behind"), anchored=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Number:
+class _Number(NamedTuple):
     value: int
     start: int
     end: int
     rank: int
     sentence: int
+
+    def read(self, reason: str) -> Reading:
+        return Reading(str(self.value), reason, (self.start, self.end))
 
 
 MOST = 400
@@ -74,20 +77,13 @@ def numbers(text: str) -> list[_Number]:
 def _lead(text: str, start: int) -> str:
     """Returns the words before a number in its sentence, or the heading above it."""
     before = text[max(start - 160, 0) : start]
-    lead = _sentence(before.rpartition("\n")[2])
-    header = before.rstrip(" (\"'")
-    if header.endswith("\n") and not lead.strip(" (\"'"):
-        header = header.rstrip()
-        return _sentence(header.rsplit("\n", 1)[-1]) + " " if header.endswith(":") else ""
-    return lead
-
-
-def _sentence(line: str) -> str:
-    start = 0
-    for match in BEFORE.SENTENCE_END.finditer(line):
-        if match.end() < len(line.rstrip()):
-            start = match.end()
-    return line[start:]
+    line = before.rpartition("\n")[2]
+    lead = sentence(line, len(line.rstrip()) - 1)
+    heading = before.rstrip(" (\"'")
+    if not heading.endswith("\n") or lead.strip(" (\"'"):
+        return lead
+    line = heading.rstrip().rpartition("\n")[2]
+    return sentence(line, len(line) - 1) + " " if line.endswith(":") else ""
 
 
 def _rank(lead: Seen, tail: Seen) -> int | None:
@@ -98,29 +94,23 @@ def _rank(lead: Seen, tail: Seen) -> int | None:
     ):
         return None
     stop = LEXICON.STOP.search(after)
-    question = bool(stop and stop[0] == "?")
     if lead.search(BEFORE.BOXED):
         return 3
     if (
         lead.search(BEFORE.NOT)
         or lead.search(LEXICON.APPROXIMATE)
         or tail.match(LEXICON.OR)
-        or question
+        or (stop and stop[0] == "?")
         or (lead.may(BEFORE.GOVERNS) and BEFORE.GOVERNS.search(LEXICON.ASIDE.split(before)[-1]))
+        or (lead.search(LEXICON.AT_FIRST) and LEXICON.BUT.match(after))
     ):
         return -1
-    if lead.search(LEXICON.AT_FIRST) and LEXICON.BUT.match(after):
-        return -1
     supposed = supposes(lead.piece(LEXICON.CONTRAST.split(before)[-1]))
-    if tail.match(LEXICON.OPERAND_AFTER):
-        return 0
-    if lead.search(LEXICON.PARTS) and LEXICON.NUMBER.search(before):
+    if tail.match(LEXICON.OPERAND_AFTER) or (lead.search(LEXICON.PARTS) and LEXICON.NUMBER.search(before)):
         return 0
     if lead.search(BEFORE.INSTEAD) or lead.search(LEXICON.TOTAL_BEFORE):
         return -1 if supposed else 3
-    if lead.search(LEXICON.OPERAND_BEFORE):
-        return 0
-    if lead.search(LEXICON.INCOMPLETE) or lead.search(LEXICON.LISTED) or tail.match(LEXICON.LISTS):
+    if any(map(lead.search, (LEXICON.OPERAND_BEFORE, LEXICON.INCOMPLETE, LEXICON.LISTED))) or tail.match(LEXICON.LISTS):
         return 0
     match = lead.search(BEFORE.ANSWER) or lead.search(BEFORE.ANSWER_NOUN) or lead.search(BEFORE.QUESTIONED)
     if match or tail.match(LEXICON.TOTAL_AFTER):
@@ -140,25 +130,19 @@ def read_count(seen: Seen) -> Reading:
         nothing = None if found else LEXICON.NO_SUCH.match(text)
         if nothing and not DOCUMENT.ABSTAIN.search(text, nothing.end()):
             return Reading("0", Reason.NONE, (0, len(text)))
-        zero = [number for number in found if number.rank == 0]
-        return Reading("", Reason.NO_NUMBER if not zero else Reason.NO_CONCLUSION)
+        reckons = any(number.rank == 0 for number in found)
+        return Reading("", Reason.NO_CONCLUSION if reckons else Reason.NO_NUMBER)
     rank = max(number.rank for number in usable)
     at_rank = [number for number in usable if number.rank == rank]
     last = _lessened(text, usable, at_rank[-1])
     if takes_back(seen, last.end):
         return Reading("", Reason.RETRACTED)
-    alternatives = {number.value for number in at_rank if number.sentence == last.sentence}
-    tail = text[last.end : last.end + 60]
-    if LEXICON.NUMBER_THEN.match(tail):
-        return Reading("", Reason.CONFLICT)
     if rank == 1:
         return _mentioned(text, usable)
-    if (
-        rank == 2
-        and len(alternatives | {n.value for n in usable if n.sentence == last.sentence and n.start > last.start}) > 1
-    ):
+    same = [number for number in usable if number.sentence == last.sentence]
+    if rank == 2 and len({number.value for number in same if number.rank == 2 or number.start > last.start}) > 1:
         return Reading("", Reason.CONFLICT)
-    return Reading(str(last.value), Reason.STATED, (last.start, last.end))
+    return last.read(Reason.STATED)
 
 
 def _lessened(text: str, usable: list[_Number], last: _Number) -> _Number:
@@ -188,21 +172,21 @@ def _mentioned(text: str, usable: list[_Number]) -> Reading:
     if not text[: first.start].strip(" (\"'") and (
         not text[first.end :].strip(" .)!\"'") or re.match(r"\s*[.,:;(=\n-](?!\s?\d)", text[first.end :])
     ):
-        return Reading(str(first.value), Reason.BARE, (first.start, first.end))
+        return first.read(Reason.BARE)
     if len(lines) > 1 and not lines[1].strip(" .()\"'").replace(text[last.start : last.end], "", 1).strip():
-        return Reading(str(last.value), Reason.BARE, (last.start, last.end))
+        return last.read(Reason.BARE)
     if len({number.value for number in usable}) == 1:
         if DOCUMENT.ABSTAIN.search(text):
             return Reading("", Reason.ABSTAINED)
-        return Reading(str(last.value), Reason.ONLY_NUMBER, (last.start, last.end))
+        return last.read(Reason.ONLY_NUMBER)
     resumed = list(DOCUMENT.RESUMED.finditer(text, first.end, last.start))
     after = [number for number in usable if resumed and number.start > resumed[-1].end()]
     if after and len({number.value for number in after}) == 1:
-        return Reading(str(last.value), Reason.CORRECTED, (last.start, last.end))
+        return last.read(Reason.CORRECTED)
     total = _sum(text, usable)
     if total:
-        return Reading(str(total.value), Reason.STATED, (total.start, total.end))
+        return total.read(Reason.STATED)
     apart = usable[1].start - first.end > 2
     if apart and LEXICON.BREAKDOWN.match(text[first.end : first.end + 120]) and first.sentence == usable[1].sentence:
-        return Reading(str(first.value), Reason.STATED, (first.start, first.end))
+        return first.read(Reason.STATED)
     return Reading("", Reason.CONFLICT)

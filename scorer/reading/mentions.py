@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -61,47 +60,30 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
         soft = soft and not closing
         if shy and (text[begin - 1 : begin] in _SIGNS or text[stop : stop + 1] in _SUMS):
             continue
-        if shy and not prefix and not wrapped and " " not in word and _counts(text, start, end):
+        # "A 2 by 3 grid", "one of the figures"
+        says_how_many = shy and text[end : end + 3] in _BY_BEGINS and LEXICON.BY.match(text, end)
+        if says_how_many and not (prefix or wrapped or " " in word):
             continue
-        if len(word) > 1 and LEXICON.PRONOUN_OR_ADVERB.match(word) and not prefix and _no_number(text, match):
-            continue
+        if not prefix and len(word) > 1 and LEXICON.PRONOUN_OR_ADVERB.match(word):
+            one = word.lower() == "one"
+            if LEXICON.DETERMINED.search(text, max(start - 12, 0), start) if one else text[end : end + 1] == ",":
+                continue
         said = " " in word and LEXICON.A_CHOICE.search(word)
-        if wrapped or said or (prefix and not soft) or (prefix and word == value and word != "I"):
+        plain = True
+        if wrapped or said or (prefix and (not soft or (word == value and word != "I"))):
             plain = False
         elif soft and (shy or word != value or word in ("A", "I", "a", "i")):
-            if not _sentence_follows(text, stop, word):
+            # A new sentence may follow, but no noun of which the word is the article or the number.
+            if word != "A" or not text[stop + 1 : stop + 2].isupper() or text[stop + 1 : stop + 3].isupper():
                 continue
-            plain = True
         else:
             plain = shy or word != value or word == "I"
-        last = stop if closed else end
         first = begin if opening or prefix or thing else start
-        yield Mention(start, end, value, LABEL, first, last, plain, word.islower())
+        yield Mention(start, end, value, LABEL, first, stop if closed else end, plain, word.islower())
 
 
 _SIGNS, _SUMS = tuple("-+*/"), tuple("+*/=")
-_BY_BEGINS, _BY_ENDS = (" by", " x ", "-by", " of"), ("by ", " x ", "by-")
-
-
-def _counts(text: str, start: int, end: int) -> bool:
-    """Whether a number says how many: "a 2 by 3 grid", "one of the figures"."""
-    behind = text[end : end + 3] in _BY_BEGINS and LEXICON.BY.match(text, end)
-    return bool(
-        behind or (text[start - 3 : start] in _BY_ENDS and LEXICON.TIMES.search(text, max(start - 14, 0), start))
-    )
-
-
-def _no_number(text: str, match: re.Match[str]) -> bool:
-    """Whether "one" is a pronoun, or "first" begins an enumeration."""
-    if match["label"].lower() == "one":
-        return bool(LEXICON.DETERMINED.search(text, max(match.start("label") - 12, 0), match.start("label")))
-    return text[match.end("label") : match.end("label") + 1] == ","
-
-
-def _sentence_follows(text: str, place: int, word: str) -> bool:
-    """Whether a new sentence follows, not a noun of which the word is an article or a number."""
-    following = text[place + 1 : place + 3]
-    return word == "A" and following[:1].isupper() and not following.isupper()
+_BY_BEGINS = (" by", " x ", "-by", " of")
 
 
 @lru_cache(maxsize=4096)
@@ -157,16 +139,6 @@ def _latin(char: str) -> bool:
     return char == "_" or (char.isalnum() and ord(char) < 0x2E80)
 
 
-def _idioms(low: str, names: Sequence[tuple[str, str]]) -> set[int]:
-    """Returns where a word that is a direction's name means another thing."""
-    return {
-        low.find(word, match.start())
-        for word, idiom in _IDIOMS
-        if word in low and any(name == word for name, _ in names)
-        for match in idiom.finditer(low)
-    }
-
-
 def texts(text: str, names: Sequence[tuple[str, str]], loosely: Sequence[partial_match.Loose] = ()) -> list[Mention]:
     """Returns every mention of a text, the longest where several overlap.
 
@@ -179,11 +151,13 @@ def texts(text: str, names: Sequence[tuple[str, str]], loosely: Sequence[partial
     if "-" in raw and any(" " in name for name, _ in names):
         low = raw.replace("-", " ")
     found = list(partial_match.find(low, loosely))
-    sided = "right" in low or "left" in low or "above" in low or "below" in low
-    idioms = _idioms(low, names) if sided else ()
+    idioms = {
+        low.find(word, match.start())
+        for word, idiom in _IDIOMS
+        if word in low and any(name == word for name, _ in names)
+        for match in idiom.finditer(low)
+    }
     for name, value in names:
-        if not name:
-            continue
         start = low.find(name)
         while start >= 0:
             end = start + len(name)
@@ -193,18 +167,13 @@ def texts(text: str, names: Sequence[tuple[str, str]], loosely: Sequence[partial
                 start = low.find(name, end)
             else:
                 start = low.find(name, start + 1)
-    return _longest(found)
-
-
-def _longest(found: list[tuple[int, int, str]]) -> list[Mention]:
     found.sort(key=lambda hit: (hit[0], -hit[1]))
     kept: list[Mention] = []
     for start, end, value in found:
         if kept and start < kept[-1].end:
-            if end - start > kept[-1].end - kept[-1].start:
-                kept.pop()
-            else:
+            if end - start <= kept[-1].end - kept[-1].start:
                 continue
+            kept.pop()
         kept.append(Mention(start, end, value, TEXT, start, end))
     return kept
 
@@ -340,14 +309,9 @@ def _joins(text: str, group: Group, mention: Mention, two: bool) -> bool:
     if len(group.values) > 1 and mention.value in group.values and not (own and before.value == mention.value):
         return False
     sign = between.strip()
-    if two and sign == "," and BEFORE.NOT.search(text, max(group.first - 20, 0), group.first):
-        return False
-    if sign in (",", ", the", ", a", ", an") and _corrects(text, group, mention):
-        return False
+    if sign in (",", ", the", ", a", ", an") and BEFORE.NOT.search(text, max(group.first - 20, 0), group.first):
+        # "Not A, D." puts one in the place of the other.
+        corrects = len(group.values) == 1 and BEFORE.STOPS.match(text, mention.last)
+        if corrects or (two and sign == ","):
+            return False
     return bool((own and BEFORE.OWN_TEXT.fullmatch(between)) or BEFORE.JOIN.fullmatch(between))
-
-
-def _corrects(text: str, group: Group, mention: Mention) -> bool:
-    """Whether one thing is denied and the other put in its place: "Not A, D."."""
-    ends = BEFORE.STOPS.match(text, mention.last)
-    return bool(ends and len(group.values) == 1 and BEFORE.NOT.search(text, max(group.first - 20, 0), group.first))

@@ -70,9 +70,7 @@ class Options:
         if not kinds and name not in _DIRECTIONS:
             return False
         before = text[max(mention.start - 16, 0) : mention.start].lower()
-        if name in _COMPASS and (
-            LEXICON.COMPASS_BEFORE.search(before) or LEXICON.COMPASS_BEHIND.match(text, mention.end)
-        ):
+        if name in _COMPASS and LEXICON.COMPASS_BEHIND.match(text, mention.end):
             return True
         if self.corners and name in _ACROSS | _UPRIGHT:
             return bool(LEXICON.CORNER_BEFORE.search(before) or LEXICON.CORNER_BEHIND.match(text.lower(), mention.end))
@@ -88,27 +86,40 @@ def options_of(labels: tuple[str, ...], options: tuple[str, ...]) -> Options:
     """Returns what the options with these labels are called."""
     if not options:
         return NO_OPTIONS
-    whole = tuple((option_text(option, label), label) for option, label in zip(options, labels, strict=False))
-    whole = tuple((name, label) for name, label in whole if name)
+    named = list(zip(labels, options, strict=False))
+    whole = tuple((name, label) for label, option in named if (name := option_text(option, label)))
     by_name = dict(whole)
-    alone = {name for name, _ in whole if name in _ACROSS | _UPRIGHT}
+    # Paris for "Paris, France"; kitchen where all options are of the form "In the kitchen"; 10 for "10 years".
+    places, rooms, amounts = (_parts(pattern, whole) for pattern in (LEXICON.PLACE, LEXICON.IN, LEXICON.AMOUNT))
+    firsts = {first for (first, *_), _ in places}
+    if len(firsts) < len(places) or firsts & {around for (_, around, *_), _ in places}:
+        places = []
+    if len({preposition for (preposition, *_), _ in rooms}) != 1:
+        rooms = []
+    units = {(before, behind) for (before, _, behind), _ in amounts}
+    numbers = [option.strip(" .") for option in options]
+    numbers = [str(int(number)) for number in numbers if number.isascii() and number.isdigit()]
     return Options(
         whole,
-        _names(whole),
+        _names(
+            whole + tuple((parts[0], label) for parts, label in places) + tuple((p[1], label) for p, label in rooms)
+        ),
         partial_match.loose_names(whole),
-        frozenset(
-            label
-            for label, option in zip(labels, options, strict=False)
-            if LEXICON.THING.fullmatch(option.strip(" .").lower())
-        )
-        | {label for _, label in _rooms(whole)},
-        _all_numbers(options),
+        frozenset(label for label, option in named if LEXICON.THING.fullmatch(option.strip(" .").lower()))
+        | {label for _, label in rooms},
+        {number: place for place, number in enumerate(numbers)} if len(set(numbers)) == len(options) else {},
         (by_name["yes"], by_name["no"]) if set(by_name) == {"yes", "no"} and len(options) == 2 else None,
         len(options) == 2 and set(by_name) in _OPPOSITES,
-        _amounts(whole),
-        bool(alone & _ACROSS and alone & _UPRIGHT),
+        tuple((parts[1], label) for parts, label in amounts) if len(units) == 1 and units != {("", "")} else (),
+        bool(by_name.keys() & _ACROSS and by_name.keys() & _UPRIGHT),
         _sides(whole),
     )
+
+
+def _parts(pattern: re.Pattern[str], whole: tuple[tuple[str, str], ...]) -> list[tuple[tuple[str, ...], str]]:
+    """Returns the groups of a pattern in every option, with its label; nothing if an option does not match."""
+    parts = [(match.groups(), label) for name, label in whole if (match := pattern.fullmatch(name))]
+    return parts if len(parts) == len(whole) else []
 
 
 def _sides(whole: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:
@@ -131,15 +142,13 @@ def _of_the_other(text: str, mention: Mention, thing: str, other: str) -> bool:
     return bool(new and thing not in new[1].split())
 
 
-def _names(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+def _names(texts: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     """Returns every text that names one option, with the label meant."""
     known: dict[str, str] = {}
-    for name, label in whole + _places(whole) + _rooms(whole):
+    for name, label in texts:
         known[name] = label if name not in known else ""
     # "four" for 4; "one" is mostly a pronoun.
-    for name, label in list(known.items()):
-        if name in _NUMBERS and _NUMBERS[name] not in known:
-            known[_NUMBERS[name]] = label
+    known = {_NUMBERS[name]: label for name, label in known.items() if name in _NUMBERS} | known
     if len(known) == 2:
         known |= _telling(*known.items())
     others: dict[str, set[str]] = {}
@@ -148,35 +157,6 @@ def _names(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
             others.setdefault(other, set()).add(label)
     known = {name: labels.pop() for name, labels in others.items() if len(labels) == 1} | known
     return tuple((name, label) for name, label in known.items() if name and label)
-
-
-def _places(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Returns the first names of options that are places and what they lie in: Paris for "Paris, France"."""
-    parts = [LEXICON.PLACE.fullmatch(name) for name, _ in whole]
-    matches = [part for part in parts if part]
-    firsts = {part[1] for part in matches}
-    if len(matches) < len(whole) or len(firsts) < len(whole) or firsts & {part[2] for part in matches}:
-        return ()
-    return tuple((part[1], label) for part, (_, label) in zip(matches, whole, strict=True))
-
-
-def _rooms(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Returns the places of options that all name one behind the same preposition: kitchen for "In the kitchen"."""
-    parts = [LEXICON.IN.fullmatch(name) for name, _ in whole]
-    matches = [part for part in parts if part]
-    if len(matches) < len(whole) or len({part[1] for part in matches}) != 1:
-        return ()
-    return tuple((part[2], label) for part, (_, label) in zip(matches, whole, strict=True))
-
-
-def _amounts(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Returns the numbers of options that are numbers with the same unit: 10 for "10 years"."""
-    parts = [LEXICON.AMOUNT.fullmatch(name) for name, _ in whole]
-    matches = [part for part in parts if part]
-    units = {(part[1], part[3]) for part in matches}
-    if len(matches) < len(whole) or len(units) != 1 or units == {("", "")}:
-        return ()
-    return tuple((part[2], label) for part, (_, label) in zip(matches, whole, strict=True))
 
 
 def _telling(one: tuple[str, str], other: tuple[str, str]) -> dict[str, str]:
@@ -211,16 +191,9 @@ def _spellings(name: str) -> Iterator[str]:
         yield name + "s"
 
 
-def _all_numbers(options: tuple[str, ...]) -> dict[str, int]:
-    values = [option.strip(" .") for option in options]
-    numbers = {str(int(value)): place for place, value in enumerate(values) if value.isascii() and value.isdigit()}
-    return numbers if len(numbers) == len(options) else {}
-
-
 def yes_no(text: str, yes: str, no: str) -> list[Mention]:
     """Returns every place where a folded text says yes or no, with the label that stands for it."""
-    found = []
-    for match in LEXICON.YES_NO.finditer(text):
-        value = yes if match["yes"] or match["si"] else no
-        found.append(Mention(match.start(), match.end(), value, TEXT, match.start(), match.end()))
-    return found
+    return [
+        Mention(*match.span(), yes if match["yes"] or match["si"] else no, TEXT, *match.span())
+        for match in LEXICON.YES_NO.finditer(text)
+    ]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from scorer.reading.lexicon import Lexicon
 
 LEXICON = Lexicon("typography")
 
 
-@dataclass(frozen=True, slots=True)
-class Reasoned:
+class Reasoned(NamedTuple):
     """An answer without the reasoning before it.
 
     Attributes:

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lyncean.reasons import Reason
 from scorer.reading import refusals
 from scorer.reading.lexicon import AFTER, BEFORE, DOCUMENT
 from scorer.reading.mentions import LABEL, TEXT, Group, Mention
 from scorer.reading.prefilter import Prefilter, Seen
-from scorer.reading.stance import SUM, Occurrence, Occurrences, Stance, alone, depends
+from scorer.reading.stance import ALSO, ASIDE, FIRM, NAMED, REJECTED, SUM, SUPPOSED, WEAK, Occurrence, Occurrences
 
 seen = Prefilter((*DOCUMENT.marked("text"), *BEFORE.marked("text"), *AFTER.marked("text")))
 """Tells of a folded text what may be found anywhere in it."""
 _SECOND = seen.bits(AFTER.ALSO, BEFORE.ANOTHER, DOCUMENT.LIKEWISE)
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What was read.
 
     Attributes:
@@ -75,7 +74,7 @@ def read(
     statements = [
         (each.group, each.reason)
         for each in judged
-        if each.stance == Stance.FIRM and not (len(each.group.values) > 1 and each.here.clause.search(BEFORE.LOOKING))
+        if each.stance == FIRM and not (len(each.group.values) > 1 and each.here.clause.search(BEFORE.LOOKING))
     ]
     stated = {value for group, _ in statements for value in group.values}
     answers = _line_answers(text, lines, order, stated)
@@ -83,24 +82,20 @@ def read(
     if several and BEFORE.BLANK.fullmatch(text, answers[0].last, answers[1].first):
         return Reading("", Reason.CONFLICT)
     statements += [(group, Reason.BARE) for group in answers]
-    if judged and (_ends_alone(text, judged) or _ends_behind_colon(text, judged[-1])):
+    if judged and _ends_alone(text, judged):
         statements.append((judged[-1].group, Reason.BARE))
-    if statements:
-        group, reason = max(reversed(_without_sums(text, statements)), key=lambda statement: statement[0].first)
-        return _concluded(seen, group, reason, judged, mentions)
-    return _unstated(seen, judged, mentions) or lone(seen, judged) or Reading("", Reason.NO_CHOICE)
-
-
-def _without_sums(text: str, statements: list[tuple[Group, str]]) -> list[tuple[Group, str]]:
-    """Returns the statements without the sums that explain a label stated before: "Answer: B. 3 + 9 = 12"."""
-    label = max(
-        (group.last for group, reason in statements if reason != SUM and group.mentions[0].kind == LABEL), default=0
-    )
-    return [
+    # A sum explains a label that was stated before it: "Answer: B. 3 + 9 = 12".
+    labels = (group.last for group, reason in statements if reason != SUM and group.mentions[0].kind == LABEL)
+    label = max(labels, default=0)
+    statements = [
         (group, reason)
         for group, reason in statements
         if reason != SUM or not label or DOCUMENT.RESUMED.search(text, label, max(group.first, label))
     ]
+    if statements:
+        group, reason = max(reversed(statements), key=lambda statement: statement[0].first)
+        return _concluded(seen, group, reason, judged, mentions)
+    return _unstated(seen, judged, mentions) or lone(seen, judged) or Reading("", Reason.NO_CHOICE)
 
 
 def read_end(seen: Seen, mentions: Sequence[Mention], order: Sequence[str], start: int) -> Reading | None:
@@ -120,77 +115,67 @@ def _stated_last(seen: Seen, occurrences: Occurrences, mentions: Sequence[Mentio
     """
     behind: list[Occurrence] = []
     for judged in occurrences.backward():
-        if depends(judged) or occurrences.begins_line(judged):
+        if judged.depends or occurrences.begins_line(judged):
             return None
         behind.insert(0, judged)
-        if judged.stance == Stance.FIRM:
-            if judged.reason in (Reason.MARKED, SUM):
-                return None
-            if _ends_alone(seen.text, behind) or _ends_behind_colon(seen.text, behind[-1]):
+        if judged.stance == FIRM:
+            if judged.reason in (Reason.MARKED, SUM) or _ends_alone(seen.text, behind):
                 return None
             return _concluded(seen, judged.group, judged.reason, behind, mentions)
     return None
 
 
 def _ends_alone(text: str, judged: list[Occurrence]) -> bool:
-    """Whether the last sentence is a label and nothing else."""
+    """Whether the text ends in a label and nothing else, or in what a sentence leads to: "the tears settle it: B."."""
     group, stance, _, here = judged[-1]
-    if stance != Stance.NAMED or len(group.values) > 1 or group.mentions[0].kind != LABEL or group.mentions[0].plain:
+    mention, lead = group.mentions[0], here.lead.text
+    if stance != NAMED or len(group.values) > 1 or not BEFORE.STOPS.match(text, group.last):
         return False
-    if here.lead.text.strip() or not here.line_before.strip() or not BEFORE.STOPS.match(text, group.last):
+    if mention.kind == TEXT:
+        leads = not mention.plain or BEFORE.HAVING_LOOKED.match(lead)
+        return bool(leads and BEFORE.QUESTIONED.search(lead))
+    if lead.rstrip("( ").endswith(":") and (not mention.plain or BEFORE.HAVING_LOOKED.match(lead)):
+        words = here.clause.text.split()
+        if len(words) >= (3 if mention.plain else 4) and all(word.strip(",:;()").isalpha() for word in words):
+            return True
+    if mention.plain or lead.strip() or not here.line_before.strip():
         return False
     cut_off = not text[group.last :].strip()
-    if cut_off and (group.values[0] == "A" or any(each.stance == Stance.NAMED for each in judged[:-1])):
+    if cut_off and (group.values[0] == "A" or any(each.stance == NAMED for each in judged[:-1])):
         return False
-    before = judged[-2].group.last if len(judged) > 1 else 0
-    return bool(text[before : group.first].strip(" .,;:)(\n"))
-
-
-def _ends_behind_colon(text: str, last: Occurrence) -> bool:
-    """Whether the last name is one to which a sentence leads: "the tears settle it: B."."""
-    group, stance, _, here = last
-    if stance != Stance.NAMED or len(group.values) > 1:
-        return False
-    if group.mentions[0].plain and not BEFORE.HAVING_LOOKED.match(here.lead.text):
-        return False
-    words = here.clause.text.split()
-    if group.mentions[0].kind == TEXT:
-        return bool(BEFORE.QUESTIONED.search(here.lead.text) and BEFORE.STOPS.match(text, group.last))
-    if not here.lead.text.rstrip("( ").endswith(":") or not BEFORE.STOPS.match(text, group.last):
-        return False
-    return len(words) >= (3 if group.mentions[0].plain else 4) and all(word.strip(",:;()").isalpha() for word in words)
+    return bool(text[judged[-2].group.last if len(judged) > 1 else 0 : group.first].strip(" .,;:)(\n"))
 
 
 def _line_answers(text: str, lines: list[Occurrence], order: Sequence[str], stated: set[str]) -> list[Group]:
     """Returns the groups that are an answer by standing alone on the first or the last line."""
     if not lines:
         return []
-    index = {value: place for place, value in enumerate(order)}
-    several = len({line.group.values[0] for line in lines}) > 1
+    first, last = lines[0], lines[-1]
+    values = [line.group.values[0] for line in lines]
+    places = list(map(order.index, values))
+    several = len(set(values)) > 1
+    bare, rest = last.here.alone, last.here.line_after.text
+    begins = len(lines) == 1 and not text[: first.group.first].strip()
     answers = []
-    group, bare = lines[0].group, alone(lines[0].here)
-    first_line = bool(BEFORE.LINE_START.fullmatch(text[: group.first]))
-    follower = index[lines[1].group.values[0]] - index[group.values[0]] if len(lines) > 1 else 0
-    enumerates = not bare and text[group.first : group.last + 2] == "1. "
-    if first_line and (bare or not several) and follower != 1 and not enumerates:
-        answers.append(group)
-    group, here = lines[-1].group, lines[-1].here
-    bare = alone(here)
-    begins = len(lines) == 1 and not text[: group.first].strip()
-    cut_off = not begins and bare and (":" in here.line_after.text or ".." in here.line_after.text)  # "Option B: ..."
-    last_line = "\n" not in text[group.last :].strip()
-    step = index[group.values[0]] - index[lines[-2].group.values[0]] if len(lines) > 1 else 0
-    enumerates = not bare and text[group.first : group.last + 2] == "1. "
     if (
-        last_line
-        and (bare or not (several or stated - {group.values[0]}))
-        and step != 1
-        and group not in answers
-        and not enumerates
-        and not cut_off
+        BEFORE.LINE_START.fullmatch(text[: first.group.first])
+        and (first.here.alone or not several)
+        and places[1:2] != [places[0] + 1]
     ):
-        answers.append(group)
-    return answers
+        answers.append(first)
+    if (
+        "\n" not in text[last.group.last :].strip()
+        and (bare or not (several or stated - {values[-1]}))
+        and places[-2:-1] != [places[-1] - 1]
+        and last not in answers
+        and not (bare and not begins and (":" in rest or ".." in rest))  # "Option B: ..."
+    ):
+        answers.append(last)
+    return [
+        line.group
+        for line in answers
+        if line.here.alone or text[line.group.first : line.group.last + 2] != "1. "  # A list begins.
+    ]
 
 
 def _abstentions(seen: Seen, mentions: Sequence[Mention], start: int = 0) -> list[re.Match[str]]:
@@ -201,16 +186,6 @@ def _abstentions(seen: Seen, mentions: Sequence[Mention], start: int = 0) -> lis
     others = [(mention.start, mention.end) for mention in mentions if mention.kind == TEXT]
     others += refusals.clauses(seen.text)
     return [match for match in found if not any(first < match.end() and match.start() < last for first, last in others)]
-
-
-def _abstains(text: str, mention: Mention, group: Group) -> bool:
-    """Whether an option behind what is stated is another, and says that there is no answer: "not sure"."""
-    return (
-        mention.kind == TEXT
-        and mention.start >= group.last
-        and mention.value not in group.values
-        and bool(DOCUMENT.ABSTAIN.fullmatch(text, mention.start, mention.end))
-    )
 
 
 def _concluded(seen: Seen, group: Group, reason: str, judged: list[Occurrence], mentions: Sequence[Mention]) -> Reading:
@@ -224,25 +199,32 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Occurrence], 
             and DOCUMENT.RESUMED.search(text, group.last)
             and any(
                 each.group.first > group.last
-                and each.stance not in (Stance.REJECTED, Stance.SUPPOSED, Stance.ASIDE)
+                and each.stance not in (REJECTED, SUPPOSED, ASIDE)
                 and each.group.values != group.values
                 and each.group.mentions[0].kind == group.mentions[0].kind
                 for each in judged
             )
         ):
             return Reading("", Reason.CONFLICT)
-        if seen.may(DOCUMENT.ABSTAIN) and any(_abstains(text, mention, group) for mention in mentions):
+        # Another option behind it says that there is no answer: "not sure".
+        if seen.may(DOCUMENT.ABSTAIN) and any(
+            mention.kind == TEXT
+            and mention.start >= group.last
+            and mention.value not in group.values
+            and DOCUMENT.ABSTAIN.fullmatch(text, mention.start, mention.end)
+            for mention in mentions
+        ):
             return Reading("", Reason.CONFLICT)
         for match in _abstentions(seen, mentions, group.last):
             if not DOCUMENT.UNSURE.fullmatch(match[0]) and DOCUMENT.RESOLVES.search(
                 text, max(group.last, match.start() - 60), match.start()
             ):
                 return Reading("", Reason.ABSTAINED)
-    marked = [each.group for each in judged if each.stance == Stance.FIRM and each.reason == Reason.MARKED]
+    marked = [each.group for each in judged if each.stance == FIRM and each.reason == Reason.MARKED]
     if group in marked and any(other.values != group.values for other in marked):
         return Reading("", Reason.CONFLICT)
     if len(group.values) > 1 or any(
-        each.stance == Stance.ALSO
+        each.stance == ALSO
         and each.group.values != group.values
         and (
             each.group.first > group.first
@@ -258,15 +240,13 @@ def _unstated(seen: Seen, judged: list[Occurrence], mentions: Sequence[Mention])
     """Returns what a text says that states nothing: a single tentative choice, or that it has no answer."""
     text = seen.text
     abstained = _abstentions(seen, mentions)
-    weak = [each for each in judged if each.stance == Stance.WEAK]
+    weak = [each for each in judged if each.stance == WEAK]
     if weak:
         first, last = weak[0].group, weak[-1].group
         named = {
-            each.group.values[0]
-            for each in judged
-            if each.stance in (Stance.NAMED, Stance.WEAK) and len(each.group.values) == 1
+            each.group.values[0] for each in judged if each.stance in (NAMED, WEAK) and len(each.group.values) == 1
         }
-        also = {value for each in judged if each.stance == Stance.ALSO for value in each.group.values}
+        also = {value for each in judged if each.stance == ALSO for value in each.group.values}
         certain = {value for each in weak for value in each.group.values}
         closes = weak[-1] is judged[-1] and len(text) - last.last <= 200
         sentence = last.first - len(weak[-1].here.lead.text)

@@ -6,161 +6,136 @@ from lyncean.reasons import Reason
 from scorer.reading.context import Context
 from scorer.reading.lexicon import AFTER, BEFORE, DOCUMENT, Lexicon
 from scorer.reading.mentions import LABEL, TEXT, Group
-from scorer.reading.partial_match import telling
+from scorer.reading.options import Options
+from scorer.reading.partial_match import short_for, telling
 from scorer.reading.prefilter import Seen
 from scorer.reading.resolve import Reading
-from scorer.reading.stance import Occurrence, Stance
+from scorer.reading.stance import ASIDE, NAMED, REJECTED, SUPPOSED, Occurrence
 
 LEXICON = Lexicon("single_mention")
 
 _SHORT = 400
 
 
-def _one_label(judged: Occurrence) -> bool:
-    """Whether a single label is named, and nothing said of it."""
-    group = judged.group
-    return judged.stance == Stance.NAMED and len(group.values) == 1 and group.mentions[0].kind == LABEL
+def read(seen: Seen, judged: list[Occurrence], order: tuple[str, ...], options: Options) -> Reading | None:
+    """Reads a text that states no option from everything that it names."""
+    text = seen.text
+    reading = (
+        _agreed(text, judged)
+        or _lone_label(text, judged)
+        or _described(text, judged)
+        or _eliminated(judged, order)
+        or _lone_text(seen, judged, order)
+    )
+    if reading:
+        return reading
+    denied = _values(judged)
+    if options.opposites and len(denied) == 1 and len(text) <= 200 and all(each.stance == REJECTED for each in judged):
+        # "That is not true."
+        return Reading(next(label for label in order if label not in denied), Reason.NEGATION, judged[0].group.span)
+    label = "" if judged else short_for(text, options.whole)
+    return Reading(label, Reason.OPTION_TEXT, (0, len(text))) if label else None
 
 
 def _values(judged: list[Occurrence]) -> set[str]:
     return {value for each in judged for value in each.group.values}
 
 
-def lone_label(text: str, judged: list[Occurrence]) -> Reading | None:
+def _lone_label(text: str, judged: list[Occurrence]) -> Reading | None:
     """Reads a short sentence that names a single label at its end, and judges nothing."""
-    kept = [each for each in judged if each.stance not in (Stance.REJECTED, Stance.ASIDE)]
-    if len(kept) != 1:
+    kept = [each for each in judged if each.stance not in (REJECTED, ASIDE)]
+    if len(kept) != 1 or kept[0].stance != NAMED or len(kept[0].group.values) > 1:
         return None
-    group, stance, _, here = kept[0]
+    group, _, _, here = kept[0]
+    mention, lead = group.mentions[0], here.lead
     stop = BEFORE.SENTENCE_END.search(text, group.last)
-    rest = text[group.last : stop.start() if stop else len(text)]
-    if group.last > 120 or len(text) - group.last > 200 or "\n" in text[: group.first].strip():
-        return None
-    mention = group.mentions[0]
-    if stance != Stance.NAMED or len(group.values) > 1 or mention.plain:
-        return None
-    looks = here.lead.search(BEFORE.LOOKING) and not BEFORE.HAVING_LOOKED.match(here.lead.text)
-    if looks or here.lead.search(BEFORE.EXAMPLE):
-        return None
-    if LEXICON.DEPICTED.search(text, max(group.first - 60, 0), mention.start):
-        return None
-    if mention.first == mention.start and mention.last == mention.end and not here.lead.search(BEFORE.SAID):
-        return None
+    bare = mention.last == mention.end
+    cut_off = mention.value == "A" and bare and not lead.text.strip() and not text[group.last :].strip()
     if (
-        not here.lead.text.strip()
-        and text[: group.first].strip()
-        and mention.value == "A"
-        and mention.last == mention.end
-        and not text[group.last :].strip()
+        mention.plain
+        or group.last > 120
+        or len(text) - group.last > 200
+        or "\n" in text[: group.first].strip()
+        or (lead.search(BEFORE.LOOKING) and not BEFORE.HAVING_LOOKED.match(lead.text))
+        or lead.search(BEFORE.EXAMPLE)
+        or LEXICON.DEPICTED.search(text, max(group.first - 60, 0), mention.start)
+        or (mention.first == mention.start and bare and not lead.search(BEFORE.SAID))
+        or (cut_off and text[: group.first].strip())
+        or not BEFORE.AT_END.fullmatch(text[group.last : stop.start() if stop else len(text)])
     ):
-        return None  # cut off behind an article
-    if not BEFORE.AT_END.fullmatch(rest):
         return None
     return Reading(group.values[0], Reason.LONE_LABEL, group.span)
 
 
-def agreed(text: str, judged: list[Occurrence]) -> Reading | None:
+def _agreed(text: str, judged: list[Occurrence]) -> Reading | None:
     """Reads a text that names one option both by its label and by its words, and no other."""
-    kept = [each.group for each in judged if each.stance not in (Stance.REJECTED, Stance.ASIDE)]
+    kept = [each.group for each in judged if each.stance not in (REJECTED, ASIDE)]
     kinds = {mention.kind for group in kept for mention in group.mentions if not mention.plain}
     values = {value for group in kept for value in group.values}
-    if len(values) != 1 or len(kinds) != 2 or len(text) > 400 or any(each.stance == Stance.SUPPOSED for each in judged):
+    if len(values) != 1 or len(kinds) != 2 or len(text) > 400 or any(each.stance == SUPPOSED for each in judged):
         return None
     if LEXICON.CUT_OFF.search(text, max(kept[-1].last, len(text) - 16)):
         return None
     return Reading(kept[-1].values[0], Reason.AGREED, kept[-1].span)
 
 
-def _lists(group: Group) -> bool:
-    """Whether it repeats the options: three or more, each by its label and its words."""
-    kinds = {(mention.kind, mention.value) for mention in group.mentions}
-    return len(group.values) > 2 and all({(LABEL, value), (TEXT, value)} <= kinds for value in group.values)
+def _described(text: str, judged: list[Occurrence]) -> Reading | None:
+    """Reads the one label of which the text says that it is or has what was needed.
 
-
-def fits_need(text: str, judged: list[Occurrence]) -> Reading | None:
-    """Reads the one label of which the last sentence says what was needed: "So 8 dots come next. C has 8 dots."."""
-    kept = [each for each in judged if each.stance != Stance.REJECTED and not each.group.plain]
-    if len(kept) != 1 or not _one_label(kept[0]):
+    "So 8 dots come next. C has 8 dots.", "C is the mirror image of the figure".
+    """
+    kept = [each for each in judged if not each.group.plain]
+    needed = [each for each in kept if each.stance != REJECTED]
+    if len(needed) != 1:
         return None
-    group, _, _, here = kept[0]
+    group, stance, _, here = needed[0]
+    if stance != NAMED or len(group.values) > 1 or group.mentions[0].kind != LABEL:
+        return None
+    reading = Reading(group.values[0], Reason.CONCLUDED, group.span)
     shown = LEXICON.SHOWS.match(text, group.last)
     before = [part for part in BEFORE.SENTENCE_END.split(text[: group.first].rstrip()) if part.strip()]
-    if not shown or not before or AFTER.MISMATCH.search(shown["what"]) or here.lead.text.strip():
-        return None
-    told = set(telling(shown["what"].lower()))
-    if len(told) < 2 or not LEXICON.NEEDED.search(before[-1]) or not told <= set(telling(before[-1].lower())):
-        return None
-    return Reading(group.values[0], Reason.CONCLUDED, group.span)
+    if shown and before and not AFTER.MISMATCH.search(shown["what"]) and not here.lead.text.strip():
+        words = set(telling(shown["what"].lower()))
+        if len(words) > 1 and LEXICON.NEEDED.search(before[-1]) and words <= set(telling(before[-1].lower())):
+            return reading
+    identity = LEXICON.IDENTIFIED.match(text, group.last) if len(kept) == 1 else None
+    identified = identity and not AFTER.MISMATCH.search(identity[0])
+    return reading if identified and LEXICON.SUBJECT_ONLY.fullmatch(text[: group.first]) else None
 
 
-def eliminated(text: str, judged: list[Occurrence], order: tuple[str, ...]) -> Reading | None:
+def _eliminated(judged: list[Occurrence], order: tuple[str, ...]) -> Reading | None:
     """Reads a text that rejects every label but one, and says nothing against that one."""
-    rejected = [each.group for each in judged if each.stance == Stance.REJECTED]
-    kept = [each.group for each in judged if each.stance not in (Stance.REJECTED, Stance.SUPPOSED, Stance.ASIDE)]
-    left = set(order) - {value for group in rejected for value in group.values}
-    denied = {group.values[0]: group.first for group in rejected if len(group.values) == 1}
+    rejected = [each for each in judged if each.stance == REJECTED]
+    left = set(order) - _values(rejected)
+    denied = {each.group.values[0]: each.group.first for each in rejected if len(each.group.values) == 1}
     # "A. red: the umbrella is not red."
-    kept = [group for group in kept if len(group.values) > 1 or denied.get(group.values[0], -1) < group.first]
+    kept = [
+        each.group
+        for each in judged
+        if each.stance not in (REJECTED, SUPPOSED, ASIDE)
+        and (len(each.group.values) > 1 or denied.get(each.group.values[0], -1) < each.group.first)
+    ]
     if len(order) < 3 or len(left) != 1 or not kept or any(set(group.values) != left for group in kept):
         return None
-    if kept[-1].mentions[0].plain or any(each.stance == Stance.SUPPOSED for each in judged):
+    if kept[-1].mentions[0].plain or any(each.stance == SUPPOSED for each in judged):
         return None
     return Reading(kept[-1].values[0], Reason.ELIMINATION, kept[-1].span)
 
 
-def _list_ends(judged: list[Occurrence], order: tuple[str, ...]) -> int:
-    """Returns how many groups only repeat the options, each by its label and its words: "A says red, B says blue"."""
-    if len(order) < 3 or len(judged) <= len(order):
-        return 0
-    for each, label in zip(judged, order, strict=False):
-        kinds = [mention.kind for mention in each.group.mentions]
-        if each.group.values != [label] or kinds != [LABEL, TEXT]:
-            return 0
-    return len(order)
+def _explains(text: str, each: Occurrence, last: Occurrence) -> bool:
+    """Whether something named only explains or tells apart what the last thing named is, or is supposed before it.
 
-
-def _explains(here: Context) -> bool:
-    """Whether a group gives the reason for the one behind it: "Since volume decreases, pressure increases"."""
-    return bool(LEXICON.SINCE.match(here.lead.text) and LEXICON.THEN.match(here.tail.text))
-
-
-def _describes(text: str, group: Group, last: Occurrence) -> bool:
-    """Whether a group only tells which thing it is of which the last says more: "The car by the orange van is blue"."""
+    "Since volume decreases, pressure increases", "The car by the orange van is blue".
+    """
+    group, stance, _, here = each
     lead, first = last.here.lead.text, last.group.first
-    return first - len(lead) <= group.first < first and bool(
-        BEFORE.FINALLY.search(lead) and LEXICON.NOUN_FOLLOWS.match(text, group.last)
+    contrast = stance == SUPPOSED and last.stance == NAMED and BEFORE.CONTRAST.search(text, group.last, first)
+    subject = first - len(lead) <= group.first < first and BEFORE.FINALLY.search(lead)
+    return bool(
+        contrast
+        or (LEXICON.SINCE.match(here.lead.text) and LEXICON.THEN.match(here.tail.text))
+        or (subject and LEXICON.NOUN_FOLLOWS.match(text, group.last))
     )
-
-
-def _weighed(text: str, kept: list[Occurrence]) -> list[Occurrence]:
-    """Returns the groups without those that explain another, describe its subject or are supposed before it."""
-    last = kept[-1]
-    rest = [
-        each
-        for each in kept[:-1]
-        if not (
-            _explains(each.here)
-            or _describes(text, each.group, last)
-            or (
-                each.stance == Stance.SUPPOSED
-                and last.stance == Stance.NAMED
-                and BEFORE.CONTRAST.search(text, each.group.last, last.group.first)
-            )
-        )
-    ]
-    return [*rest, last]
-
-
-def identified(text: str, judged: list[Occurrence]) -> Reading | None:
-    """Reads an answer of one sentence that says of one label what it is: "C is the mirror image of the figure"."""
-    kept = [each for each in judged if not each.group.plain]
-    if len(kept) != 1 or not _one_label(kept[0]):
-        return None
-    group = kept[0].group
-    shown = LEXICON.IDENTIFIED.match(text, group.last)
-    if not shown or AFTER.MISMATCH.search(shown[0]) or not LEXICON.SUBJECT_ONLY.fullmatch(text[: group.first]):
-        return None
-    return Reading(group.values[0], Reason.CONCLUDED, group.span)
 
 
 def _cut_off(text: str, group: Group, here: Context, named: set[str]) -> bool:
@@ -173,37 +148,43 @@ def _cut_off(text: str, group: Group, here: Context, named: set[str]) -> bool:
     return not told or bool(here.lead.match(BEFORE.INVERTED))
 
 
-def lone_text(seen: Seen, judged: list[Occurrence], order: tuple[str, ...]) -> Reading | None:
+def _lone_text(seen: Seen, judged: list[Occurrence], order: tuple[str, ...]) -> Reading | None:
     """Reads a short text that names a single option by its words."""
     text = seen.text
-    judged = judged[_list_ends(judged, order) :]
-    kept = [each for each in judged if each.stance not in (Stance.REJECTED, Stance.ASIDE) and not _lists(each.group)]
+    # "A says red, B says blue": what only repeats the options does not count.
+    listed = [
+        each.group.values == [label] and [mention.kind for mention in each.group.mentions] == [LABEL, TEXT]
+        for each, label in zip(judged, order, strict=False)
+    ]
+    if 3 <= len(order) < len(judged) and all(listed):
+        judged = judged[len(order) :]
+    kept = [each for each in judged if each.stance not in (REJECTED, ASIDE) and not _lists(each.group)]
+    if len(_values(kept)) > 1 and len(text) < 3 * _SHORT:
+        kept = [*(each for each in kept[:-1] if not _explains(text, each, kept[-1])), kept[-1]]
     values = _values(kept)
-    if len(values) > 1 and len(text) < 3 * _SHORT:
-        kept = _weighed(text, kept)
-        values = _values(kept)
     if len(values) > 1:
         return Reading("", Reason.CONFLICT) if all(each.group.mentions[0].kind == TEXT for each in kept) else None
-    if len(values) != 1 or any(each.stance == Stance.SUPPOSED for each in kept):
+    if len(values) != 1 or any(each.stance == SUPPOSED for each in kept):
         return None
     group, _, _, here = kept[-1]
-    if group.last > _SHORT or len(text) - group.last > _SHORT:
-        return None
-    if group.mentions[0].kind != TEXT or _cut_off(text, group, here, _values(judged)):
-        return None
-    if LEXICON.OF_SUBJECT.fullmatch(here.lead.text) and LEXICON.BEHIND_SUBJECT.match(text, group.last):
-        return None
-    if text[: group.first].strip() and not here.lead.text.strip() and LEXICON.GENERIC.match(text, group.last):
-        return None
+    subject = LEXICON.OF_SUBJECT.fullmatch(here.lead.text) and LEXICON.BEHIND_SUBJECT.match(text, group.last)
+    begins = text[: group.first].strip() and not here.lead.text.strip()
     plans = seen.may(DOCUMENT.PLANS) and DOCUMENT.PLANS.search(text[: group.last])
-    if (plans and not LEXICON.CONCLUDES.match(here.line_before)) or here.clause.search(BEFORE.LOOKING):
+    if (
+        group.last > _SHORT
+        or len(text) - group.last > _SHORT
+        or group.mentions[0].kind != TEXT
+        or _cut_off(text, group, here, _values(judged))
+        or subject
+        or (begins and LEXICON.GENERIC.match(text, group.last))
+        or (plans and not LEXICON.CONCLUDES.match(here.line_before))
+        or here.clause.search(BEFORE.LOOKING)
+    ):
         return None
     return Reading(group.values[0], Reason.OPTION_TEXT, group.span)
 
 
-def opposite(text: str, judged: list[Occurrence], order: tuple[str, ...]) -> Reading | None:
-    """Reads a short text that denies one of two options of which the other then holds: "That is not true."."""
-    denied = _values(judged)
-    if len(denied) != 1 or len(text) > 200 or any(each.stance != Stance.REJECTED for each in judged):
-        return None
-    return Reading(next(label for label in order if label not in denied), Reason.NEGATION, judged[0].group.span)
+def _lists(group: Group) -> bool:
+    """Whether it repeats the options: three or more, each by its label and its words."""
+    kinds = {(mention.kind, mention.value) for mention in group.mentions}
+    return len(group.values) > 2 and all({(LABEL, value), (TEXT, value)} <= kinds for value in group.values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from string import ascii_uppercase
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
@@ -11,25 +11,15 @@ from scorer.rule import Rule
 from scorer.rules import request as asked
 
 
-@lru_cache(maxsize=1024)
-def _labels(names: tuple[str, ...], count: int) -> tuple[str, ...]:
-    if names:
-        return names
-    return tuple(chr(ord("A") + place) for place in range(count))
-
-
 def _read(request: pb.ScoreRequest) -> pb.Verdict:
     names = asked.strings(request, "labels")
     options = tuple(request.options)
     count = asked.whole(request, "count", len(options) or len(names) or 4)
-    # Before any labels are made: a number from outside must not say how much memory is taken.
-    if not names and not 1 < count <= 26:
-        raise RequestError(f"choice: {count} labels: give 2 to 26 options, or params.count")
-    labels = _labels(names, count)
+    labels = names or tuple(ascii_uppercase[:count])
+    if not 1 < (len(names) or count) <= 26:
+        raise RequestError(f"choice: {len(names) or count} labels: give 2 to 26 options, or params.count")
     if options and len(options) != len(labels):
         raise RequestError(f"choice: {len(options)} options but {len(labels)} labels")
-    if not 1 < len(labels) <= 26:
-        raise RequestError(f"choice: {len(labels)} labels: give 2 to 26 options, or params.count")
     targets = asked.label_targets(request, labels, options)
     return asked.verdict(request, read_choice(request.text, labels, options), targets)
 

@@ -7,30 +7,17 @@ from functools import lru_cache
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.reading.answer import read_choice
-from scorer.reading.label_forms import Forms
+from scorer.reading.label_forms import LEXICON, Forms
 from scorer.reading.numbers import HAN_DIGITS, ORDINALS, WORDS
 from scorer.rule import Rule
 from scorer.rules import request as asked
 
 LIMIT = 9
-_NOUNS = (
-    "",
-    " one",
-    " option",
-    " choice",
-    " answer",
-    " panel",
-    " image",
-    " figure",
-    " picture",
-    " grid",
-    " candidate",
-    " alternative",
-    " shape",
-    " choice panel",
-    " answer choice",
+_NOUNS, _LAST_NOUNS, _CLASSIFIERS = (
+    ("", *LEXICON.entries("NUMBERED_NOUN")),
+    LEXICON.entries("LAST_NOUN"),
+    ("", *LEXICON.entries("CLASSIFIER")),
 )
-_CHOICES = (" option", " choice", " candidate", " answer choice")
 
 
 @lru_cache(maxsize=32)
@@ -42,14 +29,12 @@ def _forms(count: int, letters: bool) -> Forms:
         value = str(number)
         ordinals = (ORDINALS[number - 1], value + ("st", "nd", "rd")[number - 1] if number < 4 else value + "th")
         names = [value, cardinals[number]]
-        names += [article + ordinal + noun for article in ("", "the ") for ordinal in ordinals for noun in _NOUNS]
         names += [
-            f"第{digit}{noun}"
-            for digit in (HAN_DIGITS[number], value)
-            for noun in ("", "个", "個", "张", "張", "项", "項", "幅")
+            f"{article}{ordinal} {noun}".rstrip() for article in ("", "the ") for ordinal in ordinals for noun in _NOUNS
         ]
+        names += [f"第{digit}{noun}" for digit in (HAN_DIGITS[number], value) for noun in _CLASSIFIERS]
         if number == count:
-            names += [f"{article}last{noun}" for article in ("", "the ") for noun in _CHOICES]
+            names += [f"{article}last {noun}" for article in ("", "the ") for noun in _LAST_NOUNS]
         if letters:
             names += [chr(ord("A") + number - 1), chr(ord("a") + number - 1)]
         for name in names:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
-from scorer.judges.base import Judge, JudgeError, JudgePrompt, record, unjudged
+from scorer.judges.base import Judge, JudgePrompt, graded
 from scorer.judges.prompts import open_answer
 from scorer.reading.refusals import only_declines
 from scorer.rule import JudgedRule, refused, scored
@@ -22,12 +25,11 @@ async def _read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
         user=open_answer.question(asked, request.targets, request.text),
         schema=open_answer.SCHEMA,
     )
-    try:
-        reply = await judge.ask(prompt)
-    except JudgeError as error:
-        return unjudged(prompt, error)
-    correct = bool(reply.data["correct"])
-    return record(scored("correct" if correct else "incorrect", float(correct)), prompt, reply)
+
+    def verdict(reply: Mapping[str, Any]) -> pb.Verdict:
+        return scored("correct" if reply["correct"] else "incorrect", float(reply["correct"]))
+
+    return await graded(judge, prompt, verdict)
 
 
 RULE = JudgedRule(

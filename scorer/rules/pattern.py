@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import re2
 import yaml
 
@@ -17,16 +18,18 @@ from scorer.reading.refusals import declines
 from scorer.registry import NAME, PluginError
 from scorer.rule import Rule, refused, scored, unparsed
 
-_KEYS: Mapping[str, type | tuple[type, ...]] = {
-    "name": str,
-    "description": str,
-    "patterns": list,
-    "labels": list,
-    "choose": str,
-    "ignore_case": bool,
-    "refusals": bool,
-    "version": int,
-}
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    """One rule of a file."""
+
+    name: str
+    patterns: list[str] = []
+    labels: list[str | int | float | bool] = []
+    choose: Literal["first", "last"] = "last"
+    description: str = "A rule written in YAML."
+    ignore_case: bool = True
+    refusals: bool = True
+    version: int = 1
 
 
 def load(path: Path) -> list[Rule]:
@@ -45,49 +48,35 @@ def load(path: Path) -> list[Rule]:
     return [_rule(entry, f"{path}, rule {number}") for number, entry in enumerate(entries, 1)]
 
 
-def _rule(entry: Any, where: str) -> Rule:
-    if not isinstance(entry, dict):
-        raise PluginError(f"{where}: not a mapping")
-    for key, value in entry.items():
-        kind = _KEYS.get(key)
-        if kind is None:
-            raise PluginError(f"{where}: unknown key {key!r}; known: {', '.join(_KEYS)}")
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise PluginError(f"{where}: {key} is {value!r}, not a {kind}")
-    name = entry.get("name", "")
-    if not NAME.fullmatch(name):
-        raise PluginError(f"{where}: name is {name!r}: letters, digits and _ alone, a letter first")
-    choose = entry.get("choose", "last")
-    if choose not in ("first", "last"):
-        raise PluginError(f"{where}: choose is {choose!r}: give first or last")
-    fold = entry.get("ignore_case", True)
-    labels = [str(label) for label in entry.get("labels", [])]
-    if len({_folded(label, fold) for label in labels}) < len(labels):
+def _rule(written: object, where: str) -> Rule:
+    try:
+        entry = msgspec.convert(written, _Entry)
+        spelled = json.dumps(written, sort_keys=True, ensure_ascii=False)
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        raise PluginError(f"{where}: {error}") from None
+    if not NAME.fullmatch(entry.name):
+        raise PluginError(f"{where}: name is {entry.name!r}: letters, digits and _ alone, a letter first")
+    labels = {_folded(str(label), entry.ignore_case): str(label) for label in entry.labels}
+    if len(labels) < len(entry.labels):
         raise PluginError(f"{where}: two labels are the same")
-    patterns = [_compiled(pattern, fold, where) for pattern in entry.get("patterns", [])]
+    patterns = [_compiled(pattern, entry.ignore_case, where) for pattern in entry.patterns]
     if not patterns:
         raise PluginError(f"{where}: patterns is empty: give at least one")
-    try:
-        spelled = json.dumps(entry, sort_keys=True, ensure_ascii=False)
-    except (TypeError, ValueError) as error:
-        raise PluginError(f"{where}: holds more than strings, numbers and lists of them: {error}") from None
     return Rule(
-        name=name,
-        description=entry.get("description", "A rule written in YAML."),
-        read=_reader(patterns, labels, choose == "last", fold, entry.get("refusals", True)),
-        version=entry.get("version", 1),
+        name=entry.name,
+        description=entry.description,
+        read=_reader(patterns, labels, entry),
+        version=entry.version,
         depends=(spelled,),
     )
 
 
-def _compiled(pattern: object, fold: bool, where: str) -> Any:
+def _compiled(pattern: str, fold: bool, where: str) -> Any:
     # RE2 and not `re`: its time is linear in the answer whatever the pattern, so that neither
     # a careless pattern nor a hostile answer can stop the service.
     options = re2.Options()
     options.log_errors = False
     options.case_sensitive = not fold
-    if not isinstance(pattern, str):
-        raise PluginError(f"{where}: pattern {pattern!r} is no string: quote it")
     try:
         compiled = re2.compile(pattern, options)
     except re2.error as error:
@@ -100,33 +89,25 @@ def _compiled(pattern: object, fold: bool, where: str) -> Any:
     return compiled
 
 
-def _reader(
-    patterns: list[Any], labels: list[str], last: bool, fold: bool, refusals: bool
-) -> Callable[[pb.ScoreRequest], pb.Verdict]:
-    spelling = {_folded(label, fold): label for label in labels}
-
+def _reader(patterns: list[Any], labels: dict[str, str], entry: _Entry) -> Callable[[pb.ScoreRequest], pb.Verdict]:
     def label_of(word: str) -> str | None:
-        return spelling.get(_folded(word, fold)) if spelling else word.strip() or None
+        return labels.get(_folded(word, entry.ignore_case)) if labels else word.strip() or None
 
     def read(request: pb.ScoreRequest) -> pb.Verdict:
         if not request.targets:
             raise RequestError("it needs targets")
         for target in request.targets:
             if label_of(target) is None:
-                raise RequestError(f"target {target!r} is none of its labels: {', '.join(labels)}")
+                raise RequestError(f"target {target!r} is none of its labels: {', '.join(labels.values())}")
+        targets = {_folded(target, entry.ignore_case) for target in request.targets}
         for pattern in patterns:
-            found = None
-            for match in pattern.finditer(request.text):
-                label = label_of(match.group(pattern.groups) or "")
-                if label is not None:
-                    found = (label, match.span(pattern.groups))
-                    if not last:
-                        break
-            if found is not None:
-                label, span = found
-                right = _folded(label, fold) in {_folded(target, fold) for target in request.targets}
-                return scored(label, float(right), span=span)
-        if refusals and declines(request.text):
+            matches = [(label_of(match[pattern.groups] or ""), match) for match in pattern.finditer(request.text)]
+            found = [(label, match) for label, match in matches if label is not None]
+            if found:
+                label, match = found[0 if entry.choose == "first" else -1]
+                right = _folded(label, entry.ignore_case) in targets
+                return scored(label, float(right), span=match.span(pattern.groups))
+        if entry.refusals and declines(request.text):
             return refused()
         return unparsed(Reason.NO_MATCH, "no pattern finds a label")
 

@@ -18,7 +18,7 @@ from scorer.reading.numbers import WORDS, value_of
 from scorer.reading.options import yes_no
 from scorer.reading.prefilter import Seen
 from scorer.reading.resolve import Reading, read
-from scorer.reading.stance import Occurrence, Stance
+from scorer.reading.stance import NAMED, REJECTED, SUPPOSED, WEAK, Occurrence
 from scorer.rule import Rule
 from scorer.rules import request as asked
 
@@ -26,6 +26,7 @@ LEXICON = Lexicon("two_way")
 _SAME = [entry.split(", ") for entry in LEXICON.entries("SAME")]
 _GROUP = {word: words for words in _SAME for word in words}
 _CARDINAL = {value: word for word, value in WORDS.items()}
+_YES_NO = {"yes", "no"}
 
 
 def _word_variants(word: str) -> set[str]:
@@ -45,13 +46,10 @@ def _phrase_variants(option: str) -> set[str]:
     forms = {option, option.replace(" ", "-"), option.replace(" ", "")}
     if len(words) == 2:
         pairs = {(a, b) for a in _word_variants(words[0]) for b in _word_variants(words[1])}
-        joined = {f"{a} {b}" for a, b in pairs}
+        forms |= {f"{a} {b}" for a, b in pairs}
         if words[0] in _PLACES and words[1] in _PLACES:
-            joined |= {f"{b} {a}" for a, b in pairs} | {f"{a}{b}" for a, b in pairs}
-            joined |= (
-                {f"{a} and {b}" for a, b in pairs} | {f"{b} and {a}" for a, b in pairs} | {f"{a}/{b}" for a, b in pairs}
-            )
-        forms |= joined
+            for a, b in pairs:
+                forms |= {f"{b} {a}", f"{a}{b}", f"{a} and {b}", f"{b} and {a}", f"{a}/{b}"}
     return forms
 
 
@@ -85,16 +83,7 @@ def names_of(options: tuple[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 _STOP = {"to", "the", "a", "an", "of", "in", "on", "side", "letter", "number"}
-
-_OPPOSITES = (
-    {"inside", "outside"},
-    {"open", "closed"},
-    {"same", "different"},
-    {"filled", "empty"},
-    {"solid", "hollow"},
-    {"intersected", "separated"},
-    {"intersect", "seperate"},
-)
+_OPPOSITES = [set(entry.split(", ")) for entry in LEXICON.entries("OPPOSITES")]
 
 
 def _names_else(text: str, mention: Mention) -> bool:
@@ -107,50 +96,38 @@ def _names_else(text: str, mention: Mention) -> bool:
     return value_of(text[mention.start : mention.end]) is not None and bool(LEXICON.NAMED_THING.search(before))
 
 
-def _by_negation(text: str, options: tuple[str, str], judged: list[Occurrence]) -> Reading:
+def _by_negation(text: str, options: dict[str, str], judged: list[Occurrence]) -> Reading | None:
     """Reads "it is not inside" as outside, and an answer to a yes/no question without either word."""
-    rejected = {value for each in judged if each.stance == Stance.REJECTED for value in each.group.values}
     if len(text) > 200 or DOCUMENT.ABSTAIN.search(text):
-        return Reading("", Reason.NO_CHOICE)
-    lower = {option.lower() for option in options}
-    if lower == {"yes", "no"} and not judged:
+        return None
+    if options.keys() == _YES_NO and not judged:
         stop = BEFORE.SENTENCE_END.search(text)
         first = text[: stop.end()] if stop else text
         match = LEXICON.NEGATED.search(first)
-        word = "no" if match else "yes" if LEXICON.ELLIPSIS.fullmatch(first.strip()) else ""
-        if word and "?" not in first:
-            value = next(option for option in options if option.lower() == word)
-            return Reading(value, Reason.NEGATION, match.span() if match else (0, len(first)))
-    if lower in _OPPOSITES and len(rejected) == 1 and all(each.stance == Stance.REJECTED for each in judged):
-        value = next(option for option in options if option not in rejected)
+        if "?" not in first and (match or LEXICON.ELLIPSIS.fullmatch(first.strip())):
+            return Reading(
+                options["no" if match else "yes"], Reason.NEGATION, match.span() if match else (0, len(first))
+            )
+    rejected = {value for each in judged for value in each.group.values}
+    if options.keys() in _OPPOSITES and len(rejected) == 1 and all(each.stance == REJECTED for each in judged):
+        value = next(option for option in options.values() if option not in rejected)
         return Reading(value, Reason.NEGATION, judged[0].group.span)
-    return Reading("", Reason.NO_CHOICE)
+    return None
 
 
-def _both(text: str, value: str, found: list[Mention]) -> bool:
-    """Whether a later sentence begins with the other answer: "Yes, the shapes. No, not the colours."."""
-    return any(
-        mention.value != value
-        and text[: mention.start].rstrip(" ")[-1:] in (".", ";", "\n")
-        and text[mention.end : mention.end + 1] in (",", ".", "!", ";")
-        for mention in found
-    )
-
-
-def _lone(text: str, judged: list[Occurrence], options: tuple[str, str]) -> Reading:
-    kept = [each.group for each in judged if each.stance in (Stance.NAMED, Stance.WEAK)]
-    values = {value for group in kept for value in group.values}
+def _lone(text: str, judged: list[Occurrence], options: dict[str, str]) -> Reading | None:
+    """Reads a text that names the options without stating one."""
+    kept = [each.group for each in judged if each.stance in (NAMED, WEAK)]
     if not kept:
         return _by_negation(text, options, judged)
-    if len(values) > 1:
-        lead = kept[0]
-        first = not text[: lead.first].strip(" \"'(") and len(lead.values) == 1
-        if first and text[lead.last : lead.last + 1] in ",.:;\n" and {o.lower() for o in options} == {"yes", "no"}:
-            return Reading(lead.values[0], Reason.LEADING, lead.span)
-        return Reading("", Reason.CONFLICT)
-    if any(each.stance == Stance.SUPPOSED for each in judged) or len(text) > 600:
-        return Reading("", Reason.NO_CHOICE)
     group = kept[0]
+    if len({value for group in kept for value in group.values}) > 1:
+        leads = not text[: group.first].strip(" \"'(") and len(group.values) == 1
+        if leads and text[group.last : group.last + 1] in ",.:;\n" and options.keys() == _YES_NO:
+            return Reading(group.values[0], Reason.LEADING, group.span)
+        return Reading("", Reason.CONFLICT)
+    if any(each.stance == SUPPOSED for each in judged) or len(text) > 600:
+        return None
     return Reading(group.values[0], Reason.OPTION_TEXT, group.span)
 
 
@@ -166,23 +143,25 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
         raise RequestError("two_way: params.labels must be two labels")
     forms = forms_of(labels, options) if labels else None
     lower = {option.lower(): option for option in options}
-    words = tuple(pair for pair in names_of(options) if pair[0] not in ("yes", "no"))
+    words = tuple(pair for pair in names_of(options) if pair[0] not in _YES_NO)
 
     def reader(seen: Seen) -> Reading:
         text = seen.text
-        found = [mention for mention in mentions.texts(text, words) if not _names_else(text, mention)] if words else []
-        if set(lower) == {"yes", "no"}:
+        if lower.keys() == _YES_NO:
             found = yes_no(text, lower["yes"], lower["no"])
+        else:
+            found = [mention for mention in mentions.texts(text, words) if not _names_else(text, mention)]
         if forms:
             found = mentions.without_overlap(found, mentions.labels(text, forms, shy=labels[0].isdigit()))
-        reading = read(seen, found, options, lambda seen, judged: _lone(seen.text, judged, options))
-        if (
-            set(lower) == {"yes", "no"}
-            and reading.reason in (Reason.BARE, Reason.LEADING)
-            and _both(text, reading.value, found)
-        ):
-            return Reading("", Reason.CONFLICT)
-        return reading
+        reading = read(seen, found, options, lambda seen, judged: _lone(seen.text, judged, lower))
+        # "Yes, the shapes. No, not the colours.": a later sentence begins with the other answer.
+        both = lower.keys() == _YES_NO and any(
+            mention.value != reading.value
+            and text[: mention.start].rstrip(" ")[-1:] in (".", ";", "\n")
+            and text[mention.end : mention.end + 1] in (",", ".", "!", ";")
+            for mention in found
+        )
+        return Reading("", Reason.CONFLICT) if both and reading.reason in (Reason.BARE, Reason.LEADING) else reading
 
     return asked.verdict(request, read_answer(request.text, reader), targets)
 

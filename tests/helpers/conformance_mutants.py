@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import math
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,11 +24,12 @@ from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from model_server.core import Core
 from model_server.demo.hash_model import HashModel
 from model_server.kit.backend import KitBackend
-from model_server.kit.model import Model
+from model_server.kit.model import Model, Request
 from model_server.metrics import Metrics
 from model_server.service import NAME, ModelServicer
-from orchestrator.conformance.pictures import picture
+from orchestrator.conformance.checks_images import picture
 
+Results = list[model.BatchResult]
 PARTS = (math.log(0.9), math.log(0.05))
 
 
@@ -40,6 +42,12 @@ class Whole(ModelServicer):
     explains = True
     guards: Sequence[grpc.aio.ServerInterceptor] = ()
     kit: type[Model] = HashModel
+    # What a mutant changes: the description, a request, the answers of each method.
+    describe: Callable[[Any], object] = staticmethod(lambda info: None)
+    asked: Callable[[Any], object] = staticmethod(lambda request: None)
+    said: Callable[[Any, Any], object] = staticmethod(lambda request, response: None)
+    scored: Callable[[Any, Any], object] = staticmethod(lambda request, response: None)
+    batched: Callable[[Any, Results], Results] | None = None
 
     def __init__(self) -> None:
         backend = KitBackend(self.kit(), Metrics())
@@ -84,17 +92,14 @@ class Whole(ModelServicer):
         finally:
             self.running -= 1
 
-    def describe(self, info: Any) -> None:
-        """Changes the description."""
-
-    def asked(self, request: Any) -> None:
-        """Changes a request, or refuses it."""
-
-    def said(self, request: Any, response: Any) -> None:
-        """Changes what Generate answers."""
-
-    def scored(self, request: Any, response: Any) -> None:
-        """Changes what Likelihood answers."""
+    async def Batch(self, request: Any, context: Any) -> Any:  # noqa: N802
+        if self.batched is None:
+            async for response in super().Batch(request, context):
+                yield response
+            return
+        responses = [response async for response in super().Batch(request, context)]
+        results = [result for response in responses for result in response.results]
+        yield model.BatchResponse(results=self.batched(request, results))
 
 
 def lenient(*reasons: str) -> type[Whole]:
@@ -116,20 +121,51 @@ def lenient(*reasons: str) -> type[Whole]:
     return Lenient
 
 
-def describing(change: Callable[[Any], None]) -> type[Whole]:
-    return type("Describing", (Whole,), {"describe": lambda _, info: change(info)})
+def broken(**attributes: Any) -> type[Whole]:
+    """Returns a server of which some attributes are others."""
+    plain = {name: staticmethod(value) if callable(value) else value for name, value in attributes.items()}
+    return type("Broken", (Whole,), plain)
 
 
-def asking(change: Callable[[Any], None]) -> type[Whole]:
-    return type("Asking", (Whole,), {"asked": lambda _, request: change(request)})
+def rescored(change: Callable[[int, Any, Any], object]) -> type[Whole]:
+    """Returns a server whose scores are changed: gets the place of each, it, and the response."""
+
+    def scored(request: Any, response: Any) -> None:
+        for place, score in enumerate(response.scores):
+            change(place, score, response)
+
+    return broken(scored=scored)
 
 
-def saying(change: Callable[[Any, Any], None]) -> type[Whole]:
-    return type("Saying", (Whole,), {"said": lambda _, request, response: change(request, response)})
+def result_by_result(change: Callable[[Any], object]) -> type[Whole]:
+    """Returns a server of which each result of a Batch is changed."""
+
+    def batched(request: Any, results: Results) -> Results:
+        for result in results:
+            change(result)
+        return results
+
+    return broken(batched=batched)
 
 
-def scoring(change: Callable[[Any, Any], None]) -> type[Whole]:
-    return type("Scoring", (Whole,), {"scored": lambda _, request, response: change(request, response)})
+def refuse(condition: Callable[[Any], bool]) -> type[Whole]:
+    """Returns a server that refuses requests of a kind."""
+
+    def asked(request: Any) -> None:
+        if condition(request):
+            raise rpc.InvalidRequest("mutant", "no")
+
+    return broken(asked=asked)
+
+
+def cleared(hook: str, message: str, *fields: str) -> type[Whole]:
+    """Returns a server that leaves fields out of a message of its responses; "" is the response itself."""
+
+    def change(request: Any, response: Any) -> None:
+        for field in fields:
+            (getattr(response, message) if message else response).ClearField(field)
+
+    return broken(**{hook: change})
 
 
 def shift(score: Any, by: float) -> None:
@@ -139,23 +175,7 @@ def shift(score: Any, by: float) -> None:
         score.tokens[-1].logprob += by
 
 
-def rename(info: Any) -> None:
-    info.model_name = ""
-
-
 counter = itertools.count(40)
-
-
-def restless(info: Any) -> None:
-    info.max_concurrency = next(counter)
-
-
-def refuse(reason: str, condition: Callable[[Any], bool]) -> type[Whole]:
-    def change(request: Any) -> None:
-        if condition(request):
-            raise rpc.InvalidRequest(reason, "no")
-
-    return asking(change)
 
 
 def unknown_fields(request: Any) -> bool:
@@ -165,20 +185,6 @@ def unknown_fields(request: Any) -> bool:
 
 def numbered(request: Any, response: Any) -> None:
     response.parts[0].text = f"{next(counter)} {response.parts[0].text}"
-
-
-def numbered_samples(request: Any, response: Any) -> None:
-    if request.config.temperature > 0:
-        numbered(request, response)
-
-
-def unreported(request: Any, response: Any) -> None:
-    if not request.config.HasField("temperature"):
-        response.effective_config.ClearField("temperature")
-
-
-def no_top_p(request: Any, response: Any) -> None:
-    response.effective_config.ClearField("top_p")
 
 
 def no_stop(request: Any) -> None:
@@ -191,23 +197,10 @@ def always_ends(request: Any, response: Any) -> None:
         response.finish_reason = model.FINISH_REASON_END_OF_SEQUENCE
 
 
-def no_input_tokens(request: Any, response: Any) -> None:
-    response.usage.input_tokens = 0
-
-
-def no_reason(request: Any, response: Any) -> None:
-    response.finish_reason = model.FINISH_REASON_UNSPECIFIED
-
-
-def backwards(request: Any, response: Any) -> None:
-    for token in response.logprobs:
-        token.alternatives.reverse()
-
-
 def no_images(request: Any, response: Any) -> None:
-    for index in reversed(range(len(response.parts))):
-        if response.parts[index].WhichOneof("kind") == "image":
-            del response.parts[index]
+    texts = [part for part in response.parts if part.WhichOneof("kind") == "text"]
+    del response.parts[:]
+    response.parts.extend(texts)
 
 
 def mistaken_type(request: Any) -> bool:
@@ -227,41 +220,14 @@ def sorted_images(request: Any) -> None:
         message.parts.sort(key=lambda part: (not part.HasField("image"), part.image.data))
 
 
-def positive(request: Any, response: Any) -> None:
-    for score in response.scores:
-        score.logprob = -score.logprob
-        for token in score.tokens:
-            token.logprob = -token.logprob
+def positive(place: int, score: Any, response: Any) -> None:
+    for each in (score, *score.tokens):
+        each.logprob = -each.logprob
 
 
-def mean(request: Any, response: Any) -> None:
-    for score in response.scores:
-        score.logprob /= score.token_count
-
-
-def cut_tokens(request: Any, response: Any) -> None:
-    for score in response.scores:
-        if score.tokens:
-            score.tokens[-1].token = score.tokens[-1].token[:-1]
-
-
-def no_output_tokens(request: Any, response: Any) -> None:
-    response.usage.output_tokens = 0
-
-
-def never_greedy(request: Any, response: Any) -> None:
-    for score in response.scores:
-        score.is_greedy = False
-
-
-def by_place(request: Any, response: Any) -> None:
-    for place, score in enumerate(response.scores):
-        shift(score, -0.1 * place)
-
-
-def by_number(request: Any, response: Any) -> None:
-    for score in response.scores:
-        shift(score, -0.1 * len(response.scores))
+def cut_tokens(place: int, score: Any, response: Any) -> None:
+    if score.tokens:
+        score.tokens[-1].token = score.tokens[-1].token[:-1]
 
 
 def once(request: Any, response: Any) -> None:
@@ -270,6 +236,49 @@ def once(request: Any, response: Any) -> None:
         if text in seen:
             shift(score, -1.0)
         seen.add(text)
+
+
+def equal_once(request: model.BatchRequest, results: Results) -> Results:
+    """Two calls that are the same get one result."""
+    seen = {call.SerializeToString(): place for place, call in reversed(list(enumerate(request.calls)))}
+    return [result for result in results if result.index in seen.values()]
+
+
+def shuffled(request: model.BatchRequest, results: Results) -> Results:
+    """The answers of Generate go to one another's calls."""
+    generated = [result for result in results if result.HasField("generate")]
+    texts = [result.generate.SerializeToString() for result in generated]
+    for result, text in zip(generated, texts[1:] + texts[:1], strict=True):
+        result.generate.ParseFromString(text)
+    return results
+
+
+def unknown_code(result: Any) -> None:
+    if result.failure.reason not in ("", "empty_call"):
+        result.failure.code = grpc.StatusCode.UNKNOWN.value[0]
+
+
+def scores_lost(result: Any) -> None:
+    if result.HasField("likelihood"):
+        del result.likelihood.scores[1:]
+
+
+def sinking(condition: Callable[[str], bool]) -> Callable[[Any, Results], Results]:
+    """A call that fails for some reasons takes the Batch with it."""
+
+    def batched(request: Any, results: Results) -> Results:
+        for result in results:
+            if result.HasField("failure") and condition(result.failure.reason):
+                raise rpc.InvalidRequest(result.failure.reason, result.failure.message)
+        return results
+
+    return batched
+
+
+def one_kind(request: model.BatchRequest, results: Results) -> Results:
+    if len({call.WhichOneof("request") for call in request.calls} - {None}) > 1:
+        raise rpc.InvalidRequest("mixed", "one kind at a time")
+    return results
 
 
 class Drifting(Whole):
@@ -327,6 +336,109 @@ def leaking(when: Callable[[float], bool]) -> type[Whole]:
     return Leaking
 
 
+class Nothing(Whole):
+    """A Batch without calls ends well."""
+
+    async def Batch(self, request: Any, context: Any) -> Any:  # noqa: N802
+        if request.calls:
+            async for response in super().Batch(request, context):
+                yield response
+
+
+class Unbounded(Whole):
+    """A Batch has as many calls as it likes."""
+
+    async def Batch(self, request: Any, context: Any) -> Any:  # noqa: N802
+        for start in range(0, max(1, len(request.calls)), 1024):
+            part = model.BatchRequest(calls=request.calls[start : start + 1024])
+            async for response in super().Batch(part, context):
+                for result in response.results:
+                    result.index += start
+                yield response
+
+
+class Absent(Whole):
+    """Batch is claimed and was never written."""
+
+    async def Batch(self, request: Any, context: Any) -> Any:  # noqa: N802
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not implemented!")
+        yield model.BatchResponse()
+
+
+class Slow(Whole):
+    """Stories are told for as long as somebody listens."""
+
+    async def call(self, request: Any, context: Any, method: Any) -> Any:
+        if any(part.text.startswith("Story") for message in request.messages for part in message.parts):
+            await asyncio.Event().wait()
+        return await super().call(request, context, method)
+
+
+class Collecting(Slow):
+    """Nothing is said before all is there."""
+
+    async def Batch(self, request: Any, context: Any) -> Any:  # noqa: N802
+        for response in [response async for response in super().Batch(request, context)]:
+            yield response
+
+
+def leaking_batches(when: Callable[[float], bool]) -> type[Whole]:
+    """Returns a server that loses a place with each call of a Batch that is given up, and with no other."""
+
+    class LeakingBatches(leaking(lambda _: False)):  # type: ignore[misc]
+        places: int
+
+        async def Batch(self, request: Any, context: Any) -> Any:  # noqa: N802
+            left = context.time_remaining()
+            ended = False
+            try:
+                async for response in super().Batch(request, context):
+                    yield response
+                ended = True
+            finally:
+                if not ended and when(left):
+                    self.places -= len(request.calls)
+
+    return LeakingBatches
+
+
+class InTurn(Whole):
+    """An honest server in a language without tasks: one call after another, each answer sent when it is there."""
+
+    async def Batch(self, request: Any, context: Any) -> Any:  # noqa: N802
+        if not 0 < len(request.calls) <= 1024:
+            raise rpc.InvalidRequest("bad_batch", f"{len(request.calls)} calls")
+        for index, call in enumerate(request.calls):
+            alone = model.BatchRequest(calls=[call])
+            async for response in super().Batch(alone, context):
+                response.results[0].index = index
+                yield response
+
+
+class Crowded(Whole):
+    """An honest server that has room for two calls and no queue, whatever it asks for."""
+
+    async def call(self, request: Any, context: Any, method: Any) -> Any:
+        if self.running >= 2:
+            raise rpc.Overloaded("queue_full", "full")
+        return await super().call(request, context, method)
+
+
+class _InBatches(HashModel):
+    """A model that makes all answers of a batch in one go, as a GPU does."""
+
+    def generate_batch(self, requests: Sequence[Request]) -> list[str]:
+        """Takes its time, and then answers all."""
+        time.sleep(0.02)
+        return [self.generate(request) for request in requests]
+
+
+class InBatches(Whole):
+    """An honest server of such a model."""
+
+    kit = _InBatches
+
+
 @dataclass(frozen=True)
 class Mutant:
     """A broken server.
@@ -342,35 +454,44 @@ class Mutant:
     only: Collection[str] = ()
 
 
-def options(**attributes: Any) -> type[Whole]:
-    return type("Configured", (Whole,), attributes)
-
-
 def mutant(server: type[Whole], *breaks: str, only: Collection[str] = ()) -> Mutant:
     return Mutant(breaks, server, only)
 
 
 SIZES = "batch_sizes_count_together"
-NO_SEED = describing(lambda info: info.capabilities.remove(model.CAPABILITY_SEED))
+NO_SEED = broken(describe=lambda info: info.capabilities.remove(model.CAPABILITY_SEED))
+NAMES = (
+    "batch_answers_each_call_once",
+    "batch_answers_as_by_itself",
+    "batch_mixes_generate_and_likelihood",
+    "batch_failures_stay_alone",
+    "batch_refuses_calls_without_request",
+    "batch_refuses_no_calls",
+    "batch_refuses_too_many_calls",
+    "batch_gives_places_back",
+)
+ONCE, ALIKE, MIXED, ALONE, NO_REQUEST, NO_CALLS, TOO_MANY, PLACES = NAMES
+WAIT = "batch_answers_do_not_wait"
 MUTANTS = {
-    "nameless": mutant(describing(rename), "info_names_the_model"),
-    "restless": mutant(describing(restless), "info_is_stable"),
+    "nameless": mutant(broken(describe=lambda info: info.ClearField("model_name")), "info_names_the_model"),
+    "restless": mutant(broken(describe=lambda info: setattr(info, "max_concurrency", next(counter))), "info_is_stable"),
     "twice": mutant(
-        describing(lambda info: info.capabilities.append(model.CAPABILITY_GENERATE)), "info_capabilities_make_sense"
+        broken(describe=lambda info: info.capabilities.append(model.CAPABILITY_GENERATE)),
+        "info_capabilities_make_sense",
     ),
     "keys": mutant(
-        describing(lambda info: info.properties.update({"Compute Device": "cpu"})), "info_fields_are_well_formed"
+        broken(describe=lambda info: info.properties.update({"Compute Device": "cpu"})), "info_fields_are_well_formed"
     ),
-    "unhealthy": mutant(options(health=False), "health_has_both_names"),
-    "unreflected": mutant(options(reflects=False), "reflection_names_the_service"),
-    "unexplained": mutant(options(explains=False), "errors_carry_error_info"),
+    "unhealthy": mutant(broken(health=False), "health_has_both_names"),
+    "unreflected": mutant(broken(reflects=False), "reflection_names_the_service"),
+    "unexplained": mutant(broken(explains=False), "errors_carry_error_info"),
     "no_messages": mutant(lenient("empty_prompt"), "refuses_no_messages", "errors_carry_error_info"),
     "no_parts": mutant(lenient("empty_message"), "refuses_no_parts"),
     "no_kind": mutant(lenient("empty_part"), "refuses_part_without_kind"),
     "no_role": mutant(lenient("no_role"), "refuses_no_role"),
     "last_role": mutant(lenient("last_not_user"), "refuses_last_role"),
     "one_round": mutant(
-        refuse("one_round", lambda r: len(r.messages) > 1 and r.messages[-1].role == model.ROLE_USER),
+        refuse(lambda r: len(r.messages) > 1 and r.messages[-1].role == model.ROLE_USER),
         "answers_several_rounds",
     ),
     "claims_less": mutant(NO_SEED, "refuses_what_it_does_not_claim"),
@@ -379,9 +500,9 @@ MUTANTS = {
     "empty_stop": mutant(lenient("empty_stop"), "refuses_impossible_decoding"),
     "scores_nothing": mutant(lenient("empty_continuation", "no_continuations"), "refuses_empty_continuations"),
     "truncates": mutant(lenient("context_exceeded"), "refuses_over_long_input"),
-    "strict_fields": mutant(refuse("unknown_field", unknown_fields), "ignores_unknown_fields"),
+    "strict_fields": mutant(refuse(unknown_fields), "ignores_unknown_fields"),
     "numbered": mutant(
-        saying(numbered),
+        broken(said=numbered),
         "greedy_repeats_itself",
         "unset_is_not_zero",
         "stop_strings_end_the_output",
@@ -391,28 +512,58 @@ MUTANTS = {
         "batch_answers_as_by_itself",
         "batch_mixes_generate_and_likelihood",
     ),
-    "unreported": mutant(saying(unreported), "unset_is_not_zero"),
-    "no_top_p": mutant(saying(no_top_p), "effective_config_is_complete"),
-    "no_stop": mutant(asking(no_stop), "stop_strings_end_the_output", "effective_config_is_complete"),
-    "always_ends": mutant(saying(always_ends), "output_limit_holds"),
-    "no_input_tokens": mutant(saying(no_input_tokens), "usage_is_reported"),
-    "no_reason": mutant(saying(no_reason), "finish_reason_is_set", "stop_strings_end_the_output", "output_limit_holds"),
-    "numbered_samples": mutant(saying(numbered_samples), "seed_repeats"),
-    "backwards": mutant(saying(backwards), "logprobs_make_sense"),
-    "no_images": mutant(saying(no_images), "images_are_made"),
-    "mistaken_type": mutant(refuse("type", mistaken_type), "image_bytes_decide"),
+    "unreported": mutant(
+        broken(
+            said=lambda request, response: (
+                request.config.HasField("temperature") or response.effective_config.ClearField("temperature")
+            )
+        ),
+        "unset_is_not_zero",
+    ),
+    "no_top_p": mutant(cleared("said", "effective_config", "top_p"), "effective_config_is_complete"),
+    "no_stop": mutant(broken(asked=no_stop), "stop_strings_end_the_output", "effective_config_is_complete"),
+    "always_ends": mutant(broken(said=always_ends), "output_limit_holds"),
+    "no_input_tokens": mutant(cleared("said", "usage", "input_tokens"), "usage_is_reported"),
+    "no_reason": mutant(
+        cleared("said", "", "finish_reason"),
+        "finish_reason_is_set",
+        "stop_strings_end_the_output",
+        "output_limit_holds",
+    ),
+    "numbered_samples": mutant(
+        broken(said=lambda request, response: request.config.temperature > 0 and numbered(request, response)),
+        "seed_repeats",
+    ),
+    "backwards": mutant(
+        broken(said=lambda _, response: [token.alternatives.reverse() for token in response.logprobs]),
+        "logprobs_make_sense",
+    ),
+    "no_images": mutant(broken(said=no_images), "images_are_made"),
+    "mistaken_type": mutant(refuse(mistaken_type), "image_bytes_decide"),
     "bad_image": mutant(lenient("bad_image"), "refuses_corrupt_images"),
     "huge_image": mutant(lenient("image_too_large"), "refuses_huge_images"),
-    "first_image_only": mutant(asking(first_image_only), "several_images_are_seen"),
-    "sorted_images": mutant(asking(sorted_images), "image_order_is_kept"),
-    "positive": mutant(scoring(positive), "logprobs_are_logarithms"),
-    "mean": mutant(scoring(mean), "sum_is_that_of_the_tokens"),
-    "cut_tokens": mutant(scoring(cut_tokens), "tokenization_joins"),
-    "no_output_tokens": mutant(scoring(no_output_tokens), "likelihood_usage_is_reported"),
-    "never_greedy": mutant(scoring(never_greedy), "agrees_with_greedy"),
-    "by_place": mutant(scoring(by_place), "order_does_not_matter", "company_does_not_matter", "duplicates_score_alike"),
-    "by_number": mutant(scoring(by_number), "company_does_not_matter"),
-    "once": mutant(scoring(once), "duplicates_score_alike"),
+    "first_image_only": mutant(broken(asked=first_image_only), "several_images_are_seen"),
+    "sorted_images": mutant(broken(asked=sorted_images), "image_order_is_kept"),
+    "positive": mutant(rescored(positive), "logprobs_are_logarithms"),
+    "mean": mutant(
+        rescored(lambda _, score, response: setattr(score, "logprob", score.logprob / score.token_count)),
+        "sum_is_that_of_the_tokens",
+    ),
+    "cut_tokens": mutant(rescored(cut_tokens), "tokenization_joins"),
+    "no_output_tokens": mutant(cleared("scored", "usage", "output_tokens"), "likelihood_usage_is_reported"),
+    "never_greedy": mutant(
+        rescored(lambda place, score, response: score.ClearField("is_greedy")), "agrees_with_greedy"
+    ),
+    "by_place": mutant(
+        rescored(lambda place, score, response: shift(score, -0.1 * place)),
+        "order_does_not_matter",
+        "company_does_not_matter",
+        "duplicates_score_alike",
+    ),
+    "by_number": mutant(
+        rescored(lambda place, score, response: shift(score, -0.1 * len(response.scores))), "company_does_not_matter"
+    ),
+    "once": mutant(broken(scored=once), "duplicates_score_alike"),
     "drifting": mutant(
         Drifting, "batches_do_not_drift", "batch_answers_as_by_itself", "batch_mixes_generate_and_likelihood"
     ),
@@ -422,13 +573,44 @@ MUTANTS = {
     ),
     "leaks_late": mutant(leaking(lambda left: left < 0.5), "deadline_is_honoured", only=["deadline_is_honoured"]),
     "small_messages": mutant(
-        options(limit=4 << 20), "accepts_large_requests", SIZES, only=["accepts_large_requests", SIZES]
+        broken(limit=4 << 20), "accepts_large_requests", SIZES, only=["accepts_large_requests", SIZES]
     ),
     "any_message": mutant(
-        options(limit=-1), "refuses_oversize_messages", SIZES, only=["refuses_oversize_messages", SIZES]
+        broken(limit=-1), "refuses_oversize_messages", SIZES, only=["refuses_oversize_messages", SIZES]
     ),
+    "answers_twice": mutant(broken(batched=lambda request, results: results + results[-1:]), ONCE),
+    "counts_from_one": mutant(
+        broken(batched=lambda _, results: [*results, model.BatchResult(index=len(results))]), ONCE
+    ),
+    "equal_once": mutant(broken(batched=equal_once), ONCE),
+    "shuffled": mutant(broken(batched=shuffled), ALIKE, MIXED),
+    "shifted": mutant(
+        result_by_result(lambda result: [shift(score, -0.1) for score in result.likelihood.scores]), ALIKE, MIXED
+    ),
+    "scores_lost": mutant(result_by_result(scores_lost), ALIKE, MIXED),
+    "unknown_code": mutant(result_by_result(unknown_code), ALONE),
+    "batch_no_reason": mutant(
+        result_by_result(lambda result: result.HasField("failure") and setattr(result.failure, "reason", "failed")),
+        ALONE,
+    ),
+    "sinking": mutant(broken(batched=sinking(lambda reason: reason != "empty_call")), ALONE),
+    "sinking_empty": mutant(broken(batched=sinking(lambda reason: reason == "empty_call")), NO_REQUEST),
+    "empty_answer": mutant(
+        result_by_result(lambda result: result.failure.reason == "empty_call" and result.generate.SetInParent()),
+        NO_REQUEST,
+    ),
+    "one_kind": mutant(broken(batched=one_kind), MIXED),
+    "nothing": mutant(Nothing, NO_CALLS),
+    "unbounded": mutant(Unbounded, TOO_MANY),
+    "collecting": mutant(Collecting, WAIT, only=[WAIT]),
+    "batch_leaks_cancelled": mutant(leaking_batches(lambda left: left > 0.5), PLACES, only=[PLACES]),
+    "batch_leaks_late": mutant(leaking_batches(lambda left: left < 0.5), PLACES, only=[PLACES]),
+    "absent": mutant(Absent, *NAMES),
 }
 """Broken servers by name. Access checks (TLS, token, drain) have theirs in the test itself."""
+
+HONEST: dict[str, type[Whole]] = {"in_turn": InTurn, "crowded": Crowded, "in_batches": InBatches, "slow": Slow}
+"""Servers whose Batch is whole, whatever it looks like."""
 
 
 @asynccontextmanager
@@ -453,18 +635,12 @@ async def served(kind: type[Whole]) -> AsyncIterator[str]:
 
 
 class Unexplained(rpc.serve.StatusInterceptor):
-    """Fails with the right code and without ErrorInfo."""
+    """Fails calls that have one response with the right code and without ErrorInfo."""
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         handler = await continuation(handler_call_details)
-        if handler is None or "Health" in handler_call_details.method:
-            return handler
-        if handler.unary_stream:
-            return grpc.unary_stream_rpc_method_handler(
-                streamed(handler.unary_stream), handler.request_deserializer, handler.response_serializer
-            )
-        if not handler.unary_unary:
-            return handler
+        if handler is None or not handler.unary_unary or "Health" in handler_call_details.method:
+            return await super().intercept_service(continuation, handler_call_details)
 
         async def guarded(request: Any, context: Any) -> Any:
             try:
@@ -473,19 +649,6 @@ class Unexplained(rpc.serve.StatusInterceptor):
                 await context.abort(error.code, str(error))
 
         return grpc.unary_unary_rpc_method_handler(guarded, handler.request_deserializer, handler.response_serializer)
-
-
-def streamed(method: Any) -> Any:
-    """Returns a method that answers with a stream, failing with the right code and without ErrorInfo."""
-
-    async def guarded(request: Any, context: Any) -> Any:
-        try:
-            async for response in method(request, context):
-                yield response
-        except rpc.StatusError as error:
-            await context.abort(error.code, str(error))
-
-    return guarded
 
 
 @asynccontextmanager

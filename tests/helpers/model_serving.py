@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,9 @@ from PIL import Image
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
-from lyncean.rpc import Server, ServerConfig, dial
+from lyncean.rpc import CallError, Server, ServerConfig, call, dial
 from model_server.backend import Backend
-from model_server.core import Core, Limits
+from model_server.core import Core
 from model_server.metrics import Metrics
 from model_server.service import NAME, ModelServicer
 
@@ -33,16 +33,45 @@ class Served:
     server: Server
     port: int
 
+    async def info(self) -> model.GetModelInfoResponse:
+        """Describes the model."""
+        info: model.GetModelInfoResponse = await call(self.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=60)
+        return info
+
+    async def generate(self, message: model.Message, **config: Any) -> model.GenerateResponse:
+        """Continues one message."""
+        request = model.GenerateRequest(messages=[message], config=model.GenerationConfig(**config))
+        response: model.GenerateResponse = await self.send(request)
+        return response
+
+    async def score(
+        self, message: model.Message, continuations: Sequence[str], **more: Any
+    ) -> model.LikelihoodResponse:
+        """Scores continuations of one message."""
+        request = model.LikelihoodRequest(messages=[message], continuations=continuations, **more)
+        response: model.LikelihoodResponse = await self.send(request)
+        return response
+
+    async def send(self, request: model.GenerateRequest | model.LikelihoodRequest) -> Any:
+        """Makes the call that a request belongs to."""
+        likelihood = isinstance(request, model.LikelihoodRequest)
+        return await call(self.stub.Likelihood if likelihood else self.stub.Generate, request, timeout=60)
+
+
+async def refusal(attempt: Awaitable[object]) -> tuple[str, str]:
+    """Returns status and reason of a call that must fail."""
+    with pytest.raises(CallError) as caught:
+        await attempt
+    return caught.value.code.name, caught.value.reason
+
 
 @pytest.fixture
 def served() -> Callable[..., AbstractAsyncContextManager[Served]]:
     """Serves a backend over real gRPC: `async with served(backend) as s: await s.stub.Generate(...)`."""
 
     @asynccontextmanager
-    async def make(
-        backend: Backend, *, limits: Limits | None = None, metrics: Metrics | None = None, load: bool = True
-    ) -> AsyncIterator[Served]:
-        core = Core(backend, limits)
+    async def make(backend: Backend, *, metrics: Metrics | None = None, load: bool = True) -> AsyncIterator[Served]:
+        core = Core(backend)
         servicer = ModelServicer(core, metrics or Metrics())
         server = Server(
             ServerConfig(grace=5.0), NAME, lambda s: model_grpc.add_ModelServiceServicer_to_server(servicer, s)

@@ -7,10 +7,11 @@ from typing import Any
 
 import grpc
 import pytest
+from helpers.model_serving import refusal
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
-from lyncean.rpc import CallError, Credentials, InvalidRequest, Server, ServerConfig, call, call_stream, dial
+from lyncean.rpc import CallError, Credentials, InvalidRequest, Server, ServerConfig, call_stream, dial
 from model_server.backend import Backend, Call
 from model_server.batch_rpc import MOST_CALLS
 from model_server.core import Core
@@ -82,7 +83,7 @@ async def test_each_call_is_answered_as_by_itself(served: Any) -> None:
         assert found[3].generate.parts[0].text == "said two"
         for index in (2, 4, 5):
             with pytest.raises(CallError) as caught:
-                await call(server.stub.Generate, calls[index].generate, timeout=30)
+                await server.send(calls[index].generate)
             error, failure = caught.value, found[index].failure
             assert (failure.code, failure.message) == (error.code.value[0], str(error))
             assert (failure.reason, dict(failure.metadata)) == (error.reason, error.metadata)
@@ -124,9 +125,7 @@ async def test_calls_end_with_the_batch(served: Any, how: str) -> None:
 @pytest.mark.parametrize(("number", "reason"), [(0, "empty_batch"), (MOST_CALLS + 1, "too_many_calls")])
 async def test_too_few_and_too_many_calls_are_refused(served: Any, number: int, reason: str) -> None:
     async with served(Slow()) as server:
-        with pytest.raises(CallError) as caught:
-            await results(server.stub, batch(*[say("wait")] * number))
-        assert (caught.value.code.name, caught.value.reason) == ("INVALID_ARGUMENT", reason)
+        assert await refusal(results(server.stub, batch(*[say("wait")] * number))) == ("INVALID_ARGUMENT", reason)
 
 
 async def test_calls_are_counted_one_by_one(served: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from lyncean.rpc import InvalidRequest, Overloaded, StatusError
 from model_server.backend import Call
-from model_server.batching import Batcher, Job, OutOfMemory
+from model_server.batching import Batcher, Job, OutOfMemory, Slots
 from model_server.metrics import Metrics
 
 
@@ -209,3 +209,20 @@ async def test_a_defect_is_internal_and_the_next_batch_runs() -> None:
     assert "ZeroDivisionError" in str(caught.value)
     assert await made.submit("b", (), 1, Call()) == "fine"
     await made.close()
+
+
+@pytest.mark.parametrize("max_queue", [0, 1, 3])
+async def test_no_more_wait_than_may_and_a_free_slot_is_always_given(max_queue: int) -> None:
+    slots, done = Slots(2, max_queue, Metrics()), asyncio.Event()
+
+    async def call() -> None:
+        async with slots.slot():
+            await done.wait()
+
+    calls = [asyncio.create_task(call()) for _ in range(2 + max_queue)]
+    await asyncio.sleep(0)
+    with pytest.raises(Overloaded, match=rf"{max_queue} requests are waiting, the limit is {max_queue}"):
+        await call()
+    done.set()
+    await asyncio.gather(*calls)
+    await call()

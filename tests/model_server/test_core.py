@@ -11,7 +11,7 @@ import pytest
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import StatusError
 from model_server.backend import Backend, Call
-from model_server.core import Core, Limits
+from model_server.core import Core
 
 ALL = [value for value in model.Capability.values() if value]
 
@@ -57,25 +57,24 @@ INVALID = {
     "bad_image": request(user(model.Part(image=model.Image()))),
     "last_not_user": request(user(), model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="x")])),
     "blank_prompt": request(user(model.Part(text=" \n"))),
-    "too_many_images": request(user(*[image() for _ in range(4)])),
+    "too_many_images": request(user(*[image() for _ in range(257)])),
     "zero_tokens": request(max_output_tokens=0),
     "bad_temperature": request(temperature=-0.5),
     "nan_temperature": request(temperature=float("nan")),
     "bad_top_p": request(top_p=0.0),
     "high_top_p": request(top_p=1.5),
     "empty_stop": request(stop=["a", ""]),
-    "too_many_stops": request(stop=["a", "b", "c"]),
-    "too_many_logprobs": request(top_logprobs=6),
+    "too_many_stops": request(stop=["a"] * 65),
+    "too_many_logprobs": request(top_logprobs=21),
 }
 REASONS = {"unknown_role": "no_role", "blank_prompt": "empty_prompt", "nan_temperature": "bad_temperature"}
 REASONS |= {"high_top_p": "bad_top_p"}
-LIMITS = Limits(max_images=3, max_continuations=2, max_stop=2, max_top_logprobs=5)
 
 
 @pytest.mark.parametrize("name", INVALID)
 async def test_invalid_requests_never_reach_the_model(name: str) -> None:
     backend = Recorder()
-    core = Core(backend, LIMITS)
+    core = Core(backend)
     core.ready()
     with pytest.raises(StatusError) as caught:
         await core.generate(INVALID[name], Call())
@@ -87,7 +86,7 @@ async def test_invalid_requests_never_reach_the_model(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["too_many_images", "too_many_stops", "too_many_logprobs"])
 async def test_a_limit_is_told_with_the_value(name: str) -> None:
-    core = Core(Recorder(), LIMITS)
+    core = Core(Recorder())
     core.ready()
     with pytest.raises(StatusError) as caught:
         await core.generate(INVALID[name], Call())
@@ -99,11 +98,11 @@ async def test_a_limit_is_told_with_the_value(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("continuations", "reason"),
-    [([], "no_continuations"), (["a", ""], "empty_continuation"), (["a", "b", "c"], "too_many_continuations")],
+    [([], "no_continuations"), (["a", ""], "empty_continuation"), (["a"] * 4097, "too_many_continuations")],
 )
 async def test_continuations_are_checked(continuations: list[str], reason: str) -> None:
     backend = Recorder()
-    core = Core(backend, LIMITS)
+    core = Core(backend)
     core.ready()
     with pytest.raises(StatusError) as caught:
         await core.likelihood(model.LikelihoodRequest(messages=[user()], continuations=continuations), Call())

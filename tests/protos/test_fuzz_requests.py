@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 from typing import Any
+from unittest import mock
 
 import pytest
 from google.protobuf.message import DecodeError
@@ -16,7 +17,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest, StatusError
 from model_server import images
 from model_server.backend import Call
-from model_server.core import Core, Limits
+from model_server.core import Core
 from model_server.demo.hash_model import HashModel
 from model_server.kit.backend import KitBackend
 from model_server.metrics import Metrics
@@ -78,10 +79,11 @@ def one_line(error: StatusError, *reasons: str) -> None:
 async def ask(method: str, request: Any) -> None:
     """Passes where there is an answer or a `StatusError` of one line; anything else fails the test."""
     backend = KitBackend(HashModel(), Metrics())
-    core = Core(backend, Limits(max_images=2, max_continuations=3, max_stop=2))
+    core = Core(backend)
     core.ready()
     try:
-        answer = await getattr(core, method)(request, Call())
+        with mock.patch.multiple("model_server.core", MAX_IMAGES=2, MAX_CONTINUATIONS=3, MAX_STOP=2):
+            answer = await getattr(core, method)(request, Call())
         answer.SerializeToString()
     except StatusError as error:
         one_line(error)

@@ -15,6 +15,7 @@ from scorer.rules.voila.vocabulary import LEXICON, PROPERTIES, mentions
 
 _LONGEST = 200
 """Words that matter in a clause at most: what has more is no sentence, and reading it takes their square."""
+_STATES = ("changed", "unchanged")
 
 
 class Change(NamedTuple):
@@ -81,18 +82,17 @@ def _of_all(sentence: str) -> dict[str, str]:
     but = LEXICON.ALL_BUT.search(sentence)
     every = LEXICON.ALL.search(sentence) if but else None
     tokens = _tokens(sentence) if every else []
-    state = next((token for token in tokens if token.kind in ("changed", "unchanged")), None)
+    state = next((token.kind for token in tokens if token.kind in _STATES), "")
     if not (but and every and state):
         return {}
-    excepted = [token for token in tokens if token.kind in PROPERTIES and token.start >= but.end()]
-    listed = [
-        token
-        for before, token in zip([None, *excepted], excepted, strict=False)
-        if LEXICON.LINK.fullmatch(sentence, before.end if before else but.end(), token.start)
-    ]
-    kind = _other(state.kind) if every["none"] else state.kind
-    kinds = {token.kind for token in listed}
-    return {prop: _other(kind) if prop in kinds else kind for prop in PROPERTIES} if kinds else {}
+    excepted, end = set(), but.end()
+    for token in tokens:
+        if token.kind in PROPERTIES and token.start >= but.end():
+            if LEXICON.LINK.fullmatch(sentence, end, token.start):
+                excepted.add(token.kind)
+            end = token.end
+    state = _other(state) if every["none"] else state
+    return {prop: _other(state) if prop in excepted else state for prop in PROPERTIES} if excepted else {}
 
 
 def _tokens(clause: str) -> list[_Token]:
@@ -100,23 +100,17 @@ def _tokens(clause: str) -> list[_Token]:
     found: list[_Token] = []
     for match in islice(LEXICON.TOKEN.finditer(clause), _LONGEST):
         kind = match.lastgroup or ""
-        predicate = (
-            found and found[-1].kind in PROPERTIES and LEXICON.IS_THE.fullmatch(clause, found[-1].end, match.start())
-        )
-        heading = kind == "both" or (
-            kind in ("changed", "unchanged")
-            and not predicate
-            and bool(
-                LEXICON.NAMED.match(clause, match.end()) or (not found and LEXICON.COLON.match(clause, match.end()))
-            )
-        )
+        follows = found and found[-1].kind in PROPERTIES
+        predicate = LEXICON.IS_THE.fullmatch(clause, found[-1].end, match.start()) if follows else None
+        named = LEXICON.NAMED.match(clause, match.end()) or (not found and LEXICON.COLON.match(clause, match.end()))
+        heading = kind == "both" or bool(kind in _STATES and not predicate and named)
         found.append(_Token(kind, *match.span(), heading))
     return found
 
 
 def _verb(clause: str, tokens: list[_Token]) -> str:
     """Returns the state that a clause's last verb names, its "not" left out; "" where there is none."""
-    last = next((token for token in reversed(tokens) if token.kind in ("changed", "unchanged")), None)
+    last = next((token for token in reversed(tokens) if token.kind in _STATES), None)
     if last is None:
         return ""
     return _other(last.kind) if LEXICON.NEGATED.search(clause[last.start : last.end]) else last.kind
@@ -172,20 +166,15 @@ def _of_clause(clause: str, tokens: list[_Token], heading: str, topic: str) -> I
         state = _state(clause, tokens, place, inherited)
         inherited = state
         above = next((other.kind for other in reversed(tokens[:place]) if other.heading), heading)
-        state = state or (
-            "moved" if LEXICON.LABELLED.match(scope) and _values(token.kind, scope, "moved")[1] else above
-        )
-        state = state or _in_short(scope)
-        if state in ("changed", "unchanged", "moved"):
+        if not state and LEXICON.LABELLED.match(scope) and _values(token.kind, scope, "moved")[1]:
+            state = "moved"
+        state = state or above
+        if not state and LEXICON.BOTH.match(scope):
+            state = "unchanged"
+        elif not state and (verdict := LEXICON.VERDICT.match(scope)):
+            state = "unchanged" if verdict["no"] else "changed"
+        if state in (*_STATES, "moved"):
             yield token.kind, _change(token.kind, state, scope, clause)
-
-
-def _in_short(scope: str) -> str:
-    """Returns the state that a property's label is followed by: "no", "yes", "both walking"."""
-    if LEXICON.BOTH.match(scope):
-        return "unchanged"
-    verdict = LEXICON.VERDICT.match(scope)
-    return "" if not verdict else "unchanged" if verdict["no"] else "changed"
 
 
 def _state(clause: str, tokens: list[_Token], place: int, inherited: str) -> str:
@@ -197,14 +186,14 @@ def _state(clause: str, tokens: list[_Token], place: int, inherited: str) -> str
         return _other(verb) if so["no"] else verb
     before = tokens[place - 1] if place else None
     after = tokens[place + 1] if place + 1 < len(tokens) and not _opens(clause, tokens, place + 1) else None
-    if before and before.kind in ("changed", "unchanged") and LEXICON.IN.fullmatch(clause, before.end, token.start):
+    if before and before.kind in _STATES and LEXICON.IN.fullmatch(clause, before.end, token.start):
         return before.kind
     if after and after.kind in ("changed", "unchanged", "moved"):
         # "from 2 to 2" is a form of words; a state named later in the clause says what is meant.
         if after.kind != "moved" and (LEXICON.NONE.match(clause, after.end) or "✗" in clause[: token.start]):
             return _other(after.kind)
         rest = [other.kind for other in tokens[place + 1 :] if other.kind != "moved"]
-        return rest[0] if after.kind == "moved" and rest and rest[0] in ("changed", "unchanged") else after.kind
+        return rest[0] if after.kind == "moved" and rest and rest[0] in _STATES else after.kind
     listed = _listed(clause, tokens, place)
     if listed:
         return listed
@@ -222,13 +211,13 @@ def _opens(clause: str, tokens: list[_Token], place: int) -> bool:
     token = tokens[place]
     if token.heading or place + 1 == len(tokens) or tokens[place + 1].kind not in PROPERTIES:
         return token.heading
-    lists = LEXICON.LISTS.match(clause, token.end) if token.kind in ("changed", "unchanged") else None
+    lists = LEXICON.LISTS.match(clause, token.end) if token.kind in _STATES else None
     return bool(lists and not lists["colon"] and LEXICON.LINK.fullmatch(clause, lists.end(), tokens[place + 1].start))
 
 
 def _listed(clause: str, tokens: list[_Token], place: int) -> str:
     """Returns the state of the list that a property of a clause stands in, "" where it stands in none."""
-    nearest = next((other for other in reversed(range(place)) if tokens[other].kind in ("changed", "unchanged")), None)
+    nearest = next((other for other in reversed(range(place)) if tokens[other].kind in _STATES), None)
     if nearest is None or not _opens(clause, tokens, nearest):
         return ""
     lists = LEXICON.LISTS.match(clause, tokens[nearest].end)
@@ -239,21 +228,18 @@ def _listed(clause: str, tokens: list[_Token], place: int) -> str:
 
 
 def _without_properties(clause: str, tokens: list[_Token], start: int, end: int) -> str:
-    kept = list(clause[start:end])
     for token in tokens:
         if token.kind in PROPERTIES and start <= token.start and token.end <= end:
-            kept[token.start - start : token.end - start] = " " * (token.end - token.start)
-    return "".join(kept)
+            clause = f"{clause[: token.start]:<{token.end}}{clause[token.end :]}"
+    return clause[start:end]
 
 
 def _of_topic(clause: str, tokens: list[_Token], topic: str) -> Iterator[tuple[str, Change]]:
     """Reads what is said under a property's title: "Unchanged", "Change: none", "from 2 to 3"."""
-    if not tokens:
-        return
-    token = next((token for token in tokens if not token.heading), tokens[0])
-    state = "unchanged" if token.heading and LEXICON.NONE.match(clause, token.end) else token.kind
-    if state in ("changed", "unchanged", "moved"):
-        yield topic, _change(topic, state, clause, clause)
+    for token in [token for token in tokens if not token.heading][:1] or tokens[:1]:
+        state = "unchanged" if token.heading and LEXICON.NONE.match(clause, token.end) else token.kind
+        if state in (*_STATES, "moved"):
+            yield topic, _change(topic, state, clause, clause)
 
 
 def _unnamed(clause: str, tokens: list[_Token]) -> Iterator[tuple[str, Change]]:
@@ -276,9 +262,9 @@ def _change(prop: str, state: str, scope: str, clause: str) -> Change:
 
 def _values(prop: str, scope: str, state: str) -> tuple[frozenset[str], frozenset[str]]:
     """Returns the values of images 1 and 2 as stated; all that are named where nothing changes."""
-    arrow = LEXICON.ARROW.search(scope)
     if state == "unchanged":
         return frozenset(found.value for found in mentions(prop, scope)), frozenset()
+    arrow = LEXICON.ARROW.search(scope)
     if not arrow:
         return frozenset(), frozenset()
     first = [found.value for found in mentions(prop, scope[: arrow.start()])][-1:]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
-from scorer.judges.base import Judge, JudgeError, record, unjudged
+from scorer.judges.base import Judge, graded
 from scorer.rule import JudgedRule
 from scorer.rules.voila import properties
 from scorer.rules.voila.prompts import prompt, verdict
@@ -21,16 +24,13 @@ async def read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
         raise RequestError("parameter 'step' must be 1, 2 or 3", "invalid_param")
     if len(request.targets) != 1:
         raise RequestError("needs one target: the step's truth in the data's words")
-    asked = prompt(int(step), request.targets[0], request.text)
-    try:
-        reply = await judge.ask(asked)
-    except JudgeError as error:
-        return unjudged(asked, error)
-    read = verdict(reply.data)
-    plain = properties.read(request)
-    read.scores[AGREES] = float(all(plain.scores[part] == grade for part, grade in read.scores.items()))
-    record(read, asked, reply)
-    return read
+
+    def graded_twice(reply: Mapping[str, Any]) -> pb.Verdict:
+        judged, plain = verdict(reply), properties.read(request)
+        judged.scores[AGREES] = float(all(plain.scores[part] == grade for part, grade in judged.scores.items()))
+        return judged
+
+    return await graded(judge, prompt(int(step), request.targets[0], request.text), graded_twice)
 
 
 RULE = JudgedRule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
-from scorer.judges.base import Judge, JudgeError, record, unjudged
+from scorer.judges.base import Judge, graded
 from scorer.rule import JudgedRule, unparsed
 from scorer.rules.voila.prompts import image_prompt, verdict
 from scorer.rules.voila.properties import truth_of
@@ -21,14 +21,7 @@ async def read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
         raise RequestError(f"target {request.targets[0]!r} wants nothing of the image")
     if not request.images.images:
         return unparsed(Reason.NO_IMAGE, "the model made no image")
-    asked = image_prompt(truth, request.images.images[0].data)
-    try:
-        reply = await judge.ask(asked)
-    except JudgeError as error:
-        return unjudged(asked, error)
-    read = verdict(reply.data)
-    record(read, asked, reply)
-    return read
+    return await graded(judge, image_prompt(truth, request.images.images[0].data), verdict)
 
 
 RULE = JudgedRule(

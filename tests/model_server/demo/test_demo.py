@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import call
 from model_server.backend import LoadError
 from model_server.demo.hash_model import HashModel
 from model_server.kit.backend import KitBackend
@@ -18,7 +17,7 @@ LETTERS = "Which one?\n(A) red\n(B) blue\n(C) green\n(D) white\nAnswer with the 
 
 async def answer(server: Any, message: model.Message, **config: Any) -> str:
     request = model.GenerateRequest(messages=[message], config=model.GenerationConfig(**config))
-    reply = await call(server.stub.Generate, request, timeout=10)
+    reply = await server.send(request)
     return "".join(part.text for part in reply.parts)
 
 
@@ -37,7 +36,7 @@ async def test_takes_one_of_the_options(served: Any, ask: Any, picture: Any) -> 
 
 async def test_says_what_it_is(served: Any) -> None:
     async with served(KitBackend(HashModel(), Metrics())) as server:
-        info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=10)
+        info = await server.info()
         assert info.model_name == "demo-no-weights"
         assert "no weights" in info.properties["note"]
 
@@ -47,7 +46,7 @@ async def test_likelihood_agrees_with_greedy(served: Any, ask: Any) -> None:
         message = ask(LETTERS)
         said = await answer(server, message)
         request = model.LikelihoodRequest(messages=[message], continuations=["A", "B", "C", "D"], return_tokens=True)
-        reply = await call(server.stub.Likelihood, request, timeout=10)
+        reply = await server.send(request)
         best = max(range(4), key=lambda i: reply.scores[i].logprob)
         assert "ABCD"[best] == said
         assert [score.is_greedy for score in reply.scores] == [letter == said for letter in "ABCD"]
@@ -65,7 +64,7 @@ async def test_a_seed_changes_a_sample_and_repeats_it(served: Any, ask: Any) -> 
 async def test_constant(served: Any, ask: Any) -> None:
     async with served(KitBackend(HashModel("constant:1"), Metrics())) as server:
         assert await answer(server, ask(LETTERS)) == "1"
-        info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=10)
+        info = await server.info()
         assert info.model_name == "demo-constant-1"
 
 

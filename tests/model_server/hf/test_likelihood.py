@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.model_serving import refusal
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import CallError, InvalidRequest, call
+from lyncean.rpc import CallError, InvalidRequest
 
 torch = pytest.importorskip("torch")
 from model_server.hf import checkpoint as checkpoints  # noqa: E402
@@ -75,7 +76,7 @@ async def test_equals_the_logits_gathered_by_hand(
     continuations = ["A", " B", "The answer is (C)", "no\n\nyes"]
     async with served(hf(kind)) as server:
         request = model.LikelihoodRequest(messages=[ask(data, question)], continuations=continuations)
-        reply = await call(server.stub.Likelihood, request, timeout=60)
+        reply = await server.send(request)
     for text, score in zip(continuations, reply.scores, strict=True):
         logprob, count, greedy = by_hand(checkpoint_folder(kind), question, data, text)
         assert score.logprob == pytest.approx(logprob, abs=1e-4)
@@ -160,11 +161,9 @@ async def test_a_prompt_that_is_one_token_with_its_continuation(
     async with served(hf("text", model=str(folder))) as server:
         for texts in (["n"], ["B", "nswer"], ["n", "B"]):
             request = model.LikelihoodRequest(messages=[ask("a")], continuations=texts)
-            with pytest.raises(CallError) as caught:
-                await call(server.stub.Likelihood, request, timeout=60)
-            assert (caught.value.code.name, caught.value.reason) == ("INVALID_ARGUMENT", "no_prompt_token")
+            assert await refusal(server.send(request)) == ("INVALID_ARGUMENT", "no_prompt_token")
         request = model.LikelihoodRequest(messages=[ask("a")], continuations=[" B", "B"])
-        assert len((await call(server.stub.Likelihood, request, timeout=60)).scores) == 2
+        assert len((await server.send(request)).scores) == 2
 
 
 @settings(max_examples=60)
@@ -190,11 +189,11 @@ async def test_many_continuations_in_several_passes(
     continuations = [f"{word} {number}" for number in range(30) for word in ("yes", "the answer", "A")]
     request = model.LikelihoodRequest(messages=[ask("Which?")], continuations=continuations)
     async with served(hf("text")) as server:
-        whole = await call(server.stub.Likelihood, request, timeout=60)
+        whole = await server.send(request)
         monkeypatch.setattr("model_server.hf.likelihood.MAX_NODES", 20)
-        parts = await call(server.stub.Likelihood, request, timeout=60)
+        parts = await server.send(request)
         request.continuations[:] = reversed(continuations)
-        backwards = await call(server.stub.Likelihood, request, timeout=60)
+        backwards = await server.send(request)
     logprobs = [score.logprob for score in whole.scores]
     assert [score.logprob for score in parts.scores] == pytest.approx(logprobs, abs=1e-4)
     assert [score.logprob for score in reversed(backwards.scores)] == pytest.approx(logprobs, abs=1e-4)
@@ -214,10 +213,8 @@ def test_the_expanded_way_agrees_too(kind: str, loaded: Any, ask: Any, picture: 
 class Shifted(Family):
     """Off by one in its positions, as a family with positions from 1 would be."""
 
-    first_position = 1
-
-    def prefill_positions(self, mask: Any) -> dict[str, Any]:
-        return {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0)}
+    def text_positions(self, positions: Any) -> Any:
+        return positions + 1
 
 
 class Leaking(Family):
@@ -272,17 +269,17 @@ async def test_where_long_texts_scale_all_positions_nothing_is_shared(served: An
     config = model.GenerationConfig(max_output_tokens=3, top_logprobs=1)
     sent = [model.GenerateRequest(messages=[prompt], config=config) for prompt in prompts]
     async with served(hf("longrope", batch_wait=0.2)) as server:
-        alone = [await call(server.stub.Generate, each, timeout=60) for each in sent]
+        alone = [await server.send(each) for each in sent]
         lengths = [reply.usage.input_tokens for reply in alone]
         assert lengths[0] < lengths[1] < 200 < lengths[2]
-        together = await asyncio.gather(*[call(server.stub.Generate, each, timeout=60) for each in sent])
+        together = await asyncio.gather(*[server.send(each) for each in sent])
         for one, other in zip(alone, together, strict=True):
             wanted = [token.logprob for token in one.logprobs]
             assert [token.logprob for token in other.logprobs] == pytest.approx(wanted, abs=1e-4)
 
         async def score(*continuations: str) -> list[float]:
             request = model.LikelihoodRequest(messages=[prompts[1]], continuations=continuations)
-            return [each.logprob for each in (await call(server.stub.Likelihood, request, timeout=60)).scores]
+            return [each.logprob for each in (await server.send(request)).scores]
 
         crossing = " yes no yes no yes no yes no yes no"
         assert await score("no", crossing) == pytest.approx([*await score("no"), *await score(crossing)], abs=1e-4)
@@ -297,16 +294,16 @@ async def test_a_chunk_ends_for_every_continuation(served: Any, hf: Any, ask: An
             texts = [" yes no yes no yes no yes", "no"]
             wanted = plain(parts.checkpoint, parts.family, prompt, parts.prompter.join(prompt, texts))
             request = model.LikelihoodRequest(messages=[message], continuations=texts)
-            got = (await call(server.stub.Likelihood, request, timeout=60)).scores
+            got = (await server.send(request)).scores
             assert [s.logprob for s in got] == pytest.approx([s.logprob for s in wanted], abs=1e-3)
 
 
 async def test_attention_that_only_the_eager_way_has(served: Any, hf: Any) -> None:
     async with served(hf("gemma2")) as server:
-        info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=60)
+        info = await server.info()
     assert (info.properties["attention"], info.properties["likelihood_method"]) == ("eager", "packed")
     async with served(hf("text")) as server:
-        info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=60)
+        info = await server.info()
     assert info.properties["attention"] == "sdpa"
 
 
@@ -315,7 +312,7 @@ async def test_limits_of_likelihood(served: Any, hf: Any, ask: Any, picture: Any
         for message, continuation in ((ask(picture(1), "yes " * 600), "A"), (ask("x"), "yes " * 600)):
             request = model.LikelihoodRequest(messages=[message], continuations=[continuation])
             with pytest.raises(CallError) as caught:
-                await call(server.stub.Likelihood, request, timeout=60)
+                await server.send(request)
             assert caught.value.code.name == "OUT_OF_RANGE"
             assert caught.value.metadata["limit"] == "512"
             assert int(caught.value.metadata["value"]) > 512
@@ -331,13 +328,9 @@ async def test_vision_features_are_kept_and_counted(served: Any, hf: Any, ask: A
         misses, hits = count("miss"), count("hit")
         for question in ("What is it?", "How many?", "Which color?"):
             message = ask(picture(11), picture(12), question)
-            await call(
-                server.stub.Likelihood,
-                model.LikelihoodRequest(messages=[message], continuations=["A"]),
-                timeout=60,
-            )
+            await server.score(message, ["A"])
         config = model.GenerationConfig(max_output_tokens=2)
-        await call(server.stub.Generate, model.GenerateRequest(messages=[message], config=config), timeout=60)
+        await server.send(model.GenerateRequest(messages=[message], config=config))
         assert (count("miss") - misses, count("hit") - hits) == (2, 6)
 
 

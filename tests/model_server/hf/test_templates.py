@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import InvalidRequest, call
+from lyncean.rpc import InvalidRequest
 from orchestrator.benchmarks.reform.layouts import LAYOUTS, render
 from orchestrator.benchmarks.reform.questions import Question, candidates
 from orchestrator.benchmarks.reform.settings import Switches
@@ -97,14 +97,12 @@ async def test_greedy_words_are_greedy_when_they_are_scored(served: Any, hf: Any
     async with served(hf("llama")) as server:
         config = model.GenerationConfig(max_output_tokens=1, temperature=0, top_logprobs=1)
         for text in ("What?", "How many dogs?", "left or right", "Which color"):
-            said = await call(
-                server.stub.Generate, model.GenerateRequest(messages=[ask(text)], config=config), timeout=60
-            )
+            said = await server.send(model.GenerateRequest(messages=[ask(text)], config=config))
             words = said.parts[0].text if said.parts else ""
             if not said.logprobs[0].token.startswith(b" ") or not words.strip():
                 continue
             request = model.LikelihoodRequest(messages=[ask(text)], continuations=[words], return_tokens=True)
-            (score,) = (await call(server.stub.Likelihood, request, timeout=60)).scores
+            (score,) = (await server.send(request)).scores
             assert [token.token for token in score.tokens] == [said.logprobs[0].token]
             assert score.is_greedy
             assert score.logprob == pytest.approx(said.logprobs[0].logprob, abs=1e-4)

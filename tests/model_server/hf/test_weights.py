@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from model_server.backend import LoadError
-from model_server.hf.weights import check
+from model_server.hf.checkpoint import check_files as check
 
 
 def cut(file: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+from helpers.model_serving import refusal
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, call, is_serving
@@ -46,7 +47,7 @@ def request(message: model.Message, **config: Any) -> model.GenerateRequest:
 async def test_answers_with_images_and_usage(served: Any, ask: Any, picture: Callable[..., bytes]) -> None:
     async with served(echo()) as server:
         sent = request(ask(picture(1, (30, 20)), "how", picture(2, (8, 9), "JPEG"), "now"))
-        reply = await call(server.stub.Generate, sent, timeout=10)
+        reply = await server.send(sent)
         assert [part.text for part in reply.parts] == ["[30x20 RGB][8x9 RGB]how\nnow"]
         assert reply.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE
         assert (reply.usage.input_tokens, reply.usage.image_tokens) == (22, 20)
@@ -146,28 +147,16 @@ async def test_limits_and_cuts(served: Any, ask: Any) -> None:
 async def test_bad_images_are_refused_each_time(served: Any, ask: Any, picture: Callable[..., bytes]) -> None:
     async with served(echo()) as server:
         for data in (b"junk", picture(1)[:60], b"junk"):
-            with pytest.raises(CallError) as caught:
-                await call(server.stub.Generate, request(ask("x", data)), timeout=10)
-            assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "bad_image")
+            assert await refusal(server.generate(ask("x", data))) == ("INVALID_ARGUMENT", "bad_image")
 
 
 async def test_likelihood_is_claimed_by_writing_it(served: Any, ask: Any) -> None:
     async with served(echo()) as server:
-        info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=10)
+        info = await server.info()
         assert model.CAPABILITY_LIKELIHOOD not in info.capabilities
-        with pytest.raises(CallError) as caught:
-            await call(
-                server.stub.Likelihood,
-                model.LikelihoodRequest(messages=[ask("x")], continuations=["a"]),
-                timeout=10,
-            )
-        assert caught.value.code == grpc.StatusCode.UNIMPLEMENTED
+        assert (await refusal(server.score(ask("x"), ["a"])))[0] == "UNIMPLEMENTED"
     async with served(echo(Scorer)) as server:
-        reply = await call(
-            server.stub.Likelihood,
-            model.LikelihoodRequest(messages=[ask("x")], continuations=["abc", "a", "abc"], return_tokens=True),
-            timeout=10,
-        )
+        reply = await server.score(ask("x"), ["abc", "a", "abc"], return_tokens=True)
         assert [score.logprob for score in reply.scores] == [-3, -1, -3]
         assert reply.scores[0].tokens[0].token == b"abc"
 
@@ -185,7 +174,7 @@ async def test_calls_run_side_by_side(served: Any, ask: Any) -> None:
             return "met"
 
     async with served(echo(Meeting)) as server:
-        replies = await asyncio.gather(*[call(server.stub.Generate, request(ask("x")), timeout=10) for _ in range(3)])
+        replies = await asyncio.gather(*[server.generate(ask("x")) for _ in range(3)])
         assert [reply.parts[0].text for reply in replies] == ["met"] * 3
 
 
@@ -199,7 +188,7 @@ async def test_the_batching_hook(served: Any, ask: Any) -> None:
             return [f"{each.text} of {len(requests)}" for each in requests]
 
     async with served(echo(Together)) as server:
-        replies = await asyncio.gather(*[call(server.stub.Generate, request(ask(text)), timeout=10) for text in "abcd"])
+        replies = await asyncio.gather(*[server.generate(ask(text)) for text in "abcd"])
         assert [reply.parts[0].text for reply in replies] == [f"{text} of 4" for text in "abcd"]
 
 
@@ -209,9 +198,7 @@ async def test_an_iterator_that_ends_in_the_authors_code_is_internal_too(served:
             return str(next(iter(())))  # StopIteration, which a future cannot carry
 
     async with served(echo(Exhausted)) as server:
-        with pytest.raises(CallError) as caught:
-            await call(server.stub.Generate, request(ask("x")), timeout=5)
-        assert caught.value.code == grpc.StatusCode.INTERNAL
+        assert (await refusal(server.generate(ask("x"))))[0] == "INTERNAL"
 
 
 async def test_an_exception_of_the_authors_is_internal(served: Any, ask: Any) -> None:
@@ -224,7 +211,7 @@ async def test_an_exception_of_the_authors_is_internal(served: Any, ask: Any) ->
     metrics = Metrics()
     async with served(echo(Broken, metrics), metrics=metrics) as server:
         with pytest.raises(CallError) as caught:
-            await call(server.stub.Generate, request(ask("x")), timeout=10)
+            await server.generate(ask("x"))
         assert caught.value.code == grpc.StatusCode.INTERNAL
         assert "oops" not in str(caught.value)
     labels = {"method": "Generate", "code": "INTERNAL"}
@@ -255,7 +242,7 @@ async def test_cancelling_reaches_the_author(served: Any, ask: Any) -> None:
         task = asyncio.ensure_future(running)
         await asyncio.to_thread(kit.begun.wait, 5)
         task.cancel()
-        reply = await call(server.stub.Generate, request(ask("quick")), timeout=10)
+        reply = await server.generate(ask("quick"))
         assert reply.parts[0].text == "quick"
         assert kit.ended.is_set()
 
@@ -270,7 +257,7 @@ async def test_image_output(served: Any, ask: Any, picture: Callable[..., bytes]
 
     async with served(echo(Painter)) as server:
         sent = model.GenerateRequest(messages=[ask("draw")], modality=model.MODALITY_IMAGE)
-        reply = await call(server.stub.Generate, sent, timeout=10)
+        reply = await server.send(sent)
         assert reply.parts[1].image.data == picture(3)
 
 
@@ -278,10 +265,8 @@ async def test_health_follows_loading(served: Any, ask: Any) -> None:
     async with served(echo(), load=False) as server:
         assert await is_serving(server.channel)
         assert not await is_serving(server.channel, NAME)
-        with pytest.raises(CallError) as caught:
-            await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=10)
-        assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.UNAVAILABLE, "model_loading")
+        assert await refusal(server.info()) == ("UNAVAILABLE", "model_loading")
         server.core.ready()
         await server.server.set_serving()
         assert await is_serving(server.channel, NAME)
-        await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=10)
+        await server.info()

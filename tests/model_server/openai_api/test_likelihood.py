@@ -6,9 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from helpers.model_serving import refusal
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import CallError, call
+from lyncean.rpc import call
 
 pytest.importorskip("openai")
 from helpers.openai_endpoint import Endpoint, backend, completion, error
@@ -46,21 +47,13 @@ async def test_likelihood_by_prompt_logprobs(endpoint: Endpoint, served: Any, as
     endpoint.card["owned_by"] = "vllm"
     endpoint.answer = Vllm()
     async with served(backend(endpoint)) as server:
-        reply = await call(
-            server.stub.Likelihood,
-            model.LikelihoodRequest(messages=[ask("Q? A")], continuations=[" A", "B A", "nswer"], return_tokens=True),
-            timeout=10,
-        )
+        reply = await server.score(ask("Q? A"), [" A", "B A", "nswer"], return_tokens=True)
         tokens = [[token.token.decode() for token in score.tokens] for score in reply.scores]
         # "Q? A" + "nswer" tokenizes as "Q", "?", " A", "ns", "wer": nothing merges over the end.
         assert tokens == [[" A"], ["B", " A"], ["ns", "wer"]]
         assert [score.logprob for score in reply.scores] == [-0.25 * 10, -0.25 * 19, -0.25 * 11]
         assert [score.is_greedy for score in reply.scores] == [False, False, False]
-        joined = await call(
-            server.stub.Likelihood,
-            model.LikelihoodRequest(messages=[ask("Q?Ans")], continuations=["wer"], return_tokens=True),
-            timeout=10,
-        )
+        joined = await server.score(ask("Q?Ans"), ["wer"], return_tokens=True)
         # "Ans" + "wer" is the one token "Answer", which does not end inside the prompt.
         assert [t.token.decode() for t in joined.scores[0].tokens] == ["Answer"]
         assert joined.scores[0].logprob == -0.25 * 12
@@ -82,9 +75,7 @@ async def test_after_a_failure_the_other_continuations_are_not_asked(endpoint: E
     endpoint.answer = lambda body: error(400, "Invalid image data")
     async with served(backend(endpoint, max_concurrency=1)) as server:
         scored = model.LikelihoodRequest(messages=[ask("Q?")], continuations=["A"] * 50)
-        with pytest.raises(CallError) as caught:
-            await call(server.stub.Likelihood, scored, timeout=20)
-        assert caught.value.reason == "endpoint_refused"
+        assert (await refusal(call(server.stub.Likelihood, scored, timeout=20)))[1] == "endpoint_refused"
         endpoint.answer = Vllm()
         first = len(endpoint.seen)
         reply = await call(
@@ -111,7 +102,7 @@ async def test_a_blank_that_the_template_puts_before_an_answer_is_scored_with_it
     endpoint.answer = vicuna
     async with served(backend(endpoint)) as server:
         scored = model.LikelihoodRequest(messages=[ask("Q?")], continuations=["A", "B"], return_tokens=True)
-        reply = await call(server.stub.Likelihood, scored, timeout=10)
+        reply = await server.send(scored)
         assert [[token.token for token in score.tokens] for score in reply.scores] == [[b" A"], [b" B"]]
 
 
@@ -125,19 +116,9 @@ async def test_a_template_that_changes_the_continuation_is_found(endpoint: Endpo
 
     endpoint.answer = strips
     async with served(backend(endpoint)) as server:
-        with pytest.raises(CallError) as caught:
-            await call(
-                server.stub.Likelihood,
-                model.LikelihoodRequest(messages=[ask("Q?")], continuations=[" A"]),
-                timeout=10,
-            )
-        assert caught.value.reason == "continuation_changed"
+        assert (await refusal(server.score(ask("Q?"), [" A"])))[1] == "continuation_changed"
 
 
 async def test_likelihood_is_not_claimed_elsewhere(endpoint: Endpoint, served: Any, ask: Any) -> None:
     async with served(backend(endpoint)) as server:
-        with pytest.raises(CallError) as caught:
-            await call(
-                server.stub.Likelihood, model.LikelihoodRequest(messages=[ask("x")], continuations=["A"]), timeout=10
-            )
-        assert caught.value.code.name == "UNIMPLEMENTED"
+        assert (await refusal(server.score(ask("x"), ["A"])))[0] == "UNIMPLEMENTED"

@@ -93,25 +93,11 @@ def test_what_is_loosened() -> None:
 @pytest.mark.parametrize("forms", [forms_of(tuple("ABCD")), forms_of(("I", "II", "1.", "x-y")), _forms(4, True)])
 def test_forms_are_found_as_their_pattern_finds_them(forms: object) -> None:
     for text in TEXTS:
-        counted = [match.span() for match in forms.find(text)]
-        missed = {m.span() for m in forms.pattern.finditer(text)} - set(counted)
-        assert counted == sorted(counted)
-        # What is passed over is an article before a noun.
-        for start, end in missed:
-            assert re.fullmatch(
-                r"(?i:the |option |choice |(?:one|figure) (?:marked )?with )*[\"'(\[<]{0,3}[a-z]", text[start:end]
-            ), (
-                text,
-                start,
-                end,
-            )
-            assert re.match(r" \w", text[end:]), (text, start, end)
+        assert [match.span() for match in forms.find(text)] == [match.span() for match in forms.pattern.finditer(text)]
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
 @settings(max_examples=300)
 def test_forms_are_found_in_any_text(text: str) -> None:
     for forms in (forms_of(tuple("ABCD")), _forms(4, False)):
-        found = {match.span() for match in forms.find(text)}
-        for match in forms.pattern.finditer(text):
-            assert match.span() in found or (match["soft"] and match["label"] in "abcd"), match
+        assert [match.span() for match in forms.find(text)] == [match.span() for match in forms.pattern.finditer(text)]
