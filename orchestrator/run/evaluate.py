@@ -121,6 +121,7 @@ async def evaluate(
                 engine = Engine(plan.samples(known), log, pools, scorer, accounting, options, budget)
                 async with Progress(console, accounting), _signals(engine, console):
                     await raced(engine.run(), *(guard() for guard in (*connections.guards, *beside)))
+            log.sync()
             log.forget_index()
             planned = {task: count.planned for task, count in accounting.tasks.items()}
             manifest = {**manifest, "planned": planned, "replicas": _replicas(manifest, connections)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
+from zlib import crc32
 
 import msgspec
 import orjson
@@ -172,13 +173,50 @@ T = TypeVar("T")
 DamagedLine = msgspec.DecodeError
 """What `decode` raises: the line is not JSON, or lacks a field, or a field has another type."""
 
+_SEAL = len(b',"crc32":"00000000"}')
 _encoder = msgspec.json.Encoder()
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 def encode(line: ResponseLine | VerdictLine) -> bytes:
-    """Returns a line without its newline."""
+    """Returns a line without its newline and its checksum."""
     return _encoder.encode(line)
+
+
+def sealed(data: bytes) -> bytes:
+    """Returns a line with its checksum as the last field: the CRC-32 of all that stands before that field."""
+    start = memoryview(data)[:-1]
+    return b"%b%b" % (start, _seal(start))
+
+
+def verify(data: bytes) -> None:
+    """Holds a line against its checksum.
+
+    Raises:
+        DamagedLine: It is not what was written.
+    """
+    end = len(data) - data.endswith(b"\n")
+    start = max(0, end - _SEAL)
+    if data[start:end] != _seal(memoryview(data)[:start]):
+        raise DamagedLine("its checksum does not match")
+
+
+def _seal(start: memoryview) -> bytes:
+    return b',"crc32":"%08x"}' % crc32(start)
+
+
+def loads(data: bytes) -> dict[str, Any]:
+    """Returns a whole line.
+
+    Raises:
+        DamagedLine: It is not one.
+    """
+    verify(data)
+    try:
+        line: dict[str, Any] = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise DamagedLine(str(error)) from None
+    return line
 
 
 def raw(content: Any) -> Raw:
@@ -192,6 +230,7 @@ def decode(data: bytes, kind: type[T]) -> T:
     Raises:
         DamagedLine: It is not such a line.
     """
+    verify(data)
     decoder = _decoders.get(kind)
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)

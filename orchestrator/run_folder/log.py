@@ -11,14 +11,12 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import orjson
-
 from lyncean.errors import UserError
 from lyncean.outcomes import Outcome
 from orchestrator.run_folder.files import IMAGES, RESPONSES, VERDICTS
 from orchestrator.run_folder.image_store import ImageStore
 from orchestrator.run_folder.key_table import KeyTable
-from orchestrator.run_folder.lines import DamagedLine, Head, decode
+from orchestrator.run_folder.lines import DamagedLine, Head, decode, loads, sealed
 
 _OUTCOMES = tuple(Outcome)
 T = TypeVar("T")
@@ -100,8 +98,8 @@ class Appender:
         return bool(self._lines)
 
     def add(self, line: bytes) -> int:
-        """Collects a line without its newline and returns the offset at which it will stand."""
-        offset = self._end
+        """Collects a line without its newline and checksum, and returns the offset at which it will stand."""
+        offset, line = self._end, sealed(line)
         self._lines.append(line)
         self._end += len(line) + 1
         return offset
@@ -152,12 +150,27 @@ class Appender:
             end = chunk.find(b"\n")
             if end >= 0:
                 try:
-                    line: dict[str, Any] = orjson.loads(chunk[:end])
-                except orjson.JSONDecodeError as error:
+                    return loads(chunk[:end])
+                except DamagedLine as error:
                     raise damaged(self.path, offset, error) from error
-                return line
             if not more:
                 raise RunLogError(f"{self.path}: nothing at byte {offset}; was the file changed from outside?")
+
+    def check_there(self) -> None:
+        """Makes sure that the file still stands at its path.
+
+        Raises:
+            RunLogError: If it was deleted, moved or replaced: what is written would be lost.
+        """
+        try:
+            there = self.path.stat()
+        except OSError:
+            there = None
+        if there is None or not os.path.samestat(there, os.fstat(self._fd)):
+            raise RunLogError(
+                f"{self.path} was deleted or replaced while the run went on: put the folder back, or run the command "
+                "again to begin anew"
+            )
 
     def truncate(self) -> None:
         """Empties the file."""
@@ -194,10 +207,17 @@ class RunLog:
         self.images = ImageStore(path / IMAGES)
         self._table = KeyTable(_line_count(path / RESPONSES))
         self.resumed = 0
-        for offset, head in scan(path / RESPONSES, Head):
+        try:
+            self._index()
+        except BaseException:
+            self.close()
+            raise
+
+    def _index(self) -> None:
+        for offset, head in scan(self.path / RESPONSES, Head):
             self._table.put(head.key, number=offset, flags=_state(head.outcome), mask=0b11)
             self.resumed += 1
-        for _, head in scan(path / VERDICTS, Head):
+        for _, head in scan(self.path / VERDICTS, Head):
             self._table.put(head.key, flags=_code(head.outcome) << 3, mask=0b111000)
 
     def entry(self, key: str) -> Entry:
@@ -256,9 +276,14 @@ class RunLog:
         self.verdicts.flush()
 
     def sync(self) -> None:
-        """Makes what was flushed survive a power cut."""
-        self.responses.sync()
-        self.verdicts.sync()
+        """Makes what was flushed survive a power cut.
+
+        Raises:
+            RunLogError: If a log is no longer there.
+        """
+        for log in (self.responses, self.verdicts):
+            log.check_there()
+            log.sync()
 
     def close(self) -> None:
         """Closes the logs and lets the folder go."""
@@ -298,7 +323,11 @@ def lines_at(path: Path, offsets: Iterable[int], kind: type[T]) -> Iterator[T]:
     Raises:
         RunLogError: If a line is damaged.
     """
-    with path.open("rb") as file:
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise RunLogError(f"{path} cannot be read ({error.strerror}): restore it, or run the command again") from error
+    with file:
         for offset in offsets:
             file.seek(int(offset))
             try:
@@ -367,9 +396,9 @@ def _open(path: Path) -> int:
     torn = tail[tail.rfind(b"\n") + 1 :]
     if torn:
         try:
-            orjson.loads(torn)
+            loads(torn)
             os.write(fd, b"\n")
-        except orjson.JSONDecodeError:
+        except DamagedLine:
             os.ftruncate(fd, size - len(torn))
     return fd
 

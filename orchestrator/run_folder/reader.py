@@ -20,7 +20,7 @@ from lyncean.outcomes import Outcome
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS, find_runs
 from orchestrator.run_folder.index import Index
-from orchestrator.run_folder.lines import CountedLine
+from orchestrator.run_folder.lines import CountedLine, DamagedLine, loads
 from orchestrator.run_folder.log import lines_at, scan
 from orchestrator.run_folder.metrics import counts, metric_results
 
@@ -250,8 +250,8 @@ def _line(file: BinaryIO | None, offset: int) -> dict[str, Any]:
         return {}
     file.seek(offset)
     try:
-        line: dict[str, Any] = orjson.loads(file.readline())
-    except orjson.JSONDecodeError as error:
+        line = loads(file.readline())
+    except DamagedLine as error:
         raise ConfigError(f"{file.name} is damaged at byte {offset:,}: {error}") from error
     if wrong := [name for name in _OBJECTS if not isinstance(line.get(name) or {}, dict)]:
         raise ConfigError(f"{file.name} is damaged at byte {offset:,}: {wrong[0]} is no JSON object")

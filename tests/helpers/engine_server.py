@@ -62,7 +62,7 @@ class Model(model_pb2_grpc.ModelServiceServicer):
             self.log.write(f"{row}\n")
         finish = model.FINISH_REASON_END_OF_SEQUENCE
         if self.flags.empty and int(found[1]) % self.flags.empty == 0:
-            return model.GenerateResponse(finish_reason=finish)
+            return model.GenerateResponse(parts=[model.Part(text="")], finish_reason=finish)
         if self.flags.filtered and int(found[1]) % self.flags.filtered == 0:
             finish = model.FINISH_REASON_CONTENT_FILTER
         number = int(found[1]) if found[1].isdigit() else 0

@@ -9,11 +9,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from orchestrator.run_folder.lines import sealed
+
 _PACKAGE = "lynceus"
 
 
 def convert(run: Path) -> None:
-    """Rewrites a stored run in place: the package and the list of metrics have their names of today."""
+    """Rewrites a stored run in place: names are those of today, and lines have their checksum."""
     path = run / "manifest.json"
     manifest: dict[str, Any] = json.loads(path.read_text())
     versions = manifest.get("versions", {})
@@ -26,3 +28,7 @@ def convert(run: Path) -> None:
         for task in results["tasks"].values():
             task["metrics"] = task.pop("figures")
         path.write_text(json.dumps(results))
+    for name in ("responses.jsonl", "verdicts.jsonl"):
+        path = run / name
+        if path.exists():
+            path.write_bytes(b"".join(sealed(line) + b"\n" for line in path.read_bytes().splitlines()))

@@ -13,6 +13,8 @@ import orjson
 from PIL import Image, ImageDraw
 from scipy.stats import binomtest
 
+from orchestrator.run_folder.lines import sealed
+
 OUTCOMES = ("scored", "unparsed", "refused", "rejected", "unjudged", "failed")
 PATTERNS = {
     "Temporal Movement": ("Sequence", "Two-row", "Matrix", "Group"),
@@ -95,7 +97,7 @@ class Writer:
                 "parts": [{"text": answer or ""}], "finish_reason": "FINISH_REASON_END_OF_SEQUENCE",
                 "usage": {"input_tokens": 640, "output_tokens": 12}, "effective_config": {"max_output_tokens": 64},
             }  # fmt: skip
-        self.responses.append(orjson.dumps(line) + b"\n")
+        self.responses.append(sealed(orjson.dumps(line)) + b"\n")
         if scored:
             found = {"key": key, "outcome": outcome, **(verdict or {})}
             if score is not None:
@@ -107,7 +109,7 @@ class Writer:
     def close(self, metrics: Mapping[str, list[dict[str, Any]]] | None = None, complete: bool = True) -> Path:
         """Writes the files; accuracy overall is the metric of a task that none is given for."""
         (self.path / "responses.jsonl").write_bytes(b"".join(self.responses))
-        (self.path / "verdicts.jsonl").write_bytes(b"".join(orjson.dumps(v) + b"\n" for v in self.verdicts))
+        (self.path / "verdicts.jsonl").write_bytes(b"".join(sealed(orjson.dumps(v)) + b"\n" for v in self.verdicts))
         digest = hashlib.sha256(orjson.dumps(self.identity, option=orjson.OPT_SORT_KEYS)).hexdigest()
         manifest = {
             "identity": self.identity, "identity_sha256": digest,

@@ -7,7 +7,6 @@ real scorer. The seed owns clock, network, disk, servers and the instant at whic
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
@@ -20,7 +19,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import grpc
 from rich.console import Console
 from simulation.loop import Crash, Loop, deterministic, run
 from simulation.network import ModelServer, Network, Weather
@@ -71,11 +69,15 @@ class Disk:
     """`os` as the logs see it: full at times, dead after a crash; knows what would survive a power cut."""
 
     def __init__(self) -> None:
-        self.full = self.dead = False
+        self.full = self.dead = self.open_log = False
         self.safe: dict[int, int] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
+
+    def open(self, path: Any, *args: Any) -> int:
+        self.open_log = True
+        return os.open(path, *args)
 
     def write(self, fd: int, data: Any) -> int:
         if self.dead:
@@ -146,10 +148,8 @@ class World:
 
     def _session(self, name: str, *, disturbed: bool) -> bool:
         """Runs the command once; returns whether it ended with 0."""
-        before = (self.path / "results.json").exists()
-        del before
         self.network.channels.clear()
-        self.disk.dead, self.deleted_at = False, 0.0
+        self.disk.dead, self.disk.open_log, self.deleted_at = False, False, 0.0
         crashed, ended = False, "exit 0"
         with deterministic(self.draw.getrandbits(40)) as loop, self._patched():
             loop.call_later(_LONGEST, self._late)
@@ -242,7 +242,8 @@ class World:
         if (self.path / "manifest.json").exists():
             self.trace(f"{loop.time():.2f}: the run folder is deleted")
             shutil.rmtree(self.path)
-            self.deleted_at = loop.time()
+            if self.disk.open_log:
+                self.deleted_at = loop.time()
 
     def _crash(self, loop: Loop) -> None:
         """The process dies, at times with the power: what was not synced is torn off somewhere."""
@@ -378,6 +379,3 @@ def plan_of(method: str, rows: int, endpoints: str) -> Plan:
 @cache
 def _shared_memory() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-
-
-_ = asyncio, grpc

@@ -18,6 +18,7 @@ from lyncean.errors import UserError
 from orchestrator.report import write_report
 from orchestrator.report.charts import DARKEST
 from orchestrator.run_folder.index import natural_key
+from orchestrator.run_folder.lines import sealed
 from orchestrator.run_folder.reader import open_run
 
 NASTY = '</script><script>window.pwned=1</script><img src=x onerror="window.pwned=1">'
@@ -260,7 +261,7 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, field: str) -> None:
     writer.item("marvel/1", answer="1", score=1.0)
     path = writer.close()
     log = path / "responses.jsonl"
-    log.write_bytes(orjson.dumps(orjson.loads(log.read_bytes()) | {field: "x"}) + b"\n")
+    log.write_bytes(sealed(orjson.dumps(orjson.loads(log.read_bytes()) | {field: "x"})) + b"\n")
     with pytest.raises(UserError, match=rf"responses\.jsonl is damaged at byte 0: {field} is no JSON object"):
         list(open_run(path))
 

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from orchestrator.cli.report import command
 from orchestrator.report.terminal import print_results
+from orchestrator.run_folder.lines import sealed
 
 
 def shown(run: Path, width: int, **options: object) -> str:
@@ -88,8 +89,8 @@ def test_what_went_wrong_stands_beneath_with_its_reason(tmp_path: Path) -> None:
     assert "1 rejected, unreadable_image: image a.png cannot be read: No such file\n" in text
     assert "\n  1 failed\n" in text
     # The last line of a key counts: the item was asked again, and an answer may speak of outcomes too.
-    again = b'{"key":"marvel/3","outcome":"scored","score":1.0,"task":"marvel","labels":{"outcome":"scored"}}\n'
-    (run / "verdicts.jsonl").write_bytes((run / "verdicts.jsonl").read_bytes() + again)
+    again = b'{"key":"marvel/3","outcome":"scored","score":1.0,"task":"marvel","labels":{"outcome":"scored"}}'
+    (run / "verdicts.jsonl").write_bytes((run / "verdicts.jsonl").read_bytes() + sealed(again) + b"\n")
     results = orjson.loads((run / "results.json").read_bytes())
     results["tasks"]["marvel"]["counts"] |= {"scored": "2", "failed": "0"}
     (run / "results.json").write_bytes(orjson.dumps(results))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from orchestrator.report import page, samples
 from orchestrator.run_folder import index
 from orchestrator.run_folder.index import natural_key
+from orchestrator.run_folder.lines import sealed
 from orchestrator.run_folder.log import RunLogError
 from orchestrator.run_folder.reader import Run, open_run
 
@@ -39,7 +40,7 @@ def test_the_last_line_of_each_key_counts(tmp_path_factory: pytest.TempPathFacto
     files = {"r": (folder / "responses.jsonl").open("wb"), "v": (folder / "verdicts.jsonl").open("wb")}
     for number, (key, log) in enumerate(lines):
         logs[log][key] = number
-        files[log].write(orjson.dumps({"key": key, "number": number, "scoring": {}}) + b"\n")
+        files[log].write(sealed(orjson.dumps({"key": key, "number": number, "scoring": {}})) + b"\n")
     for file in files.values():
         file.write(torn.replace(b"\n", b""))
         file.close()
@@ -59,16 +60,16 @@ def test_the_last_line_of_each_key_counts(tmp_path_factory: pytest.TempPathFacto
 @given(st.lists(st.text(st.sampled_from("01\0\1\2a٠"), min_size=1, max_size=5), unique=True))
 def test_keys_that_are_sorted_alike_are_two_items(tmp_path_factory: pytest.TempPathFactory, keys: list[str]) -> None:
     folder = tmp_path_factory.mktemp("run")
-    lines = [orjson.dumps({"key": key, "scoring": {}}) + b"\n" for key in keys]
+    lines = [sealed(orjson.dumps({"key": key, "scoring": {}})) + b"\n" for key in keys]
     (folder / "responses.jsonl").write_bytes(b"".join(lines))
     run = Run(folder, {}, {}, "run")
     assert sorted(item.key for item in run) == sorted(keys)
     assert sorted(run.index.find(key) for key in keys) == list(range(len(keys)))
 
 
-@pytest.mark.parametrize("damage", [b'{"key":"a","text":\n', b"[]\n", b"{}\n", b"\xff\n"])
+@pytest.mark.parametrize("damage", [b'{"key":"a","text":\n', b"[]\n", sealed(b"{}") + b"\n", b"\xff\n"])
 def test_a_damaged_line_is_named(tmp_path: Path, damage: bytes) -> None:
-    line = b'{"key":"b","scoring":null}\n'
+    line = sealed(b'{"key":"b","scoring":null}') + b"\n"
     (tmp_path / "responses.jsonl").write_bytes(line + damage + line)
     with pytest.raises(RunLogError, match=r"responses\.jsonl, line 2: damaged"):
         list(Run(tmp_path, {}, {}, "run"))

@@ -18,7 +18,7 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.wire import request_of
 from orchestrator.run_folder import records
 from orchestrator.run_folder.key_table import KeyTable, shard_of
-from orchestrator.run_folder.lines import Head, VerdictLine, decode
+from orchestrator.run_folder.lines import Head, VerdictLine, decode, sealed
 from orchestrator.run_folder.log import RunBusyError, RunLog, RunLogError, State, scan
 from orchestrator.samples import Call, Image, Message, Part
 
@@ -96,7 +96,7 @@ def test_scan_reads_what_was_written(entries: list[tuple[str, Outcome | None]]) 
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log"
-        path.write_bytes(b"".join(line(key, outcome) + b"\n" for key, outcome in entries))
+        path.write_bytes(b"".join(sealed(line(key, outcome)) + b"\n" for key, outcome in entries))
         found = list(scan(path, Head))
         data = path.read_bytes()
     assert [(head.key, head.outcome) for _, head in found] == entries
@@ -264,7 +264,7 @@ def test_verdict(verdict: scorer.Verdict) -> None:
     context = {name: written.pop(name) for name in ("task", "rule", "labels", "group", "targets", "options")}
     assert context == {"task": "toy"} | {name: value for name, value in SCORING.items() if name != "params"}
     assert json_format.ParseDict(written, scorer.Verdict()) == verdict
-    carried = records.pass_through(decode(records.verdict_line(verdict, "toy", SCORING), VerdictLine))
+    carried = records.pass_through(decode(sealed(records.verdict_line(verdict, "toy", SCORING)), VerdictLine))
     assert (carried.key, carried.rule, carried.group) == (verdict.key, "choice", "g")
     assert carried.verdict.HasField("score") == verdict.HasField("score")
     assert carried.verdict.score == verdict.score

@@ -25,7 +25,7 @@ from orchestrator.cli.view import command
 from orchestrator.report.live import server as view_server
 from orchestrator.report.live.followed import Folder, Tally
 from orchestrator.report.live.server import HOST, serve
-from orchestrator.run_folder.lines import CountedLine
+from orchestrator.run_folder.lines import CountedLine, sealed
 from orchestrator.run_folder.reader import Run
 
 
@@ -197,12 +197,15 @@ def test_it_follows_a_run(client: Client, folder: Path) -> None:
     assert (first["state"], first["answered"], first["mean"]) == ("running", 1, 1.0)
     assert b"not complete" in client.get("/runs/live/")[1]
     with (path / "responses.jsonl").open("ab") as file:
-        file.write(writer.responses[0].replace(b"marvel/1", b"marvel/2"))
+        file.write(sealed(orjson.dumps(orjson.loads(writer.responses[0]) | {"key": "marvel/2"})) + b"\n")
         file.write(b'{"key": "marvel/3", "to')
     verdict = {**writer.verdicts[0], "key": "marvel/2", "score": 0.0}
     with (path / "verdicts.jsonl").open("ab") as file:
         file.write(
-            orjson.dumps(verdict) + b"\n" + orjson.dumps({**verdict, "key": "marvel/1", "outcome": "unparsed"}) + b"\n"
+            sealed(orjson.dumps(verdict))
+            + b"\n"
+            + sealed(orjson.dumps({**verdict, "key": "marvel/1", "outcome": "unparsed"}))
+            + b"\n"
         )
     second = look()
     assert (second["answered"], second["mean"]) == (2, 0.0)
@@ -221,7 +224,7 @@ def test_a_log_that_was_written_anew_is_counted_anew(tmp_path: Path) -> None:
     for line in writer.verdicts[:2]:
         line |= {"outcome": "unparsed", "score": 0.0}
     new = tmp_path / "new"
-    new.write_bytes(b"[]\n" + b"".join(orjson.dumps(line) + b"\n" for line in writer.verdicts[:4]))
+    new.write_bytes(b"[]\n" + b"".join(sealed(orjson.dumps(line)) + b"\n" for line in writer.verdicts[:4]))
     new.replace(path / "verdicts.jsonl")
     state = run.state()
     assert (state["answered"], state["mean"]) == (5, 0.5)
