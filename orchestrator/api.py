@@ -13,7 +13,7 @@ from typing import Any, ParamSpec
 from rich.console import Console
 
 from orchestrator.errors import ConfigError
-from orchestrator.run.request import RunRequest
+from orchestrator.run.request import RunRequest, checked
 from orchestrator.run_folder.reader import open_run
 
 P = ParamSpec("P")
@@ -174,7 +174,7 @@ def evaluate(*args: Any, **kwargs: Any) -> Results:
     """
     from orchestrator.run import evaluate as run_eval
 
-    request = RunRequest(*args, **kwargs)
+    request = checked(RunRequest(*args, **kwargs))
     return read(_run(run_eval.run(request, Console(quiet=not request.progress, markup=False))))
 
 

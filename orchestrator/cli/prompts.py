@@ -74,7 +74,7 @@ def _lines(plan: Plan, store: Callable[[bytes], str]) -> Iterator[dict[str, Any]
 
 
 def _sample(task: str, sample: Sample, blind: bool, store: Callable[[bytes], str]) -> Iterator[dict[str, Any]]:
-    from orchestrator.run.placeholders import walk
+    from orchestrator.run.dry_run import walk
     from orchestrator.run_folder.records import request_json, scoring_json
     from orchestrator.samples import Call
 
