@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ParamSpec
 
+import msgspec
 from rich.console import Console
 
 from orchestrator.errors import ConfigError
@@ -136,9 +137,9 @@ class Results:
             raise ValueError(f"what is {what!r}: give 'metrics' or 'items'")
         rows = self.metrics if what == "metrics" else self.items()
         kind = MetricResult if what == "metrics" else Item
-        made = pd.DataFrame([_flat(asdict(row)) for row in rows])
+        table = pd.DataFrame([_flat(asdict(row)) for row in rows])
         names = [name for name in kind.__dataclass_fields__ if name != "labels"]
-        return made.reindex(columns=[*names, *(name for name in made.columns if name not in names)])
+        return table.reindex(columns=[*names, *(name for name in table.columns if name not in names)])
 
 
 def _with_signature_of(kind: Callable[P, RunRequest]) -> Callable[[Callable[..., Results]], Callable[P, Results]]:
@@ -187,8 +188,8 @@ def read(run: str | Path) -> Results:
     opened = open_run(Path(run))
     if not opened.results:
         raise ConfigError(f"{run} is not complete: it holds no results.json; run it again to resume")
-    metrics = [_metric(task, result) for task, found in opened.tasks.items() for result in found["metrics"]]
-    counts = {task: found["counts"] for task, found in opened.tasks.items()}
+    metrics = [_metric(task, result) for task, results in opened.tasks.items() for result in results["metrics"]]
+    counts = {task: results["counts"] for task, results in opened.tasks.items()}
     return Results(Path(run), opened.model, counts, metrics)
 
 
@@ -221,21 +222,10 @@ def _run(work: Any) -> Path:
     return result
 
 
-def _metric(task: str, found: Mapping[str, Any]) -> MetricResult:
-    interval = found.get("interval") or {}
-    return MetricResult(
-        task=task,
-        name=found["name"],
-        metric=found["metric"],
-        labels=found["labels"],
-        value=found["value"],
-        value_answered=found["value_answered"],
-        low=interval.get("low"),
-        high=interval.get("high"),
-        denominator=found["denominator"],
-        denominator_answered=found["denominator_answered"],
-        unit=found["unit"],
-    )
+def _metric(task: str, line: Mapping[str, Any]) -> MetricResult:
+    interval = line.get("interval") or {}
+    ends = {end: interval.get(end) for end in ("low", "high")}
+    return msgspec.convert({**line, **ends, "task": task}, MetricResult)
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

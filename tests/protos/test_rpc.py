@@ -40,7 +40,7 @@ async def test_round_trip_of_sixty_megabytes(served: Any) -> None:
 
 async def test_request_that_is_serialized_already(served: Any) -> None:
     async with served() as (server, servicer), rpc.dial(address(server)) as channel:
-        method = rpc.prepared(channel, f"/{SERVICE}/Generate", model.GenerateResponse.FromString)
+        method = channel.unary_unary(f"/{SERVICE}/Generate", response_deserializer=model.GenerateResponse.FromString)
         data = say("hello").SerializeToString()
         assert await rpc.call(method, data, timeout=5) == await rpc.call(generate(channel), say("hello"), timeout=5)
         with pytest.raises(rpc.CallError, match=f"has {len(data)} bytes, the limit is {len(data) - 1}"):
