@@ -75,9 +75,7 @@ def test_a_failed_item_is_asked_again_on_resume(cluster: Cluster, shared_scorer:
     output = cluster.eval("run", [server], shared_scorer, code=3)
     assert "5 items failed" in one_line(output)
     assert cluster.counts("run") == cluster.counts("run") | {"planned": 40, "failed": 5}
-    server.kill()
-    server.command = [word for word in server.command if word not in ("--broken", "8")]
-    server.start()
+    server.mend("--broken", "8")
     cluster.eval("run", [server], shared_scorer)
     assert cluster.counts("run")["scored"] == 40
     assert cluster.calls() == {str(n): 1 for n in range(40)}
@@ -89,9 +87,7 @@ def test_a_failed_first_turn_fails_the_second_and_both_come_back(cluster: Cluste
     cluster.eval("run", [server], shared_scorer, *words, code=3)
     later = next(line for line in cluster.lines("run") if line["key"] == "toy_two/4:tell")
     assert (later["outcome"], later["error"]["reason"], later["request"]) == ("failed", "earlier_turn", None)
-    server.kill()
-    server.command = [word for word in server.command if word not in ("--broken", "4")]
-    server.start()
+    server.mend("--broken", "4")
     cluster.eval("run", [server], shared_scorer, *words)
     assert cluster.counts("run", "toy_two")["scored"] == 8
     assert cluster.calls() == {f"{n}{turn}": 1 for n in range(8) for turn in ("", "/2")}
