@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ParamSpec
@@ -98,11 +99,12 @@ class Results:
 
     def __getitem__(self, name: str) -> MetricResult:
         """Returns the result of this name over a whole task: "accuracy", or "task/accuracy" among several."""
-        found = [f for f in self.metrics if not f.labels and name in (f.name, f"{f.task}/{f.name}")]
-        if len(found) != 1:
-            known = ", ".join(sorted({f"{f.task}/{f.name}" for f in self.metrics if not f.labels}))
-            raise KeyError(f"{len(found)} metrics are called {name!r}; there are {known}")
-        return found[0]
+        overall = {f"{metric.task}/{metric.name}": metric for metric in self.metrics if not metric.labels}
+        matches = [metric for path, metric in overall.items() if name in (metric.name, path)]
+        if len(matches) != 1:
+            known = ", ".join(sorted(overall))
+            raise KeyError(f"{len(matches)} metrics are called {name!r}; there are {known}")
+        return matches[0]
 
     def items(self) -> Iterator[Item]:
         """Yields every planned item, read from the run folder as it goes."""
@@ -201,25 +203,13 @@ def _run(work: Any) -> Path:
         path: Path = asyncio.run(work)
         return path
     loop = asyncio.new_event_loop()
-    task = loop.create_task(work)
-    done = threading.Event()
-
-    def drive() -> None:
+    task: asyncio.Task[Path] = loop.create_task(work)
+    with contextlib.closing(loop), ThreadPoolExecutor(1, thread_name_prefix="lyncean-evaluate") as thread:
         try:
-            loop.run_until_complete(asyncio.wait([task]))
-        finally:
-            loop.close()
-            done.set()
-
-    threading.Thread(target=drive, name="lyncean-evaluate", daemon=True).start()
-    try:
-        done.wait()
-    except KeyboardInterrupt:
-        loop.call_soon_threadsafe(task.cancel)
-        done.wait()
-        raise
-    result: Path = task.result()
-    return result
+            return thread.submit(loop.run_until_complete, task).result()
+        except KeyboardInterrupt:
+            loop.call_soon_threadsafe(task.cancel)
+            raise
 
 
 def _metric(task: str, line: Mapping[str, Any]) -> MetricResult:

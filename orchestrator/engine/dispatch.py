@@ -77,8 +77,8 @@ class LeastLoaded:
 
     def pick(self, avoid: Replica | None = None) -> Replica | None:
         """Returns the replica with the largest free share, None if none is free."""
-        passed, found = None, None
-        while self._heap and found is None:
+        passed, choice = None, None
+        while self._heap and choice is None:
             taken, place, replica = self._heap[0]
             now = _taken(replica)
             if now >= 1:
@@ -88,10 +88,10 @@ class LeastLoaded:
             elif replica is avoid:
                 passed = heapq.heappop(self._heap)
             else:
-                found = replica
+                choice = replica
         if passed:
             heapq.heappush(self._heap, passed)
-        return found
+        return choice
 
 
 def _taken(replica: Replica) -> float:

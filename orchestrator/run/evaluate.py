@@ -239,13 +239,13 @@ def _few_collections() -> Iterator[None]:
 
 def _expected(plan: Plan, shard: tuple[int, int] | None) -> int | None:
     """Returns the items that all rows of a shard come to if they are like the first ones; None if unknown."""
-    rows = plan.rows
-    if rows is None:
-        return None
     total = 0
     for task in plan.tasks:
+        rows = plan.rows_of(task)
+        if rows is None:
+            return None
         items = sum(bool(turn.scoring) for sample in plan.first_samples(task) for turn in sample.turns)
-        total += items * (plan.rows_of(task) or 0) * plan.request.repeats
+        total += items * rows * plan.request.repeats
     return round(total / shard[1]) if shard else total
 
 

@@ -75,12 +75,6 @@ class Plan:
                 wanted.setdefault(stage, set()).update(needs)
         return wanted
 
-    @property
-    def rows(self) -> int | None:
-        """Rows in all, repeats counted; None where a source does not know."""
-        counts = [self.rows_of(task) for task in self.tasks]
-        return None if None in counts else sum(filter(None, counts)) * self.request.repeats
-
     def samples(self, planned: PlannedRows | None = None) -> Iterator[Sample]:
         """Yields the samples, row by row, no images read.
 
@@ -171,10 +165,8 @@ class Plan:
 
     def rows_of(self, task: Task) -> int | None:
         """Returns how many rows of a task are run, once each; None where its source does not know."""
-        source = task.source
-        if source.count is None or self.request.limit is None:
-            return source.count if self.request.limit is None else self.request.limit
-        return min(source.count, self.request.limit)
+        counts = [count for count in (task.source.count, self.request.limit) if count is not None]
+        return min(counts, default=None)
 
 
 def make(request: RunRequest) -> Plan:
