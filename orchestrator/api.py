@@ -150,16 +150,11 @@ def _with_signature_of(kind: Callable[P, RunRequest]) -> Callable[[Callable[...,
     def decorate(function: Callable[..., Results]) -> Callable[P, Results]:
         parameters = inspect.signature(kind).parameters.values()
         function.__signature__ = inspect.Signature([*parameters], return_annotation=Results)  # type: ignore[attr-defined]
-        function.__doc__ = "".join((function.__doc__ or "", *_arguments()))
+        arguments = "".join(f"        {each.name}: {each.metadata['help']}\n" for each in fields(RunRequest))
+        function.__doc__ = f"{function.__doc__}\n    Args:\n{arguments}"
         return function
 
     return decorate
-
-
-def _arguments() -> Iterator[str]:
-    yield "\n    Args:\n"
-    for each in fields(RunRequest):
-        yield f"        {each.name}: {each.metadata['help']}\n"
 
 
 @_with_signature_of(RunRequest)

@@ -21,6 +21,8 @@ REACH_SECONDS = 15.0
 its model is waited for as long as patience lasts."""
 
 Notify = Callable[[str], None]
+_PROBED = (Health.DOWN, Health.UNKNOWN)
+"""A replica may take calls once it answers a probe."""
 
 
 class Pool:
@@ -185,10 +187,10 @@ class Pool:
     async def _revive(self, replica: Replica, notified: bool) -> None:
         attempt = 0
         try:
-            while replica.waiting:
+            while replica.health in _PROBED:
                 if attempt:
                     await asyncio.sleep(backoff(attempt))
-                if not replica.waiting:
+                if replica.health not in _PROBED:
                     break  # gone from the name meanwhile: its channel is closed
                 await self._admit(replica, strict=False)
                 attempt += 1

@@ -70,11 +70,6 @@ class Replica:
         """Further calls it takes now."""
         return self.limit - self.in_flight if self.health is Health.READY else 0
 
-    @property
-    def waiting(self) -> bool:
-        """Whether it may take calls once it answers a probe."""
-        return self.health in (Health.DOWN, Health.UNKNOWN)
-
     async def fetch_info(self, timeout: float = PROBE_TIMEOUT) -> model.GetModelInfoResponse:
         """Calls GetModelInfo.
 

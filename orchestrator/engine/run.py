@@ -165,7 +165,7 @@ class Engine:
     async def _produce_and_finish(self) -> None:
         size = _BATCH
         while not self._draining:
-            [batch] = await self._worker.each(self._take, [size])
+            [batch] = await self._worker.each(lambda count: list(islice(self._samples, count)), [size])
             if not batch:
                 self._accounting.complete = True
                 break
@@ -173,7 +173,9 @@ class Engine:
             # What an earlier process answered is passed over in long strides.
             size = _BATCH if episodes else min(2 * size, _STRIDE)
             for start in range(0, len(episodes), _BATCH):
-                await self._wait_for_room()
+                while not self._draining and self._full():
+                    self._room.clear()
+                    await self._room.wait()
                 if self._draining:
                     break
                 self._build(episodes[start : start + _BATCH])
@@ -190,14 +192,6 @@ class Engine:
 
     def _busy(self) -> bool:
         return sum(dispatcher.in_flight for dispatcher in self._dispatchers.values()) > _FEW_CALLS
-
-    def _take(self, count: int) -> list[Sample]:
-        return list(islice(self._samples, count))
-
-    async def _wait_for_room(self) -> None:
-        while not self._draining and self._full():
-            self._room.clear()
-            await self._room.wait()
 
     def _full(self) -> bool:
         """Whether enough is prepared: twice what can be in flight, or less where it is large."""
@@ -256,11 +250,8 @@ class Engine:
         self._open += len(episodes)
         task = asyncio.create_task(self._build_and_submit(episodes))
         self._builds.add(task)
-        task.add_done_callback(self._built)
-
-    def _built(self, task: asyncio.Task[None]) -> None:
-        self._builds.discard(task)
-        self._room.set()
+        task.add_done_callback(self._builds.discard)
+        task.add_done_callback(lambda _: self._room.set())
 
     async def _build_and_submit(self, episodes: list[Episode]) -> None:
         log, blind = self._log, self._options.blind

@@ -45,7 +45,9 @@ def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> Non
             elif isinstance(call, NoAnswerError):
                 total["unbounded"] += len(sample.turns) - number
             else:
-                total += _output(call)
+                if not call.continuations:
+                    bound = call.config.max_output_tokens
+                    total["output" if bound else "unbounded"] += bound or 1
                 if number == 0:
                     total += _sizes(call)
                 if first is None:
@@ -73,13 +75,6 @@ def _sizes(call: Call) -> Counter[str]:
         images=sum(part.image is not None for part in parts),
         text=sum(len(part.text.encode()) for part in parts),
     )
-
-
-def _output(call: Call) -> Counter[str]:
-    if call.continuations:
-        return Counter()
-    bound = call.config.max_output_tokens
-    return Counter(output=bound) if bound else Counter(unbounded=1)
 
 
 def _output_line(output: int, unbounded: int) -> str:
