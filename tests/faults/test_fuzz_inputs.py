@@ -54,8 +54,9 @@ def taken(work: Callable[[], T], refusal: type[Exception] = DataError) -> T | No
     try:
         return work()
     except refusal as error:
-        assert refusal is not DataError or len(str(error).splitlines()) == 1, str(error)
-        return None
+        text = str(error)
+    assert refusal is not DataError or len(text.splitlines()) == 1, text
+    return None
 
 
 samples = mixed(
