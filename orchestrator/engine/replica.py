@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterator, Sequence
 from enum import Enum
 
 import grpc
@@ -12,7 +11,7 @@ import grpc
 from lyncean.limiter import Limiter
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc
-from lyncean.rpc import CallError, Credentials, call, call_stream, dial, prepared, prepared_stream
+from lyncean.rpc import CallError, Credentials, call, call_stream, dial
 from lyncean.rpc.dial import Method
 from orchestrator.engine.batch import MOST_CALLS, Answer, Response, answers_of, bundles
 from orchestrator.engine.wire import Request, batch_of
@@ -40,10 +39,7 @@ class Replica:
     """
 
     def __init__(self, address: str, credentials: Credentials, host: str | None) -> None:
-        tls = credentials.tls
-        if tls and not tls.server_name and host:
-            # A certificate names the service, not the address that a name resolved to.
-            credentials = replace(credentials, tls=replace(tls, server_name=host))
+        credentials = credentials.named(host) if host else credentials
         self.address = address
         self.info = model.GetModelInfoResponse()
         self.health = Health.UNKNOWN
@@ -54,11 +50,14 @@ class Replica:
         self._metadata = credentials.metadata
         self._channel = dial(address, credentials)
         self._stub = model_pb2_grpc.ModelServiceStub(self._channel)
-        self._methods: dict[str, Method[Response]] = {
-            name: prepared(self._channel, f"/{_SERVICE}/{name}", response.FromString)
+        # Without a serializer: requests are put together beforehand.
+        self._methods: dict[str, Method[Awaitable[Response]]] = {
+            name: self._channel.unary_unary(f"/{_SERVICE}/{name}", response_deserializer=response.FromString)
             for name, response in _RESPONSES.items()
         }
-        self._batch = prepared_stream(self._channel, f"/{_SERVICE}/Batch", model.BatchResponse.FromString)
+        self._batch: Method[AsyncIterable[model.BatchResponse]] = self._channel.unary_stream(
+            f"/{_SERVICE}/Batch", response_deserializer=model.BatchResponse.FromString
+        )
         self.batches = False
 
     @property
@@ -70,11 +69,6 @@ class Replica:
     def free(self) -> int:
         """Further calls it takes now."""
         return self.limit - self.in_flight if self.health is Health.READY else 0
-
-    @property
-    def waiting(self) -> bool:
-        """Whether it may take calls once it answers a probe."""
-        return self.health in (Health.DOWN, Health.UNKNOWN)
 
     async def fetch_info(self, timeout: float = PROBE_TIMEOUT) -> model.GetModelInfoResponse:
         """Calls GetModelInfo.

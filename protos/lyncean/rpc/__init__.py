@@ -8,8 +8,6 @@ from lyncean.rpc.dial import (
     check_size,
     dial,
     is_serving,
-    prepared,
-    prepared_stream,
 )
 from lyncean.rpc.errors import (
     CONSEQUENCES,
@@ -59,7 +57,5 @@ __all__ = [
     "dial",
     "is_serving",
     "keep_freed_memory",
-    "prepared",
-    "prepared_stream",
     "status_of",
 ]
