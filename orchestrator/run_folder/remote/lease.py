@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from orchestrator.run_folder.log import RunBusyError
-from orchestrator.run_folder.remote.store import Store
+from orchestrator.run_folder.remote.store import RemoteError, Store
 
 if TYPE_CHECKING:
     from obstore import UpdateVersion
 
 WRITER = "writer.json"
+_TRIES = 5
 _BOOT_ID, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
 
 
@@ -64,7 +65,10 @@ class Lease:
             RunBusyError: If another process holds it.
         """
         self._holder.renewed = time.time()
-        while not (written := self._store.put_version(WRITER, msgspec.json.encode(self._holder), self._version)):
+        for _ in range(_TRIES):
+            if written := self._store.put_version(WRITER, msgspec.json.encode(self._holder), self._version):
+                self._version = written
+                return
             # An own write whose reply was lost is met here too.
             data, version = self._store.get_version(WRITER)
             other = _decoded(data)
@@ -75,7 +79,7 @@ class Lease:
                     f"{other.seconds:.0f} s after its last sign of life"
                 )
             self._version = version
-        self._version = written
+        raise RemoteError(f"{self._store.url} cannot be held: versions of {WRITER} change by themselves")
 
     def release(self) -> None:
         """Lets the folder go, unless another has taken it over."""

@@ -65,11 +65,9 @@ class Mirror:
         (self.local / IMAGES).mkdir(parents=True, exist_ok=True)
         _concurrently(self._fetch_image, self.store.names(IMAGES))
         for log in self._ends:
-            partial = self.local / f".{log}.partial"
-            with partial.open("wb") as file:
+            with (self.local / log).open("wb") as file:
                 for part in self._parts(log):
                     file.write(self._get(part.path(log), part.sha256))
-            partial.replace(self.local / log)
         # The manifest last: without it the folder is fetched again.
         for name in reversed(SMALL):
             data = self.store.get(name)
