@@ -52,8 +52,8 @@ async def run(request: RunRequest, console: Console) -> Path:
     shard_of(request.shard)
     Targets.of(request)
     plan = make(request)
-    with remote.writing(plan.request.run) as place:
-        path = await evaluate(plan, console, run=place.path, beside=place.guards)
+    with remote.writing(plan.request.run) as (folder, guards):
+        path = await evaluate(plan, console, run=folder, beside=guards)
         finish(path, console)
     return path
 
