@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ParamSpec
 
+import msgspec
 from rich.console import Console
 
 from orchestrator.errors import ConfigError
-from orchestrator.run.request import RunRequest
+from orchestrator.run.request import RunRequest, checked
 from orchestrator.run_folder.reader import open_run
 
 P = ParamSpec("P")
@@ -97,11 +99,12 @@ class Results:
 
     def __getitem__(self, name: str) -> MetricResult:
         """Returns the result of this name over a whole task: "accuracy", or "task/accuracy" among several."""
-        found = [f for f in self.metrics if not f.labels and name in (f.name, f"{f.task}/{f.name}")]
-        if len(found) != 1:
-            known = ", ".join(sorted({f"{f.task}/{f.name}" for f in self.metrics if not f.labels}))
-            raise KeyError(f"{len(found)} metrics are called {name!r}; there are {known}")
-        return found[0]
+        overall = {f"{metric.task}/{metric.name}": metric for metric in self.metrics if not metric.labels}
+        matches = [metric for path, metric in overall.items() if name in (metric.name, path)]
+        if len(matches) != 1:
+            known = ", ".join(sorted(overall))
+            raise KeyError(f"{len(matches)} metrics are called {name!r}; there are {known}")
+        return matches[0]
 
     def items(self) -> Iterator[Item]:
         """Yields every planned item, read from the run folder as it goes."""
@@ -136,9 +139,9 @@ class Results:
             raise ValueError(f"what is {what!r}: give 'metrics' or 'items'")
         rows = self.metrics if what == "metrics" else self.items()
         kind = MetricResult if what == "metrics" else Item
-        made = pd.DataFrame([_flat(asdict(row)) for row in rows])
+        table = pd.DataFrame([_flat(asdict(row)) for row in rows])
         names = [name for name in kind.__dataclass_fields__ if name != "labels"]
-        return made.reindex(columns=[*names, *(name for name in made.columns if name not in names)])
+        return table.reindex(columns=[*names, *(name for name in table.columns if name not in names)])
 
 
 def _with_signature_of(kind: Callable[P, RunRequest]) -> Callable[[Callable[..., Results]], Callable[P, Results]]:
@@ -147,16 +150,11 @@ def _with_signature_of(kind: Callable[P, RunRequest]) -> Callable[[Callable[...,
     def decorate(function: Callable[..., Results]) -> Callable[P, Results]:
         parameters = inspect.signature(kind).parameters.values()
         function.__signature__ = inspect.Signature([*parameters], return_annotation=Results)  # type: ignore[attr-defined]
-        function.__doc__ = "".join((function.__doc__ or "", *_arguments()))
+        arguments = "".join(f"        {each.name}: {each.metadata['help']}\n" for each in fields(RunRequest))
+        function.__doc__ = f"{function.__doc__}\n    Args:\n{arguments}"
         return function
 
     return decorate
-
-
-def _arguments() -> Iterator[str]:
-    yield "\n    Args:\n"
-    for each in fields(RunRequest):
-        yield f"        {each.name}: {each.metadata['help']}\n"
 
 
 @_with_signature_of(RunRequest)
@@ -174,7 +172,7 @@ def evaluate(*args: Any, **kwargs: Any) -> Results:
     """
     from orchestrator.run import evaluate as run_eval
 
-    request = RunRequest(*args, **kwargs)
+    request = checked(RunRequest(*args, **kwargs))
     return read(_run(run_eval.run(request, Console(quiet=not request.progress, markup=False))))
 
 
@@ -187,8 +185,8 @@ def read(run: str | Path) -> Results:
     opened = open_run(Path(run))
     if not opened.results:
         raise ConfigError(f"{run} is not complete: it holds no results.json; run it again to resume")
-    metrics = [_metric(task, result) for task, found in opened.tasks.items() for result in found["metrics"]]
-    counts = {task: found["counts"] for task, found in opened.tasks.items()}
+    metrics = [_metric(task, result) for task, results in opened.tasks.items() for result in results["metrics"]]
+    counts = {task: results["counts"] for task, results in opened.tasks.items()}
     return Results(Path(run), opened.model, counts, metrics)
 
 
@@ -200,42 +198,19 @@ def _run(work: Any) -> Path:
         path: Path = asyncio.run(work)
         return path
     loop = asyncio.new_event_loop()
-    task = loop.create_task(work)
-    done = threading.Event()
-
-    def drive() -> None:
+    task: asyncio.Task[Path] = loop.create_task(work)
+    with contextlib.closing(loop), ThreadPoolExecutor(1, thread_name_prefix="lyncean-evaluate") as thread:
         try:
-            loop.run_until_complete(asyncio.wait([task]))
-        finally:
-            loop.close()
-            done.set()
-
-    threading.Thread(target=drive, name="lyncean-evaluate", daemon=True).start()
-    try:
-        done.wait()
-    except KeyboardInterrupt:
-        loop.call_soon_threadsafe(task.cancel)
-        done.wait()
-        raise
-    result: Path = task.result()
-    return result
+            return thread.submit(loop.run_until_complete, task).result()
+        except KeyboardInterrupt:
+            loop.call_soon_threadsafe(task.cancel)
+            raise
 
 
-def _metric(task: str, found: Mapping[str, Any]) -> MetricResult:
-    interval = found.get("interval") or {}
-    return MetricResult(
-        task=task,
-        name=found["name"],
-        metric=found["metric"],
-        labels=found["labels"],
-        value=found["value"],
-        value_answered=found["value_answered"],
-        low=interval.get("low"),
-        high=interval.get("high"),
-        denominator=found["denominator"],
-        denominator_answered=found["denominator_answered"],
-        unit=found["unit"],
-    )
+def _metric(task: str, line: Mapping[str, Any]) -> MetricResult:
+    interval = line.get("interval") or {}
+    ends = {end: interval.get(end) for end in ("low", "high")}
+    return msgspec.convert({**line, **ends, "task": task}, MetricResult)
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

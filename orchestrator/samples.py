@@ -100,27 +100,25 @@ class Scoring:
     group: str = ""
 
 
-class NoAnswerError(Exception):
+class _UnaskedError(Exception):
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+class NoAnswerError(_UnaskedError):
     """Raised by `Turn.ask` where an earlier answer leaves nothing to ask with.
 
     The turn, and every later one of the sample, becomes `unparsed` with this reason, for
     example "no_image" where stage 1 of Visual CoT made none.
     """
 
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
 
-
-class BadRowError(Exception):
+class BadRowError(_UnaskedError):
     """Raised by `Turn.ask` where the row cannot be asked, for example a corrupt image.
 
     The item becomes `rejected` with this reason, and the run goes on.
     """
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)

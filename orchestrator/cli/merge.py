@@ -48,12 +48,12 @@ def command(
         from orchestrator.run_folder import remote
 
         endpoint = one_endpoint(scorer)
-        with remote.writing(run) as place:
-            assert place.path
+        with remote.writing(run) as (path, _):
+            assert path
             async with connect_scorer(endpoint, credentials, patience) as (client, _):
-                manifest = merge.merge(shards, place.path)
-                results = await run_results.write(place.path, manifest, client)
-            evaluate.finish(place.path, Console(markup=False))
+                manifest = merge.merge(shards, path)
+                results = await run_results.write(path, manifest, client)
+            evaluate.finish(path, Console(markup=False))
         failed = run_results.failed(results)
         if failed:
             raise IncompleteError(

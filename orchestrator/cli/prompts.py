@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,6 @@ from lyncean.cli import Command, examples
 from orchestrator.cli.options import request_options
 
 if TYPE_CHECKING:
-    from orchestrator.run.plan import Plan
     from orchestrator.samples import Sample
 
 
@@ -51,8 +48,9 @@ def command(images: Path | None, **parameters: Any) -> None:
         plan = make(RunRequest(**parameters))
         # Looked at for what it refuses: contradictions between options.
         _ = plan.needs
-        for line in _lines(plan, store):
-            sys.stdout.buffer.write(orjson.dumps(line) + b"\n")
+        for sample in plan.samples():
+            for line in _lines(sample, plan.request.blind, store):
+                sys.stdout.buffer.write(orjson.dumps(line) + b"\n")
     except BrokenPipeError:
         raise  # `head` has what it wanted: click ends the command without a word.
     except OSError as error:
@@ -64,17 +62,8 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _lines(plan: Plan, store: Callable[[bytes], str]) -> Iterator[dict[str, Any]]:
-    for task in plan.tasks:
-        for number, row in enumerate(itertools.islice(task.source, plan.request.limit), 1):
-            for repeat in range(plan.request.repeats):
-                variant = replace(task.variant, repeat=repeat)
-                for sample in plan.samples_of(task, number, row, variant):
-                    yield from _sample(variant.task, sample, plan.request.blind, store)
-
-
-def _sample(task: str, sample: Sample, blind: bool, store: Callable[[bytes], str]) -> Iterator[dict[str, Any]]:
-    from orchestrator.run.placeholders import walk
+def _lines(sample: Sample, blind: bool, store: Callable[[bytes], str]) -> Iterator[dict[str, Any]]:
+    from orchestrator.run.dry_run import walk
     from orchestrator.run_folder.records import request_json, scoring_json
     from orchestrator.samples import Call
 
@@ -83,7 +72,7 @@ def _sample(task: str, sample: Sample, blind: bool, store: Callable[[bytes], str
         targets = scoring.get("targets", [])
         line = {
             "key": sample.item_key(turn),
-            "task": task,
+            "task": sample.key.split("/", 1)[0],
             "step": turn.name,
             "rule": scoring.get("rule"),
             "params": scoring.get("params", {}),

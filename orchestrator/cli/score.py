@@ -57,14 +57,14 @@ def command(
         from orchestrator.run_folder.files import has_verdicts
 
         endpoint, judges = one_endpoint(scorer), judge_arguments(judge, judge_cache, scorer)
-        with remote.writing(run) as place:
-            assert place.path
+        with remote.writing(run) as (path, _):
+            assert path
             async with connect_scorer(endpoint, credentials, patience, judge=judges) as (client, rules):
-                scored = await rescore.rescore(place.path, client, rules, parity=parity)
+                scored = await rescore.rescore(path, client, rules, parity=parity)
             evaluate.finish(scored, Console(markup=False))
-            if parity and has_verdicts(place.path):
-                click.echo("\n".join(described(place.path)))
+            if parity and has_verdicts(path):
+                click.echo("\n".join(described(path)))
                 # The run's own page now has a reference's reading to show beside its metrics.
-                click.echo(f"report of both: {write_report(place.path)}")
+                click.echo(f"report of both: {write_report(path)}")
 
     ended(work())

@@ -6,7 +6,6 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -18,8 +17,6 @@ from orchestrator.cli.folders import RunFolder
 from orchestrator.engine import Endpoint, parse_endpoints
 from orchestrator.engine.resolve import resolve
 
-MODEL_SERVICE = "lyncean.model.v1.ModelService"
-SCORER_SERVICE = "lyncean.scorer.v1.ScorerService"
 _EVERY = 2.0
 _TELL_EVERY = 60.0
 
@@ -39,13 +36,15 @@ def main(
     if (shards is None) != (run is None):
         raise click.UsageError("--shards and --run go together")
     wanted: dict[str, Look] = {}
-    for endpoint in parse_endpoints(endpoints):
-        wanted[f"a model server at {endpoint}"] = _server(endpoint, MODEL_SERVICE, credentials)
-    for endpoint in parse_endpoints(scorers):
-        wanted[f"a scorer at {endpoint}"] = _server(endpoint, SCORER_SERVICE, credentials)
-    if run is not None and shards is not None:
-        for index in range(shards):
-            wanted[str(run / f"shard-{index}")] = _shard(run / f"shard-{index}")
+    for name, words, service in (
+        ("a model server", endpoints, "lyncean.model.v1.ModelService"),
+        ("a scorer", scorers, "lyncean.scorer.v1.ScorerService"),
+    ):
+        for endpoint in parse_endpoints(words):
+            wanted[f"{name} at {endpoint}"] = _server(endpoint, service, credentials)
+    for index in range(shards or 0):
+        assert run is not None
+        wanted[str(run / f"shard-{index}")] = _shard(run / f"shard-{index}")
     asyncio.run(_wait(wanted))
 
 
@@ -69,17 +68,10 @@ def _server(endpoint: Endpoint, service: str, credentials: Credentials) -> Look:
             addresses = await resolve(endpoint)
         except OSError:  # no pod is ready yet, so the name has no address
             return False
-        tls = credentials.tls
-        if tls is not None and not tls.server_name and not endpoint.literal:
-            # Dialled by address, named in the certificate by name.
-            tls = replace(tls, server_name=endpoint.host)
         for address in addresses:
-            channel = dial(address, replace(credentials, tls=tls))
-            try:
+            async with dial(address, credentials if endpoint.literal else credentials.named(endpoint.host)) as channel:
                 if await is_serving(channel, service):
                     return True
-            finally:
-                await channel.close()
         return False
 
     return look

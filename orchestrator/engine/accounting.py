@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from lyncean.outcomes import Outcome
@@ -49,7 +49,7 @@ class Accounting:
         started: Start of this process's calls, by time.monotonic.
     """
 
-    tasks: dict[str, TaskCount] = field(default_factory=dict)
+    tasks: dict[str, TaskCount] = field(default_factory=lambda: defaultdict(TaskCount))
     answered: int = 0
     tokens: int = 0
     expected: int | None = None
@@ -81,10 +81,7 @@ class Accounting:
 
     def plan(self, task: str) -> None:
         """Counts a planned item."""
-        count = self.tasks.get(task)
-        if count is None:
-            count = self.tasks[task] = TaskCount()
-        count.planned += 1
+        self.tasks[task].planned += 1
 
     def settle(self, task: str, outcome: Outcome, score: float) -> None:
         """Counts an item's outcome."""

@@ -6,7 +6,7 @@ import asyncio
 import heapq
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,6 @@ import grpc
 
 from lyncean.budget import Budget
 from lyncean.rpc import CONSEQUENCES, CallError
-from orchestrator.engine.balance import LeastLoaded
 from orchestrator.engine.batch import Ending
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.replica import Replica, backoff
@@ -60,6 +59,44 @@ class Result:
     replica: str
     seconds: float
     started: float
+
+
+class LeastLoaded:
+    """Replicas by the share of their slots that is free, without a look at each for every call.
+
+    Valid while no replica's free share grows.
+
+    Args:
+        replicas: In the order in which they are taken where shares are equal.
+    """
+
+    def __init__(self, replicas: Iterable[Replica]) -> None:
+        free = ((_taken(replica), place, replica) for place, replica in enumerate(replicas))
+        self._heap = [entry for entry in free if entry[0] < 1]
+        heapq.heapify(self._heap)
+
+    def pick(self, avoid: Replica | None = None) -> Replica | None:
+        """Returns the replica with the largest free share, None if none is free."""
+        passed, choice = None, None
+        while self._heap and choice is None:
+            taken, place, replica = self._heap[0]
+            now = _taken(replica)
+            if now >= 1:
+                heapq.heappop(self._heap)
+            elif now != taken:
+                heapq.heapreplace(self._heap, (now, place, replica))
+            elif replica is avoid:
+                passed = heapq.heappop(self._heap)
+            else:
+                choice = replica
+        if passed:
+            heapq.heappush(self._heap, passed)
+        return choice
+
+
+def _taken(replica: Replica) -> float:
+    free = replica.free
+    return 1 - free / replica.limit if free > 0 else 1.0
 
 
 class Dispatcher:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import DataError
 from orchestrator.engine.blind import blinded
+from orchestrator.engine.dispatch import Result
 from orchestrator.engine.wire import Request, request_of
 from orchestrator.errors import EngineError
 from orchestrator.run_folder.lines import Failure, ResponseLine, encode, raw
 from orchestrator.run_folder.log import RunLog, RunLogError
-from orchestrator.run_folder.records import answer_of_line, request_json, score_request, scoring_json
+from orchestrator.run_folder.records import (
+    StoreImage,
+    answer_of_line,
+    request_json,
+    response_json,
+    score_request,
+    scoring_json,
+)
 from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample, Turn
 
 
@@ -142,6 +152,40 @@ def unsent_line(key: str, episode: Episode, turn: Turn, ended: UnsentOutcome) ->
         scoring=raw(scoring_json(turn.scoring)),
     )
     return encode(line)
+
+
+def response_line(prepared: PreparedRequest, result: Result, ended: UnsentOutcome | None, store: StoreImage) -> bytes:
+    """Returns the line of `responses.jsonl` for a request and what became of it.
+
+    Args:
+        prepared: The request.
+        result: Its response or failure.
+        ended: The outcome, where there is no answer to score.
+        store: Stores the answer's images.
+    """
+    line = prepared.line
+    if result.response is not None:
+        line.response = raw(response_json(result.response, store))
+    if ended:
+        line.outcome = ended.outcome
+        code = result.error.code.name if result.error else "OK"
+        line.error = Failure(code, ended.reason, ended.detail)
+    line.replica = result.replica
+    line.attempts = result.job.attempts
+    line.seconds = round(result.seconds, 6)
+    line.started = _stamp(result.started)
+    return encode(line)
+
+
+def _stamp(seconds: float) -> str:
+    """Returns a time as RFC 3339 has it, in UTC, to the millisecond."""
+    whole = int(seconds)
+    return f"{_second(whole)}.{int((seconds - whole) * 1000):03d}Z"
+
+
+@lru_cache(maxsize=8)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _answer(answer: Answer | int, log: RunLog) -> Answer:

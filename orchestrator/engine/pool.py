@@ -31,6 +31,8 @@ _ASKED_FOR = {
 """What one replica of a model cannot lack if another has it."""
 
 Notify = Callable[[str], None]
+_PROBED = (Health.DOWN, Health.UNKNOWN)
+"""A replica may take calls once it answers a probe."""
 
 
 class Pool:
@@ -94,7 +96,7 @@ class Pool:
             ConfigError: If replicas differ, or one refuses the credential.
             IncompleteError: If none answers in time.
         """
-        started, told = time.monotonic(), False
+        started, notified = time.monotonic(), False
         attempt = 0
         while True:
             await self._resolve()
@@ -107,16 +109,16 @@ class Pool:
             limit = self._patience if self._loading() else min(REACH_SECONDS, self._patience)
             if spent > limit:
                 raise IncompleteError(self._silence(spent))
-            if not told and spent > 1:
+            if not notified and spent > 1:
                 self._notify(f"waiting for {self._names()}, {limit:.0f} s at most: {self._last_error()}")
-                told = True
+                notified = True
             attempt += 1
             await asyncio.sleep(min(backoff(attempt), limit))
         self._usable_at = time.monotonic()
         for replica in self.replicas.values():
             if replica.health is not Health.READY:
                 self._notify(f"{replica.address} does not answer yet ({replica.last_error}); going on without it")
-                self._probe(replica, told=True)
+                self._probe(replica, notified=True)
         self._spawn(self._watch())
         return self.info
 
@@ -152,7 +154,7 @@ class Pool:
         await asyncio.gather(*(replica.close() for replica in self.replicas.values()))
 
     async def _resolve(self) -> None:
-        found: dict[str, str | None] = {}
+        hosts: dict[str, str | None] = {}
         for endpoint in self.endpoints:
             try:
                 addresses = await self._resolver(endpoint)
@@ -163,11 +165,11 @@ class Pool:
                 self._last_resolve_error = f"the name {endpoint.host} is not known: {error.strerror or error}"
                 continue
             host = None if endpoint.literal else endpoint.host
-            found.update((address, host) for address in addresses)
-        for address, host in found.items():
+            hosts.update((address, host) for address in addresses)
+        for address, host in hosts.items():
             if address not in self.replicas:
                 self.replicas[address] = Replica(address, self._credentials, host)
-        for address in [address for address in self.replicas if found and address not in found]:
+        for address in [address for address in self.replicas if hosts and address not in hosts]:
             replica = self.replicas.pop(address)
             self._notify(f"{address} is gone from {self._names()}")
             replica.health = Health.GONE
@@ -186,31 +188,31 @@ class Pool:
             for replica in self.replicas.values():
                 if replica.health is Health.REFUSED:
                     replica.health = Health.DOWN  # it may be the right one again
-                if replica.waiting:
-                    self._probe(replica, told=replica.health is Health.DOWN)
+                if replica.health in _PROBED:
+                    self._probe(replica, notified=replica.health is Health.DOWN)
 
-    def _probe(self, replica: Replica, *, told: bool = False) -> None:
+    def _probe(self, replica: Replica, *, notified: bool = False) -> None:
         if replica.address not in self._probing:
             self._probing.add(replica.address)
-            self._spawn(self._revive(replica, told))
+            self._spawn(self._revive(replica, notified))
 
-    async def _revive(self, replica: Replica, told: bool) -> None:
+    async def _revive(self, replica: Replica, notified: bool) -> None:
         attempt = 0
         try:
-            while replica.waiting:
+            while replica.health in _PROBED:
                 if attempt:
                     await asyncio.sleep(backoff(attempt))
-                if not replica.waiting:
+                if replica.health not in _PROBED:
                     break  # gone from the name meanwhile: its channel is closed
                 await self._admit(replica, strict=False)
                 attempt += 1
-                if attempt == 3 and replica.health is not Health.READY and not told:
-                    told = True
+                if attempt == 3 and replica.health is not Health.READY and not notified:
+                    notified = True
                     self._notify(f"{replica.address} does not answer ({replica.last_error}); its work goes elsewhere")
         finally:
             self._probing.discard(replica.address)
         if replica.free:
-            if told:
+            if notified:
                 self._notify(f"{replica.address} answers")
             self.changed()
 
@@ -282,12 +284,12 @@ class Pool:
         )
 
 
-def _difference(expected: model.GetModelInfoResponse, given: model.GetModelInfoResponse) -> str:
+def _difference(expected: model.GetModelInfoResponse, info: model.GetModelInfoResponse) -> str:
     for field in ("model_name", "model_revision", "chat_template_sha256"):
-        here, there = getattr(expected, field), getattr(given, field)
+        here, there = getattr(expected, field), getattr(info, field)
         if here != there:
             return f"{field} is {there!r}, not {here!r}"
-    missing = (set(expected.capabilities) & _ASKED_FOR) - set(given.capabilities)
+    missing = (set(expected.capabilities) & _ASKED_FOR) - set(info.capabilities)
     if missing:
         return f"it does not claim {', '.join(sorted(map(model.Capability.Name, missing)))}"
     return ""

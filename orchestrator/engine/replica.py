@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterator, Sequence
 from enum import Enum
 
 import grpc
 
 from lyncean.limiter import Limiter
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import CallError, Credentials, call, call_stream, dial, prepared, prepared_stream
+from lyncean.rpc import CallError, Credentials, call, call_stream, dial, parsing
 from lyncean.rpc.dial import Method
 from orchestrator.engine.batch import MOST_CALLS, Answer, answers_of, bundles
 from orchestrator.engine.check import checked
@@ -42,10 +41,7 @@ class Replica:
     """
 
     def __init__(self, address: str, credentials: Credentials, host: str | None) -> None:
-        tls = credentials.tls
-        if tls and not tls.server_name and host:
-            # A certificate names the service, not the address that a name resolved to.
-            credentials = replace(credentials, tls=replace(tls, server_name=host))
+        credentials = credentials.named(host) if host else credentials
         self.address = address
         self.info = model.GetModelInfoResponse()
         self.health = Health.UNKNOWN
@@ -60,12 +56,17 @@ class Replica:
         self._looked = asyncio.Event()
         self._metadata = credentials.metadata
         self._channel = dial(address, credentials)
-        self._get_info = prepared(self._channel, f"/{_SERVICE}/GetModelInfo", model.GetModelInfoResponse.FromString)
-        self._methods: dict[str, Method[Response | None]] = {
-            name: prepared(self._channel, f"/{_SERVICE}/{name}", response.FromString)
+        # Without a serializer: requests are put together beforehand.
+        self._get_info: Method[Awaitable[model.GetModelInfoResponse | None]] = self._channel.unary_unary(
+            f"/{_SERVICE}/GetModelInfo", response_deserializer=parsing(model.GetModelInfoResponse.FromString)
+        )
+        self._methods: dict[str, Method[Awaitable[Response | None]]] = {
+            name: self._channel.unary_unary(f"/{_SERVICE}/{name}", response_deserializer=parsing(response.FromString))
             for name, response in _RESPONSES.items()
         }
-        self._batch = prepared_stream(self._channel, f"/{_SERVICE}/Batch", model.BatchResponse.FromString)
+        self._batch: Method[AsyncIterable[model.BatchResponse | None]] = self._channel.unary_stream(
+            f"/{_SERVICE}/Batch", response_deserializer=parsing(model.BatchResponse.FromString)
+        )
         self.batches = False
 
     @property
@@ -77,11 +78,6 @@ class Replica:
     def free(self) -> int:
         """Further calls it takes now."""
         return self.limit - self.in_flight if self.health is Health.READY else 0
-
-    @property
-    def waiting(self) -> bool:
-        """Whether it may take calls once it answers a probe."""
-        return self.health in (Health.DOWN, Health.UNKNOWN)
 
     async def fetch_info(self, timeout: float = PROBE_TIMEOUT) -> model.GetModelInfoResponse:
         """Calls GetModelInfo.
@@ -207,7 +203,7 @@ class Replica:
             return  # the response says it
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
-                while self._connection not in self._agreed and self.waiting:
+                while self._connection not in self._agreed and self.health in (Health.DOWN, Health.UNKNOWN):
                     self._looked.clear()
                     await self._looked.wait()
         if not self._agreed.issuperset(range(since, self._connection + 1)):

@@ -42,7 +42,7 @@ def parse_endpoints(words: Sequence[str]) -> tuple[Endpoint, ...]:
         ConfigError: If one is not `host:port`, or a word names none: an empty variable in a
             script must not become "start one".
     """
-    found: dict[Endpoint, None] = {}
+    endpoints: dict[Endpoint, None] = {}
     for word in words:
         if not word.strip(" ,"):
             raise ConfigError(f"endpoint {word!r} is empty: give host:port, for example 127.0.0.1:50051")
@@ -53,8 +53,8 @@ def parse_endpoints(words: Sequence[str]) -> tuple[Endpoint, ...]:
         host = host.removeprefix("[").removesuffix("]")
         if not (colon and host and "/" not in host and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65536):
             raise ConfigError(f"endpoint {part!r} is not host:port, for example 127.0.0.1:50051")
-        found[Endpoint(host, int(port))] = None
-    return tuple(found)
+        endpoints[Endpoint(host, int(port))] = None
+    return tuple(endpoints)
 
 
 def join(host: str, port: int) -> str:
@@ -71,7 +71,8 @@ async def resolve(endpoint: Endpoint) -> Sequence[str]:
     if endpoint.literal:
         return [str(endpoint)]
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
-    four = {str(address[0]) for family, _, _, _, address in found if family == socket.AF_INET}
-    six = {str(address[0]) for family, _, _, _, address in found if family == socket.AF_INET6}
-    return [join(host, endpoint.port) for host in sorted(four or six)]
+    records = await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    hosts: dict[int, set[str]] = {socket.AF_INET: set(), socket.AF_INET6: set()}
+    for family, _, _, _, address in records:
+        hosts[family].add(str(address[0]))
+    return [join(host, endpoint.port) for host in sorted(hosts[socket.AF_INET] or hosts[socket.AF_INET6])]

@@ -16,8 +16,7 @@ from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.dispatch import Dispatcher, Job, Result
-from orchestrator.engine.episode import Episode, PreparedRequest, UnsentOutcome, build, unsent_line
-from orchestrator.engine.lines import response_line
+from orchestrator.engine.episode import Episode, PreparedRequest, UnsentOutcome, build, response_line, unsent_line
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.engine.worker import Worker
@@ -30,6 +29,8 @@ from orchestrator.run_folder.records import (
     outcome_line,
     put_answer,
     score_request,
+    scoring_json,
+    unanswered_line,
     verdict_line,
 )
 from orchestrator.samples import Sample, Turn
@@ -164,7 +165,7 @@ class Engine:
     async def _produce_and_finish(self) -> None:
         size = _BATCH
         while not self._draining:
-            [batch] = await self._worker.each(self._take, [size])
+            [batch] = await self._worker.each(lambda count: list(islice(self._samples, count)), [size])
             if not batch:
                 self._accounting.complete = True
                 break
@@ -172,7 +173,9 @@ class Engine:
             # What an earlier process answered is passed over in long strides.
             size = _BATCH if episodes else min(2 * size, _STRIDE)
             for start in range(0, len(episodes), _BATCH):
-                await self._wait_for_room()
+                while not self._draining and self._full():
+                    self._room.clear()
+                    await self._room.wait()
                 if self._draining:
                     break
                 self._build(episodes[start : start + _BATCH])
@@ -189,14 +192,6 @@ class Engine:
 
     def _busy(self) -> bool:
         return sum(dispatcher.in_flight for dispatcher in self._dispatchers.values()) > _FEW_CALLS
-
-    def _take(self, count: int) -> list[Sample]:
-        return list(islice(self._samples, count))
-
-    async def _wait_for_room(self) -> None:
-        while not self._draining and self._full():
-            self._room.clear()
-            await self._room.wait()
 
     def _full(self) -> bool:
         """Whether enough is prepared: twice what can be in flight, or less where it is large."""
@@ -255,11 +250,8 @@ class Engine:
         self._open += len(episodes)
         task = asyncio.create_task(self._build_and_submit(episodes))
         self._builds.add(task)
-        task.add_done_callback(self._built)
-
-    def _built(self, task: asyncio.Task[None]) -> None:
-        self._builds.discard(task)
-        self._room.set()
+        task.add_done_callback(self._builds.discard)
+        task.add_done_callback(lambda _: self._room.set())
 
     async def _build_and_submit(self, episodes: list[Episode]) -> None:
         log, blind = self._log, self._options.blind
@@ -267,7 +259,7 @@ class Engine:
             made = await self._worker.each(lambda episode: build(episode, log, blind=blind), episodes)
             for episode, built in zip(episodes, made, strict=True):
                 if isinstance(built, UnsentOutcome):
-                    self._end(episode, built)
+                    self._end_unsent(episode, built)
                     continue
                 dispatcher = self._dispatchers.get(built.stage) or self._dispatchers[""]
                 self._prepared += built.request.size
@@ -281,25 +273,22 @@ class Engine:
     def _answered(self, result: Result) -> None:
         built: PreparedRequest = result.job.owner
         self._prepared -= built.request.size
-        if result.response is None:
+        response = result.response
+        if response is None:
             assert result.error is not None
             error = result.error
-            ended = UnsentOutcome(error.consequence.outcome, error.reason, str(error))
-            self._add_line(built, result, ended, error.code.name)
-            self._end(built.episode, ended, logged=True)
+            self._end_sent(built, result, UnsentOutcome(error.consequence.outcome, error.reason, str(error)))
             return
-        response = result.response
         self._accounting.answered += 1
         usage = response.usage
         self._accounting.tokens += usage.input_tokens + usage.output_tokens
         self._budget.used(usage.input_tokens, usage.output_tokens)
         self._heed_budget()
         if getattr(response, "finish_reason", 0) == model.FINISH_REASON_CONTENT_FILTER:
-            ended = UnsentOutcome(Outcome.REFUSED, "content_filter", "the server withheld the output by policy")
-            self._add_line(built, result, ended, "OK")
-            self._end(built.episode, ended, logged=True)
+            detail = "the server withheld the output by policy"
+            self._end_sent(built, result, UnsentOutcome(Outcome.REFUSED, "content_filter", detail))
             return
-        offset = self._add_line(built, result, None, "")
+        offset = self._add_line(built, result, None)
         answer = answer_of(response)
         if built.score is not None and built.scoring is not None:
             if self._scorer.room:
@@ -309,25 +298,37 @@ class Engine:
         episode = built.episode
         episode.answers.append(answer)
         if episode.over or self._resume(episode):
-            self._close()
+            self._open -= 1
+            self._room.set()
         elif not self._draining:
             self._open -= 1
             self._build([episode])
 
-    def _add_line(self, built: PreparedRequest, result: Result, ended: UnsentOutcome | None, code: str) -> int:
-        line = response_line(built, result, ended, code, self._log.images.put)
+    def _add_line(self, built: PreparedRequest, result: Result, ended: UnsentOutcome | None) -> int:
+        line = response_line(built, result, ended, self._log.images.put)
         offset = self._log.add_response(built.key, ended.outcome if ended else None, line)
         self._flush_soon()
         return offset
 
-    def _end(self, episode: Episode, ended: UnsentOutcome, *, logged: bool = False) -> None:
+    def _end_sent(self, built: PreparedRequest, result: Result, ended: UnsentOutcome) -> None:
+        self._add_line(built, result, ended)
+        self._end(built.episode, ended)
+
+    def _end_unsent(self, episode: Episode, ended: UnsentOutcome) -> None:
+        self._log_unsent(episode, episode.turn, ended)
+        self._end(episode, ended)
+
+    def _log_unsent(self, episode: Episode, turn: Turn, ended: UnsentOutcome) -> None:
+        key = episode.sample.item_key(turn)
+        self._log.add_response(key, ended.outcome, unsent_line(key, episode, turn, ended))
+        self._flush_soon()
+
+    def _end(self, episode: Episode, ended: UnsentOutcome) -> None:
         """Settles a turn that has no answer, and with it every later one."""
-        turn = episode.turn
-        if not logged:
-            self._log.add_response(episode.key, ended.outcome, unsent_line(episode.key, episode, turn, ended))
-        self._settle(episode, turn, ended)
+        self._settle(episode, episode.turn, ended)
         self._end_later(episode, ended)
-        self._close()
+        self._open -= 1
+        self._room.set()
 
     def _end_later(self, episode: Episode, ended: UnsentOutcome) -> None:
         turn = episode.turn
@@ -338,7 +339,7 @@ class Engine:
             key = episode.sample.item_key(later)
             entry = self._log.entry(key)
             if entry.state in (State.NONE, State.FAILED):
-                self._log.add_response(key, ended.outcome, unsent_line(key, episode, later, ended))
+                self._log_unsent(episode, later, ended)
             if entry.state is State.ENDED and entry.settled and later.scoring:
                 self._accounting.resume(episode.task, entry.settled)
             else:
@@ -347,28 +348,19 @@ class Engine:
     def _settle(self, episode: Episode, turn: Turn, ended: UnsentOutcome) -> None:
         if turn.scoring:
             key = episode.sample.item_key(turn)
-            scoring = {
-                "rule": turn.scoring.rule,
-                "targets": list(turn.scoring.targets),
-                "options": list(turn.scoring.options),
-                "labels": dict(turn.scoring.labels),
-                "group": turn.scoring.group,
-            }
+            scoring = scoring_json(turn.scoring) or {}
             line = outcome_line(key, ended.outcome, ended.reason, ended.detail, episode.task, scoring)
-            self._log.add_verdict(key, ended.outcome, line)
-            self._accounting.settle(episode.task, ended.outcome, 0.0)
-        self._flush_soon()
+            self._add_verdict(key, episode.task, ended.outcome, line)
 
     def _judged(self, verdict: scorer.Verdict, scoring: Mapping[str, Any]) -> None:
-        outcome = Outcome(verdict.outcome)
         task = verdict.key.split("/", 1)[0]
-        self._log.add_verdict(verdict.key, outcome, verdict_line(verdict, task, scoring))
-        self._accounting.settle(task, outcome, verdict.score)
-        self._flush_soon()
+        line = verdict_line(verdict, task, scoring)
+        self._add_verdict(verdict.key, task, Outcome(verdict.outcome), line, verdict.score)
 
-    def _close(self) -> None:
-        self._open -= 1
-        self._room.set()
+    def _add_verdict(self, key: str, task: str, outcome: Outcome, line: bytes, score: float = 0.0) -> None:
+        self._log.add_verdict(key, outcome, line)
+        self._accounting.settle(task, outcome, score)
+        self._flush_soon()
 
     async def _score_backlog(self) -> None:
         """Sends answers from the log that have no verdict yet to the scorer."""
@@ -380,11 +372,7 @@ class Engine:
             line = self._log.responses.read(self._backlog.pop())
             key, scoring = line["key"], line["scoring"]
             if "outcome" in line:
-                outcome, error = Outcome(line["outcome"]), line["error"]
-                text = outcome_line(key, outcome, error["reason"], error["message"], line["task"], scoring)
-                self._log.add_verdict(key, outcome, text)
-                self._accounting.settle(line["task"], outcome, 0.0)
-                self._flush_soon()
+                self._add_verdict(key, line["task"], Outcome(line["outcome"]), unanswered_line(line))
             else:
                 answer = answer_of_line(line, self._log.images.get)
                 self._scorer.put(put_answer(score_request(key, scoring), answer), scoring)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 import grpc
@@ -185,43 +186,27 @@ class ScorerClient:
     async def _summarize(
         self, items: Iterable[scorer.ScoreRequest], metrics: Iterable[scorer.MetricSpec]
     ) -> scorer.Summary:
-        stream = self._stub.Score(metadata=self._metadata)
+        problems: list[Exception] = []
 
-        async def read() -> scorer.Summary | None:
-            summary = None
-            async for reply in stream:
+        async def requests() -> AsyncIterator[scorer.ScorerServiceScoreRequest]:
+            rest = iter(items)
+            try:
+                message = scorer.ScorerServiceScoreRequest(metrics=metrics, items=islice(rest, _BATCH_ITEMS))
+                while message.items or message.metrics:
+                    yield message
+                    message = scorer.ScorerServiceScoreRequest(items=islice(rest, _BATCH_ITEMS))
+            except Exception as error:
+                problems.append(error)  # the stream ends here, and its summary is of no use
+
+        summary = None
+        try:
+            async for reply in self._stub.Score(requests(), metadata=self._metadata):
                 if reply.HasField("summary"):
                     summary = reply.summary
-            return summary
-
-        async def send() -> None:
-            message = scorer.ScorerServiceScoreRequest(metrics=metrics)
-            for item in items:
-                message.items.append(item)
-                if len(message.items) >= _BATCH_ITEMS:
-                    await stream.write(message)
-                    message = scorer.ScorerServiceScoreRequest()
-            await stream.write(message)
-            await stream.done_writing()
-
-        sending, reading = asyncio.create_task(send()), asyncio.create_task(read())
-        try:
-            # Where sending fails, the scorer is never told that this was all, and says nothing for ever.
-            done, _ = await asyncio.wait({sending, reading}, return_when=asyncio.FIRST_COMPLETED)
-            if reading not in done:
-                await sending
-            summary = await reading
-            await sending
         except grpc.aio.AioRpcError as error:
-            raise CallError.from_rpc(error) from None
-        except asyncio.InvalidStateError:
-            code, details = await stream.code(), await stream.details()
-            raise CallError(code, code.name, details or code.name) from None
-        finally:
-            sending.cancel()
-            reading.cancel()
-            await asyncio.gather(sending, reading, return_exceptions=True)
-            stream.cancel()
+            problems.append(CallError.from_rpc(error))
+        if problems:
+            raise problems[0]
         if summary is None:
             raise EngineError(
                 f"the scorer at {self.endpoint} ended the stream without a summary: a defect of the scorer"

@@ -93,10 +93,10 @@ def settings_of(value: Sequence[str] | Mapping[str, object] | None, benchmarks: 
 
 def _instance(kind: Any, values: Mapping[str, Any]) -> Any:
     """Returns the settings of these values, or words that are converted to their fields' types."""
-    from pydantic import TypeAdapter, ValidationError
-
     if not values:
         return kind()
+    from pydantic import TypeAdapter, ValidationError
+
     try:
         settings = TypeAdapter(kind).validate_python(values)
     except ValidationError as error:

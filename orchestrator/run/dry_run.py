@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
+from collections.abc import Iterator
+from functools import cache
 
 import orjson
+from PIL import Image
 from rich.console import Console
 
+from lyncean.model.v1 import model_pb2 as model
+from orchestrator.data.rows import DataError
+from orchestrator.engine.blind import blinded
 from orchestrator.engine.wire import request_of
-from orchestrator.run.placeholders import walk
 from orchestrator.run.plan import Plan
 from orchestrator.run_folder.key_table import shard_of
 from orchestrator.run_folder.records import request_json
-from orchestrator.samples import BadRowError, Call, NoAnswerError
+from orchestrator.samples import Answer, BadRowError, Call, NoAnswerError, Sample, Turn
 
 _BYTES_PER_TOKEN = 4
 """A rule of thumb for English text; what an image costs is the model's own affair and not guessed."""
@@ -39,7 +45,9 @@ def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> Non
             elif isinstance(call, NoAnswerError):
                 total["unbounded"] += len(sample.turns) - number
             else:
-                total += _output(call)
+                if not call.continuations:
+                    bound = call.config.max_output_tokens
+                    total["output" if bound else "unbounded"] += bound or 1
                 if number == 0:
                     total += _sizes(call)
                 if first is None:
@@ -69,15 +77,44 @@ def _sizes(call: Call) -> Counter[str]:
     )
 
 
-def _output(call: Call) -> Counter[str]:
-    if call.continuations:
-        return Counter()
-    bound = call.config.max_output_tokens
-    return Counter(output=bound) if bound else Counter(unbounded=1)
-
-
 def _output_line(output: int, unbounded: int) -> str:
     without = f"{unbounded:,} calls set no bound" if unbounded else ""
     if output:
         return f"at most {output:,} output tokens" + (f", and {without}" if without else "")
     return f"{without} on their output tokens" if without else "no output tokens: nothing is generated"
+
+
+def walk(sample: Sample, *, blind: bool) -> Iterator[tuple[Turn, Call | BadRowError | NoAnswerError]]:
+    """Yields each turn with its call, or with why a run would not make it, after which no turn is asked.
+
+    The placeholders are the text "{answer 1}" for the first turn's, a small grey image for a generated image, and
+    log-likelihoods of 0.
+    """
+    answers: list[Answer] = []
+    for turn in sample.turns:
+        try:
+            call = turn.ask(answers)
+            call = blinded(call) if blind else call
+        except (BadRowError, NoAnswerError) as error:
+            yield turn, error
+            return
+        except DataError as error:
+            yield turn, BadRowError("unreadable_row", str(error))
+            return
+        yield turn, call
+        answers.append(_stand_in(call, len(answers) + 1))
+
+
+def _stand_in(call: Call, number: int) -> Answer:
+    if call.continuations:
+        return Answer(scores=tuple(model.ContinuationScore(token_count=1) for _ in call.continuations))
+    if call.modality == model.MODALITY_IMAGE:
+        return Answer(images=(model.Image(data=_grey(), media_type="image/png"),))
+    return Answer(text=f"{{answer {number}}}")
+
+
+@cache
+def _grey() -> bytes:
+    out = io.BytesIO()
+    Image.new("L", (64, 64), 128).save(out, "PNG")
+    return out.getvalue()

@@ -7,7 +7,7 @@ import contextlib
 import gc
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +52,8 @@ async def run(request: RunRequest, console: Console) -> Path:
     shard_of(request.shard)
     Targets.of(request)
     plan = make(request)
-    with remote.writing(plan.request.run) as place:
-        path = await evaluate(plan, console, run=place.path, beside=place.guards)
+    with remote.writing(plan.request.run) as (folder, guards):
+        path = await evaluate(plan, console, run=folder, beside=guards)
         finish(path, console)
     return path
 
@@ -99,7 +99,7 @@ async def evaluate(
         max_per_second=request.max_requests_per_second,
         deadline=request.deadline,
     )
-    async with connect(Targets.of(request), request.patience, console) as connections:
+    async with connect(request, console) as connections:
         models = {name: pool.info for name, pool in connections.pools.items()}
         places = {name: ", ".join(map(str, pool.endpoints)) for name, pool in connections.pools.items()}
         check_capabilities(plan, models, places)
@@ -116,10 +116,10 @@ async def evaluate(
             if budget.max_tokens is not None:
                 budget.used(tokens_of_log(path))
             known = PlannedRows(log, plan.name_of_samples(identity), plan.names, accounting.pass_over, shard)
-            with contextlib.closing(known), _few_collections():
-                pools, scorer = connections.pools, connections.scorer
-                engine = Engine(plan.samples(known), log, pools, scorer, accounting, options, budget)
-                async with Progress(console, accounting), _signals(engine, console):
+            pools, scorer = connections.pools, connections.scorer
+            engine = Engine(plan.samples(known), log, pools, scorer, accounting, options, budget)
+            with contextlib.closing(known), _few_collections(), _signals(engine, console):
+                async with Progress(console, accounting):
                     await raced(engine.run(), *(guard() for guard in (*connections.guards, *beside)))
             log.sync()
             log.forget_index()
@@ -154,20 +154,18 @@ def judge_lines(run: Path) -> list[str]:
     judges = run_manifest.read(run).get("judges")
     if not judges:
         return []
-    asked, why = 0, ""
+    count, reason = 0, ""
     for _, line in scan(run / VERDICTS, JudgedLine):
-        asked += line.judged
+        count += line.judged
         if line.outcome == "unjudged":
-            why = line.detail
-    names = ", ".join(judges)
-    said = [f"judge {names}: {asked:,} verdicts" if asked else f"judge {names}: configured and never needed"]
-    tasks = run_results.read(run)["tasks"].values()
-    unjudged = sum(task["counts"]["unjudged"] for task in tasks)
-    if unjudged and why:
-        said.append(
-            f"{unjudged:,} of them unjudged, the last because {why}; orchestrator score {run} asks again for these"
+            reason = line.detail
+    lines = [f"judge {', '.join(judges)}: {f'{count:,} verdicts' if count else 'configured and never needed'}"]
+    unjudged = sum(task["counts"]["unjudged"] for task in run_results.read(run)["tasks"].values())
+    if unjudged and reason:
+        lines.append(
+            f"{unjudged:,} of them unjudged, the last because {reason}; orchestrator score {run} asks again for these"
         )
-    return said
+    return lines
 
 
 def default_run(plan: Plan, identity: Mapping[str, Any], shard: tuple[int, int] | None) -> Path:
@@ -242,44 +240,38 @@ def _few_collections() -> Iterator[None]:
 
 def _expected(plan: Plan, shard: tuple[int, int] | None) -> int | None:
     """Returns the items that all rows of a shard come to if they are like the first ones; None if unknown."""
-    rows = plan.rows
-    if rows is None:
-        return None
     total = 0
     for task in plan.tasks:
+        rows = plan.rows_of(task)
+        if rows is None:
+            return None
         items = sum(bool(turn.scoring) for sample in plan.first_samples(task) for turn in sample.turns)
-        total += items * (plan.rows_of(task) or 0) * plan.request.repeats
+        total += items * rows * plan.request.repeats
     return round(total / shard[1]) if shard else total
 
 
 @contextlib.contextmanager
-def _handlers(handler: Callable[[], None]) -> Any:
+def _signals(engine: Engine, console: Console) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM drains, the second stops."""
+    draining = False
+
+    def stop() -> None:
+        nonlocal draining
+        if draining:
+            engine.stop(IncompleteError("stopped; run the same command again to resume"))
+            return
+        draining = True
+        console.print("stopping: finishing requests in flight; interrupt again to stop at once", style="dim")
+        engine.drain("stopped; run the same command again to resume")
+
     loop = asyncio.get_running_loop()
     # Signals reach the main thread alone; beside a notebook's own loop there are none to handle.
     main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
     for number in numbers:
-        loop.add_signal_handler(number, handler)
+        loop.add_signal_handler(number, stop)
     try:
         yield
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
-
-
-@contextlib.asynccontextmanager
-async def _signals(engine: Engine, console: Console) -> AsyncIterator[None]:
-    """The first Ctrl-C or SIGTERM drains, the second stops."""
-    asked = False
-
-    def stop() -> None:
-        nonlocal asked
-        if asked:
-            engine.stop(IncompleteError("stopped; run the same command again to resume"))
-            return
-        asked = True
-        console.print("stopping: finishing requests in flight; interrupt again to stop at once", style="dim")
-        engine.drain("stopped; run the same command again to resume")
-
-    with _handlers(stop):
-        yield

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,10 @@ def _merge(shards: Sequence[Path], run: Path) -> dict[str, Any]:
     seen = KeyTable()
     for shard, manifest in zip(shards, manifests, strict=True):
         _check_keys(shard, manifest, seen)
-    merged = {**manifests[0], "shard": None, "planned": _sum(manifest["planned"] for manifest in manifests)}
+    planned: Counter[str] = Counter()
+    for manifest in manifests:
+        planned.update(manifest["planned"])
+    merged = {**manifests[0], "shard": None, "planned": dict(planned)}
     merged["replicas"] = sorted({replica for manifest in manifests for replica in manifest["replicas"]})
     merged["merged"] = states
     log = RunLog(run)
@@ -133,14 +137,6 @@ def _check_keys(shard: Path, manifest: Mapping[str, Any], seen: KeyTable) -> Non
     for task, planned in manifest["planned"].items():
         if len(settled.get(task, ())) != planned:
             raise ManifestError(f"a gap: {shard} settles {len(settled.get(task, ())):,} of {planned:,} items of {task}")
-
-
-def _sum(counts: Any) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for one in counts:
-        for task, count in one.items():
-            total[task] = total.get(task, 0) + count
-    return total
 
 
 def _take_images(source: Path, target: Path) -> None:

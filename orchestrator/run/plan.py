@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import inspect
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
+from lyncean.code_hash import closure
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
@@ -18,11 +20,13 @@ from orchestrator.benchmarks.registry import find
 from orchestrator.data.rows import DataError, MissingColumnError, Row, RowSource
 from orchestrator.errors import ConfigError, EngineError
 from orchestrator.run.arguments import data_of, settings_of, words_of
-from orchestrator.run.code_hash import code_hash
-from orchestrator.run.request import RunRequest, checked
+from orchestrator.run.request import RunRequest
 from orchestrator.run_folder.manifest import model_identity
 from orchestrator.run_folder.planned_rows import STRIDE, PlannedRows
 from orchestrator.samples import Sample, Variant
+
+_SYNTHETIC = "synthetic"
+"""Name of the modules that draw a benchmark's synthetic rows."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,12 +74,6 @@ class Plan:
             for stage, needs in task.benchmark.stage_needs(task.variant).items():
                 wanted.setdefault(stage, set()).update(needs)
         return wanted
-
-    @property
-    def rows(self) -> int | None:
-        """Rows in all, repeats counted; None where a source does not know."""
-        counts = [self.rows_of(task) for task in self.tasks]
-        return None if None in counts else sum(filter(None, counts)) * self.request.repeats
 
     def samples(self, planned: PlannedRows | None = None) -> Iterator[Sample]:
         """Yields the samples, row by row, no images read.
@@ -167,20 +165,17 @@ class Plan:
 
     def rows_of(self, task: Task) -> int | None:
         """Returns how many rows of a task are run, once each; None where its source does not know."""
-        source = task.source
-        if source.count is None or self.request.limit is None:
-            return source.count if self.request.limit is None else self.request.limit
-        return min(source.count, self.request.limit)
+        counts = [count for count in (task.source.count, self.request.limit) if count is not None]
+        return min(counts, default=None)
 
 
 def make(request: RunRequest) -> Plan:
-    """Returns the plan of a request.
+    """Returns the plan of a request whose values are of their fields' types; see `request.checked`.
 
     Raises:
         ConfigError: If its parameters contradict each other or name what there is not.
         DataError: If data cannot be used.
     """
-    request = checked(request)
     benchmarks = find(words_of(request.tasks))
     if request.synthetic and request.data:
         raise ConfigError("--synthetic draws rows and --data reads them: leave one out")
@@ -260,3 +255,20 @@ def _synthetic(benchmark: Benchmark, task: str, request: RunRequest) -> RowSourc
 
     words = f"{benchmark.name}|{task}|{seed}|{code_hash(benchmark, synthetic=True)}"
     return RowSource(f"synthetic, seed {seed}", hashlib.sha256(words.encode()).hexdigest(), rows, iterate)
+
+
+def code_hash(benchmark: Benchmark, *, synthetic: bool) -> str:
+    """Returns the sha256 of a benchmark's modules and of all that they import from its package and from ours.
+
+    Args:
+        benchmark: The benchmark; its rows, samples and metrics may stand in different modules.
+        synthetic: Whether its rows are drawn: what draws them then counts as well.
+    """
+    functions: list[Callable[..., Any]] = [benchmark.samples, benchmark.rows, benchmark.metrics]
+    if synthetic:
+        functions.append(benchmark.synthetic)
+    modules = {module.__name__ for function in functions if (module := inspect.getmodule(function))}
+    packages = {"orchestrator", *(name.partition(".")[0] for name in modules)}
+    files = closure(modules, packages, lambda name: not synthetic and name.rpartition(".")[2] == _SYNTHETIC)
+    lines = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items()))
+    return hashlib.sha256(lines.encode()).hexdigest()

@@ -66,13 +66,9 @@ class Progress:
 
     def _mark(self) -> None:
         now = time.monotonic()
-        self._marks.append((now, self._fresh))
+        self._marks.append((now, self._accounting.settled - self._accounting.resumed))
         while len(self._marks) > 2 and now - self._marks[0][0] > _RATE_SECONDS:
             self._marks.pop(0)
-
-    @property
-    def _fresh(self) -> int:
-        return self._accounting.settled - self._accounting.resumed
 
     @property
     def _rate(self) -> float:
@@ -81,18 +77,23 @@ class Progress:
         (start, first), (end, last) = self._marks[0], self._marks[-1]
         return (last - first) / max(end - start, 1e-6)
 
-    def _total(self) -> tuple[int | None, str]:
-        """Returns the items that there will be, and how it is written: ~ where it is an estimate."""
+    def _total(self) -> tuple[int | None, str, str]:
+        """Returns the items that there will be, how that is written (~ for an estimate), and the time left."""
         accounting = self._accounting
         if accounting.complete:
-            return accounting.planned, f"{accounting.planned:,}"
-        expected = accounting.expected
-        if expected is None:
-            return None, "?"
-        return max(expected, accounting.planned), f"~{max(expected, accounting.planned):,}"
+            total, words = accounting.planned, f"{accounting.planned:,}"
+        elif accounting.expected is None:
+            return None, "?", ""
+        else:
+            total = max(accounting.expected, accounting.planned)
+            words = f"~{total:,}"
+        seconds = int((total - accounting.settled) / self._rate) if self._rate > 0 else 0
+        hours, rest = divmod(max(0, seconds), 3600)
+        left = f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
+        return total, words, f"{left} left" if self._rate > 0 else ""
 
     def _say(self) -> None:
-        total, _ = self._total()
+        total, _, _ = self._total()
         share = self._accounting.settled / total if total else 0.0
         at, last = self._said
         if time.monotonic() - at > _LINE_SECONDS or share >= last + _LINE_SHARE:
@@ -104,13 +105,12 @@ class Progress:
 
     def _line(self) -> str:
         accounting = self._accounting
-        total, words = self._total()
+        total, words, left = self._total()
         parts = [f"{accounting.settled:,}/{words}"]
         if self._rate >= 0.05:
             parts.append(f"{self._rate:,.1f}/s")
-        eta = self._eta(total)
-        if eta and accounting.settled < (total or 0):
-            parts.append(f"{eta} left")
+        if left and accounting.settled < (total or 0):
+            parts.append(left)
         before, tasks = self._tasks(_LINE_TASKS)
         if before:
             parts.append(before)
@@ -126,20 +126,11 @@ class Progress:
         before = max(0, len(tasks) - most)
         return f"{before} task{'s' if before > 1 else ''} before" if before else "", tasks[before:]
 
-    def _eta(self, total: int | None) -> str:
-        if total is None or self._rate <= 0:
-            return ""
-        seconds = max(0, int((total - self._accounting.settled) / self._rate))
-        hours, rest = divmod(seconds, 3600)
-        return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
-
     def _panel(self) -> RenderableType:
         accounting = self._accounting
-        total, words = self._total()
+        total, words, left = self._total()
         bar = ProgressBar(total=total or 1, completed=accounting.settled, width=30, pulse=total is None)
         head = Table.grid(padding=(0, 2))
-        eta = self._eta(total)
-        left = f"{eta} left" if eta else ""
         head.add_row(bar, f"{accounting.settled:,}/{words}", f"{self._rate:,.1f}/s", left)
         rows = Table.grid(padding=(0, 2))
         before, tasks = self._tasks(_PANEL_TASKS)
@@ -152,8 +143,7 @@ class Progress:
 
 
 def _accuracy(count: TaskCount) -> str:
-    found = count.accuracy
-    if found is None:
+    if count.accuracy is None:
         return ""
-    value, low, high = found
+    value, low, high = count.accuracy
     return f"{100 * value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"

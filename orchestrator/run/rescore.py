@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine import IncompleteError, ScorerClient
 from orchestrator.run import results
+from orchestrator.run.servers import together
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, VERDICTS
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.log import Appender, RunLog
-from orchestrator.run_folder.records import answer_of_line, outcome_line, put_answer, score_request, verdict_line
+from orchestrator.run_folder.records import answer_of_line, put_answer, score_request, unanswered_line, verdict_line
 
 PARITY: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
     "vstar_bench": {"choice": ("lmms_vstar", {})},
@@ -73,9 +73,7 @@ async def _score_all(log: RunLog, verdicts: Appender, client: ScorerClient, pari
     def judged(verdict: scorer.Verdict, scoring: Mapping[str, Any]) -> None:
         verdicts.add(verdict_line(verdict, verdict.key.split("/", 1)[0], scoring))
 
-    client.on_verdict = judged
-    running = asyncio.create_task(client.run())
-    try:
+    async def feed() -> None:
         index = Index(log.path, (RESPONSES,))
         for task, offsets in index.by_task(index.responses).items():
             for offset in offsets:
@@ -84,32 +82,21 @@ async def _score_all(log: RunLog, verdicts: Appender, client: ScorerClient, pari
                 if scoring is None:
                     continue
                 if "outcome" in line:
-                    error, outcome = line["error"], Outcome(line["outcome"])
-                    text = outcome_line(line["key"], outcome, error["reason"], error["message"], task, scoring)
-                    verdicts.add(text)
+                    verdicts.add(unanswered_line(line))
                     continue
                 if parity:
                     scoring = parity_scoring(task, scoring)
-                await _room(client, running)
+                await client.wait_for_room()
+                # Between any two answers the scorer has its turn.
+                await asyncio.sleep(0)
                 answer = answer_of_line(line, log.images.get)
                 client.put(put_answer(score_request(line["key"], scoring), answer), scoring)
                 if verdicts.pending:
                     verdicts.flush()
-        finishing = asyncio.create_task(client.finish())
-        await asyncio.wait({finishing, running}, return_when=asyncio.FIRST_COMPLETED)
-        finishing.cancel()
-        await running
-    finally:
-        running.cancel()
+        await client.finish()
 
-
-async def _room(client: ScorerClient, running: asyncio.Task[None]) -> None:
-    """Waits until the scorer takes more; raises what ended it if it has ended."""
-    waiting = asyncio.create_task(client.wait_for_room())
-    await asyncio.wait({waiting, running}, return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
-    if running.done():
-        await running
+    client.on_verdict = judged
+    await together(client.run(), feed())
 
 
 def parity_scoring(task: str, scoring: Mapping[str, Any]) -> dict[str, Any]:

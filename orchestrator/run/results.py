@@ -101,13 +101,7 @@ def _metric(metric: scorer.MetricResult) -> dict[str, Any]:
         "details": json_format.MessageToDict(metric.details),
     }
     if metric.HasField("interval"):
-        interval = metric.interval
-        line["interval"] = {
-            "low": interval.low,
-            "high": interval.high,
-            "level": interval.level,
-            "method": interval.method,
-        }
+        line["interval"] = {name: getattr(metric.interval, name) for name in ("low", "high", "level", "method")}
     return line
 
 

@@ -32,8 +32,8 @@ def scored_otherwise(old: Mapping[str, Any], fresh: Mapping[str, Any]) -> str:
 
 def code_of(manifest: Mapping[str, Any]) -> Mapping[str, str]:
     """Returns the hashes of the benchmarks' code that a run was last asked with."""
-    found: Mapping[str, str] = manifest.get("benchmarks_resumed") or manifest.get("benchmarks") or {}
-    return found
+    code: Mapping[str, str] = manifest.get("benchmarks_resumed") or manifest.get("benchmarks") or {}
+    return code
 
 
 def check_asked(plan: Plan, log: RunLog, shard: tuple[int, int] | None) -> None:
@@ -58,9 +58,8 @@ def check_asked(plan: Plan, log: RunLog, shard: tuple[int, int] | None) -> None:
             if left.get(key) == (0, 1):
                 left.put(key, flags=0)
                 count -= 1
-        what = _differing(sample, log, blind=plan.request.blind)
-        if what:
-            raise _refusal(log, *what)
+        if difference := _differing(sample, log, blind=plan.request.blind):
+            raise _refusal(log, *difference)
         if not count:
             return
     for _, head in scan(log.path / RESPONSES, Head):

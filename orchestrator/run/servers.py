@@ -7,7 +7,7 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from rich.console import Console
 
@@ -25,27 +25,19 @@ Guard = Callable[[], Coroutine[Any, Any, None]]
 """Watches something while a run lasts; returns never, and raises to end the run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Targets:
+class Targets(NamedTuple):
     """Addresses a run connects to.
 
     Attributes:
-        endpoints: Model servers; empty starts one for `model`.
+        endpoints: Model servers; empty starts one for the request's `model`.
         stages: Model servers of further stages by name.
         scorer: The scorer; None starts one.
-        model: Model of the model server that is started: "demo", the small bundled model; "demo:hash" and
-            "demo:constant:TEXT", which have no weights; a folder or a hub id.
-        credentials: Security of every connection to a server that is not started here.
-        concurrency: Calls in flight per replica; None takes what each asks for.
         judge: Arguments of the `scorer serve` that is started, to give it its judges.
     """
 
     endpoints: Sequence[Endpoint]
     stages: Mapping[str, Sequence[Endpoint]]
     scorer: Endpoint | None
-    model: str
-    credentials: Credentials
-    concurrency: int | None
     judge: Sequence[str]
 
     @classmethod
@@ -56,13 +48,10 @@ class Targets:
             ConfigError: If one is none, or a judge is given to a scorer that runs already.
         """
         return cls(
-            endpoints=parse_endpoints(words_of(request.endpoint)),
-            stages=stages_of(request.stages),
-            scorer=one_endpoint(request.scorer),
-            model=request.model,
-            credentials=request.credentials,
-            concurrency=request.concurrency,
-            judge=judge_arguments(request.judge, request.judge_cache, request.scorer),
+            parse_endpoints(words_of(request.endpoint)),
+            stages_of(request.stages),
+            one_endpoint(request.scorer),
+            judge_arguments(request.judge, request.judge_cache, request.scorer),
         )
 
 
@@ -82,26 +71,27 @@ class Connections:
 
 
 @contextlib.asynccontextmanager
-async def connect(targets: Targets, patience: float, console: Console) -> AsyncIterator[Connections]:
-    """Connects to all servers, those of our own started first; closes and ends all of it on exit."""
+async def connect(request: RunRequest, console: Console) -> AsyncIterator[Connections]:
+    """Connects to all servers of a request, those of our own started first; closes and ends all of it on exit."""
+    targets, patience = Targets.of(request), request.patience
 
     def notify(line: str) -> None:
         console.print(line, style="dim", highlight=False, soft_wrap=True)
 
     def pool(endpoints: Sequence[Endpoint], credentials: Credentials) -> Pool:
-        return Pool(endpoints, credentials, concurrency=targets.concurrency, patience=patience, notify=notify)
+        return Pool(endpoints, credentials, concurrency=request.concurrency, patience=patience, notify=notify)
 
     async with contextlib.AsyncExitStack() as stack:
         guards: list[Guard] = []
 
         async def models() -> dict[str, Pool]:
-            endpoints, credentials, embedded = targets.endpoints, targets.credentials, None
+            endpoints, credentials, embedded = targets.endpoints, request.credentials, None
             if not endpoints:
-                embedded = LocalServer("model_server", _serve_arguments(targets.model))
+                embedded = LocalServer("model_server", _serve_arguments(request.model))
                 endpoints, credentials = [await stack.enter_async_context(embedded)], PLAIN
                 guards.append(embedded.watch)
             pools = {"": pool(endpoints, credentials)}
-            pools |= {name: pool(there, targets.credentials) for name, there in targets.stages.items()}
+            pools |= {name: pool(there, request.credentials) for name, there in targets.stages.items()}
             for each in pools.values():
                 stack.push_async_callback(each.close)
             connecting = (each.connect() for each in pools.values())
@@ -114,7 +104,7 @@ async def connect(targets: Targets, patience: float, console: Console) -> AsyncI
             return pools
 
         scorer = connect_scorer(
-            targets.scorer, targets.credentials, patience, guards, judge=targets.judge, notify=notify
+            targets.scorer, request.credentials, patience, guards, judge=targets.judge, notify=notify
         )
         # Side by side: each of the two may have a process to start.
         pools, (client, rules) = await together(models(), stack.enter_async_context(scorer))

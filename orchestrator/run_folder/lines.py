@@ -186,7 +186,7 @@ def encode(line: ResponseLine | VerdictLine) -> bytes:
 def sealed(data: bytes) -> bytes:
     """Returns a line with its checksum as the last field: the CRC-32 of all that stands before that field."""
     start = memoryview(data)[:-1]
-    return b"%b%b" % (start, _seal(start))
+    return b"".join((start, _seal(start)))
 
 
 def verify(data: bytes) -> None:

@@ -202,6 +202,12 @@ def outcome_line(key: str, outcome: Outcome, reason: str, detail: str, task: str
     return encode(line)
 
 
+def unanswered_line(line: Mapping[str, Any]) -> bytes:
+    """Returns the line of a verdict for a line of `responses.jsonl` that holds no answer."""
+    error, outcome = line["error"], Outcome(line["outcome"])
+    return outcome_line(line["key"], outcome, error["reason"], error["message"], line["task"], line["scoring"])
+
+
 def pass_through(line: VerdictLine) -> scorer.ScoreRequest:
     """Returns the ScoreRequest that carries a line of `verdicts.jsonl` into a summary."""
     verdict = scorer.Verdict(key=line.key, outcome=line.outcome, extracted=line.extracted, reason=line.reason)

@@ -113,10 +113,10 @@ def render(submission: Submission) -> str:
         # replace the overlay's first, then components such as mtls add theirs, then the numbers they brought are set.
         _write(here / "run", _run(submission), overlay)
         _write(here / "with", {"namespace": "lyncean"}, here / "run", components)
-        found = _all(submission)
+        content = _all(submission)
         if submission.model is not None or submission.weights is not None:
-            found["configMapGenerator"] += _model(submission, _kubectl("kustomize", str(here / "with")))
-        _write(here / "all", found, here / "with")
+            content["configMapGenerator"] += _model(submission, _kubectl("kustomize", str(here / "with")))
+        _write(here / "all", content, here / "with")
         return _kubectl("kustomize", str(here / "all"))
 
 
@@ -134,9 +134,9 @@ def _run(submission: Submission) -> dict[str, Any]:
 def _all(submission: Submission) -> dict[str, Any]:
     # A Job's template is never changed: each run has Jobs of its own, that of the weights too, where there is one.
     patches = [_rename(JOB, submission.job), _rename(LOADING, f"{LOADING}-{submission.name}")]
-    found: dict[str, Any] = {"namespace": submission.namespace, "patches": patches, "configMapGenerator": []}
+    content: dict[str, Any] = {"namespace": submission.namespace, "patches": patches, "configMapGenerator": []}
     if submission.replicas is not None:
-        found["replicas"] = [{"name": "model-server", "count": submission.replicas}]
+        content["replicas"] = [{"name": "model-server", "count": submission.replicas}]
     if submission.shards:
         parts = [{"op": "replace", "path": f"/spec/{key}", "value": submission.shards} for key in _PARTS]
         patches.insert(0, _patch("Job", JOB, *parts))
@@ -147,12 +147,12 @@ def _all(submission: Submission) -> dict[str, Any]:
         add = [{"op": "add", "path": f"{path}/1", "value": folder} for folder in reversed(folders)]
         patches.append(_patch("Job", "merge", *drop, *add))
         patches.append(_rename("merge", submission.last_job))
-        found["configMapGenerator"].append(_merged("lyncean-run", {"SHARDS": str(submission.shards)}))
+        content["configMapGenerator"].append(_merged("lyncean-run", {"SHARDS": str(submission.shards)}))
     if submission.registry or submission.tag:
         prefix = f"{submission.registry.rstrip('/')}/" if submission.registry else ""
         tag = {"newTag": submission.tag} if submission.tag else {}
-        found["images"] = [{"name": name, "newName": prefix + name, **tag} for name in IMAGES]
-    return found
+        content["images"] = [{"name": name, "newName": prefix + name, **tag} for name in IMAGES]
+    return content
 
 
 _PARTS = ("completions", "parallelism")
@@ -183,9 +183,9 @@ def _model(submission: Submission, before: str) -> list[dict[str, Any]]:
 
 def _values(manifests: str, name: str) -> dict[str, str]:
     """What a ConfigMap of rendered manifests holds, {} where there is none; kustomize ends its name in a hash."""
-    for found in yaml.safe_load_all(manifests):
-        if found["kind"] == "ConfigMap" and re.fullmatch(rf"{name}(-[0-9a-z]{{10}})?", found["metadata"]["name"]):
-            return dict(found["data"])
+    for manifest in yaml.safe_load_all(manifests):
+        if manifest["kind"] == "ConfigMap" and re.fullmatch(rf"{name}(-[0-9a-z]{{10}})?", manifest["metadata"]["name"]):
+            return dict(manifest["data"])
     return {}
 
 
@@ -205,11 +205,11 @@ def _rename(name: str, to: str) -> dict[str, Any]:
 
 def _folder(parent: Path, name: str) -> Path:
     """A folder by name, or by path."""
-    found = Path(name) if "/" in name else parent / name
-    if not (found / "kustomization.yaml").exists():
+    folder = Path(name) if "/" in name else parent / name
+    if not (folder / "kustomization.yaml").exists():
         names = ", ".join(sorted(path.name for path in parent.iterdir()))
         raise SubmitError(f"no {parent.name.rstrip('s')} {name!r}: there are {names}; or give the path of a folder")
-    return found.resolve()
+    return folder.resolve()
 
 
 def _write(folder: Path, content: dict[str, Any], resource: Path, components: Sequence[Path] = ()) -> None:
@@ -223,7 +223,9 @@ def _write(folder: Path, content: dict[str, Any], resource: Path, components: Se
 def _kubectl(*words: str) -> str:
     if shutil.which("kubectl") is None:
         raise SubmitError("kubectl is not installed: `orchestrator submit` renders with its kustomize")
-    done = subprocess.run(["kubectl", *words], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SubmitError(f"kubectl {words[0]}: {done.stderr.strip().splitlines()[-1] if done.stderr else 'failed'}")
-    return done.stdout
+    process = subprocess.run(["kubectl", *words], capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise SubmitError(
+            f"kubectl {words[0]}: {process.stderr.strip().splitlines()[-1] if process.stderr else 'failed'}"
+        )
+    return process.stdout

@@ -78,12 +78,11 @@ def test_pods_are_replaced_behind_their_name(
     wait_for(let_go)
     second.kill()
     hosts.set(addresses[2])
-    out, error = process.communicate(timeout=90)
-    assert process.returncode == 0, error
+    output = cluster.ended(process)
     assert cluster.results("run") == expected
     assert calls(first) == left
     assert len(calls(third)) > 10
-    assert f"{addresses[0]}:{port} is gone from {NAME}:{port}" in out
+    assert f"{addresses[0]}:{port} is gone from {NAME}:{port}" in output
     lines = cluster.lines("run")
     asked = Counter(line["replica"] for line in lines)
     assert set(asked) == {f"{address}:{port}" for address in addresses}

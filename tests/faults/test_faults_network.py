@@ -71,36 +71,27 @@ def network(cluster: Cluster) -> Iterator[Network]:
         made.close()
 
 
-def whole(cluster: Cluster, expected: bytes) -> None:
-    assert cluster.results("run") == expected
-    lines = cluster.lines("run")
-    assert len({line["key"] for line in lines}) == len(lines) == 120
-
-
 def test_packets_are_lost(cluster: Cluster, network: Network, expected: bytes) -> None:
     servers, scorer = [cluster.model("--delay", "0.02") for _ in range(2)], cluster.scorer()
     assert network.lose(0.05)
     cluster.eval("run", servers, scorer, *ROWS, "--timeout", "20", "--patience", "60")
     assert network.lost() > 10
-    whole(cluster, expected)
+    cluster.whole(expected)
 
 
 def test_the_cable_of_one_replica_is_pulled(cluster: Cluster, network: Network, expected: bytes) -> None:
     servers, scorer = [cluster.model("--delay", "0.05", "--concurrency", "2") for _ in range(2)], cluster.scorer()
-    process = cluster.start(*cluster.words("run", servers, scorer, *ROWS, "--timeout", "2", "--patience", "60"))
-    wait_for(lambda: cluster.answered() >= 20)
+    process = cluster.under_way(servers, scorer, *ROWS, "--timeout", "2", "--patience", "60", answered=20)
     network.pull(servers[0].port)
-    _, error = process.communicate(timeout=120)
-    assert process.returncode == 0, error
+    cluster.ended(process)
     assert network.lost() > 0
-    whole(cluster, expected)
+    cluster.whole(expected)
 
 
 @pytest.mark.full
 def test_the_scorers_cable_is_pulled_and_put_back(cluster: Cluster, network: Network, expected: bytes) -> None:
     server, scorer = cluster.model("--delay", "0.05"), cluster.scorer()
-    process = cluster.start(*cluster.words("run", [server], scorer, *ROWS, "--patience", "120"))
-    wait_for(lambda: cluster.answered() >= 20)
+    process = cluster.under_way([server], scorer, *ROWS, "--patience", "120", answered=20)
     network.pull(scorer.port)
     wait_for(lambda: cluster.answered() == 120)
     assert process.poll() is None
@@ -108,9 +99,8 @@ def test_the_scorers_cable_is_pulled_and_put_back(cluster: Cluster, network: Net
     assert lost
     wait_for(lambda: network.lost() > lost)  # it goes on trying
     network.heal()
-    _, error = process.communicate(timeout=120)
-    assert process.returncode == 0, error
-    whole(cluster, expected)
+    cluster.ended(process)
+    cluster.whole(expected)
     assert cluster.calls() == {str(n): 1 for n in range(120)}
 
 
@@ -128,4 +118,4 @@ async def test_connections_are_treated_badly(
         words[words.index("--scorer") + 1] = f"127.0.0.1:{scorer_port}"
         await asyncio.to_thread(cluster.orchestrator, *words)
     assert "delay" in whim or (to_model.cut and to_scorer.cut)
-    whole(cluster, expected)
+    cluster.whole(expected)

@@ -13,19 +13,10 @@ pytestmark = pytest.mark.full
 ROWS = ("--limit", "120")
 
 
-def whole(cluster: Cluster, expected: bytes) -> None:
-    assert cluster.results("run") == expected
-    lines = cluster.lines("run")
-    assert len({line["key"] for line in lines}) == len(lines) == 120
-    verdicts = [line["key"] for line in cluster.lines("run", "verdicts.jsonl")]
-    assert len(set(verdicts)) == len(verdicts) == 120
-
-
 def test_scorer_stopped_and_continued(cluster: Cluster, expected: bytes) -> None:
     scorer = cluster.scorer()
     server = cluster.model("--delay", "0.02")
-    process = cluster.start(*cluster.words("run", [server], scorer, *ROWS))
-    wait_for(lambda: cluster.answered() >= 20)
+    process = cluster.under_way([server], scorer, *ROWS, answered=20)
     scorer.signal(signal.SIGSTOP)
     scored = len(cluster.lines("run", "verdicts.jsonl"))
     # Answers do not wait for the scorer; their verdicts do.
@@ -33,9 +24,8 @@ def test_scorer_stopped_and_continued(cluster: Cluster, expected: bytes) -> None
     assert scored < 120
     assert process.poll() is None
     scorer.signal(signal.SIGCONT)
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 0, error
-    whole(cluster, expected)
+    cluster.ended(process)
+    cluster.whole(expected)
     assert cluster.calls() == {str(n): 1 for n in range(120)}
 
 
@@ -50,9 +40,8 @@ def test_orchestrator_stopped_for_longer_than_a_call_may_take(
         process.send_signal(signal.SIGSTOP)
         time.sleep(1.5)  # the fault itself: deadlines pass and connections are rotated meanwhile
         process.send_signal(signal.SIGCONT)
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 0, error
-    whole(cluster, expected)
+    cluster.ended(process)
+    cluster.whole(expected)
     # Only what was in flight at a stop may have been asked twice.
     assert sum(count > 1 for count in cluster.calls().values()) <= 2 * 2 * 4
 
@@ -66,11 +55,10 @@ def test_scorer_stopped_for_good(cluster: Cluster, expected: bytes) -> None:
     process = cluster.start(*words)
     wait_for(lambda: cluster.answered() >= 20)
     scorer.signal(signal.SIGSTOP)
-    _, error = process.communicate(timeout=75)  # pings find it after 30 s, dialling again takes 10 s
-    assert process.returncode == 3, error
+    error = cluster.ended(process, 3)
     assert "every answer is safe" in error
     assert cluster.answered() == 120
     scorer.signal(signal.SIGCONT)
     cluster.orchestrator(*words)
-    whole(cluster, expected)
+    cluster.whole(expected)
     assert cluster.calls() == {str(n): 1 for n in range(120)}

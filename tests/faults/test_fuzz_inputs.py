@@ -6,9 +6,9 @@ import base64
 import dataclasses
 import json
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import example, given, settings
@@ -31,6 +31,7 @@ from orchestrator.samples import BadRowError, Variant
 
 pytestmark = pytest.mark.full
 
+T = TypeVar("T")
 FEW = settings(max_examples=80)
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8))
 trees = st.recursive(
@@ -48,9 +49,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz")
 
 
-def one_line(error: Exception) -> None:
-    assert str(error)
-    assert len(str(error).splitlines()) == 1, str(error)
+def taken(work: Callable[[], T], refusal: type[Exception] = DataError) -> T | None:
+    """Returns what the work returns, None where it refuses its input: that of a file in one line."""
+    try:
+        return work()
+    except refusal as error:
+        text = str(error)
+    assert refusal is not DataError or len(text.splitlines()) == 1, text
+    return None
 
 
 samples = mixed(
@@ -73,12 +79,8 @@ samples = mixed(
 def test_any_samples_of_lmms_eval_are_read_or_refused(folder: Path, lines: list[Any], task: str) -> None:
     file = folder / "samples.jsonl"
     file.write_bytes(b"\n".join(json.dumps(line).encode() for line in lines))
-    try:
-        taken = list(lmms_eval_samples.read(file, task))
-    except DataError as error:
-        one_line(error)
-        return
-    assert all(isinstance(one.text, str) and isinstance(one.number, int) for one in taken)
+    found = taken(lambda: list(lmms_eval_samples.read(file, task))) or ()
+    assert all(isinstance(one.text, str) and isinstance(one.number, int) for one in found)
 
 
 records = mixed(
@@ -117,11 +119,7 @@ def test_any_predictions_are_read_or_refused(
 ) -> None:
     file = folder / "predictions.json"
     file.write_text(json.dumps(found))
-    try:
-        made = list(predictions(read_file(file), formulation, method, rounds=rounds))
-    except DataError as error:
-        one_line(error)
-        return
+    made = taken(lambda: list(predictions(read_file(file), formulation, method, rounds=rounds))) or ()
     assert all(isinstance(one.text, str) and isinstance(one.prompt, str) for one in made)
 
 
@@ -138,11 +136,7 @@ def test_any_bytes_are_no_predictions(folder: Path, content: bytes) -> None:
 @given(text=trees | st.text("ABCabc+/=, \n\x80", max_size=20))
 @FEW
 def test_any_base64_is_bytes_or_refused(text: Any) -> None:
-    try:
-        data = decoded(text, "row 1")
-    except DataError as error:
-        one_line(error)
-        return
+    data = taken(lambda: decoded(text, "row 1"))
     assert data is None or isinstance(data, bytes)
 
 
@@ -194,12 +188,8 @@ def test_any_upstream_json_is_rows_or_a_data_error(folder: Path, data: list[Any]
 @given(word=st.text(string.printable, max_size=20) | st.from_regex(r"\A[\w/]{0,6}(\[\w=\w\])?(>=|<|>)[0-9.e%]{0,6}\Z"))
 @FEW
 def test_any_gate_is_conditions_or_a_usage_error(word: str) -> None:
-    try:
-        conditions = parse(word)
-    except UserError:
-        return
-    assert conditions
-    assert all(condition.name for condition in conditions)
+    conditions = taken(lambda: parse(word), UserError)
+    assert conditions is None or (conditions and all(condition.name for condition in conditions))
 
 
 def planned(words: Sequence[str]) -> None:
@@ -223,10 +213,7 @@ setting = st.tuples(st.sampled_from(NAMES) | st.text(max_size=5), st.sampled_fro
 @given(words=st.lists(setting, max_size=3))
 @FEW
 def test_any_setting_is_taken_or_a_config_error(words: list[str]) -> None:
-    try:
-        planned(words)
-    except ConfigError:
-        return
+    taken(lambda: planned(words), ConfigError)
 
 
 @given(word=st.text(max_size=8) | st.from_regex(r"\A[0-9\u00b2\u0663]{0,3}/[0-9]{0,3}\Z"))
@@ -234,20 +221,13 @@ def test_any_setting_is_taken_or_a_config_error(words: list[str]) -> None:
 @example("0/" + "9" * 5000)
 @FEW
 def test_any_shard_is_a_part_or_a_config_error(word: str) -> None:
-    try:
-        shard = shard_of(word)
-    except ConfigError:
-        return
-    assert shard is not None
-    assert 0 <= shard[0] < shard[1]
+    shard = taken(lambda: shard_of(word), ConfigError)
+    assert shard is None or 0 <= shard[0] < shard[1]
 
 
 @given(word=st.text(max_size=12) | st.from_regex(r"\A[a-z\[\]:.]{0,6}:[0-9]{1,6}\Z"))
 @FEW
 def test_any_endpoint_is_host_and_port_or_a_config_error(word: str) -> None:
-    try:
-        found = parse_endpoints([word])
-        one_endpoint(word)
-    except ConfigError:
-        return
+    found = taken(lambda: parse_endpoints([word]), ConfigError) or ()
+    taken(lambda: one_endpoint(word), ConfigError)
     assert all(endpoint.host and 0 < endpoint.port < 65536 for endpoint in found)

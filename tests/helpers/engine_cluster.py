@@ -56,6 +56,12 @@ class Server:
         self.port = int(file.read_text())
         return self
 
+    def mend(self, *flags: str) -> None:
+        """Starts it again without these flags."""
+        self.kill()
+        self.command = [word for word in self.command if word not in flags]
+        self.start()
+
     def signal(self, number: int) -> None:
         assert self.process
         self.process.send_signal(number)
@@ -101,12 +107,21 @@ class Cluster:
         self.runs.append(process)
         return process
 
-    def orchestrator(self, *words: str, code: int = 0, timeout: float = 120.0) -> str:
-        """Runs to the end and returns stderr and stdout; fails on another exit code."""
-        process = self.start(*words)
+    def ended(self, process: subprocess.Popen[str], code: int = 0, timeout: float = 120.0) -> str:
+        """Waits for the end and returns stderr and stdout; fails on another exit code."""
         out, err = process.communicate(timeout=timeout)
         assert process.returncode == code, f"exit {process.returncode}\n{err}\n{out}"
         return err + out
+
+    def orchestrator(self, *words: str, code: int = 0, timeout: float = 120.0) -> str:
+        """Runs to the end; returns and fails as `ended` does."""
+        return self.ended(self.start(*words), code, timeout)
+
+    def under_way(self, servers: list[Server], scorer: Server, *words: str, answered: int) -> subprocess.Popen[str]:
+        """Starts the run `run` and waits until so many calls are answered."""
+        process = self.start(*self.words("run", servers, scorer, *words))
+        wait_for(lambda: self.answered() >= answered)
+        return process
 
     def eval(self, run: str, servers: list[Server], scorer: Server, *words: str, code: int = 0) -> str:
         return self.orchestrator(*self.words(run, servers, scorer, *words), code=code)
@@ -137,6 +152,13 @@ class Cluster:
 
     def lines(self, run: str, name: str = "responses.jsonl") -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.folder / run / name).read_text().splitlines()]
+
+    def whole(self, expected: bytes, rows: int = 120) -> None:
+        """Fails unless `run` has these results, and one response and verdict for each row."""
+        assert self.results("run") == expected
+        for name in ("responses.jsonl", "verdicts.jsonl"):
+            lines = self.lines("run", name)
+            assert len({line["key"] for line in lines}) == len(lines) == rows, name
 
     def close(self) -> None:
         for process in self.runs:

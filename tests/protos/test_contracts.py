@@ -1,31 +1,53 @@
-"""The contracts: generated code is current, lint finds nothing, services keep apart."""
+"""The contracts: generated code and published pages are current, lint finds nothing, services keep apart."""
 
 from __future__ import annotations
 
 import ast
-import importlib.util
+import json
+import re
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from google.protobuf import json_format
+
+from lyncean.model.v1 import model_pb2 as model
 
 ROOT = Path(__file__).parents[2]
 PROTOS = ROOT / "protos"
+PAGES = ROOT / "docs" / "contract"
 
 
 def test_generated_code_is_what_the_generator_makes(tmp_path: Path) -> None:
-    spec = importlib.util.spec_from_file_location("generate", PROTOS / "generate.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.generate(tmp_path)
+    runpy.run_path(str(PROTOS / "generate.py"))["generate"](tmp_path)
     made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*_pb2*"))
     assert len(made) == 8
     for path in made:
         assert (tmp_path / path).read_text() == (PROTOS / path).read_text(), f"run `make protos`: {path} is stale"
+
+
+def test_pages_are_current(tmp_path: Path) -> None:
+    runpy.run_path(str(PROTOS / "document.py"))["document"](tmp_path)
+    made = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert made == {path.name: path.read_text() for path in PAGES.iterdir()}, "run `python protos/document.py`"
+
+
+def test_every_rpc_has_its_page_and_every_link_leads_somewhere() -> None:
+    page = (ROOT / "docs" / "contract.md").read_text()
+    links = re.findall(r"\]\(contract/([^)]+)\)", page)
+    assert sorted(links) == sorted(path.name for path in PAGES.iterdir())
+
+
+def test_grpcurl_lines_hold_requests_of_the_contract() -> None:
+    found = 0
+    for file in PAGES.glob("ModelService.*.md"):
+        for body, method in re.findall(r"-d '([^']*)' \S+ \S+/(\w+)", file.read_text()):
+            json_format.ParseDict(json.loads(body), getattr(model, f"{method}Request")())
+            found += 1
+    assert found == 3
 
 
 def test_buf_lint_finds_nothing() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ import click
 import grpc
 import pytest
 from click.testing import CliRunner
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from helpers.engine_cluster import free_port
 from helpers.loopback import SERVICE, Authority, Obedient, generate, say
 
 from lyncean import rpc
@@ -25,6 +26,17 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc
 from lyncean.outcomes import Outcome
 from lyncean.rpc.serve import StatusInterceptor
+
+
+@asynccontextmanager
+async def foreign(servicer: Any, *interceptors: grpc.aio.ServerInterceptor) -> AsyncIterator[str]:
+    """Serves with gRPC's own bounds, as a server of somebody else's does; gives the address."""
+    server = grpc.aio.server(interceptors=interceptors)
+    model_pb2_grpc.add_ModelServiceServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield f"127.0.0.1:{port}"
+    await server.stop(0)
 
 
 def address(server: rpc.Server) -> str:
@@ -40,7 +52,7 @@ async def test_round_trip_of_sixty_megabytes(served: Any) -> None:
 
 async def test_request_that_is_serialized_already(served: Any) -> None:
     async with served() as (server, servicer), rpc.dial(address(server)) as channel:
-        method = rpc.prepared(channel, f"/{SERVICE}/Generate", model.GenerateResponse.FromString)
+        method = channel.unary_unary(f"/{SERVICE}/Generate", response_deserializer=model.GenerateResponse.FromString)
         data = say("hello").SerializeToString()
         assert await rpc.call(method, data, timeout=5) == await rpc.call(generate(channel), say("hello"), timeout=5)
         with pytest.raises(rpc.CallError, match=f"has {len(data)} bytes, the limit is {len(data) - 1}"):
@@ -64,20 +76,15 @@ async def test_oversize_request_is_refused_before_it_is_sent(served: Any) -> Non
 @pytest.mark.parametrize("count", [1000, 5000, 8500, 100_000])
 async def test_a_failure_that_is_said_at_length_stays_what_it_is(letter: str, count: int) -> None:
     refusal = rpc.InvalidRequest("asked_for", letter * count, **{f"fact{n}": letter * count for n in range(20)})
-    server = grpc.aio.server(interceptors=[StatusInterceptor()])
 
     class Refusing(model_pb2_grpc.ModelServiceServicer):
         async def Generate(self, request: Any, context: Any) -> Any:  # noqa: N802
             raise refusal
 
-    model_pb2_grpc.add_ModelServiceServicer_to_server(Refusing(), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
     # With gRPC's own bounds, as a client in another language has them.
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+    async with foreign(Refusing(), StatusInterceptor()) as where, grpc.aio.insecure_channel(where) as channel:
         with pytest.raises(rpc.CallError) as caught:
             await rpc.call(generate(channel), say("hello"), timeout=10)
-    await server.stop(0)
     assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "asked_for")
     assert str(caught.value) == str(refusal)
     assert 300 < len(str(refusal).encode()) <= 1503
@@ -112,31 +119,22 @@ async def test_what_other_servers_say(
         async def Generate(self, request: Any, context: Any) -> Any:  # noqa: N802
             await context.abort(code, message, trailing_metadata=(("grpc-status-details-bin", details),))
 
-    server = grpc.aio.server()
-    model_pb2_grpc.add_ModelServiceServicer_to_server(Foreign(), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    async with rpc.dial(f"127.0.0.1:{port}") as channel:
+    async with foreign(Foreign()) as where, rpc.dial(where) as channel:
         with pytest.raises(rpc.CallError) as caught:
             await rpc.call(generate(channel), say("hello"), timeout=10)
-    await server.stop(0)
     assert caught.value.code is taken_for
     if taken_for is code:
         assert (str(caught.value), caught.value.reason) == (message, code.name.lower())
 
 
 async def test_a_message_that_the_other_end_does_not_take_is_not_a_full_queue() -> None:
-    server = grpc.aio.server()  # takes 4 MiB, gRPC's own bound, and does not say so
-    model_pb2_grpc.add_ModelServiceServicer_to_server(Obedient(), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    async with rpc.dial(f"127.0.0.1:{port}") as channel:
-        with pytest.raises(rpc.CallError, match="larger than max") as sent:
-            await rpc.call(generate(channel), say("x" * 5_000_000), timeout=20)
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", [("grpc.max_receive_message_length", 1000)]) as channel:
-        with pytest.raises(rpc.CallError, match="larger than max") as received:
-            await rpc.call(generate(channel), say("x" * 2000), timeout=20)
-    await server.stop(0)
+    async with foreign(Obedient()) as where:  # takes 4 MiB, gRPC's own bound, and does not say so
+        async with rpc.dial(where) as channel:
+            with pytest.raises(rpc.CallError, match="larger than max") as sent:
+                await rpc.call(generate(channel), say("x" * 5_000_000), timeout=20)
+        async with grpc.aio.insecure_channel(where, [("grpc.max_receive_message_length", 1000)]) as channel:
+            with pytest.raises(rpc.CallError, match="larger than max") as received:
+                await rpc.call(generate(channel), say("x" * 2000), timeout=20)
     for caught in (sent, received):
         assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.OUT_OF_RANGE, "message_too_large")
         assert (caught.value.consequence.retries, caught.value.consequence.outcome) == (0, Outcome.REJECTED)
@@ -299,20 +297,9 @@ async def test_a_port_file_that_cannot_be_written_is_a_clear_error(served: Any, 
             pass
 
 
-async def test_the_port_file_holds_the_port(served: Any, tmp_path: Any) -> None:
-    config = rpc.ServerConfig(port_file=tmp_path / "port", grace=1.0)
-    async with served(config) as (server, _):
-        assert int((tmp_path / "port").read_text()) == server.port
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 _PROGRAM = """
 import asyncio
+from helpers.engine_cluster import free_port
 from helpers.loopback import Obedient, SERVICE
 from lyncean import rpc
 from lyncean.model.v1 import model_pb2_grpc
@@ -397,13 +384,6 @@ def test_token_from_the_environment() -> None:
     done = CliRunner().invoke(client_command, [], env={"LYNCEAN_TOKEN": "bad\x01token"})
     assert done.exit_code == 2
     assert "header" in done.output
-
-
-async def test_health_stub_by_hand(served: Any) -> None:
-    async with served() as (server, _), rpc.dial(address(server)) as channel:
-        stub: Any = health_pb2_grpc.HealthStub(channel)
-        reply = await stub.Check(health_pb2.HealthCheckRequest(service=SERVICE))
-    assert reply.status == health_pb2.HealthCheckResponse.SERVING
 
 
 async def test_a_stream_without_the_token_is_refused_before_it_says_anything(served: Any) -> None:

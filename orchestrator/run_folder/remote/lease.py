@@ -8,13 +8,18 @@ import secrets
 import socket
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from orchestrator.run_folder.log import RunBusyError
-from orchestrator.run_folder.remote.store import Store
+from orchestrator.run_folder.remote.store import RemoteError, Store
+
+if TYPE_CHECKING:
+    from obstore import UpdateVersion
 
 WRITER = "writer.json"
+_TRIES = 5
 _BOOT_ID, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
 
 
@@ -47,35 +52,38 @@ class Lease:
         with contextlib.suppress(OSError):
             self._holder.boot_id = _BOOT_ID.read_text(encoding="ascii").strip()
             self._holder.pid_namespace = _PROCESSES.stat().st_ino
-        self._version = store.put_version(WRITER, self._content(), None)
-        while not self._version:
-            data, version = store.get_version(WRITER)
-            other = _decoded(data)
-            if other.id != self._holder.id and not self._over(other):
-                raise self._busy(other)
-            self._version = store.put_version(WRITER, self._content(), version)
+        self._version: UpdateVersion | None = None
+        self.renew(take=True)
 
-    def renew(self) -> None:
+    def renew(self, *, take: bool = False) -> None:
         """Says that this process still writes.
 
+        Args:
+            take: Whether to take the folder over from a process that is gone.
+
         Raises:
-            RunBusyError: If another has taken the folder over meanwhile.
+            RunBusyError: If another process holds it.
         """
-        version = self._store.put_version(WRITER, self._content(), self._version)
-        if not version:
-            # A write whose reply was lost has changed the version too.
+        self._holder.renewed = time.time()
+        for _ in range(_TRIES):
+            if written := self._store.put_version(WRITER, msgspec.json.encode(self._holder), self._version):
+                self._version = written
+                return
+            # An own write whose reply was lost is met here too.
             data, version = self._store.get_version(WRITER)
-            if (other := _decoded(data)).id != self._holder.id:
-                raise self._busy(other)
-        self._version = version
+            other = _decoded(data)
+            if other.id != self._holder.id and not (take and self._over(other)):
+                raise RunBusyError(
+                    f"{self._store.url} is being written by another process ({other.host}, pid "
+                    f"{other.pid or 'unknown'}): wait for it; where that process is gone, the folder is free "
+                    f"{other.seconds:.0f} s after its last sign of life"
+                )
+            self._version = version
+        raise RemoteError(f"{self._store.url} cannot be held: versions of {WRITER} change by themselves")
 
     def release(self) -> None:
         """Lets the folder go, unless another has taken it over."""
         self._store.put_version(WRITER, b"{}", self._version)
-
-    def _content(self) -> bytes:
-        self._holder.renewed = time.time()
-        return msgspec.json.encode(self._holder)
 
     def _over(self, other: Holder) -> bool:
         """Whether who holds a lease is gone: not renewed for long, or a process that would be seen here and is not."""
@@ -90,12 +98,6 @@ class Lease:
         except OSError as error:
             return isinstance(error, ProcessLookupError)
         return False
-
-    def _busy(self, other: Holder) -> RunBusyError:
-        return RunBusyError(
-            f"{self._store.url} is being written by another process ({other.host}, pid {other.pid or 'unknown'}): wait "
-            f"for it; where that process is gone, the folder is free {other.seconds:.0f} s after its last sign of life"
-        )
 
 
 def _decoded(data: bytes | None) -> Holder:

@@ -50,7 +50,6 @@ class Mirror:
     def __init__(self, local: Path, store: Store) -> None:
         self.local, self.store = local, store
         self._images: set[str] = set()
-        self._small: dict[str, str] = {}
         self._ends = dict.fromkeys((RESPONSES, VERDICTS), 0)
 
     def follows(self) -> bool:
@@ -66,11 +65,9 @@ class Mirror:
         (self.local / IMAGES).mkdir(parents=True, exist_ok=True)
         _concurrently(self._fetch_image, self.store.names(IMAGES))
         for log in self._ends:
-            partial = self.local / f".{log}.partial"
-            with partial.open("wb") as file:
+            with (self.local / log).open("wb") as file:
                 for part in self._parts(log):
                     file.write(self._get(part.path(log), part.sha256))
-            partial.replace(self.local / log)
         # The manifest last: without it the folder is fetched again.
         for name in reversed(SMALL):
             data = self.store.get(name)
@@ -164,15 +161,10 @@ class Mirror:
 
     def _put_small(self, name: str) -> None:
         path = self.local / name
-        data = path.read_bytes() if path.exists() else None
-        digest = hashlib.sha256(data).hexdigest() if data is not None else ""
-        if self._small.get(name) == digest:
-            return
-        if data is None:
-            self.store.delete(name)
+        if path.exists():
+            self.store.put(name, path.read_bytes())
         else:
-            self.store.put(name, data)
-        self._small[name] = digest
+            self.store.delete(name)
 
 
 def _folder(log: str) -> str:

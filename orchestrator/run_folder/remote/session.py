@@ -9,9 +9,9 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrator.errors import ConfigError, EngineError
 from orchestrator.run_folder.files import MANIFEST
@@ -25,18 +25,6 @@ SECONDS = "LYNCEAN_UPLOAD_SECONDS"
 """Environment variable: seconds between two uploads of a run that goes on."""
 
 Guard = Callable[[], Coroutine[Any, Any, None]]
-
-
-class Place(NamedTuple):
-    """Where a run is written.
-
-    Attributes:
-        path: The local folder; None where the command chooses it.
-        guards: What has to run beside the run.
-    """
-
-    path: Path | None
-    guards: tuple[Guard, ...] = ()
 
 
 def fetched(url: str) -> Path:
@@ -53,8 +41,11 @@ def fetched(url: str) -> Path:
 
 
 @contextlib.contextmanager
-def writing(run: str | Path | None) -> Iterator[Place]:
+def writing(run: str | Path | None) -> Iterator[tuple[Path | None, Sequence[Guard]]]:
     """Gives the local folder of a run that is about to be written; a remote one is uploaded in the end.
+
+    Yields:
+        The folder, None where the command chooses it, and what has to run beside the run.
 
     Raises:
         RunBusyError: If another process writes to the remote folder.
@@ -62,7 +53,7 @@ def writing(run: str | Path | None) -> Iterator[Place]:
         ConfigError: If the URL cannot be used.
     """
     if run is None or not re.match(r"[A-Za-z][A-Za-z0-9+.-]*://.", url := str(run)):
-        yield Place(run if run is None else Path(run))
+        yield None if run is None else Path(run), ()
         return
     every = _seconds()
     mirror = Mirror(_local(url), Store(url))
@@ -102,7 +93,7 @@ def writing(run: str | Path | None) -> Iterator[Place]:
     try:
         _download(mirror)
         try:
-            yield Place(mirror.local, (keep,))
+            yield mirror.local, (keep,)
         except (EngineError, RunLogError, ManifestError):
             # What ended the run is said; what of it was not uploaded is, once the command runs again.
             with contextlib.suppress(RunLogError):

@@ -8,8 +8,7 @@ from lyncean.rpc.dial import (
     check_size,
     dial,
     is_serving,
-    prepared,
-    prepared_stream,
+    parsing,
 )
 from lyncean.rpc.errors import (
     CONSEQUENCES,
@@ -59,7 +58,6 @@ __all__ = [
     "dial",
     "is_serving",
     "keep_freed_memory",
-    "prepared",
-    "prepared_stream",
+    "parsing",
     "status_of",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import grpc
@@ -15,24 +15,14 @@ from lyncean.rpc.limits import CHANNEL_OPTIONS, MAX_MESSAGE_BYTES
 from lyncean.rpc.security import Tls
 
 Response = TypeVar("Response", covariant=True)
+T = TypeVar("T")
 Metadata = tuple[tuple[str, str], ...]
 
 
 class Method(Protocol[Response]):
-    """A unary method of an aio stub."""
+    """A method of an aio stub or channel; `Response` is what a call of it is: an awaitable, or a stream."""
 
-    def __call__(
-        self, request: Any, /, *, timeout: float | None = None, metadata: Metadata | None = None
-    ) -> Awaitable[Response]:
-        """Starts the call."""
-
-
-class StreamMethod(Protocol[Response]):
-    """A method of an aio stub that answers one request with a stream."""
-
-    def __call__(
-        self, request: Any, /, *, timeout: float | None = None, metadata: Metadata | None = None
-    ) -> AsyncIterable[Response]:
+    def __call__(self, request: Any, /, *, timeout: float | None = None, metadata: Metadata | None = None) -> Response:
         """Starts the call."""
 
 
@@ -53,6 +43,12 @@ class Credentials:
         """What each call carries."""
         return (("authorization", f"Bearer {self.token}"),) if self.token else ()
 
+    def named(self, host: str) -> Credentials:
+        """Returns the credentials for an address behind a name: the certificate bears the name, not the address."""
+        if self.tls is None or self.tls.server_name:
+            return self
+        return replace(self, tls=replace(self.tls, server_name=host))
+
 
 PLAIN = Credentials()
 
@@ -72,30 +68,10 @@ def dial(address: str, credentials: Credentials = PLAIN) -> grpc.aio.Channel:
     return grpc.aio.secure_channel(address, tls.channel_credentials(), options=options)
 
 
-def prepared(channel: grpc.aio.Channel, path: str, response: Callable[[bytes], Response]) -> Method[Response | None]:
-    """Returns a unary method that takes its request serialized and answers None where the bytes are no response.
-
-    Args:
-        channel: A channel from `dial`.
-        path: The method, for example "/lyncean.model.v1.ModelService/Generate".
-        response: Reads the response, for example `GenerateResponse.FromString`.
-    """
-    method: Method[Response | None] = channel.unary_unary(path, response_deserializer=_parsing(response))
-    return method
-
-
-def prepared_stream(
-    channel: grpc.aio.Channel, path: str, response: Callable[[bytes], Response]
-) -> StreamMethod[Response | None]:
-    """Returns a method that takes its request serialized and answers with a stream; see `prepared`."""
-    method: StreamMethod[Response | None] = channel.unary_stream(path, response_deserializer=_parsing(response))
-    return method
-
-
-def _parsing(response: Callable[[bytes], Response]) -> Callable[[bytes], Response | None]:
+def parsing(response: Callable[[bytes], T]) -> Callable[[bytes], T | None]:
     """Returns a reader that answers None for bytes that are no message: gRPC would, and prints a traceback as well."""
 
-    def parse(data: bytes) -> Response | None:
+    def parse(data: bytes) -> T | None:
         try:
             return response(data)
         except DecodeError:
@@ -105,18 +81,18 @@ def _parsing(response: Callable[[bytes], Response]) -> Callable[[bytes], Respons
 
 
 async def call(
-    method: Method[Response],
+    method: Method[Awaitable[T]],
     request: Message | bytes,
     *,
     timeout: float,
     metadata: Metadata = (),
     max_bytes: int = MAX_MESSAGE_BYTES,
-) -> Response:
+) -> T:
     """Makes one unary call.
 
     Args:
-        method: A method of an aio stub.
-        request: What to send, serialized already where the method is one of `prepared`.
+        method: A method of an aio stub or channel.
+        request: What to send, serialized already where the method has no serializer.
         timeout: Deadline in seconds.
         metadata: Headers, `Credentials.metadata` among them.
         max_bytes: The receiver's limit where it stated one.
@@ -134,13 +110,13 @@ async def call(
 
 
 async def call_stream(
-    method: StreamMethod[Response],
+    method: Method[AsyncIterable[T]],
     request: Message | bytes,
     *,
     timeout: float,
     metadata: Metadata = (),
     max_bytes: int = MAX_MESSAGE_BYTES,
-) -> AsyncIterator[Response]:
+) -> AsyncIterator[T]:
     """Makes one call that is answered with a stream, and yields the responses as they come.
 
     Arguments and errors are those of `call`; the error may come after some responses.

@@ -178,25 +178,7 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method.startswith(_OPEN_TO_ALL):
             return handler
-        if handler.unary_unary:
-            return grpc.unary_unary_rpc_method_handler(
-                _guard_unary(handler.unary_unary),
-                handler.request_deserializer,
-                handler.response_serializer,
-            )
-        if handler.unary_stream:
-            return grpc.unary_stream_rpc_method_handler(
-                _guard_stream(handler.unary_stream),
-                handler.request_deserializer,
-                handler.response_serializer,
-            )
-        if handler.stream_stream:
-            return grpc.stream_stream_rpc_method_handler(
-                _guard_stream(handler.stream_stream),
-                handler.request_deserializer,
-                handler.response_serializer,
-            )
-        return handler
+        return _replaced(handler, _guard_unary, _guard_stream)
 
 
 class TokenInterceptor(grpc.aio.ServerInterceptor):
@@ -214,17 +196,21 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method.startswith(_OPEN_TO_ALL):
             return handler
-        given: Iterable[tuple[str, str | bytes]] = handler_call_details.invocation_metadata or ()
-        for key, value in given:
+        metadata: Iterable[tuple[str, str | bytes]] = handler_call_details.invocation_metadata or ()
+        for key, value in metadata:
             if key == "authorization":
                 data = value.encode() if isinstance(value, str) else value
                 if hmac.compare_digest(data, self._expected):
                     return handler
-        if handler.unary_stream:
-            return grpc.unary_stream_rpc_method_handler(_deny_stream)
-        if handler.stream_stream:
-            return grpc.stream_stream_rpc_method_handler(_deny_stream)
-        return grpc.unary_unary_rpc_method_handler(_deny)
+        return _replaced(handler._replace(request_deserializer=None), lambda _: _deny, lambda _: _deny_stream)
+
+
+def _replaced(handler: Any, unary: Callable[[Any], Any], stream: Callable[[Any], Any]) -> Any:
+    """Returns a handler whose method is replaced: by `stream` of it where it answers with a stream, else by `unary`."""
+    for kind, wrap in (("unary_unary", unary), ("unary_stream", stream), ("stream_stream", stream)):
+        if method := getattr(handler, kind):
+            return handler._replace(**{kind: wrap(method)})
+    return handler
 
 
 async def _deny(_: Any, context: Any) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from helpers.engine_cluster import Cluster, Server, free_port
+from helpers.mistakes import one_line
 
-
-def one_line(output: str) -> str:
-    errors = [line for line in output.splitlines() if line.startswith("Error:")]
-    assert len(errors) == 1, output
-    assert "Traceback" not in output
-    return errors[0]
+from orchestrator.run.merge import merge
+from orchestrator.run_folder.manifest import ManifestError
 
 
 def test_generate(cluster: Cluster, shared_scorer: Server) -> None:
@@ -75,9 +73,7 @@ def test_a_failed_item_is_asked_again_on_resume(cluster: Cluster, shared_scorer:
     output = cluster.eval("run", [server], shared_scorer, code=3)
     assert "5 items failed" in one_line(output)
     assert cluster.counts("run") == cluster.counts("run") | {"planned": 40, "failed": 5}
-    server.kill()
-    server.command = [word for word in server.command if word not in ("--broken", "8")]
-    server.start()
+    server.mend("--broken", "8")
     cluster.eval("run", [server], shared_scorer)
     assert cluster.counts("run")["scored"] == 40
     assert cluster.calls() == {str(n): 1 for n in range(40)}
@@ -89,9 +85,7 @@ def test_a_failed_first_turn_fails_the_second_and_both_come_back(cluster: Cluste
     cluster.eval("run", [server], shared_scorer, *words, code=3)
     later = next(line for line in cluster.lines("run") if line["key"] == "toy_two/4:tell")
     assert (later["outcome"], later["error"]["reason"], later["request"]) == ("failed", "earlier_turn", None)
-    server.kill()
-    server.command = [word for word in server.command if word not in ("--broken", "4")]
-    server.start()
+    server.mend("--broken", "4")
     cluster.eval("run", [server], shared_scorer, *words)
     assert cluster.counts("run", "toy_two")["scored"] == 8
     assert cluster.calls() == {f"{n}{turn}": 1 for n in range(8) for turn in ("", "/2")}
@@ -223,18 +217,19 @@ def test_shards_merge_to_the_same_results(cluster: Cluster, shared_scorer: Serve
         cluster.orchestrator("merge", "part2", "part0", "part1", "--run", "merged", *scorer)
         assert cluster.results("merged") == cluster.results("whole")
         assert {name: (merged / name).read_bytes() for name in copied} == copied
-    other = cluster.orchestrator("merge", "part0", "part1", "part2", "--run", "whole", *scorer, code=2)
-    assert "not of these shards" in one_line(other)
-    assert "gap: shard 1/3 is missing" in one_line(
-        cluster.orchestrator("merge", "part0", "part2", "--run", "m2", *scorer, code=2)
-    )
-    shutil.copytree(cluster.folder / "part1", cluster.folder / "part1b")
-    words = ("merge", "part0", "part1", "part1b", "part2", "--run", "m3", *scorer)
-    assert "shard 1/3 is there twice" in one_line(cluster.orchestrator(*words, code=2))
-    manifest = cluster.folder / "part1" / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"shard": {"index": 2, "of": 3}}))
-    words = ("merge", "part0", "part1", "--run", "m4", *scorer)
-    cluster.orchestrator(*words, code=2)
+    folder = cluster.folder
+    shutil.copytree(folder / "part1", folder / "copy")
+    manifest = folder / "copy" / "manifest.json"
+    for parts, run, reason in (
+        (("part0", "part1", "part2"), "whole", "not of these shards"),
+        (("part0", "part2"), "new", "gap: shard 1/3 is missing"),
+        (("part0", "part1", "copy", "part2"), "new", "shard 1/3 is there twice"),
+        (("part0", "part1", "copy"), "new", "an overlap: 'toy/"),
+    ):
+        if "overlap" in reason:
+            manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"shard": {"index": 2, "of": 3}}))
+        with pytest.raises(ManifestError, match=re.escape(reason)):
+            merge([folder / part for part in parts], folder / run)
 
 
 def test_tokens_and_deadline_stop_and_resume(cluster: Cluster, shared_scorer: Server) -> None:

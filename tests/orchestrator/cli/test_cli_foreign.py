@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from helpers.mistakes import mistake
 
 from orchestrator.cli import main
 
@@ -34,13 +34,7 @@ FOLDER_COMMANDS = [
 
 
 def error(path: Path, words: tuple[str, ...]) -> str:
-    result = CliRunner().invoke(main, [word.format(path=path) for word in words])
-    assert result.exit_code == 2, (result.output, result.exception)
-    assert isinstance(result.exception, SystemExit)
-    errors = [line for line in result.output.splitlines() if line.startswith("Error:")]
-    assert len(errors) == 1, result.output
-    assert "Traceback" not in result.output
-    return errors[0]
+    return mistake(main, *(word.format(path=path) for word in words))
 
 
 @pytest.fixture(autouse=True)

@@ -12,18 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from helpers.engine_cluster import Cluster, Server, wait_for
+from helpers.mistakes import mistake
 
 from orchestrator.cli import main
 from orchestrator.cli.eval import command
-
-
-def mistake(*words: str) -> str:
-    result = CliRunner().invoke(command, words)
-    assert result.exit_code == 2, result.output
-    assert isinstance(result.exception, SystemExit)
-    errors = [line for line in result.output.splitlines() if line.startswith("Error:")]
-    assert len(errors) == 1, result.output
-    return errors[0]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +32,7 @@ def mistake(*words: str) -> str:
     ],
 )
 def test_words_that_cannot_be_meant(words: tuple[str, ...], hint: str) -> None:
-    assert hint in mistake("--task", "marvel", "--synthetic", *words)
+    assert hint in mistake(command, "--task", "marvel", "--synthetic", *words)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +52,9 @@ def test_words_that_cannot_be_meant(words: tuple[str, ...], hint: str) -> None:
     ],
 )
 def test_numbers_that_cannot_be_meant(option: str, number: str) -> None:
-    assert f"Invalid value for '{option}'" in mistake("--task", "marvel", "--synthetic", "--dry-run", option, number)
+    assert f"Invalid value for '{option}'" in mistake(
+        command, "--task", "marvel", "--synthetic", "--dry-run", option, number
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,7 +84,7 @@ def test_an_empty_variable_is_not_the_current_folder(
 
 @pytest.mark.parametrize("word", ["", "marvel="])
 def test_an_empty_variable_is_not_the_hub(word: str) -> None:
-    assert "names no data" in mistake("--task", "marvel", "--data", word)
+    assert "names no data" in mistake(command, "--task", "marvel", "--data", word)
 
 
 def test_data_without_a_row_is_no_complete_run(tmp_path: Path) -> None:
@@ -101,7 +95,7 @@ def test_data_without_a_row_is_no_complete_run(tmp_path: Path) -> None:
     ]  # fmt: skip
     path = tmp_path / "none.parquet"
     pq.write_table(pa.table({name: pa.array([], pa.string()) for name in columns}), path)
-    assert "has no rows" in mistake("--task", "marvel", "--data", str(path))
+    assert "has no rows" in mistake(command, "--task", "marvel", "--data", str(path))
 
 
 def test_the_wrong_service_at_an_address(cluster: Cluster, shared_scorer: Server) -> None:
@@ -127,8 +121,7 @@ def test_a_server_of_its_own_that_was_killed_can_be_resumed(cluster: Cluster, sh
     wait_for(lambda: answers.exists() and answers.stat().st_size)
     (child,) = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
     os.kill(int(child), signal.SIGKILL)
-    _, errors = running.communicate(timeout=60)
-    assert running.returncode == 3
+    errors = cluster.ended(running, 3)
     assert "Error: model-server has ended by SIGKILL; every answer is safe" in errors
     kept = answers.read_bytes()
     cluster.orchestrator(*words)

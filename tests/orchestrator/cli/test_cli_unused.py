@@ -6,22 +6,14 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 from helpers.engine_cluster import Cluster
+from helpers.mistakes import mistake
 
 from model_server.cli import main as model_server
 from orchestrator.cli import main as orchestrator
 from scorer.cli import main as scorer
 
 EVAL = ("eval", "--task", "toy", "--synthetic")
-
-
-def said(command: click.Command, *words: str) -> str:
-    result = CliRunner().invoke(command, words)
-    assert result.exit_code == 2, result.output
-    errors = [line for line in result.output.splitlines() if line.startswith("Error:")]
-    assert len(errors) == 1, result.output
-    return errors[0]
 
 
 @pytest.mark.parametrize(
@@ -46,18 +38,18 @@ def said(command: click.Command, *words: str) -> str:
     ],
 )
 def test_of_the_orchestrator(words: tuple[str, ...], message: str) -> None:
-    assert message in said(orchestrator, *words)
+    assert message in mistake(orchestrator, *words)
 
 
 @pytest.mark.parametrize("word", ["--judge-max-requests=3", "--judge-cache=x", "--no-judge-reread"])
 def test_of_a_judge_that_is_not_there(word: str) -> None:
-    assert "concerns a judge, and there is none: give --judge SPEC" in said(scorer, "serve", word)
+    assert "concerns a judge, and there is none: give --judge SPEC" in mistake(scorer, "serve", word)
 
 
 @pytest.mark.parametrize("command", [model_server, scorer])
 @pytest.mark.parametrize("port", ["-1", "65536"])
 def test_metrics_ports_are_ports(command: click.Command, port: str) -> None:
-    assert "is not in the range 0<=x<=65535" in said(command, "serve", f"--metrics-port={port}")
+    assert "is not in the range 0<=x<=65535" in mistake(command, "serve", f"--metrics-port={port}")
 
 
 def test_a_token_in_the_environment_is_no_option(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

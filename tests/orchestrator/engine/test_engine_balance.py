@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.engine.balance import LeastLoaded
+from orchestrator.engine.dispatch import LeastLoaded
 
 replicas = st.lists(st.tuples(st.integers(1, 12), st.integers(0, 14)), max_size=8)
 

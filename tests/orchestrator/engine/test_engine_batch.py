@@ -6,7 +6,7 @@ from collections import Counter
 
 import grpc
 import pytest
-from helpers.engine_cluster import Cluster, Server, wait_for
+from helpers.engine_cluster import Cluster, Server
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -107,11 +107,9 @@ def test_what_fails_fails_alone(cluster: Cluster, shared_scorer: Server) -> None
 
 def test_a_server_killed_with_batches_in_flight(cluster: Cluster, shared_scorer: Server, expected: bytes) -> None:
     servers = [cluster.model("--batch", "--delay", "0.05", "--concurrency", "8") for _ in range(2)]
-    process = cluster.start(*cluster.words("run", servers, shared_scorer, *ROWS))
-    wait_for(lambda: cluster.answered() >= 20)
+    process = cluster.under_way(servers, shared_scorer, *ROWS, answered=20)
     servers[0].kill()
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 0, error
+    cluster.ended(process)
     assert cluster.results("run") == expected
     assert batches(servers[0])
     assert batches(servers[1])

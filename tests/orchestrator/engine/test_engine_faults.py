@@ -37,61 +37,49 @@ def test_orchestrator_killed_in_the_middle(cluster: Cluster, shared_scorer: Serv
 
 def test_one_of_three_replicas_killed(cluster: Cluster, shared_scorer: Server, expected: bytes) -> None:
     servers = [cluster.model("--delay", "0.02", "--concurrency", "3") for _ in range(3)]
-    process = cluster.start(*cluster.words("run", servers, shared_scorer, *ROWS))
-    wait_for(lambda: cluster.answered() >= 20)
+    process = cluster.under_way(servers, shared_scorer, *ROWS, answered=20)
     servers[1].kill()
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 0, error
-    assert cluster.results("run") == expected
-    lines = cluster.lines("run")
-    assert len({line["key"] for line in lines}) == len(lines) == 120
+    cluster.ended(process)
+    cluster.whole(expected)
 
 
 def test_a_replica_that_hangs(cluster: Cluster, shared_scorer: Server, expected: bytes) -> None:
     servers = [cluster.model("--delay", "0.01", "--concurrency", "3") for _ in range(3)]
-    process = cluster.start(*cluster.words("run", servers, shared_scorer, *ROWS, "--timeout", "2"))
-    wait_for(lambda: cluster.answered() >= 20)
+    process = cluster.under_way(servers, shared_scorer, *ROWS, "--timeout", "2", answered=20)
     servers[0].signal(signal.SIGSTOP)
-    _, error = process.communicate(timeout=90)
-    assert process.returncode == 0, error
+    cluster.ended(process)
     assert cluster.results("run") == expected
 
 
 def test_the_only_replica_comes_back(cluster: Cluster, shared_scorer: Server, expected: bytes) -> None:
     server = cluster.model("--delay", "0.02")
-    process = cluster.start(*cluster.words("run", [server], shared_scorer, *ROWS))
-    wait_for(lambda: cluster.answered() >= 20)
+    process = cluster.under_way([server], shared_scorer, *ROWS, answered=20)
     server.kill()
     time.sleep(1.0)
     server.start()
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 0, error
+    cluster.ended(process)
     assert cluster.results("run") == expected
 
 
 @pytest.mark.full
 def test_a_replica_that_comes_back_with_other_weights_is_not_used(cluster: Cluster, shared_scorer: Server) -> None:
     servers = [cluster.model("--delay", "0.06", "--concurrency", "2") for _ in range(2)]
-    process = cluster.start(*cluster.words("run", servers, shared_scorer, *ROWS))
-    wait_for(lambda: cluster.answered() >= 20)
+    process = cluster.under_way(servers, shared_scorer, *ROWS, answered=20)
     servers[0].kill()
     calls = (servers[0].folder / "calls").read_text()
     servers[1].signal(signal.SIGSTOP)  # the run does not end before the other is back, however slow the machine
     servers[0].start("--weights", "2")
     servers[1].signal(signal.SIGCONT)
-    out, error = process.communicate(timeout=60)
-    assert process.returncode == 0, error
-    assert "serves another model" in out + error
+    output = cluster.ended(process)
+    assert "serves another model" in output
     assert (servers[0].folder / "calls").read_text() == calls
 
 
 def test_no_replica_for_longer_than_patience(cluster: Cluster, shared_scorer: Server) -> None:
     server = cluster.model("--delay", "0.02")
-    process = cluster.start(*cluster.words("run", [server], shared_scorer, *ROWS, "--patience", "1.5"))
-    wait_for(lambda: cluster.answered() >= 20)
+    process = cluster.under_way([server], shared_scorer, *ROWS, "--patience", "1.5", answered=20)
     server.kill()
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 3
+    error = cluster.ended(process, 3)
     assert "no model server answers" in error
     assert not any("outcome" in line for line in cluster.lines("run"))
 
@@ -106,13 +94,11 @@ def test_rotating_connections_and_full_queues(cluster: Cluster, shared_scorer: S
 def test_scorer_killed_and_back(cluster: Cluster, expected: bytes) -> None:
     scorer = cluster.scorer()
     server = cluster.model("--delay", "0.02")
-    process = cluster.start(*cluster.words("run", [server], scorer, *ROWS))
-    wait_for(lambda: cluster.answered() >= 30)
+    process = cluster.under_way([server], scorer, *ROWS, answered=30)
     scorer.kill()
     wait_for(lambda: cluster.answered() >= 60)
     scorer.start()
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 0, error
+    cluster.ended(process)
     assert cluster.results("run") == expected
 
 
@@ -124,8 +110,7 @@ def test_scorer_gone_for_good(cluster: Cluster, expected: bytes) -> None:
     process = cluster.start(*words)
     wait_for(lambda: cluster.answered() >= 10)
     scorer.kill()
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 3
+    error = cluster.ended(process, 3)
     assert "every answer is safe" in error
     scorer.start()
     cluster.orchestrator(*words)
@@ -139,8 +124,7 @@ def test_ctrl_c_drains(cluster: Cluster, shared_scorer: Server, expected: bytes)
     process = cluster.start(*words)
     wait_for(lambda: cluster.answered() >= 10)
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=30)
-    assert process.returncode == 3
+    error = cluster.ended(process, 3)
     assert "run the same command again" in error
     assert "Traceback" not in error
     cluster.orchestrator(*words)
@@ -176,8 +160,7 @@ def test_full_disk(cluster: Cluster, shared_scorer: Server, small_disk: Path, ex
     process = cluster.start(*cluster.words(run, [server], shared_scorer, *ROWS))
     wait_for(lambda: cluster.answered(run) >= 10)
     fill(ballast)
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 3
+    error = cluster.ended(process, 3)
     assert "No space left on device" in error
     assert "make room" in error
     assert "Traceback" not in error

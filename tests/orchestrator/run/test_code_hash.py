@@ -13,7 +13,7 @@ import pytest
 from lyncean import code_hash as sources
 from orchestrator.benchmarks import registry
 from orchestrator.benchmarks.base import Benchmark
-from orchestrator.run.code_hash import code_hash
+from orchestrator.run.plan import code_hash
 
 NUMBERS = itertools.count()
 BENCHMARK = """

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.cli import main
 from orchestrator.data.rows import DataError
-from orchestrator.run.placeholders import walk
+from orchestrator.run.dry_run import walk
 from orchestrator.samples import BadRowError, Call, NoAnswerError, Sample, Turn, text_part, user
 
 

@@ -1,4 +1,4 @@
-"""`orchestrator eval --judge`: re-reading end to end, what the run records, and no secret in it."""
+"""`orchestrator eval --judge`: re-reading end to end, no secret in the run; what resuming and scoring again ask."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.judge_server import JudgeServer, Vendor
@@ -14,11 +16,20 @@ from helpers.judge_server import JudgeServer, Vendor
 SECRETS = ("k3y-of-the-judge", "passw0rd")
 
 
-def evaluate(tmp_path: Path, model: str, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "orchestrator", "eval", "--task", "marvel", "--set", "questions=avr"]
-    command += ["--synthetic", "--limit", "6", "--model", model, "--run", str(tmp_path / "run"), *more]
-    environment = {**os.environ, "LYNCEAN_JUDGE_KEY": SECRETS[0]}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+def orchestrator(*words: str, code: int = 0) -> str:
+    """Runs a command with the judge's key; returns its output, errors last."""
+    command, environment = (
+        [sys.executable, "-m", "orchestrator", *words],
+        {**os.environ, "LYNCEAN_JUDGE_KEY": SECRETS[0]},
+    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def evaluate(tmp_path: Path, model: str, *more: str, code: int = 0) -> str:
+    words = ["--task", "marvel", "--set", "questions=avr", "--synthetic", "--limit", "6", "--model", model]
+    return orchestrator("eval", *words, "--run", str(tmp_path / "run"), *more, code=code)
 
 
 @pytest.mark.parametrize(("answer", "asked"), [("whichever fits", True), ("2", False)])
@@ -27,19 +38,18 @@ def test_what_a_rule_cannot_read_the_judge_reads(tmp_path: Path, answer: str, as
     with JudgeServer(vendor) as url:
         other = url.replace("127.0.0.1", f"user:{SECRETS[1]}@127.0.0.1")
         judges = ["--judge", f"openai:x@{url}", "--judge", f"openai:y@{other}"]
-        done = evaluate(tmp_path, f"demo:constant:{answer}", *judges, "--judge-cache", str(tmp_path / "cache.sqlite"))
-    assert done.returncode == 0, done.stderr
+        output = evaluate(tmp_path, f"demo:constant:{answer}", *judges, "--judge-cache", str(tmp_path / "cache.sqlite"))
     verdicts = [json.loads(line) for line in (tmp_path / "run" / "verdicts.jsonl").read_text().splitlines()]
     assert len(verdicts) == 6
     assert {verdict["extracted"] for verdict in verdicts} == {"2"}
     assert all((verdict.get("reason") == "judge_reread") == asked for verdict in verdicts)
     assert all(len(verdict.get("panel", ())) == (2 if asked else 0) for verdict in verdicts)
-    assert ("never needed" in done.stdout) == (not asked)
+    assert ("never needed" in output) == (not asked)
     assert bool(vendor.charged) == asked
     everything = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
     for secret in SECRETS:
         assert secret.encode() not in everything
-        assert secret not in done.stdout + done.stderr
+        assert secret not in output
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert len(manifest["judges"]) == 2
     metrics = json.loads((tmp_path / "run" / "results.json").read_text())["tasks"]["marvel"]["metrics"]
@@ -47,7 +57,70 @@ def test_what_a_rule_cannot_read_the_judge_reads(tmp_path: Path, answer: str, as
 
 
 def test_a_judge_for_a_scorer_of_ones_own_is_refused(tmp_path: Path) -> None:
-    done = evaluate(tmp_path, "demo", "--scorer", "127.0.0.1:1", "--judge", "openai:x")
-    assert done.returncode == 2
-    assert "scorer serve" in done.stderr + done.stdout
-    assert "Traceback" not in done.stderr
+    output = evaluate(tmp_path, "demo", "--scorer", "127.0.0.1:1", "--judge", "openai:x", code=2)
+    assert "scorer serve" in output
+    assert "Traceback" not in output
+
+
+def test_a_resumed_run_asks_nothing_and_scoring_again_asks_for_what_is_unjudged(tmp_path: Path) -> None:
+    vendor = Vendor(lambda _: {"choice": "A"}, faults=["broken", "refusal"])
+    run = tmp_path / "run"
+
+    said: list[str] = []
+
+    def counted(*words: str) -> dict[str, int]:
+        judge = ["--judge", f"openai:x@{url}", "--judge-cache", str(tmp_path / "cache.sqlite")]
+        said.append(orchestrator(*words, *judge))
+        counts = json.loads((run / "results.json").read_text())["tasks"]["vstar_bench"]["counts"]
+        return {name: number for name, number in counts.items() if number}
+
+    def asked() -> Counter[str]:
+        return Counter(body["messages"][-1]["content"] for body in vendor.requests)
+
+    with JudgeServer(vendor) as url:
+        task = ["eval", "--task", "vstar_bench", "--synthetic", "--limit", "6"]
+        words = [*task, "--model", "demo:constant:whichever fits", "--run", str(run)]
+        assert counted(*words) == {"planned": 6, "scored": 4, "unjudged": 2}
+        assert "2 of them unjudged, the last because the judge" in said[0]
+        assert f"orchestrator score {run} asks again" in said[0]
+        first, results = asked(), (run / "results.json").read_bytes()
+        assert set(first.values()) == {1}
+        assert len(first) == 6
+        assert counted(*words) == {"planned": 6, "scored": 4, "unjudged": 2}
+        assert asked() == first
+        assert (run / "results.json").read_bytes() == results
+        assert counted("score", str(run)) == {"planned": 6, "scored": 6}
+    assert "unjudged, the last" not in said[-1]
+    again = asked() - first
+    assert sorted(again.values()) == [1, 1]
+    assert vendor.charged == 8
+
+
+@pytest.mark.full
+def test_scored_again_by_a_panel_a_run_says_what_one_that_began_with_it_says(tmp_path: Path) -> None:
+    def metrics(*words: str, judges: list[str]) -> dict[str, dict[str, Any]]:
+        run = Path(words[1] if words[0] == "score" else words[-1])
+        named = [word for judge in judges for word in ("--judge", judge)]
+        orchestrator(*words, *named, "--judge-cache", str(tmp_path / "c.sqlite"))
+        found = json.loads((run / "results.json").read_text())["tasks"]["vstar_bench"]
+        return {metric["name"]: metric for metric in found["metrics"] if not metric["labels"]} | {"": found["counts"]}
+
+    # The second judge says A to some questions, and B to the others.
+    with (
+        JudgeServer(Vendor(lambda _: {"choice": "A"})) as one,
+        JudgeServer(Vendor(lambda user: {"choice": "AB"[len(user) % 2]})) as other,
+    ):
+        panel = [f"openai:x@{one}", f"openai:y@{other}"]
+        task = ["eval", "--task", "vstar_bench", "--synthetic", "--limit", "12"]
+        words = [*task, "--model", "demo:constant:whichever fits", "--run"]
+        alone, both = str(tmp_path / "alone"), str(tmp_path / "both")
+        assert "judge agreement" not in metrics(*words, alone, judges=panel[:1])
+        found = metrics(*words, both, judges=panel)
+        agreement, counts = found["judge agreement"], found[""]
+        assert counts["unjudged"] > 0
+        assert agreement["denominator"] == counts["planned"] == 12
+        assert agreement["details"]["unanimous"] == counts["scored"]
+        assert agreement["value"] < 1
+        metrics("score", alone, judges=panel)
+        assert (tmp_path / "alone" / "results.json").read_bytes() == (tmp_path / "both" / "results.json").read_bytes()
+        assert "judge agreement" not in metrics("score", both, judges=panel[:1])

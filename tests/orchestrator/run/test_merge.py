@@ -93,9 +93,7 @@ def test_failed_items_end_it_as_they_end_eval(cluster: Cluster, shared_scorer: S
     said = merge(cluster, shared_scorer, code=3)
     assert "2 items failed after retries: run the shards' commands again" in said
     assert cluster.counts("merged")["failed"] == 2
-    server.kill()
-    server.command = [word for word in server.command if word not in ("--broken", "8")]
-    server.start()
+    server.mend("--broken", "8")
     for index in range(2):
         cluster.eval(f"part{index}", [server], shared_scorer, *ROWS, "--shard", f"{index}/2")
     assert "not of these shards as they are now: give --run a new folder" in merge(cluster, shared_scorer, code=2)

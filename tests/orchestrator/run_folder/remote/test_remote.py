@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from helpers.engine_cluster import Cluster, Server, wait_for
 from helpers.s3_server import BUCKET, SECRET, S3Server
 from obstore.store import LocalStore, from_url
 
+from orchestrator.cli import main
 from orchestrator.run_folder.remote.lease import WRITER
 from orchestrator.run_folder.remote.store import Store
 
@@ -27,6 +29,11 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     server.start()
     yield server
     server.kill()
+
+
+@pytest.fixture(autouse=True)
+def in_folder(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(cluster.folder)
 
 
 @pytest.fixture(params=["file", pytest.param("s3", marks=pytest.mark.full)])
@@ -55,6 +62,13 @@ def uploaded(url: str) -> list[str]:
     return [json.loads(line)["key"] for line in b"".join(parts).splitlines()]
 
 
+def orchestrator(*words: str, code: int = 0) -> str:
+    """Runs a command in this process and returns what it prints."""
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == code, done.output
+    return done.output
+
+
 def local(cluster: Cluster) -> Path:
     (found,) = [path for path in (cluster.folder / "runs").iterdir() if "superseded" not in path.name]
     return found
@@ -68,7 +82,7 @@ def hold(server: Server, calls: int) -> None:
 
 
 def test_killed_and_resumed_on_another_machine(cluster: Cluster, shared_scorer: Server, base: str) -> None:
-    cluster.eval("whole", [cluster.model()], shared_scorer)
+    orchestrator(*cluster.words("whole", [cluster.model()], shared_scorer))
     url = f"{base}/killed"
     server = cluster.model("--delay", "0.2", "--concurrency", "2")
     process = cluster.start(*cluster.words(url, [server], shared_scorer))
@@ -80,7 +94,7 @@ def test_killed_and_resumed_on_another_machine(cluster: Cluster, shared_scorer: 
     assert 4 < len(before) < 40
     (cluster.folder / "runs").rename(cluster.folder / "the other machine")
     again = cluster.model()
-    cluster.eval(url, [again], shared_scorer)
+    orchestrator(*cluster.words(url, [again], shared_scorer))
     asked = (again.folder / "calls").read_text().split()
     assert len(asked) == len(set(asked)) == 40 - len(before)
     assert not {f"toy/{number}" for number in asked} & set(before)
@@ -96,31 +110,31 @@ def test_killed_and_resumed_on_another_machine(cluster: Cluster, shared_scorer: 
 def test_resumed_on_the_same_machine_and_read_from_there(cluster: Cluster, shared_scorer: Server, base: str) -> None:
     url = f"{base}/read"
     server = cluster.model()
-    cluster.eval(url, [server], shared_scorer, "--max-tokens-total", "100", code=3)
+    orchestrator(*cluster.words(url, [server], shared_scorer, "--max-tokens-total", "100"), code=3)
     assert 0 < len(uploaded(url)) < 40
-    cluster.eval(url, [server], shared_scorer)
+    orchestrator(*cluster.words(url, [server], shared_scorer))
     assert cluster.calls() == {str(number): 1 for number in range(40)}
     names = set(objects(url))
-    cluster.eval(url, [server], shared_scorer)
+    orchestrator(*cluster.words(url, [server], shared_scorer))
     assert set(objects(url)) == names
     (cluster.folder / "runs").rename(cluster.folder / "elsewhere")
-    assert '"scored": 40' in cluster.orchestrator("report", url, "--json")
-    assert "items 0 better, 0 worse" in cluster.orchestrator("compare", url, str(local(cluster)))
+    assert '"scored": 40' in orchestrator("report", url, "--json")
+    assert "items 0 better, 0 worse" in orchestrator("compare", url, str(local(cluster)))
     results = objects(url)["results.json"]
-    cluster.orchestrator("score", url, "--scorer", shared_scorer.address)
+    orchestrator("score", url, "--scorer", shared_scorer.address)
     assert objects(url)["results.json"] == results
-    error = cluster.orchestrator("report", f"{base}/none", code=2)
+    error = orchestrator("report", f"{base}/none", code=2)
     assert "is not a run folder: manifest.json is missing" in error
 
 
 def test_shards_are_merged(cluster: Cluster, shared_scorer: Server, base: str) -> None:
     server = cluster.model()
-    cluster.eval("whole", [server], shared_scorer)
+    orchestrator(*cluster.words("whole", [server], shared_scorer))
     shards = [f"{base}/part{index}" for index in range(2)]
     for index, url in enumerate(shards):
-        cluster.eval(url, [server], shared_scorer, "--shard", f"{index}/2")
+        orchestrator(*cluster.words(url, [server], shared_scorer, "--shard", f"{index}/2"))
     (cluster.folder / "runs").rename(cluster.folder / "elsewhere")
-    cluster.orchestrator("merge", *shards, "--run", f"{base}/merged", "--scorer", shared_scorer.address)
+    orchestrator("merge", *shards, "--run", f"{base}/merged", "--scorer", shared_scorer.address)
     assert objects(f"{base}/merged")["results.json"] == cluster.results("whole")
     assert len(uploaded(f"{base}/merged")) == 40
 
@@ -131,7 +145,7 @@ def test_the_commands_of_the_page(cluster: Cluster, base: str) -> None:
     page = Path(__file__).parents[4] / "docs" / "run-folder.md"
     (block,) = re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     for line in block.splitlines():
-        output = cluster.orchestrator(*shlex.split(line.replace("s3://bucket", base))[1:])
+        output = orchestrator(*shlex.split(line.replace("s3://bucket", base))[1:])
     assert "items 0 better, 0 worse" in output
     assert objects(f"{base}/runs/first")["results.json"] == objects(f"{base}/runs/whole")["results.json"]
 
@@ -141,7 +155,7 @@ def test_a_second_writer_is_refused(cluster: Cluster, shared_scorer: Server, bas
     server = cluster.model("--delay", "2", "--concurrency", "1")
     first = cluster.start(*cluster.words(url, [server], shared_scorer))
     wait_for(lambda: "manifest.json" in objects(url))
-    output = cluster.eval(url, [server], shared_scorer, code=3)
+    output = orchestrator(*cluster.words(url, [server], shared_scorer), code=3)
     # On one machine the folder's own lock may be met before the one at the address.
     where = rf"({re.escape(socket.gethostname())}, )?pid {first.pid}"
     assert re.search(rf"is being written by another process \({where}\)", output)
@@ -176,7 +190,7 @@ def test_a_lost_upload_names_the_local_folder(
         assert f"all of it is in runs/{local(cluster).name}: run the same command on this machine again" in line
         assert cluster.answered(str(local(cluster))) == 40
         server.start()
-        cluster.eval(url, [slow], shared_scorer)
+        orchestrator(*cluster.words(url, [slow], shared_scorer))
         assert len(uploaded(url)) == 40
         assert max(cluster.calls().values()) == 1
     finally:
