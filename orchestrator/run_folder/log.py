@@ -341,13 +341,9 @@ def damaged(path: Path, offset: int, error: Exception) -> RunLogError:
     with path.open("rb") as file:
         number = file.read(offset).count(b"\n") + 1
     return RunLogError(
-        f"{path}, line {number}: damaged ({_why(error)}); delete the line and run the command that made the run "
+        f"{path}, line {number}: damaged ({error}); delete the line and run the command that made the run "
         "again: what it held is asked or scored anew"
     )
-
-
-def _why(error: Exception) -> str:
-    return f"it has no {error}" if isinstance(error, KeyError) else str(error)
 
 
 def _entry(found: tuple[int, int] | None) -> Entry:

@@ -21,6 +21,7 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.metric import metric
 from orchestrator.run_folder.files import MANIFEST
 from orchestrator.run_folder.log import write_error
+from orchestrator.run_folder.records import proto_json
 
 _FIELDS = {"identity", "identity_sha256", "shard", "command", "created", "replicas", "rules", "metrics"}
 """What every manifest has, whatever made it."""
@@ -43,7 +44,7 @@ def model_identity(info: model.GetModelInfoResponse) -> dict[str, str]:
 
 def info_json(info: model.GetModelInfoResponse) -> dict[str, Any]:
     """Returns a model's description as people and reports read it: proto3 JSON, numbers as numbers."""
-    line: dict[str, Any] = json_format.MessageToDict(info, preserving_proto_field_name=True)
+    line = proto_json(info)
     if "max_request_bytes" in line:
         line["max_request_bytes"] = info.max_request_bytes
     return line
@@ -79,7 +80,7 @@ def make(
         "scorer": rules.scorer_version,
         "judges": list(rules.judges),
         "metrics": with_agreement(
-            {task: [_spec_json(spec) for spec in specs] for task, specs in metrics.items()}, rules.judges
+            {task: [proto_json(spec) for spec in specs] for task, specs in metrics.items()}, rules.judges
         ),
         "benchmarks": dict(code),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}},
@@ -88,7 +89,7 @@ def make(
 
 def with_agreement(specs: Mapping[str, list[dict[str, Any]]], judges: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     """Returns the metrics of every task with how far the judges agree where several are asked, and only there."""
-    agreement = _spec_json(metric("judge agreement", "judge_agreement"))
+    agreement = proto_json(metric("judge agreement", "judge_agreement"))
     several = [agreement] if len(judges) > 1 else []
     return {task: [*(spec for spec in own if spec != agreement), *several] for task, own in specs.items()}
 
@@ -163,11 +164,6 @@ def specs_of(manifest: Mapping[str, Any]) -> dict[str, list[scorer.MetricSpec]]:
         task: [json_format.ParseDict(spec, scorer.MetricSpec()) for spec in specs]
         for task, specs in manifest["metrics"].items()
     }
-
-
-def _spec_json(spec: scorer.MetricSpec) -> dict[str, Any]:
-    line: dict[str, Any] = json_format.MessageToDict(spec, preserving_proto_field_name=True)
-    return line
 
 
 def _short(value: Any) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 from google.protobuf import json_format
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
 from msgspec import UNSET
 
@@ -33,8 +34,17 @@ LoadImage = Callable[[str], bytes]
 _ROLES = {number: name for name, number in model.Role.items()}
 _MODALITIES = {number: name for name, number in model.Modality.items()}
 _FINISH = {number: name for name, number in model.FinishReason.items()}
+_SCORED = ("rule", "targets", "options", "labels", "group")
+"""What a ScoreRequest and the line of a verdict take of a scoring as it is."""
+
 UNSCORED = {Outcome.REJECTED, Outcome.UNJUDGED, Outcome.FAILED}
 """Outcomes whose verdicts carry no score; the others without an answer score 0."""
+
+
+def proto_json(message: Message) -> Json:
+    """Returns a message as proto3 JSON with the proto's field names."""
+    line: Json = json_format.MessageToDict(message, preserving_proto_field_name=True)
+    return line
 
 
 def request_json(call: Call, store: StoreImage) -> Json:
@@ -61,24 +71,23 @@ def response_json(response: model.GenerateResponse | model.LikelihoodResponse, s
     line: Json
     if isinstance(response, model.LikelihoodResponse):
         line = {"scores": [_score_json(score) for score in response.scores]}
-        if response.HasField("usage"):
-            line["usage"] = _usage_json(response.usage)
-        return line
-    line = {
-        "parts": [
-            _image_json(part.image, store) if part.HasField("image") else {"text": part.text} for part in response.parts
-        ],
-        "finish_reason": _FINISH.get(response.finish_reason, response.finish_reason),
-    }
+    else:
+        line = {
+            "parts": [
+                _image_json(part.image, store) if part.HasField("image") else {"text": part.text}
+                for part in response.parts
+            ],
+            "finish_reason": _FINISH.get(response.finish_reason, response.finish_reason),
+        }
     if response.HasField("usage"):
         line["usage"] = _usage_json(response.usage)
+    if isinstance(response, model.LikelihoodResponse):
+        return line
     if response.HasField("effective_config"):
         fragment = _config(response.effective_config.SerializeToString(deterministic=True))
         line["effective_config"] = orjson.Fragment(fragment)
     if response.logprobs:
-        line["logprobs"] = [
-            json_format.MessageToDict(token, preserving_proto_field_name=True) for token in response.logprobs
-        ]
+        line["logprobs"] = [proto_json(token) for token in response.logprobs]
     return line
 
 
@@ -98,14 +107,7 @@ def scoring_json(scoring: Scoring | None) -> Json | None:
 
 def score_request(key: str, scoring: Mapping[str, Any]) -> scorer.ScoreRequest:
     """Returns a ScoreRequest that has everything but the answer; `scoring` as in a line."""
-    request = scorer.ScoreRequest(
-        key=key,
-        rule=scoring["rule"],
-        targets=scoring["targets"],
-        options=scoring["options"],
-        labels=scoring["labels"],
-        group=scoring["group"],
-    )
+    request = scorer.ScoreRequest(key=key, **{name: scoring[name] for name in _SCORED})
     if scoring["params"]:
         params = Struct()
         params.update(scoring["params"])
@@ -186,9 +188,9 @@ def verdict_line(verdict: scorer.Verdict, task: str, scoring: Mapping[str, Any])
     if verdict.scores:
         line.scores = {name: _double(value) for name, value in verdict.scores.items()}
     if verdict.HasField("judge"):
-        line.judge = json_format.MessageToDict(verdict.judge, preserving_proto_field_name=True)
+        line.judge = proto_json(verdict.judge)
     if verdict.panel:
-        line.panel = [json_format.MessageToDict(voice, preserving_proto_field_name=True) for voice in verdict.panel]
+        line.panel = [proto_json(voice) for voice in verdict.panel]
     if verdict.HasField("span"):
         line.span = {"start": verdict.span.start, "end": verdict.span.end}
     return encode(line)
@@ -218,53 +220,26 @@ def pass_through(line: VerdictLine) -> scorer.ScoreRequest:
     for voice in line.panel:
         # A server may leave out what its model is called.
         verdict.panel.add(model=voice.get("model", ""), words=voice["words"])
-    return scorer.ScoreRequest(
-        key=line.key,
-        rule=line.rule,
-        verdict=verdict,
-        targets=line.targets,
-        options=line.options,
-        labels=line.labels,
-        group=line.group,
-    )
+    return scorer.ScoreRequest(key=line.key, verdict=verdict, **{name: getattr(line, name) for name in _SCORED})
 
 
 def _verdict(
     key: str, outcome: Outcome, reason: str, detail: str, task: str, scoring: Mapping[str, Any]
 ) -> VerdictLine:
-    return VerdictLine(
-        key=key,
-        outcome=outcome,
-        reason=reason,
-        detail=detail,
-        task=task,
-        rule=scoring["rule"],
-        labels=scoring["labels"],
-        group=scoring["group"],
-        targets=scoring["targets"],
-        options=scoring["options"],
-    )
+    fields = {name: scoring[name] for name in _SCORED}
+    return VerdictLine(key=key, outcome=outcome, reason=reason, detail=detail, task=task, **fields)
 
 
 @lru_cache(maxsize=1024)
 def _config(data: bytes) -> bytes:
     config = model.GenerationConfig.FromString(data)
-    return orjson.dumps(json_format.MessageToDict(config, preserving_proto_field_name=True))
+    return orjson.dumps(proto_json(config))
 
 
 def _usage_json(usage: model.Usage) -> Json:
-    line: Json = {}
-    if usage.input_tokens:
-        line["input_tokens"] = usage.input_tokens
-    if usage.image_tokens:
-        line["image_tokens"] = usage.image_tokens
-    if usage.output_tokens:
-        line["output_tokens"] = usage.output_tokens
-    if usage.HasField("queue_time"):
-        line["queue_time"] = _duration(usage.queue_time)
-    if usage.HasField("model_time"):
-        line["model_time"] = _duration(usage.model_time)
-    return line
+    return {
+        field.name: _duration(value) if isinstance(value, Duration) else value for field, value in usage.ListFields()
+    }
 
 
 def _image_json(image: Image | model.Image, store: StoreImage) -> Json:
@@ -294,7 +269,7 @@ def _score_json(score: model.ContinuationScore) -> Json:
     if score.is_greedy:
         line["is_greedy"] = True
     if score.tokens:
-        line["tokens"] = [json_format.MessageToDict(token, preserving_proto_field_name=True) for token in score.tokens]
+        line["tokens"] = [proto_json(token) for token in score.tokens]
     return line
 
 
