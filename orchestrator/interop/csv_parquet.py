@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -72,10 +73,6 @@ def write_parquet(runs: Sequence[Run], path: Path) -> None:
     """Writes a parquet file, a batch at a time."""
     schema = pa.schema([*_COLUMNS.items(), *((name, pa.string()) for name in _labels(runs))])
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        batch: list[dict[str, Any]] = []
-        for row in rows(runs):
-            batch.append(row)
-            if len(batch) == _BATCH:
-                writer.write_table(pa.Table.from_pylist(batch, schema))
-                batch = []
-        writer.write_table(pa.Table.from_pylist(batch, schema))
+        remaining = rows(runs)
+        while batch := list(islice(remaining, _BATCH)):
+            writer.write_table(pa.Table.from_pylist(batch, schema))

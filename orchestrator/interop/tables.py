@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from orchestrator.run_folder.metrics import MetricResult, accounting, counts, metric_results, overall, slices
 from orchestrator.run_folder.reader import Run
 
-Key = tuple[str, str, tuple[tuple[str, str], ...]]
-
 
 def markdown(runs: Sequence[Run]) -> str:
     """Returns a Markdown document: overall results, then a table for each slicing by one label."""
@@ -58,14 +56,14 @@ def _tex_cell(metric: MetricResult | None) -> str:
     return f"{metric.text(metric.value)} {{\\scriptsize {metric.interval}}}"
 
 
-_TEX = {
+_TEX = str.maketrans({
     "\\": "\\textbackslash{}", "&": "\\&", "%": "\\%", "$": "\\$", "#": "\\#", "_": "\\_", "{": "\\{", "}": "\\}",
     "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "×": "$\\times$", "–": "--", "\n": " ",
-}  # fmt: skip
+})  # fmt: skip
 
 
 def _tex(text: str) -> str:
-    return "".join(_TEX.get(letter, letter) for letter in text)
+    return text.translate(_TEX)
 
 
 Row = tuple[str, list[MetricResult | None], str]
@@ -84,7 +82,9 @@ def _tables(runs: Sequence[Run]) -> list[tuple[str, list[Row]]]:
 
 
 def _rows(found: Sequence[Sequence[MetricResult]], several: bool) -> list[Row]:
-    by_key: list[dict[Key, MetricResult]] = [{_key(metric): metric for metric in run} for run in found]
+    by_key = [
+        {(metric.task, metric.name, tuple(sorted(metric.labels.items()))): metric for metric in run} for run in found
+    ]
     rows: list[Row] = []
     for key in dict.fromkeys(key for run in by_key for key in run):
         cells = [run.get(key) for run in by_key]
@@ -93,7 +93,3 @@ def _rows(found: Sequence[Sequence[MetricResult]], several: bool) -> list[Row]:
         name = first.slice or (f"{first.task}: {first.name}" if several else first.name)
         rows.append((name, cells, "–".join(f"{size:,}" for size in sorted(sizes))))
     return rows
-
-
-def _key(metric: MetricResult) -> Key:
-    return metric.task, metric.name, tuple(sorted(metric.labels.items()))
