@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 3
 
-.PHONY: setup demo test test-all check bench images breaking protos format clean
+.PHONY: setup demo test test-all check bench simulate images breaking protos format clean
 
 # Three sets of dependencies, each with a stamp: the demo's, the tests' and everything. The larger include the smaller.
 TESTED := transformers,openai,captions,inspect,otel,postgres,remote,test
@@ -52,6 +52,11 @@ check: setup
 
 bench: setup
 	$(BIN)/python -m bench
+
+# Whole runs in seeded worlds: make simulate SEEDS=100000 for a night. A violation prints its seed.
+SEEDS ?= 20000
+simulate: $(VENV)/.test
+	cd tests && ../$(BIN)/python -m simulation --seeds $(SEEDS)
 
 images:
 	docker/build

@@ -258,7 +258,7 @@ class Channel:
         return scorer.ListRulesResponse.FromString(_listing())
 
     def stream_stream(self, path: str, **_: Any) -> Any:
-        return lambda metadata=None: _ScoreStream(self._net)
+        return lambda requests=None, metadata=None: _ScoreStream(self._net, requests)
 
 
 def _parsed(read: Callable[[bytes], Any], data: bytes) -> Any:
@@ -297,12 +297,16 @@ def error_of(error: grpc.aio.AioRpcError) -> str:
 class _ScoreStream:
     """A stream of ScorerService.Score over the real servicer."""
 
-    def __init__(self, network: Network) -> None:
-        self._net = network
+    def __init__(self, network: Network, requests: Any = None) -> None:
+        self._net, self._given = network, requests
         self._requests: asyncio.Queue[scorer.ScorerServiceScoreRequest | None] = asyncio.Queue()
         self._error: grpc.aio.AioRpcError | None = None
 
     async def _items(self) -> AsyncIterator[scorer.ScorerServiceScoreRequest]:
+        if self._given is not None:
+            async for request in self._given:
+                yield scorer.ScorerServiceScoreRequest.FromString(request.SerializeToString())
+            return
         while (request := await self._requests.get()) is not None:
             yield request
 

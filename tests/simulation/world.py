@@ -20,8 +20,6 @@ from typing import Any
 from unittest import mock
 
 from rich.console import Console
-from simulation.loop import Crash, Loop, deterministic, run
-from simulation.network import ModelServer, Network, Weather
 
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
@@ -36,6 +34,8 @@ from orchestrator.run.request import RunRequest
 from orchestrator.run_folder import log as log_module
 from orchestrator.run_folder import manifest as manifest_module
 from orchestrator.samples import BadRowError, Call, Sample, Scoring, Turn, Variant, text_part, user
+from simulation.loop import Crash, Loop, deterministic, run
+from simulation.network import ModelServer, Network, Weather
 
 ADDRESSES = ("10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1")
 LOGS = ("responses.jsonl", "verdicts.jsonl")
@@ -362,7 +362,7 @@ WORLD = Benchmark(
 
 
 @cache
-def plan_of(method: str, rows: int, endpoints: str) -> Plan:
+def plan_of(method: str, rows: int, endpoints: str, scorer: str = "10.0.0.9:1") -> Plan:
     """Returns the plan of a run over so many rows of every kind."""
 
     def iterate() -> Iterator[Row]:
@@ -370,7 +370,7 @@ def plan_of(method: str, rows: int, endpoints: str) -> Plan:
         return (Row({"id": n, "kind": kinds[n % len(kinds)]}, lambda _: None) for n in range(rows))
 
     request = RunRequest(
-        "world", endpoint=endpoints, scorer="10.0.0.9:1", method=method, timeout=30.0, patience=120.0, progress=False
+        "world", endpoint=endpoints, scorer=scorer, method=method, timeout=30.0, patience=120.0, progress=False
     )
     source = RowSource("world", "0" * 64, rows, iterate)
     return Plan((Task(WORLD, Variant("world", method=method), source),), request)

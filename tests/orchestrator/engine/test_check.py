@@ -1,0 +1,90 @@
+"""What real servers send that is no answer, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from rich.console import Console
+from simulation.world import plan_of
+
+from lyncean.model.v1 import model_pb2 as model
+from orchestrator.errors import IncompleteError
+from orchestrator.run.evaluate import evaluate
+
+INFO = model.GetModelInfoResponse(
+    model_name="m", model_revision="1", capabilities=[model.CAPABILITY_GENERATE], max_concurrency=2
+)
+GOOD = model.GenerateResponse(parts=[model.Part(text="A")], finish_reason=model.FINISH_REASON_END_OF_SEQUENCE)
+
+
+class Raw(grpc.GenericRpcHandler):
+    """Answers Generate with bytes as they are given, or a status without ErrorInfo."""
+
+    def __init__(self, answer: bytes | grpc.StatusCode) -> None:
+        self.answer, self.asked = answer, 0
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        async def reply(request: bytes, context: Any) -> bytes:
+            if details.method.endswith("GetModelInfo"):
+                return INFO.SerializeToString()
+            self.asked += 1
+            if isinstance(self.answer, grpc.StatusCode):
+                await context.abort(self.answer, "no route")
+            return self.answer
+
+        return grpc.unary_unary_rpc_method_handler(reply)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[tuple[Raw, str]]:
+    handler = Raw(GOOD.SerializeToString())
+    serving = grpc.aio.server()
+    serving.add_generic_rpc_handlers([handler])
+    port = serving.add_insecure_port("127.0.0.1:0")
+    await serving.start()
+    yield handler, f"127.0.0.1:{port}"
+    await serving.stop(None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "reason", "words"),
+    [
+        (b"\xff\xff", "INTERNAL", "bad_response", "no GenerateResponse"),
+        (b"", "INTERNAL", "bad_response", "finish_reason is not set"),
+        (GOOD.SerializeToString().replace(b"A", b"\xfe"), "INTERNAL", "bad_response", "no GenerateResponse"),
+        (grpc.StatusCode.NOT_FOUND, "NOT_FOUND", "not_found", "without ErrorInfo"),
+        (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_DENIED", "permission_denied", "without ErrorInfo"),
+    ],
+)
+async def test_what_is_no_answer_is_failed_and_asked_again(
+    server: tuple[Raw, str],
+    shared_scorer: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: bytes | grpc.StatusCode,
+    code: str,
+    reason: str,
+    words: str,
+) -> None:
+    monkeypatch.setattr("orchestrator.run.evaluate.finish", lambda *_: None)
+    handler, address = server
+    plan = plan_of("generate", 2, address, shared_scorer.address)
+    handler.answer = answer
+    with pytest.raises(IncompleteError, match="2 items failed after retries"):
+        await evaluate(plan, Console(quiet=True), run=tmp_path / "run")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "responses.jsonl").read_text().splitlines()]
+    assert [line["outcome"] for line in lines] == ["failed", "failed"]
+    for line in lines:
+        assert (line["error"]["code"], line["error"]["reason"], line["replica"]) == (code, reason, address)
+        assert words in line["error"]["message"]
+    handler.answer = GOOD.SerializeToString()
+    await evaluate(plan, Console(quiet=True), run=tmp_path / "run")
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["tasks"]["world"]["counts"]["scored"] == 2
+    assert "Traceback" not in capsys.readouterr().err

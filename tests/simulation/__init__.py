@@ -1,0 +1,1 @@
+"""A seeded world for a whole run: see `simulation.world`."""
