@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 import msgspec
-from rich.console import Console
 
+from lyncean.cli.terminal import Terminal
 from orchestrator.errors import ConfigError
 from orchestrator.run.request import RunRequest, checked
 from orchestrator.run_folder.reader import open_run
@@ -173,7 +173,7 @@ def evaluate(*args: Any, **kwargs: Any) -> Results:
     from orchestrator.run import evaluate as run_eval
 
     request = checked(RunRequest(*args, **kwargs))
-    return read(_run(run_eval.run(request, Console(quiet=not request.progress, markup=False))))
+    return read(_run(run_eval.run(request, Terminal(quiet=not request.progress, markup=False))))
 
 
 def read(run: str | Path) -> Results:

@@ -21,3 +21,9 @@ class IncompleteError(EngineError):
     """The run stopped before its end; running it again resumes it."""
 
     exit_code = 3
+
+
+class LimitError(EngineError):
+    """The run is complete, and more of it than was allowed came to no result."""
+
+    exit_code = 4

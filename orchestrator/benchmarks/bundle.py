@@ -48,8 +48,11 @@ def resolve(data: str, task: str) -> str:
             f"`orchestrator fetch --task {task} --to DIR`"
         )
     held = listed["data"][slot]
+    entry = folder / slot / held["entry"]
+    if held["entry"] not in (".", *held["files"]) or not (folder / slot).resolve().is_relative_to(folder.resolve()):
+        raise BundleError(f"{folder / BUNDLE}: {entry} is none of the bundle's files; fetch the bundle again")
     check(folder / slot, held["files"])
-    return str(folder / slot / held["entry"])
+    return str(entry)
 
 
 def check(folder: Path, files: dict[str, str]) -> None:

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from lyncean.cli import Command, examples
 from lyncean.cli.options import POSITIVE_SECONDS, client_options
+from lyncean.cli.terminal import Terminal
 from lyncean.rpc import CallError, Credentials
 from orchestrator.cli.options import number
 
@@ -65,7 +65,7 @@ def command(
     if len(found) != 1:
         raise click.UsageError("give one --endpoint H:P")
     address = str(found[0])
-    console = Console(stderr=as_json)
+    console = Terminal(stderr=as_json)
     results: list[Result] = []
 
     def waiting(error: CallError, seconds: float) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 import orjson
-from rich.console import Console
 
 from lyncean.cli import Command, examples
+from lyncean.cli.terminal import Terminal
 from orchestrator.cli.folders import ReadRun
 from orchestrator.cli.options import refuse
 
@@ -70,7 +70,7 @@ def command(
     if as_json:
         click.echo(orjson.dumps(found.as_json(), option=orjson.OPT_INDENT_2))
     else:
-        terminal.show(found, Console(markup=False), flips)
+        terminal.show(found, Terminal(markup=False), flips)
     if html:
         try:
             html.write_text(page.render(found, html.parent, html_flips), encoding="utf-8")

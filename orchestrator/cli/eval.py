@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from rich.console import Console
 
 from lyncean.cli import Command, examples
 from lyncean.cli.options import client_options
+from lyncean.cli.terminal import Terminal
 from lyncean.rpc import Credentials
 from orchestrator.cli.options import refuse, refuse_dialling, request_options
 from orchestrator.cli.outcome import ended
@@ -43,7 +43,7 @@ def command(dry_run: bool, as_json: bool, quiet: bool, credentials: Credentials,
         refuse(["model"], "starts a model server, --endpoint names those that run: leave one out")
     if not (request.endpoint or request.scorer or request.stages):
         refuse_dialling("--endpoint", "--scorer", "--stage")
-    console = Console(stderr=as_json, quiet=quiet, markup=False)
+    console = Terminal(stderr=as_json, quiet=quiet, markup=False)
     if dry_run:
         evaluate.dry_run(request, console)
         return

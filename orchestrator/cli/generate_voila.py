@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from lyncean.cli import Command
+from lyncean.cli.terminal import Terminal
 from orchestrator.benchmarks.voila import generator
 from orchestrator.benchmarks.voila.images import ImageFolder, TrainingDraw
 from orchestrator.benchmarks.voila.rules import ND_RULES, WD_RULES
@@ -67,7 +67,7 @@ def command(distraction: str, count: int, images: Path, split: str, collage: boo
 
 def _with_bar(rows: Iterable[generator.Line], count: int) -> Iterator[generator.Line]:
     columns = (TextColumn("questions"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=Terminal(stderr=True), transient=True) as progress:
         task = progress.add_task("questions", total=count)
         for number, row in enumerate(rows, 1):
             yield row

@@ -6,10 +6,10 @@ import contextlib
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from lyncean.cli import Command
 from lyncean.cli.options import client_options
+from lyncean.cli.terminal import Terminal
 from lyncean.rpc import PLAIN, Credentials
 from orchestrator.cli.folders import RunFolder
 from orchestrator.cli.options import refuse_dialling, request_options
@@ -67,7 +67,7 @@ def command(
                 async with connect_scorer(endpoint, security, 600.0) as (client, rules):
                     scored = await rescore.rescore(folder, client, rules, parity=name == "parity")
                 click.echo(f"{name:<8} {_accuracies(scored)}")
-                evaluate.finish(scored, Console(quiet=True, markup=False))
+                evaluate.finish(scored, Terminal(quiet=True, markup=False))
         click.echo(f"theirs   {_mean(scores, planned)}")
         if reading == "both":
             click.echo("\n".join(described(folder)))

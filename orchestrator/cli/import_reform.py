@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from lyncean.cli import Command
 from lyncean.cli.options import client_options
+from lyncean.cli.terminal import Terminal
 from lyncean.rpc import Credentials
 from orchestrator.benchmarks.reform.datasets import SINGLE_CHOICE
 from orchestrator.benchmarks.reform.predictions import FORMULATIONS, METHODS
@@ -62,6 +62,6 @@ def command(
 
         wanted = Wanted(file, formulation, infer, stability, multi_round, task, model)
         await imported(wanted, folder, one_endpoint(scorer), credentials, patience)
-        evaluate.finish(folder, Console(quiet=quiet, markup=False))
+        evaluate.finish(folder, Terminal(quiet=quiet, markup=False))
 
     ended(work())

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from lyncean.cli import Command, examples
 from lyncean.cli.options import client_options
+from lyncean.cli.terminal import Terminal
 from lyncean.rpc import Credentials
 from orchestrator.cli.folders import ReadRun, WrittenRun
 from orchestrator.cli.options import refuse_dialling, request_options
@@ -53,7 +53,7 @@ def command(
             async with connect_scorer(endpoint, credentials, patience) as (client, _):
                 manifest = merge.merge(shards, path)
                 results = await run_results.write(path, manifest, client)
-            evaluate.finish(path, Console(markup=False))
+            evaluate.finish(path, Terminal(markup=False))
         failed = run_results.failed(results)
         if failed:
             raise IncompleteError(

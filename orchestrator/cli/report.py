@@ -110,12 +110,11 @@ def _other(form: str, runs: Sequence[Run], output: Path | None, embed: bool) -> 
         if not run.tasks and form != "terminal":
             click.echo(f"{run.name} is not complete: no metrics yet", err=True)
     if form == "terminal":
-        from rich.console import Console
-
+        from lyncean.cli.terminal import Terminal
         from orchestrator.report.terminal import print_results
 
         for run in runs:
-            print_results(run.path, Console(markup=False))
+            print_results(run.path, Terminal(markup=False))
     elif form in ("md", "latex"):
         from orchestrator.interop import tables
 

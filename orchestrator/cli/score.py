@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from lyncean.cli import Command, examples
 from lyncean.cli.options import client_options
+from lyncean.cli.terminal import Terminal
 from lyncean.rpc import Credentials
 from orchestrator.cli.folders import WrittenRun
 from orchestrator.cli.options import refuse_dialling, request_options
@@ -61,7 +61,7 @@ def command(
             assert path
             async with connect_scorer(endpoint, credentials, patience, judge=judges) as (client, rules):
                 scored = await rescore.rescore(path, client, rules, parity=parity)
-            evaluate.finish(scored, Console(markup=False))
+            evaluate.finish(scored, Terminal(markup=False))
             if parity and has_verdicts(path):
                 click.echo("\n".join(described(path)))
                 # The run's own page now has a reference's reading to show beside its metrics.

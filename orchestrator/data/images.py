@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,22 @@ def image_bytes(value: Any, root: Path, *, anywhere: bool = False) -> bytes | No
         return None
     if not isinstance(value, str):
         raise DataError(f"an image column holds {type(value).__name__}, not bytes or a path")
-    path = Path(os.path.normpath(root / value))
-    if not anywhere and not path.is_relative_to(os.path.normpath(root)):
-        raise DataError(f"image {value} leads out of {root}; image paths must stay inside the data's folder")
     try:
+        path = (root / value).resolve()
+        if not anywhere and not any(path.is_relative_to(home) for home in _homes(root.resolve())):
+            raise DataError(f"image {value} leads out of {root}; image paths must stay inside the data's folder")
         return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"image {path} cannot be read: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise DataError(f"image {root / value} cannot be read: {why}") from error
+
+
+def _homes(root: Path) -> Iterator[Path]:
+    """Yields the folders that images of a table may lie in: its own, and the hub cache's blobs of its data set."""
+    yield root
+    for parent in root.parents:
+        if parent.name == "snapshots":
+            yield parent.parent / "blobs"
 
 
 def row_image(row: Row, column: str = "image") -> bytes:

@@ -63,10 +63,15 @@ def _labels(runs: Sequence[Run]) -> list[str]:
 
 
 def write_csv(runs: Sequence[Run], file: IO[str]) -> None:
-    """Writes CSV with a header line."""
+    """Writes CSV with a header line; what a spreadsheet would take for a formula gets an apostrophe in front."""
     writer = csv.DictWriter(file, [*_COLUMNS, *_labels(runs)], restval="")
     writer.writeheader()
-    writer.writerows(rows(runs))
+    for row in rows(runs):
+        writer.writerow({name: _defused(value) for name, value in row.items()})
+
+
+def _defused(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def write_parquet(runs: Sequence[Run], path: Path) -> None:

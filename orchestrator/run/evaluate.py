@@ -17,6 +17,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import keep_freed_memory
 from orchestrator.engine import Budget, Engine, IncompleteError, Options
 from orchestrator.engine.accounting import Accounting
+from orchestrator.errors import LimitError
 from orchestrator.run import results as run_results
 from orchestrator.run import resume
 from orchestrator.run.arguments import shard_of
@@ -34,6 +35,8 @@ from orchestrator.run_folder.log import RunLog, scan
 from orchestrator.run_folder.planned_rows import PlannedRows
 from orchestrator.run_folder.records import tokens_of_log
 
+_LIMITED = ("unparsed", "failed", "unjudged")
+
 
 async def run(request: RunRequest, console: Console) -> Path:
     """Runs a request and returns its run folder, complete and with its report.
@@ -47,6 +50,7 @@ async def run(request: RunRequest, console: Console) -> Path:
         DataError: If data cannot be used.
         RunLogError: If the run folder cannot be used.
         ManifestError: If it is another command's.
+        LimitError: If more items than allowed have no result.
     """
     # What these refuse is refused before any data is read.
     shard_of(request.shard)
@@ -55,7 +59,28 @@ async def run(request: RunRequest, console: Console) -> Path:
     with remote.writing(plan.request.run) as (folder, guards):
         path = await evaluate(plan, console, run=folder, beside=guards)
         finish(path, console)
+    check_limits(path, request)
     return path
+
+
+def check_limits(run: Path, request: RunRequest) -> None:
+    """Holds a complete run against the shares of items without a result that its request allows.
+
+    Raises:
+        LimitError: If there are more, or no item at all could be judged.
+    """
+    tasks = run_results.read(run)["tasks"].values()
+    total = {name: sum(task["counts"][name] for task in tasks) for name in ("planned", "scored", *_LIMITED)}
+    for name in _LIMITED:
+        limit = getattr(request, f"max_{name}")
+        if limit is not None and total[name] > limit * total["planned"]:
+            raise LimitError(
+                f"{total[name]:,} of {total['planned']:,} items are {name}, --max-{name} allows {limit:.1%}"
+            )
+    if total["unjudged"] and not total["scored"] + total["unparsed"]:
+        raise LimitError(
+            f"none of the {total['unjudged']:,} items could be judged; orchestrator score {run} asks the judge again"
+        )
 
 
 def dry_run(request: RunRequest, console: Console) -> None:
@@ -132,6 +157,7 @@ async def evaluate(
     failed = run_results.failed(results)
     if failed:
         finish(path, console)
+        check_limits(path, request)
         raise IncompleteError(f"{failed:,} items failed after retries; run the same command again to ask them again")
     return path
 

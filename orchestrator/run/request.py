@@ -15,6 +15,8 @@ from orchestrator.errors import ConfigError
 
 SECONDS = Annotated[float, Interval(ge=0, le=1e8)]
 """A wait. With longer deadlines than this gRPC ends every call at once."""
+SHARE = Annotated[float, Interval(ge=0, le=1)]
+"""A share of the planned items."""
 POSITIVE_SECONDS = Annotated[float, Interval(ge=0.001, le=1e8)]
 """A wait where no time at all would end everything."""
 
@@ -71,6 +73,11 @@ class RunRequest:
     max_requests_per_second: Annotated[float, Interval(ge=1e-6, le=1e6)] | None = _option(
         None, "Rate limit over all replicas, per shard.", metavar="N"
     )
+    max_unparsed: SHARE | None = _option(
+        None, "End with 4 if a larger share of the items is unparsed.", metavar="SHARE"
+    )
+    max_failed: SHARE | None = _option(None, "The same for failed items.", metavar="SHARE")
+    max_unjudged: SHARE | None = _option(None, "The same for items that the judge left unjudged.", metavar="SHARE")
     deadline: POSITIVE_SECONDS | None = _option(None, "Stop after this many seconds; rerun to resume.")
     judge: Sequence[str] = _option(
         (),

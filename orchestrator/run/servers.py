@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from rich.console import Console
 
+from lyncean.errors import printable
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import PLAIN, Credentials
 from lyncean.scorer.v1 import scorer_pb2
@@ -113,7 +114,7 @@ async def connect(request: RunRequest, console: Console) -> AsyncIterator[Connec
 
 def to_stderr(line: str) -> None:
     """Prints a line beside a command's output."""
-    print(line, file=sys.stderr)
+    print(printable(line), file=sys.stderr)
 
 
 @contextlib.asynccontextmanager

@@ -57,6 +57,8 @@ class FileTask:
         self.answers = Answers.of(file)
         self.generate, self.likelihood = self._prompts()
         self._names = {name for name, _ in self._wanted()}.difference(self.images)
+        named = {piece.column for piece in (*self.generate, *self.likelihood)} - {"options"}
+        self._shown = {values.get("question", name) if name == "question" else name for name in named}
         self.rule: str = values.get("rule", "choice" if self.answers.columns else "contains_word")
 
     def benchmark(self) -> Benchmark:
@@ -202,6 +204,13 @@ class FileTask:
         for name in self._names:
             if name not in row.fields:
                 raise self.file.error(f"{where}, row {row[_NUMBER]}, has no column {name!r}; every row needs it")
+            value = row[name]
+            if name in self._shown and (value is None or isinstance(value, list | dict)):
+                kind = "null" if value is None else "a list" if isinstance(value, list) else "an object"
+                raise self.file.error(
+                    f"{where}, row {row[_NUMBER]}: column {name!r} is {kind}, and it is shown to the model: "
+                    "give it a text, or take the row out"
+                )
         try:
             self.answers.read(row, f"{self.name}/{self._identifier(row)}")
         except DataError as error:

@@ -106,6 +106,16 @@ def test_an_answer_that_leaves_nothing_to_ask_with(cluster: Cluster, shared_scor
     assert reasons["toy_two/2:tell"] == "nothing_said"
 
 
+def test_more_without_a_result_than_allowed_ends_with_4(cluster: Cluster, shared_scorer: Server) -> None:
+    empty, broken = cluster.model("--empty", "2"), cluster.model("--broken", "4")
+    output = cluster.eval("empty", [empty], shared_scorer, "--limit", "8", "--max-unparsed", "0.4", code=4)
+    assert "4 of 8 items are unparsed, --max-unparsed allows 40.0%" in output
+    cluster.eval("empty", [empty], shared_scorer, "--limit", "8", "--max-unparsed", "0.5")
+    output = cluster.eval("broken", [broken], shared_scorer, "--limit", "8", "--max-failed", "0.2", code=4)
+    assert "2 of 8 items are failed, --max-failed allows 20.0%" in output
+    cluster.eval("broken", [broken], shared_scorer, "--limit", "8", "--max-failed", "0.5", code=3)
+
+
 def test_blind_sends_grey_of_the_same_size(cluster: Cluster, shared_scorer: Server) -> None:
     cluster.eval("run", [cluster.model()], shared_scorer, "--blind", "--limit", "6")
     assert len(list((cluster.folder / "run" / "images").iterdir())) == 1

@@ -195,26 +195,42 @@ def test_other_mistakes_are_named(tmp_path):
         open_rows(folder / "a.csv", TABLE)
 
 
-@pytest.mark.parametrize("path", ["../secret.png", "/etc/hostname", "in/../../secret.png"])
-def test_image_paths_stay_in_the_folder(tmp_path, path):
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("path", ["../secret.png", "/etc/hostname", "in/../../secret.png", "link.png"])
+def test_image_paths_stay_in_the_folder(tmp_path, path, relative, monkeypatch):
     (tmp_path / "secret.png").write_bytes(b"secret")
     folder = tmp_path / "data"
     folder.mkdir()
+    (folder / "link.png").symlink_to(tmp_path / "secret.png")
     (folder / "rows.jsonl").write_text(json.dumps({**ROWS[0], "image": path}))
-    (row,) = open_rows(folder / "rows.jsonl", TABLE)
+    monkeypatch.chdir(folder)
+    (row,) = open_rows("rows.jsonl" if relative else folder / "rows.jsonl", TABLE)
     with pytest.raises(DataError, match="leads out of"):
         row.image()
+
+
+def test_images_of_the_hub_cache_are_links_to_its_blobs(tmp_path):
+    folder = tmp_path / "datasets--a--b" / "snapshots" / "1f2e"
+    folder.mkdir(parents=True)
+    (tmp_path / "datasets--a--b" / "blobs").mkdir()
+    (tmp_path / "datasets--a--b" / "blobs" / "aa").write_bytes(b"the image")
+    (folder / "a.png").symlink_to("../../blobs/aa")
+    (folder / "rows.jsonl").write_text(json.dumps({**ROWS[0], "image": "a.png"}))
+    (row,) = open_rows(folder / "rows.jsonl", TABLE)
+    assert row.image() == b"the image"
 
 
 def test_images_that_cannot_be_read_reject_the_sample(tmp_path):
     from orchestrator.data.images import row_image
 
     (tmp_path / "rows.jsonl").write_text(
-        json.dumps({**ROWS[0], "image": "gone.png"}) + "\n" + json.dumps({**ROWS[1], "image": None})
+        "\n".join(json.dumps({**ROWS[0], "image": image}) for image in ("gone.png", "a\0b.png", None))
     )
-    gone, none = open_rows(tmp_path / "rows.jsonl", TABLE)
+    gone, nul, none = open_rows(tmp_path / "rows.jsonl", TABLE)
     with pytest.raises(BadRowError, match=r"gone.png cannot be read: No such file"):
         row_image(gone)
+    with pytest.raises(BadRowError, match=r"cannot be read: .*null"):
+        row_image(nul)
     with pytest.raises(BadRowError) as caught:
         row_image(none)
     assert caught.value.reason == "no_image"

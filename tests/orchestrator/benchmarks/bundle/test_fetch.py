@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
 
+from orchestrator.benchmarks.bundle import BundleError, resolve
 from orchestrator.cli import main
 
 TASK = "data: pairs.csv\nimage: picture\nquestion: question\noptions: [A, B]\nanswer: answer\n"
@@ -139,3 +140,13 @@ def test_a_hub_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2, done.stderr
     assert "Error: data set lmms-lab/vstar-bench cannot be fetched from the hub: " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("entry", ["../../secret.csv", "/etc/hostname", "not_listed.csv"])
+def test_an_entry_leads_out_of_no_bundle(bundle: Path, entry: str) -> None:
+    listed = json.loads((bundle / "bundle.json").read_text())
+    for held in listed["data"].values():
+        held["entry"] = entry
+    (bundle / "bundle.json").write_text(json.dumps(listed))
+    with pytest.raises(BundleError, match="is none of the bundle's files; fetch the bundle again"):
+        resolve(str(bundle), next(iter(listed["tasks"])))

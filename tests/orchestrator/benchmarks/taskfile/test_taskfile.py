@@ -122,6 +122,16 @@ def test_images_stand_where_the_template_says(tmp_path: Path) -> None:
     assert scoring.targets == ("yes", "y")
 
 
+@pytest.mark.parametrize(("value", "kind"), [(None, "null"), (["a", "b"], "a list"), ({"a": 1}, "an object")])
+def test_what_is_no_text_is_never_shown_to_a_model(tmp_path: Path, value: object, kind: str) -> None:
+    rows = [{"ask": "Well?", "hint": "x", "reply": "yes"}, {"ask": "Well?", "hint": value, "reply": "yes"}]
+    (tmp_path / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "set.yaml").write_text("data: set.jsonl\nquestion: ask\nprompt: '{question} {hint}'\nanswer: reply\n")
+    done = run("prompts", "--task", tmp_path / "set.yaml")
+    assert done.exit_code == 2
+    assert f"row 2: column 'hint' is {kind}, and it is shown to the model" in done.output
+
+
 def test_parquet_with_lists_and_indices(tmp_path: Path) -> None:
     table = {
         "image": [{"bytes": picture("red"), "path": None}] * 4,
