@@ -171,6 +171,8 @@ def response_line(prepared: PreparedRequest, result: Result, ended: UnsentOutcom
         code = result.error.code.name if result.error else "OK"
         line.error = Failure(code, ended.reason, ended.detail)
     line.replica = result.replica
+    if result.response is not None and result.response.HasField("served_by"):
+        line.boot_id = result.response.served_by.boot_id
     line.attempts = result.job.attempts
     line.seconds = round(result.seconds, 6)
     line.started = _stamp(result.started)

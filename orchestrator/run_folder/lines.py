@@ -57,6 +57,7 @@ class ResponseLine(Struct, kw_only=True, omit_defaults=True):
         response: The response, likewise.
         error: Why there is no answer.
         replica: Address of the server that answered.
+        boot_id: Which start of that server answered, where it says so.
         attempts: How often the request was sent.
         seconds: How long the last attempt took.
         started: When it began, RFC 3339 in UTC.
@@ -73,6 +74,7 @@ class ResponseLine(Struct, kw_only=True, omit_defaults=True):
     response: Raw | UnsetType = UNSET
     error: Failure | UnsetType = UNSET
     replica: str | UnsetType = UNSET
+    boot_id: str | UnsetType = UNSET
     attempts: int
     seconds: float | UnsetType = UNSET
     started: str | UnsetType = UNSET

@@ -59,8 +59,8 @@ class Network:
     weather: Weather = field(default_factory=Weather)
     servers: dict[str, ModelServer | None] = field(default_factory=dict)
     channels: list[Channel] = field(default_factory=list)
-    history: set[tuple[str, str, int]] = field(default_factory=set)
-    """(address, prompt, checkpoint) of each answer that a server sent whole."""
+    history: set[tuple[str, str, str, int]] = field(default_factory=set)
+    """(address, prompt, boot, checkpoint) of each answer that a server sent whole."""
     calls: list[float] = field(default_factory=list)
     """When each call of Generate or Likelihood was made."""
     scorer_up: bool = True
@@ -247,7 +247,7 @@ class Channel:
             raise failure(S.UNAVAILABLE, "Socket closed")
         if draw.random() < weather.mutated:
             return mutated(draw, method, answer)
-        net.history.add((self.address, prompt, server.checkpoint))
+        net.history.add((self.address, prompt, server.boot, server.checkpoint))
         return answer
 
     async def _list_rules(self) -> scorer.ListRulesResponse:

@@ -296,7 +296,7 @@ class World:
             if tag != checkpoint:
                 raise Violation(f"{key} was answered by checkpoint {tag}, the manifest names {checkpoint}")
             prompt = line["request"]["messages"][-1]["parts"][0]["text"]
-            if (line["replica"], prompt, checkpoint) not in self.network.history:
+            if (line["replica"], prompt, line.get("boot_id", ""), checkpoint) not in self.network.history:
                 raise Violation(f"{key}: {line['replica']} never sent this answer")
         expected = undisturbed(self.method, self.rows, checkpoint)
         outcomes = {key: (line["outcome"], line.get("score")) for key, line in verdicts.items()}
