@@ -67,6 +67,8 @@ class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
                 while (response := await stream.responses.get()) is not None:
                     yield response
                 await reading
+                if context.cancelled():
+                    raise asyncio.CancelledError  # the items ended because their sender went away
             except RequestError as error:
                 raise InvalidRequest(error.reason, str(error)) from None
             finally:

@@ -294,6 +294,11 @@ def error_of(error: grpc.aio.AioRpcError) -> str:
     return ""
 
 
+class _Context:
+    def cancelled(self) -> bool:
+        return False
+
+
 class _ScoreStream:
     """A stream of ScorerService.Score over the real servicer."""
 
@@ -323,7 +328,7 @@ class _ScoreStream:
         if not self._net.scorer_up:
             self._error = failure(S.UNAVAILABLE, "failed to connect to all addresses")
             raise self._error
-        async for reply in _servicer().Score(self._items(), None):
+        async for reply in _servicer().Score(self._items(), _Context()):
             await asyncio.sleep(self._net.draw.uniform(0.0, 0.3))
             if self._net.draw.random() < self._net.weather.scorer_breaks or not self._net.scorer_up:
                 self._error = failure(S.UNAVAILABLE, "Socket closed")
