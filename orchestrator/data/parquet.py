@@ -7,6 +7,7 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -56,21 +57,33 @@ def split_files(folder: Path, split: str) -> list[Path]:
     return [file for file in files if word.search(str(file.relative_to(folder)))] or files
 
 
-def _opened(file: Path) -> pq.ParquetFile:
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
     try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        why = " ".join(str(error).split())
+        raise DataError(f"{file} cannot be read as parquet: {why}; fetch or write the file again") from error
+
+
+def _opened(file: Path) -> pq.ParquetFile:
+    with _readable(file):
         # The buffer keeps pyarrow from reading a row group's whole column chunk at once.
         return pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{file} cannot be read as parquet: {error}") from error
 
 
 def _fields(file: Path) -> Iterator[dict[str, Any]]:
     parquet = _opened(file)
     names = [one.name for one in parquet.schema_arrow if not _holds_bytes(one.type)]
-    for batch in parquet.iter_batches(batch_size=_FIELD_ROWS, columns=names):
-        present = batch.schema.names
-        for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield dict(zip(present, cells, strict=True))
+    batches = parquet.iter_batches(batch_size=_FIELD_ROWS, columns=names)
+    while True:
+        with _readable(file):
+            batch = next(batches, None)
+            columns = [column.to_pylist() for column in batch.columns] if batch is not None else []
+        if batch is None:
+            return
+        for cells in zip(*columns, strict=True):
+            yield dict(zip(batch.schema.names, cells, strict=True))
 
 
 def _holds_bytes(kind: pa.DataType) -> bool:
@@ -105,6 +118,7 @@ class _Images:
     def __init__(self, files: Sequence[Path]) -> None:
         # Opening reads the footer, which of a file with many row groups is large.
         self._file = lru_cache(maxsize=_KEPT_CURSORS)(lambda index: _opened(files[index]))
+        self._files = files
         self._cursors: OrderedDict[tuple[int, str, int], _Cursor] = OrderedDict()
         self._starts: dict[int, list[int]] = {}
         self._names: dict[int, set[str]] = {}
@@ -124,12 +138,13 @@ class _Images:
             key = (index, column, group)
             offset = position - starts[group]
             cursor = self._cursors.pop(key, None)
-            if cursor is None or offset < cursor.first:
-                cursor = _Cursor(self._file(index), column, group)
-            self._cursors[key] = cursor
-            if len(self._cursors) > _KEPT_CURSORS:
-                self._cursors.popitem(last=False)
-            return cursor.cell(offset)
+            with _readable(self._files[index]):
+                if cursor is None or offset < cursor.first:
+                    cursor = _Cursor(self._file(index), column, group)
+                self._cursors[key] = cursor
+                if len(self._cursors) > _KEPT_CURSORS:
+                    self._cursors.popitem(last=False)
+                return cursor.cell(offset)
 
     def _describe(self, index: int) -> list[int]:
         if index not in self._starts:

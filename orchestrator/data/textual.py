@@ -18,6 +18,9 @@ from orchestrator.data.table import Table
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
 """Files read here."""
 
+_LINE_BYTES = 64 << 20
+"""No row can be sent that is larger."""
+
 _FILE_COLUMNS = ("file_name", "file", "path")
 """Names under which image folders give a row's image path."""
 
@@ -110,7 +113,9 @@ def _json(file: Path) -> Iterator[dict[str, Any]]:
 
 def _jsonl(file: Path) -> Iterator[dict[str, Any]]:
     with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(iter(lambda: lines.readline(_LINE_BYTES + 1), b""), 1):
+            if len(line) > _LINE_BYTES:
+                raise DataError(f"{file}, line {number}, is longer than {_LINE_BYTES >> 20} MiB: put images in files")
             if not line.strip():
                 continue
             try:

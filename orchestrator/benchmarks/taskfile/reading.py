@@ -18,6 +18,7 @@ from orchestrator.data.rows import DataError
 
 SCHEMA = Path(__file__).with_name("schema.json")
 """JSON Schema of a task file; docs/add-a-benchmark.md says what each key means."""
+_DEEPEST = 20
 _MOST_BYTES = 1 << 20
 
 
@@ -73,9 +74,16 @@ def read(path: Path) -> TaskFile:
     if len(data) > _MOST_BYTES:
         raise TaskFileError(f"{path} has {len(data):,} bytes: a task file names its data and does not hold it")
     try:
-        # An alias can make a small file enormous, and no task needs one.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise TaskFileError(f"{path} uses a YAML alias (*name): write the value out")
+        depth = 0
+        for event in yaml.parse(text, yaml.SafeLoader):
+            # An alias can make a small file enormous, and no task needs one.
+            if isinstance(event, yaml.AliasEvent):
+                raise TaskFileError(f"{path} uses a YAML alias (*name): write the value out")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                mark = event.start_mark
+                where = f", line {mark.line + 1}" if mark else ""
+                raise TaskFileError(f"{path}{where}: lists or mappings are nested more than {_DEEPEST} deep")
         node = yaml.compose(text, yaml.SafeLoader)
         lines = dict(_lines(path, node)) if node else {}
         values = yaml.safe_load(text)

@@ -195,6 +195,26 @@ def test_other_mistakes_are_named(tmp_path):
         open_rows(folder / "a.csv", TABLE)
 
 
+def test_a_damaged_page_is_one_line(tmp_path):
+    file = tmp_path / "rows.parquet"
+    texts = [f"{number} {hashlib.sha256(bytes([number % 256])).hexdigest()}" for number in range(3000)]
+    columns = {"id": list(range(3000)), "text": texts, "options": [["a"]] * 3000, "image": [b"x"] * 3000}
+    pq.write_table(pa.table(columns), file, row_group_size=500)
+    data = bytearray(file.read_bytes())
+    for place in range(200, 2200, 7):
+        data[place] ^= 0xFF
+    file.write_bytes(data)
+    with pytest.raises(DataError, match=r"rows\.parquet cannot be read as parquet: .*; fetch or write the file again"):
+        list(open_rows(file, TABLE))
+
+
+def test_a_line_that_no_server_would_take_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("orchestrator.data.textual._LINE_BYTES", 1000)
+    (tmp_path / "rows.jsonl").write_text(json.dumps({**ROWS[0], "text": "a" * 2000}))
+    with pytest.raises(DataError, match=r"rows\.jsonl, line 1, is longer than"):
+        open_rows(tmp_path / "rows.jsonl", TABLE)
+
+
 @pytest.mark.parametrize("relative", [False, True])
 @pytest.mark.parametrize("path", ["../secret.png", "/etc/hostname", "in/../../secret.png", "link.png"])
 def test_image_paths_stay_in_the_folder(tmp_path, path, relative, monkeypatch):

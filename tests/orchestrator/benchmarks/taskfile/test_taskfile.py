@@ -132,6 +132,13 @@ def test_what_is_no_text_is_never_shown_to_a_model(tmp_path: Path, value: object
     assert f"row 2: column 'hint' is {kind}, and it is shown to the model" in done.output
 
 
+def test_a_deep_file_is_refused_as_soon_as_it_is_deep(tmp_path: Path) -> None:
+    (tmp_path / "deep.yaml").write_text("data: set.jsonl\nquestion: " + "[" * 20_000)
+    done = run("prompts", "--task", tmp_path / "deep.yaml")
+    assert done.exit_code == 2
+    assert "line 2: lists or mappings are nested more than 20 deep" in done.output
+
+
 def test_parquet_with_lists_and_indices(tmp_path: Path) -> None:
     table = {
         "image": [{"bytes": picture("red"), "path": None}] * 4,
