@@ -21,6 +21,7 @@ NO_REPLY = frozenset(
         "judge_rate_limited",
         "judge_error",
         "judge_timeout",
+        "judge_reply_cut",
         "judge_budget",
         "judge_batch_expired",
         "judge_batch_failed",
@@ -37,7 +38,7 @@ class JudgeError(Exception):
 
     Attributes:
         reason: Machine-readable cause: `judge_unreachable`, `judge_rate_limited`,
-            `judge_error`, `judge_timeout`, `judge_refused`, `judge_truncated`,
+            `judge_error`, `judge_timeout`, `judge_reply_cut`, `judge_refused`, `judge_truncated`,
             `judge_bad_json`, `judge_wrong_schema`, `judge_no_majority`, `judge_budget`,
             `judge_batch_expired`, `judge_batch_failed`.
         words: What the judge said, where it said something.

@@ -6,11 +6,13 @@ import asyncio
 import base64
 import json
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from time import time
 from typing import Any
 
+import httpx
 import openai
 
 from lyncean.addresses import keep_out_of_logs, without_password
@@ -88,6 +90,8 @@ class Endpoint:
         give_up = loop.time() + self.config.patience
         tries = 0
         while True:
+            statuses: list[int] = []
+            _STATUSES.set(statuses)
             try:
                 async with self._throttle.slot():
                     take(self._budget)
@@ -97,17 +101,22 @@ class Endpoint:
                 # Paid for, usable or not.
                 self._budget.used(*spent(completion))
                 return read(prompt, completion)
+            except openai.APIConnectionError as error:  # timeouts among them
+                if 200 in statuses:
+                    raise JudgeError(
+                        "judge_reply_cut",
+                        f"{self._place} broke off a reply that it may have charged for: it is not sent again by itself",
+                    ) from None
+                late = isinstance(error, openai.APITimeoutError)
+                pause, cause = 0.0 if late else backoff(tries), error.__cause__ or error
+                reason = "judge_timeout" if late else "judge_unreachable"
+                problem = f"{self._place} cannot be reached: {type(cause).__name__}: {cause}"
+                if late:
+                    problem = f"no reply from {self._place} within {self.config.timeout:g} s"
             except openai.RateLimitError as error:
                 pause = retry_after(error.response.headers) or backoff(tries)
                 self._throttle.refused(pause)
                 reason, problem = "judge_rate_limited", f"{self._place} answered 429: {_said(error)}"
-            except openai.APITimeoutError:
-                pause = 0.0
-                reason, problem = "judge_timeout", f"no reply from {self._place} within {self.config.timeout:g} s"
-            except openai.APIConnectionError as error:
-                pause, cause = backoff(tries), error.__cause__ or error
-                problem = f"{self._place} cannot be reached: {type(cause).__name__}: {cause}"
-                reason = "judge_unreachable"
             except openai.InternalServerError as error:
                 pause = retry_after(error.response.headers) or backoff(tries)
                 reason, problem = "judge_error", f"{self._place} answered {error.status_code}: {_said(error)}"
@@ -129,8 +138,23 @@ class Endpoint:
 
 def client(config: EndpointConfig) -> openai.AsyncOpenAI:
     """Returns the library's client; retrying is ours, since it must know what was paid for."""
-    place = config.base_url or VENDOR
-    return openai.AsyncOpenAI(api_key=config.key or "none", base_url=place, timeout=config.timeout, max_retries=0)
+    return openai.AsyncOpenAI(
+        api_key=config.key or "none",
+        base_url=config.base_url or VENDOR,
+        timeout=config.timeout,
+        max_retries=0,
+        http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [_note]}),
+    )
+
+
+_STATUSES: ContextVar[list[int]] = ContextVar("statuses")
+"""The statuses that this request has been answered with; the replies that belong to them may still break off."""
+
+
+async def _note(response: httpx.Response) -> None:
+    statuses = _STATUSES.get(None)
+    if statuses is not None:
+        statuses.append(response.status_code)
 
 
 def body(model: str, prompt: JudgePrompt) -> dict[str, Any]:

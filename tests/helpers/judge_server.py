@@ -162,6 +162,17 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(200, b'{"choices": [')
         elif fault == "empty":
             self._json(200, {"choices": [{}]})
+        elif fault == "broken off":
+            with vendor.lock:
+                data = json.dumps(vendor.completion(body)).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data[: len(data) // 2])
+            self.wfile.flush()
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
         else:
             if fault == "hold":
                 vendor.release.wait(60)

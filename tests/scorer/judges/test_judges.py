@@ -99,6 +99,15 @@ async def test_an_address_with_a_password_is_not_logged(url: str, caplog: pytest
     assert "hunter2" not in caplog.text
 
 
+async def test_a_reply_that_breaks_off_is_paid_once(url: str, vendor: Vendor) -> None:
+    vendor.faults = ["broken off"]
+    (verdict,) = await verdicts(judging(url), item("It is blue."))
+    assert (verdict.outcome, verdict.reason, vendor.charged) == ("unjudged", "judge_reply_cut", 1)
+    assert "may have charged for" in verdict.detail
+    (verdict,) = await verdicts(judging(url), item("It is blue."))
+    assert (verdict.outcome, vendor.charged) == ("scored", 2)
+
+
 async def test_an_empty_answer_is_never_sent(url: str, vendor: Vendor) -> None:
     empty, thought = await verdicts(judging(url), item("  \n", "a"), item("<think>blue", "b"))
     assert empty.outcome == thought.outcome == Outcome.UNPARSED
