@@ -7,13 +7,11 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from orchestrator.conformance.server import Server
-
-Run = Callable[["Server"], Coroutine[Any, Any, str | None]]
-"""Raises `Broken` or `NotApplicable`, or returns a note on a server that passed."""
+Run = Callable[[Any], Coroutine[Any, Any, str | None]]
+"""Takes a `Server`. Raises `Broken` or `NotApplicable`, or returns a note on a server that passed."""
+Code = TypeVar("Code", bound=Run)
 
 
 class Broken(Exception):
@@ -89,7 +87,7 @@ RUNS: dict[str, Run] = {}
 """The code of the checks that are more than a table of requests."""
 
 
-def check(run: Run) -> Run:
+def check(run: Code) -> Code:
     """Registers the code of the check that has the function's name."""
     RUNS[CHECKS[run.__name__].name] = run
     return run
