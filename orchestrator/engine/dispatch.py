@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 
 from lyncean.budget import Budget
-from lyncean.rpc import CONSEQUENCES, CallError
+from lyncean.rpc import CallError
 from orchestrator.engine.batch import Ending
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.replica import Replica, backoff
@@ -289,10 +289,6 @@ class Dispatcher:
         if consequence.abort:
             self._stop(ConfigError(f"{replica.address} refuses the credential: {error}"))
             return True
-        if error.code is grpc.StatusCode.UNIMPLEMENTED and not error.foreign and not replica.claims_confirmed:
-            # It claimed to implement this: it is final once it has claimed so again.
-            consequence = CONSEQUENCES[grpc.StatusCode.UNAVAILABLE]
-            self.pool.suspect(replica, error)
         if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
             replica.limiter.refused()
         elif error.code in _REPLICA_AT_FAULT or error.foreign:

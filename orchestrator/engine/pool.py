@@ -125,7 +125,6 @@ class Pool:
     def suspect(self, replica: Replica, error: CallError) -> None:
         """Takes a replica out of service until it answers a probe."""
         replica.failed(error)
-        replica.doubt(error.code is grpc.StatusCode.UNIMPLEMENTED)
         if replica.health is Health.READY:
             replica.health = Health.DOWN
             self._probe(replica)

@@ -49,7 +49,6 @@ class Replica:
         self.reached = False
         self.in_flight = 0
         self.limiter = Limiter(1)
-        self.claims_confirmed = self._claims_doubted = False
         self._boots: set[str] = set()
         self._connection = 0
         self._agreed: set[int] = set()
@@ -119,11 +118,6 @@ class Replica:
         self._boots.add(info.boot_id)
         self._agreed.add(self._connection)
         self._looked.set()
-        self.claims_confirmed, self._claims_doubted = self._claims_doubted, False
-
-    def doubt(self, claims: bool) -> None:
-        """Notes why it was taken out of service: after UNIMPLEMENTED, the next GetModelInfo confirms its claims."""
-        self.claims_confirmed, self._claims_doubted = False, claims
 
     def refuse(self, why: str) -> None:
         """Takes it out of service: it is another model."""
@@ -137,7 +131,11 @@ class Replica:
             CallError: For every status but OK, and for a response that the contract does not allow.
         """
         method, limit, connection = self._methods[request.method], self.info.max_request_bytes, self._connection
-        response = await call(method, request.data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
+        boot_id = self.info.boot_id
+        try:
+            response = await call(method, request.data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
+        except CallError as error:
+            raise await self._confirmed(error, boot_id, connection) from None
         answer = checked(response, request)
         self._identify(answer)
         if connection != self._connection:
@@ -160,11 +158,14 @@ class Replica:
             CallError: If the Batch itself fails. What was not answered before has no answer.
         """
         data, limit, connection = batch_of(requests), self.info.max_request_bytes, self._connection
+        boot_id = self.info.boot_id
         stream = call_stream(self._batch, data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
         async for response in stream:
             answers = list(answers_of(response, requests))
-            for _, answer in answers:
-                if not isinstance(answer, CallError):
+            for place, (index, answer) in enumerate(answers):
+                if isinstance(answer, CallError):
+                    answers[place] = index, await self._confirmed(answer, boot_id, connection)
+                else:
                     self._identify(answer)
             if connection != self._connection:
                 await self._wait_for_look(connection, timeout)
@@ -192,6 +193,25 @@ class Replica:
             raise CallError(
                 grpc.StatusCode.UNAVAILABLE, "identity_unknown", "the server was restarted: it is looked at"
             )
+
+    async def _confirmed(self, error: CallError, boot_id: str, connection: int) -> CallError:
+        """Returns a failure as it is to be taken: UNIMPLEMENTED is final only of the server that claimed the opposite.
+
+        Args:
+            error: The failure.
+            boot_id: Which start of the server was admitted when the call was sent.
+            connection: The connection at that time.
+        """
+        if error.code is not grpc.StatusCode.UNIMPLEMENTED or error.foreign:
+            return error
+        try:
+            info = await self.fetch_info()
+        except CallError as failure:
+            return CallError(grpc.StatusCode.UNAVAILABLE, "identity_unknown", str(failure))
+        same = info.boot_id == boot_id and self._connection == connection
+        if same and set(info.capabilities) >= set(self.info.capabilities):
+            return error
+        return CallError(grpc.StatusCode.UNAVAILABLE, "identity_changed", f"the server is another by now ({error})")
 
     async def _wait_for_look(self, since: int, timeout: float) -> None:
         """Waits until it is known who answers on each connection that there was since one of them.
