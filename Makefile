@@ -56,7 +56,7 @@ bench: setup
 # Whole runs in seeded worlds: make simulate SEEDS=100000 for a night. A violation prints its seed.
 SEEDS ?= 20000
 simulate: $(VENV)/.test
-	cd tests && ../$(BIN)/python -m simulation --seeds $(SEEDS)
+	$(BIN)/python tests/play_worlds.py --seeds $(SEEDS)
 
 images:
 	docker/build

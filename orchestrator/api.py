@@ -13,8 +13,8 @@ from typing import Any, ParamSpec
 
 import msgspec
 
-from lyncean.cli.terminal import Terminal
 from orchestrator.errors import ConfigError
+from orchestrator.run.console import Terminal
 from orchestrator.run.request import RunRequest, checked
 from orchestrator.run_folder.reader import open_run
 

@@ -10,9 +10,9 @@ import click
 
 from lyncean.cli import Command, examples
 from lyncean.cli.options import POSITIVE_SECONDS, client_options
-from lyncean.cli.terminal import Terminal
 from lyncean.rpc import CallError, Credentials
 from orchestrator.cli.options import number
+from orchestrator.run.console import Terminal
 
 
 @click.command(

@@ -8,9 +8,9 @@ import click
 import orjson
 
 from lyncean.cli import Command, examples
-from lyncean.cli.terminal import Terminal
 from orchestrator.cli.folders import ReadRun
 from orchestrator.cli.options import refuse
+from orchestrator.run.console import Terminal
 
 GATE_FAILED = 4
 """Exit code where a condition of the gate is not met."""

@@ -8,10 +8,10 @@ import click
 
 from lyncean.cli import Command, examples
 from lyncean.cli.options import client_options
-from lyncean.cli.terminal import Terminal
 from lyncean.rpc import Credentials
 from orchestrator.cli.options import refuse, refuse_dialling, request_options
 from orchestrator.cli.outcome import ended
+from orchestrator.run.console import Terminal
 from orchestrator.run.request import RunRequest
 
 

@@ -10,12 +10,12 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from lyncean.cli import Command
-from lyncean.cli.terminal import Terminal
 from orchestrator.benchmarks.voila import generator
 from orchestrator.benchmarks.voila.images import ImageFolder, TrainingDraw
 from orchestrator.benchmarks.voila.rules import ND_RULES, WD_RULES
 from orchestrator.benchmarks.voila.sampling import SpaceError, shares
 from orchestrator.cli.options import request_options
+from orchestrator.run.console import Terminal
 
 
 @click.command("voila", cls=Command)

@@ -9,11 +9,11 @@ import click
 
 from lyncean.cli import Command
 from lyncean.cli.options import client_options
-from lyncean.cli.terminal import Terminal
 from lyncean.rpc import PLAIN, Credentials
 from orchestrator.cli.folders import RunFolder
 from orchestrator.cli.options import refuse_dialling, request_options
 from orchestrator.cli.outcome import ended
+from orchestrator.run.console import Terminal
 
 
 @click.command("lmms-eval", cls=Command)

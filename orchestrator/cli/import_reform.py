@@ -8,13 +8,13 @@ import click
 
 from lyncean.cli import Command
 from lyncean.cli.options import client_options
-from lyncean.cli.terminal import Terminal
 from lyncean.rpc import Credentials
 from orchestrator.benchmarks.reform.datasets import SINGLE_CHOICE
 from orchestrator.benchmarks.reform.predictions import FORMULATIONS, METHODS
 from orchestrator.cli.folders import RunFolder
 from orchestrator.cli.options import refuse_dialling, request_options
 from orchestrator.cli.outcome import ended
+from orchestrator.run.console import Terminal
 
 
 @click.command("reform", cls=Command)

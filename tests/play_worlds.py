@@ -1,4 +1,4 @@
-"""Plays worlds: `python -m simulation --seeds 100000`, or one and what happens in it: `--seed 17`."""
+"""Plays worlds: `python tests/play_worlds.py --seeds 100000`, or one and what happens in it: `--seed 17`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BLOCK = 50
 
 def main() -> None:
     """Ends with 1 if a world found a violation."""
-    parser = argparse.ArgumentParser(prog="simulation", description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="How many worlds to play.")
     parser.add_argument("--first", type=int, default=0, help="The first seed.")
     parser.add_argument("--seed", type=int, help="Only this one, with everything that happens.")

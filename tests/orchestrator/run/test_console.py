@@ -6,8 +6,8 @@ import io
 
 from rich.table import Table
 
-from lyncean.cli.terminal import Terminal
 from lyncean.errors import UserError, printable
+from orchestrator.run.console import Terminal
 
 HOSTILE = "model\x1b]0;owned\x07\x1b[2J\x9b31m\u202eeman\r"
 
