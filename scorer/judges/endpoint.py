@@ -10,9 +10,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from time import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
 import openai
 
 from lyncean.addresses import keep_out_of_logs, without_password
@@ -20,6 +19,9 @@ from lyncean.budget import Budget
 from lyncean.media import media_type
 from scorer.judges.base import VENDOR, JudgeError, JudgePrompt, Reply, backoff, canonical, take, without_user
 from scorer.judges.throttle import Throttle
+
+if TYPE_CHECKING:
+    import httpx
 
 SEED = 20_250_101
 MAX_OUTPUT_TOKENS = 1024
