@@ -24,30 +24,27 @@ class Crash(KeyboardInterrupt):
     """The process dies: no line of code runs after this one. The loop hands a KeyboardInterrupt through."""
 
 
-class _Task(asyncio.Task[Any]):
-    """A task with a hash that does not hang on its address: sets of tasks are walked in the order of their making."""
+class _Numbered:
+    """Has a hash that does not hang on its address: sets are walked in the order in which their members were made."""
 
     _numbers = itertools.count()
+    _number: int
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> _Task:
-        task = super().__new__(cls)
-        task._number = next(cls._numbers)  # type: ignore[attr-defined]
-        return task
-
-    def __hash__(self) -> int:
-        return self._number  # type: ignore[attr-defined, no-any-return]
-
-
-class _Future(asyncio.Future[Any]):
-    _numbers = itertools.count(1 << 40)
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> _Future:
-        future = super().__new__(cls)
-        future._number = next(cls._numbers)  # type: ignore[attr-defined]
-        return future
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super().__new__(cls)
+        made._number = next(cls._numbers)
+        return made
 
     def __hash__(self) -> int:
-        return self._number  # type: ignore[attr-defined, no-any-return]
+        return self._number
+
+
+class _Task(_Numbered, asyncio.Task[Any]):
+    """A task of the loop."""
+
+
+class _Future(_Numbered, asyncio.Future[Any]):
+    """A future of the loop."""
 
 
 class _Selector(selectors.SelectSelector):

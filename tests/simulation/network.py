@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import grpc
@@ -14,6 +14,7 @@ from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from scorer.metrics import metrics
 from scorer.rules import rules
@@ -218,9 +219,9 @@ class Channel:
                 except grpc.aio.AioRpcError as error:
                     if error.code() is S.UNAVAILABLE or self._net.draw.random() < 0.2:
                         raise  # the whole call ends with it
-                    info = error_of(error)
+                    known = CallError.from_rpc(error)
                     result.failure.code, result.failure.message = error.code().value[0], error.details() or ""
-                    result.failure.reason = info
+                    result.failure.reason = "" if known.foreign else known.reason
                     place, answer = 4, result.failure.SerializeToString()
                 yield _parsed(response_deserializer, _field(1, _head(index) + _field(place, answer)))
 
@@ -283,15 +284,6 @@ def _varint(value: int) -> bytes:
     while value > 0x7F:
         out, value = out + bytes([value & 0x7F | 0x80]), value >> 7
     return out + bytes([value])
-
-
-def error_of(error: grpc.aio.AioRpcError) -> str:
-    """Returns the reason of a status's ErrorInfo, "" where it has none."""
-    for _, value in error.trailing_metadata() or ():
-        info = error_details_pb2.ErrorInfo()
-        if isinstance(value, bytes) and status_pb2.Status.FromString(value).details[0].Unpack(info):
-            return info.reason
-    return ""
 
 
 class _Context:
@@ -365,24 +357,17 @@ def mutated(draw: random.Random, method: str, data: bytes) -> bytes:
 Mutation = Callable[[random.Random, bytes], bytes]
 
 
-def _generate(change: Callable[[random.Random, model.GenerateResponse], None]) -> Mutation:
+def _changed(kind: type[Any], change: Callable[[random.Random, Any], object]) -> Mutation:
     def apply(draw: random.Random, data: bytes) -> bytes:
-        message = model.GenerateResponse.FromString(data)
+        message = kind.FromString(data)
         change(draw, message)
-        return message.SerializeToString()
+        return bytes(message.SerializeToString())
 
     return apply
 
 
-def _likelihood(change: Callable[[random.Random, model.LikelihoodResponse], None]) -> Mutation:
-    def apply(draw: random.Random, data: bytes) -> bytes:
-        message = model.LikelihoodResponse.FromString(data)
-        change(draw, message)
-        return message.SerializeToString()
-
-    return apply
-
-
+_generate = partial(_changed, model.GenerateResponse)
+_likelihood = partial(_changed, model.LikelihoodResponse)
 _RAW: list[Mutation] = [
     lambda draw, data: b"",
     lambda draw, data: draw.randbytes(draw.randint(1, 40)) + b"\xff",

@@ -7,7 +7,6 @@ import re
 import shlex
 import signal
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,14 +20,6 @@ from orchestrator.run_folder.remote.lease import WRITER
 from orchestrator.run_folder.remote.store import Store
 
 pytestmark = pytest.mark.timeout(600)
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    server = S3Server(tmp_path_factory.mktemp("s3"))
-    server.start()
-    yield server
-    server.kill()
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
-from helpers.s3_server import BUCKET, S3Server
+from helpers.s3_server import BUCKET
 
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.log import RunBusyError
@@ -101,14 +101,6 @@ def google() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def denying() -> Iterator[str]:
     yield from served(Denying)
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    server = S3Server(tmp_path_factory.mktemp("s3"))
-    server.start()
-    yield server
-    server.kill()
 
 
 @pytest.fixture(params=["file", "gs", pytest.param("s3", marks=pytest.mark.full)])
