@@ -75,15 +75,11 @@ def _opened(file: Path) -> pq.ParquetFile:
 def _fields(file: Path) -> Iterator[dict[str, Any]]:
     parquet = _opened(file)
     names = [one.name for one in parquet.schema_arrow if not _holds_bytes(one.type)]
-    batches = parquet.iter_batches(batch_size=_FIELD_ROWS, columns=names)
-    while True:
-        with _readable(file):
-            batch = next(batches, None)
-            columns = [column.to_pylist() for column in batch.columns] if batch is not None else []
-        if batch is None:
-            return
-        for cells in zip(*columns, strict=True):
-            yield dict(zip(batch.schema.names, cells, strict=True))
+    with _readable(file):
+        for batch in parquet.iter_batches(batch_size=_FIELD_ROWS, columns=names):
+            present = batch.schema.names
+            for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                yield dict(zip(present, cells, strict=True))
 
 
 def _holds_bytes(kind: pa.DataType) -> bool:

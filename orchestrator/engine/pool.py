@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
@@ -12,7 +11,7 @@ import grpc
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Credentials
-from orchestrator.engine.replica import Health, Replica, backoff, dialled
+from orchestrator.engine.replica import PROBED, Health, Replica, backoff, dialled
 from orchestrator.engine.resolve import Endpoint, Resolver, resolve
 from orchestrator.errors import ConfigError, IncompleteError
 
@@ -31,8 +30,6 @@ _ASKED_FOR = {
 """What one replica of a model cannot lack if another has it."""
 
 Notify = Callable[[str], None]
-_PROBED = (Health.DOWN, Health.UNKNOWN)
-"""A replica may take calls once it answers a probe."""
 
 
 class Pool:
@@ -187,7 +184,7 @@ class Pool:
             for replica in self.replicas.values():
                 if replica.health is Health.REFUSED:
                     replica.health = Health.DOWN  # it may be the right one again
-                if replica.health in _PROBED:
+                if replica.health in PROBED:
                     self._probe(replica, notified=replica.health is Health.DOWN)
 
     def _probe(self, replica: Replica, *, notified: bool = False) -> None:
@@ -198,10 +195,10 @@ class Pool:
     async def _revive(self, replica: Replica, notified: bool) -> None:
         attempt = 0
         try:
-            while replica.health in _PROBED:
+            while replica.health in PROBED:
                 if attempt:
                     await asyncio.sleep(backoff(attempt))
-                if replica.health not in _PROBED:
+                if replica.health not in PROBED:
                     break  # gone from the name meanwhile: its channel is closed
                 await self._admit(replica, strict=False)
                 attempt += 1
@@ -248,9 +245,11 @@ class Pool:
 
     async def _look_again(self, replica: Replica) -> None:
         """Asks a server that does not say in each response who it is on each new connection."""
-        while replica.health is not Health.GONE:
-            with contextlib.suppress(grpc.aio.UsageError):  # the channel is closed: it is gone
+        while True:
+            try:
                 await replica.connection_lost()
+            except grpc.aio.UsageError:  # the channel is closed
+                return
             if replica.health in (Health.READY, Health.REFUSED):
                 replica.health = Health.DOWN
                 self._probe(replica)

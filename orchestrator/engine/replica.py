@@ -14,7 +14,7 @@ from lyncean.limiter import Limiter
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Credentials, call, call_stream, dial, parsing
 from lyncean.rpc.dial import Method
-from orchestrator.engine.batch import MOST_CALLS, Answer, answers_of, bundles
+from orchestrator.engine.batch import MOST_CALLS, Answer, Ending, answers_of, bundles
 from orchestrator.engine.check import checked
 from orchestrator.engine.wire import Request, Response, batch_of
 
@@ -32,6 +32,10 @@ class Health(Enum):
     DOWN = "not answering"
     REFUSED = "another model"
     GONE = "no longer at this address"
+
+
+PROBED = (Health.DOWN, Health.UNKNOWN)
+"""A replica may take calls once it answers a probe."""
 
 
 class Replica:
@@ -130,17 +134,17 @@ class Replica:
         Raises:
             CallError: For every status but OK, and for a response that the contract does not allow.
         """
-        method, limit, connection = self._methods[request.method], self.info.max_request_bytes, self._connection
-        boot_id = self.info.boot_id
+        method, limit, sent = self._methods[request.method], self.info.max_request_bytes, self._now()
+        ending: Ending
         try:
             response = await call(method, request.data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
+            ending = checked(response, request)
         except CallError as error:
-            raise await self._confirmed(error, boot_id, connection) from None
-        answer = checked(response, request)
-        self._identify(answer)
-        if connection != self._connection:
-            await self._wait_for_look(connection, timeout)
-        return answer
+            ending = error
+        ending = await self._trusted(ending, sent, timeout)
+        if isinstance(ending, CallError):
+            raise ending
+        return ending
 
     def bundles(self, sizes: Sequence[int]) -> Iterator[range]:
         """Cuts calls of these sizes, in bytes, into runs to make in one Batch each, or one by one.
@@ -157,19 +161,33 @@ class Replica:
         Raises:
             CallError: If the Batch itself fails. What was not answered before has no answer.
         """
-        data, limit, connection = batch_of(requests), self.info.max_request_bytes, self._connection
-        boot_id = self.info.boot_id
+        data, limit, sent = batch_of(requests), self.info.max_request_bytes, self._now()
         stream = call_stream(self._batch, data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
         async for response in stream:
-            answers = list(answers_of(response, requests))
-            for place, (index, answer) in enumerate(answers):
-                if isinstance(answer, CallError):
-                    answers[place] = index, await self._confirmed(answer, boot_id, connection)
-                else:
-                    self._identify(answer)
-            if connection != self._connection:
-                await self._wait_for_look(connection, timeout)
-            yield answers
+            answers = answers_of(response, requests)
+            yield [(index, await self._trusted(ending, sent, timeout)) for index, ending in answers]
+
+    def _now(self) -> tuple[str, int]:
+        """Returns which start of the server is admitted, and the number of the connection."""
+        return self.info.boot_id, self._connection
+
+    async def _trusted(self, ending: Ending, sent: tuple[str, int], timeout: float) -> Ending:
+        """Returns the ending of a call as it is to be taken: UNAVAILABLE where another server may have given it.
+
+        Args:
+            ending: The response, or the failure.
+            sent: `_now` when the call was sent.
+            timeout: Seconds to wait for a look at a new connection.
+        """
+        if isinstance(ending, CallError):
+            return await self._confirmed(ending, sent)
+        try:
+            self._identify(ending)
+            if self._connection != sent[1]:
+                await self._wait_for_look(sent[1], timeout)
+        except CallError as error:
+            return error
+        return ending
 
     def _identify(self, response: Response) -> None:
         """Holds who gave a response against who was admitted.
@@ -194,21 +212,15 @@ class Replica:
                 grpc.StatusCode.UNAVAILABLE, "identity_unknown", "the server was restarted: it is looked at"
             )
 
-    async def _confirmed(self, error: CallError, boot_id: str, connection: int) -> CallError:
-        """Returns a failure as it is to be taken: UNIMPLEMENTED is final only of the server that claimed the opposite.
-
-        Args:
-            error: The failure.
-            boot_id: Which start of the server was admitted when the call was sent.
-            connection: The connection at that time.
-        """
+    async def _confirmed(self, error: CallError, sent: tuple[str, int]) -> CallError:
+        """Returns a failure; UNIMPLEMENTED is final only of the server that was admitted and claims otherwise still."""
         if error.code is not grpc.StatusCode.UNIMPLEMENTED or error.foreign:
             return error
         try:
             info = await self.fetch_info()
         except CallError as failure:
             return CallError(grpc.StatusCode.UNAVAILABLE, "identity_unknown", str(failure))
-        same = info.boot_id == boot_id and self._connection == connection
+        same = (info.boot_id, self._connection) == sent
         if same and set(info.capabilities) >= set(self.info.capabilities):
             return error
         return CallError(grpc.StatusCode.UNAVAILABLE, "identity_changed", f"the server is another by now ({error})")
@@ -223,7 +235,7 @@ class Replica:
             return  # the response says it
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
-                while self._connection not in self._agreed and self.health in (Health.DOWN, Health.UNKNOWN):
+                while self._connection not in self._agreed and self.health in PROBED:
                     self._looked.clear()
                     await self._looked.wait()
         if not self._agreed.issuperset(range(since, self._connection + 1)):

@@ -32,6 +32,7 @@ from orchestrator.run_folder import remote
 from orchestrator.run_folder.files import MANIFEST, RESULTS, VERDICTS
 from orchestrator.run_folder.lines import JudgedLine
 from orchestrator.run_folder.log import RunLog, scan
+from orchestrator.run_folder.metrics import counts
 from orchestrator.run_folder.planned_rows import PlannedRows
 from orchestrator.run_folder.records import tokens_of_log
 
@@ -69,8 +70,7 @@ def check_limits(run: Path, request: RunRequest) -> None:
     Raises:
         LimitError: If there are more, or no item at all could be judged.
     """
-    tasks = run_results.read(run)["tasks"].values()
-    total = {name: sum(task["counts"][name] for task in tasks) for name in ("planned", "scored", *_LIMITED)}
+    total = counts(run_results.read(run)["tasks"])
     for name in _LIMITED:
         limit = getattr(request, f"max_{name}")
         if limit is not None and total[name] > limit * total["planned"]:
@@ -186,7 +186,7 @@ def judge_lines(run: Path) -> list[str]:
         if line.outcome == "unjudged":
             reason = line.detail
     lines = [f"judge {', '.join(judges)}: {f'{count:,} verdicts' if count else 'configured and never needed'}"]
-    unjudged = sum(task["counts"]["unjudged"] for task in run_results.read(run)["tasks"].values())
+    unjudged = counts(run_results.read(run)["tasks"])["unjudged"]
     if unjudged and reason:
         lines.append(
             f"{unjudged:,} of them unjudged, the last because {reason}; orchestrator score {run} asks again for these"

@@ -197,21 +197,22 @@ class RunLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            self._lock = _lock(path)
-            self.responses = Appender(path / RESPONSES)
-            self.verdicts = Appender(path / VERDICTS)
-        except OSError as error:
-            raise write_error(path, error) from error
-        self.images = ImageStore(path / IMAGES)
-        self._table = KeyTable(_line_count(path / RESPONSES))
-        self.resumed = 0
-        try:
+        with contextlib.ExitStack() as opened:
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+                opened.callback(os.close, _lock(path))
+                # What is opened last is closed first: answers are written before their verdicts.
+                self.verdicts = Appender(path / VERDICTS)
+                opened.callback(self.verdicts.close)
+                self.responses = Appender(path / RESPONSES)
+                opened.callback(self.responses.close)
+            except OSError as error:
+                raise write_error(path, error) from error
+            self.images = ImageStore(path / IMAGES)
+            self._table = KeyTable(_line_count(path / RESPONSES))
+            self.resumed = 0
             self._index()
-        except BaseException:
-            self.close()
-            raise
+            self._opened = opened.pop_all()
 
     def _index(self) -> None:
         for offset, head in scan(self.path / RESPONSES, Head):
@@ -287,11 +288,7 @@ class RunLog:
 
     def close(self) -> None:
         """Closes the logs and lets the folder go."""
-        try:
-            self.responses.close()
-            self.verdicts.close()
-        finally:
-            os.close(self._lock)
+        self._opened.close()
 
 
 def scan(path: Path, kind: type[T]) -> Iterator[tuple[int, T]]:

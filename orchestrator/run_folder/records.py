@@ -71,18 +71,17 @@ def response_json(response: model.GenerateResponse | model.LikelihoodResponse, s
     line: Json
     if isinstance(response, model.LikelihoodResponse):
         line = {"scores": [_score_json(score) for score in response.scores]}
-    else:
-        line = {
-            "parts": [
-                _image_json(part.image, store) if part.HasField("image") else {"text": part.text}
-                for part in response.parts
-            ],
-            "finish_reason": _FINISH.get(response.finish_reason, response.finish_reason),
-        }
+        if response.HasField("usage"):
+            line["usage"] = _usage_json(response.usage)
+        return line
+    line = {
+        "parts": [
+            _image_json(part.image, store) if part.HasField("image") else {"text": part.text} for part in response.parts
+        ],
+        "finish_reason": _FINISH.get(response.finish_reason, response.finish_reason),
+    }
     if response.HasField("usage"):
         line["usage"] = _usage_json(response.usage)
-    if isinstance(response, model.LikelihoodResponse):
-        return line
     if response.HasField("effective_config"):
         fragment = _config(response.effective_config.SerializeToString(deterministic=True))
         line["effective_config"] = orjson.Fragment(fragment)

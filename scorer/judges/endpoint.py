@@ -103,22 +103,17 @@ class Endpoint:
                 # Paid for, usable or not.
                 self._budget.used(*spent(completion))
                 return read(prompt, completion)
-            except openai.APIConnectionError as error:  # timeouts among them
-                if 200 in statuses:
-                    raise JudgeError(
-                        "judge_reply_cut",
-                        f"{self._place} broke off a reply that it may have charged for: it is not sent again by itself",
-                    ) from None
-                late = isinstance(error, openai.APITimeoutError)
-                pause, cause = 0.0 if late else backoff(tries), error.__cause__ or error
-                reason = "judge_timeout" if late else "judge_unreachable"
-                problem = f"{self._place} cannot be reached: {type(cause).__name__}: {cause}"
-                if late:
-                    problem = f"no reply from {self._place} within {self.config.timeout:g} s"
             except openai.RateLimitError as error:
                 pause = retry_after(error.response.headers) or backoff(tries)
                 self._throttle.refused(pause)
                 reason, problem = "judge_rate_limited", f"{self._place} answered 429: {_said(error)}"
+            except openai.APITimeoutError:
+                pause = 0.0
+                reason, problem = "judge_timeout", f"no reply from {self._place} within {self.config.timeout:g} s"
+            except openai.APIConnectionError as error:
+                pause, cause = backoff(tries), error.__cause__ or error
+                problem = f"{self._place} cannot be reached: {type(cause).__name__}: {cause}"
+                reason = "judge_unreachable"
             except openai.InternalServerError as error:
                 pause = retry_after(error.response.headers) or backoff(tries)
                 reason, problem = "judge_error", f"{self._place} answered {error.status_code}: {_said(error)}"
@@ -126,6 +121,11 @@ class Endpoint:
                 raise JudgeError("judge_error", f"{self._place} answered {error.status_code}: {_said(error)}") from None
             except (openai.APIError, json.JSONDecodeError) as error:
                 raise JudgeError("judge_bad_json", f"the judge's endpoint sent no completion: {error}") from None
+            if 200 in statuses:
+                raise JudgeError(
+                    "judge_reply_cut",
+                    f"{self._place} broke off a reply that it may have charged for: it is not sent again by itself",
+                )
             tries += 1
             self.waits_for = problem
             exhausted = reason != "judge_rate_limited" and tries >= TRIES
