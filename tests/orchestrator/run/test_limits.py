@@ -1,0 +1,34 @@
+"""How many items of a complete run may have come to no result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from orchestrator.errors import LimitError
+from orchestrator.run.evaluate import check_limits
+from orchestrator.run.request import RunRequest
+
+
+def run_of(folder: Path, **outcomes: int) -> Path:
+    counts = {"planned": sum(outcomes.values()), **outcomes}
+    (folder / "results.json").write_bytes(orjson.dumps({"tasks": {"t": {"counts": counts}}}))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["unparsed", "failed", "unjudged"])
+def test_a_larger_share_than_allowed_is_said(tmp_path: Path, name: str) -> None:
+    run = run_of(tmp_path, scored=6, **{name: 4})
+    check_limits(run, RunRequest("t"))
+    check_limits(run, RunRequest("t", **{f"max_{name}": 0.4}))
+    with pytest.raises(LimitError, match=f"4 of 10 items are {name}, --max-{name} allows 39.0%") as caught:
+        check_limits(run, RunRequest("t", **{f"max_{name}": 0.39}))
+    assert caught.value.exit_code == 4
+
+
+def test_a_run_in_which_nothing_was_judged_is_no_success(tmp_path: Path) -> None:
+    with pytest.raises(LimitError, match=r"none of the 3 items could be judged; orchestrator score .* asks the judge"):
+        check_limits(run_of(tmp_path, unjudged=3, rejected=1), RunRequest("t"))
+    check_limits(run_of(tmp_path, unjudged=3, unparsed=1), RunRequest("t"))
