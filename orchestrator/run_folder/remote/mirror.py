@@ -50,6 +50,7 @@ class Mirror:
     def __init__(self, local: Path, store: Store) -> None:
         self.local, self.store = local, store
         self._images: set[str] = set()
+        self._small: dict[str, bytes] = {}
         self._ends = dict.fromkeys((RESPONSES, VERDICTS), 0)
 
     def follows(self) -> bool:
@@ -93,6 +94,7 @@ class Mirror:
                     self.store.delete(parts.pop().path(log))
             self._ends[log] = parts[-1].end if parts else 0
         self._images.update(self.store.names(IMAGES))
+        self._small.clear()
 
     def upload(self) -> None:
         """Uploads what was added: images before the answers that show them, answers before their verdicts.
@@ -161,10 +163,15 @@ class Mirror:
 
     def _put_small(self, name: str) -> None:
         path = self.local / name
-        if path.exists():
-            self.store.put(name, path.read_bytes())
+        data = path.read_bytes() if path.exists() else b""
+        digest = hashlib.sha256(data).digest()
+        if self._small.get(name) == digest:
+            return
+        if data:
+            self.store.put(name, data)
         else:
             self.store.delete(name)
+        self._small[name] = digest
 
 
 def _folder(log: str) -> str:

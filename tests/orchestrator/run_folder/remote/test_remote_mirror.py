@@ -68,6 +68,20 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_what_has_not_changed_is_not_written_again(sides: Sides, monkeypatch: pytest.MonkeyPatch) -> None:
+    sides.add(LOGS[0], b"a\n")
+    sides.image(b"image")
+    mirror = sides.upload()
+    written: list[str] = []
+    monkeypatch.setattr(mirror.store, "put", lambda name, data: written.append(name))
+    monkeypatch.setattr(mirror.store, "delete", written.append)
+    mirror.upload()
+    assert not written
+    (sides.here / "manifest.json").write_text('{"a": 1}')
+    mirror.upload()
+    assert written == ["manifest.json"]
+
+
 @given(st.lists(st.lists(st.binary(max_size=40).map(lambda data: data.replace(b"\n", b" ")), max_size=5), max_size=5))
 def test_what_is_fetched_is_what_was_written(
     tmp_path_factory: pytest.TempPathFactory, uploads: list[list[bytes]]
