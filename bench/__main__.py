@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 BENCHES = (
+    "bench_start.py",
     "bench_pipeline.py",
     "bench_replicas.py",
     "bench_scorer.py",

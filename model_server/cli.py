@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from lyncean.cli import Command, root
-from lyncean.cli.options import POSITIVE_SECONDS, FiniteRange, server_options
+from lyncean.cli.options import POSITIVE_SECONDS, FiniteRange, metrics_option, server_options
 from lyncean.rpc import ServerConfig
-from model_server.backend import Backend, LoadError
 from model_server.demo import CHECKPOINT, NAME
-from model_server.metrics import Metrics
-from model_server.serve import Make, run
+
+if TYPE_CHECKING:
+    from model_server.backend import Backend
+    from model_server.metrics import Metrics
+    from model_server.serve import Make
 
 Fields = TypeVar("Fields")
-
-metrics_option = click.option(
-    "--metrics-port", type=click.IntRange(0, 65535), help="Port for Prometheus metrics; default: none."
-)
-"""The option of every server with metrics."""
 
 
 def server_command(make: Make) -> click.Command:
@@ -32,6 +29,8 @@ def server_command(make: Make) -> click.Command:
     @metrics_option
     def serve_model(config: ServerConfig, metrics_port: int | None) -> None:
         """Serves the model over gRPC."""
+        from model_server.serve import run
+
         run(make, config, metrics_port)
 
     return serve_model
@@ -128,6 +127,8 @@ def main() -> None:
 @server_options(50051)
 def serve_command(backend: str, metrics_port: int | None, config: ServerConfig, **options: Any) -> None:
     """Serve one model. The port is bound at once; health reports SERVING once the model is loaded."""
+    from model_server.serve import run
+
     if backend != "demo" and not options["model"]:
         raise click.UsageError(f"--backend {backend} needs --model")
     make = {"demo": _demo, "openai": _openai, "transformers": _transformers}[backend]
@@ -144,6 +145,8 @@ def _demo(metrics: Metrics, options: dict[str, Any]) -> Backend:
 
 
 def _openai(metrics: Metrics, options: dict[str, Any]) -> Backend:
+    from model_server.backend import LoadError
+
     try:
         from model_server.openai_api.backend import OpenAIBackend
         from model_server.openai_api.client import Settings
@@ -153,6 +156,7 @@ def _openai(metrics: Metrics, options: dict[str, Any]) -> Backend:
 
 
 def _transformers(metrics: Metrics, options: dict[str, Any]) -> Backend:
+    from model_server.backend import LoadError
     from model_server.hf.settings import Settings
 
     bundled = options["model"] == "demo"

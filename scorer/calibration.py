@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any
 
-import numpy as np
-
+from lyncean.arrays import np
 from lyncean.stats import cohens_kappa, mean_interval
 from scorer.judges.base import Judge, JudgeError, JudgePrompt
 from scorer.judges.prompts import choice_reread, open_answer

@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 
+from lyncean.arrays import np
 from lyncean.rpc import MAX_MESSAGE_BYTES, InvalidRequest, Server, ServerConfig
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.scorer.v1 import scorer_pb2_grpc
@@ -27,6 +28,9 @@ MOST_ITEMS = 4096
 
 MOST_WAITING = 16
 """Responses waiting for a client that reads slowly, before its items are no longer read."""
+
+PREPARE_SECONDS = 0.5
+"""Age of a stream at which what its metrics need is imported."""
 
 SLICE_SECONDS = 0.01
 """How long rules may run before health and other streams get their turn."""
@@ -61,6 +65,7 @@ class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
     ) -> AsyncIterator[pb.ScorerServiceScoreResponse]:
         """Scores one stream of items."""
         with self._telemetry.stream():
+            preparing = asyncio.create_task(_prepare())
             stream = _Stream(self._scorer, self._metrics, self._telemetry)
             reading = asyncio.create_task(stream.read(requests))
             try:
@@ -73,7 +78,14 @@ class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
                 raise InvalidRequest(error.reason, str(error)) from None
             finally:
                 reading.cancel()
-                await asyncio.gather(reading, return_exceptions=True)
+                preparing.cancel()
+                await asyncio.gather(reading, preparing, return_exceptions=True)
+
+
+async def _prepare() -> None:
+    """Imports NumPy beside a stream that lasts, while the model works: its metrics are wanted soon after its end."""
+    await asyncio.sleep(PREPARE_SECONDS)
+    await asyncio.to_thread(getattr, np, "ndarray")
 
 
 class _Stream:

@@ -10,9 +10,8 @@ import click
 
 from lyncean.cli import Command, examples
 from lyncean.cli.options import POSITIVE_SECONDS, client_options
-from lyncean.rpc import CallError, Credentials
+from lyncean.rpc import Credentials
 from orchestrator.cli.options import number
-from orchestrator.run.console import Terminal
 
 
 @click.command(
@@ -50,9 +49,11 @@ def command(
     Exit codes: 0 every check passed or does not apply, 2 the server cannot be reached or the command
     is wrong, 4 a check failed.
     """
+    from lyncean.rpc import CallError
     from orchestrator.conformance import CHECKS, Result, Status, judge, report
     from orchestrator.engine import parse_endpoints
     from orchestrator.engine.replica import describe, dialled
+    from orchestrator.run.console import Terminal
 
     if listed:
         for check in CHECKS.values():

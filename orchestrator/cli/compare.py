@@ -10,7 +10,6 @@ import orjson
 from lyncean.cli import Command, examples
 from orchestrator.cli.folders import ReadRun
 from orchestrator.cli.options import refuse
-from orchestrator.run.console import Terminal
 
 GATE_FAILED = 4
 """Exit code where a condition of the gate is not met."""
@@ -60,6 +59,7 @@ def command(
     gate names what they do not have; 4 the gate failed.
     """
     from orchestrator.compare import gate, page, result, terminal
+    from orchestrator.run.console import Terminal
 
     if len(runs) < 2 and gate_text is None:
         raise click.UsageError("give two runs or more, or one run and a --gate")

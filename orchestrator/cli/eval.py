@@ -11,7 +11,6 @@ from lyncean.cli.options import client_options
 from lyncean.rpc import Credentials
 from orchestrator.cli.options import refuse, refuse_dialling, request_options
 from orchestrator.cli.outcome import ended
-from orchestrator.run.console import Terminal
 from orchestrator.run.request import RunRequest
 
 
@@ -37,6 +36,7 @@ def command(dry_run: bool, as_json: bool, quiet: bool, credentials: Credentials,
     resume), 4 a quality gate failed.
     """
     from orchestrator.run import evaluate
+    from orchestrator.run.console import Terminal
 
     request = RunRequest(**parameters, credentials=credentials)
     if request.endpoint:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from lyncean.cli import Command
-from orchestrator.benchmarks.voila import generator
-from orchestrator.benchmarks.voila.images import ImageFolder, TrainingDraw
-from orchestrator.benchmarks.voila.rules import ND_RULES, WD_RULES
-from orchestrator.benchmarks.voila.sampling import SpaceError, shares
 from orchestrator.cli.options import request_options
-from orchestrator.run.console import Terminal
+
+if TYPE_CHECKING:
+    from orchestrator.benchmarks.voila.generator import Line
 
 
 @click.command("voila", cls=Command)
@@ -35,7 +33,7 @@ from orchestrator.run.console import Terminal
     required=True,
     help="training: images used evenly, a fourth image as answer; testing: one image for each thing shown.",
 )
-@click.option("--collage", is_flag=True, help=f"Also draw each question as one picture, in {generator.COLLAGES}/.")
+@click.option("--collage", is_flag=True, help="Also draw each question as one picture, in Image_Questions/.")
 @request_options("seed", seed={"help": "The same seed draws the same questions."})
 @click.option(
     "--output",
@@ -45,6 +43,11 @@ from orchestrator.run.console import Terminal
 )
 def command(distraction: str, count: int, images: Path, split: str, collage: bool, seed: int, output: Path) -> None:
     """Draw distinct VOILA questions and write them as a table in the released format."""
+    from orchestrator.benchmarks.voila import generator
+    from orchestrator.benchmarks.voila.images import ImageFolder, TrainingDraw
+    from orchestrator.benchmarks.voila.rules import ND_RULES, WD_RULES
+    from orchestrator.benchmarks.voila.sampling import SpaceError, shares
+
     if output.suffix not in (".csv", ".parquet"):
         raise click.UsageError(f"--output {output} should end in .csv or .parquet")
     rules = WD_RULES if distraction == "yes" else ND_RULES
@@ -65,7 +68,11 @@ def command(distraction: str, count: int, images: Path, split: str, collage: boo
     click.echo(f"{output}: {count:,} questions, {_in_words(counts)}")
 
 
-def _with_bar(rows: Iterable[generator.Line], count: int) -> Iterator[generator.Line]:
+def _with_bar(rows: Iterable[Line], count: int) -> Iterator[Line]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from orchestrator.run.console import Terminal
+
     columns = (TextColumn("questions"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Terminal(stderr=True), transient=True) as progress:
         task = progress.add_task("questions", total=count)

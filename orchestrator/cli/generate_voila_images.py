@@ -7,8 +7,6 @@ from pathlib import Path
 import click
 
 from lyncean.cli import Command
-from orchestrator.benchmarks.voila.synthetic import draw
-from orchestrator.benchmarks.voila.texts import SPECS, file_prefix
 
 
 @click.command("voila-images", cls=Command)
@@ -17,6 +15,9 @@ from orchestrator.benchmarks.voila.texts import SPECS, file_prefix
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder to fill.")
 def command(variants: int, size: int, output: Path) -> None:
     """Draw all 728 things that a VOILA image shows, as pictograms."""
+    from orchestrator.benchmarks.voila.synthetic import draw
+    from orchestrator.benchmarks.voila.texts import SPECS, file_prefix
+
     try:
         output.mkdir(parents=True, exist_ok=True)
         for spec in SPECS:

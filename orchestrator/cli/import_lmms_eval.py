@@ -13,7 +13,6 @@ from lyncean.rpc import PLAIN, Credentials
 from orchestrator.cli.folders import RunFolder
 from orchestrator.cli.options import refuse_dialling, request_options
 from orchestrator.cli.outcome import ended
-from orchestrator.run.console import Terminal
 
 
 @click.command("lmms-eval", cls=Command)
@@ -55,6 +54,7 @@ def command(
         from orchestrator.report.readings import described
         from orchestrator.run import evaluate, rescore
         from orchestrator.run.arguments import one_endpoint
+        from orchestrator.run.console import Terminal
         from orchestrator.run.local_server import LocalServer
         from orchestrator.run.servers import connect_scorer
 

@@ -14,7 +14,6 @@ from orchestrator.benchmarks.reform.predictions import FORMULATIONS, METHODS
 from orchestrator.cli.folders import RunFolder
 from orchestrator.cli.options import refuse_dialling, request_options
 from orchestrator.cli.outcome import ended
-from orchestrator.run.console import Terminal
 
 
 @click.command("reform", cls=Command)
@@ -59,6 +58,7 @@ def command(
         from orchestrator.interop.reform_import import Wanted, imported
         from orchestrator.run import evaluate
         from orchestrator.run.arguments import one_endpoint
+        from orchestrator.run.console import Terminal
 
         wanted = Wanted(file, formulation, infer, stability, multi_round, task, model)
         await imported(wanted, folder, one_endpoint(scorer), credentials, patience)

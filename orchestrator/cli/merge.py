@@ -12,7 +12,6 @@ from lyncean.rpc import Credentials
 from orchestrator.cli.folders import ReadRun, WrittenRun
 from orchestrator.cli.options import refuse_dialling, request_options
 from orchestrator.cli.outcome import ended
-from orchestrator.run.console import Terminal
 
 
 @click.command(
@@ -44,6 +43,7 @@ def command(
         from orchestrator.run import evaluate, merge
         from orchestrator.run import results as run_results
         from orchestrator.run.arguments import one_endpoint
+        from orchestrator.run.console import Terminal
         from orchestrator.run.servers import connect_scorer
         from orchestrator.run_folder import remote
 

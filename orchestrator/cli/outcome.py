@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -15,6 +14,8 @@ def ended(work: Coroutine[Any, Any, T]) -> T:
     Raises:
         IncompleteError: On Ctrl-C.
     """
+    import asyncio
+
     from orchestrator.errors import IncompleteError
 
     try:

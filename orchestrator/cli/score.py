@@ -13,7 +13,6 @@ from lyncean.rpc import Credentials
 from orchestrator.cli.folders import WrittenRun
 from orchestrator.cli.options import refuse_dialling, request_options
 from orchestrator.cli.outcome import ended
-from orchestrator.run.console import Terminal
 
 
 @click.command(
@@ -52,6 +51,7 @@ def command(
         from orchestrator.report.readings import described
         from orchestrator.run import evaluate, rescore
         from orchestrator.run.arguments import judge_arguments, one_endpoint
+        from orchestrator.run.console import Terminal
         from orchestrator.run.servers import connect_scorer
         from orchestrator.run_folder import remote
         from orchestrator.run_folder.files import has_verdicts

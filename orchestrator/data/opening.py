@@ -8,8 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
+from lyncean.arrays import np
 from orchestrator.data.hub import HUB_ID
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table

@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from PIL import Image
-
-from lyncean.pictures import open_image, orientation
 from orchestrator.samples import BadRowError, Call, Part, image_part
 from orchestrator.samples import Image as EncodedImage
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 _QUARTERS = (5, 6, 7, 8)
 """Values of EXIF's orientation under which width and height change places."""
@@ -32,6 +33,10 @@ def blinded(call: Call) -> Call:
 
 
 def _grey_part(image: EncodedImage) -> Part:
+    from PIL import Image
+
+    from lyncean.pictures import open_image
+
     try:
         with open_image(image.data) as opened:
             size, kind = _seen_size(opened), opened.format or "PNG"
@@ -42,6 +47,8 @@ def _grey_part(image: EncodedImage) -> Part:
 
 def _seen_size(image: Image.Image) -> tuple[int, int]:
     """Width and height as a model sees them: servers turn images as EXIF says, unreadable EXIF says nothing."""
+    from lyncean.pictures import orientation
+
     if image.format == "TIFF":
         return image.size  # pillow has turned it
     return (image.height, image.width) if orientation(image) in _QUARTERS else image.size
@@ -49,6 +56,8 @@ def _seen_size(image: Image.Image) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def _grey(size: tuple[int, int], kind: str) -> bytes:
+    from PIL import Image
+
     buffer = io.BytesIO()
     Image.new("RGB", size, (128, 128, 128)).save(buffer, format=kind)
     return buffer.getvalue()

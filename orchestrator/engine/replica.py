@@ -13,7 +13,7 @@ import grpc
 from lyncean.limiter import Limiter
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Credentials, call, call_stream, dial, parsing
-from lyncean.rpc.dial import Method
+from lyncean.rpc.channel import Method
 from orchestrator.engine.batch import MOST_CALLS, Answer, Ending, answers_of, bundles
 from orchestrator.engine.check import checked
 from orchestrator.engine.wire import Request, Response, batch_of

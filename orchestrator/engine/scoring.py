@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -174,7 +174,22 @@ class ScorerClient:
             EngineError: If it finds an item or a metric at fault.
             Exception: Whatever the items raise.
         """
-        lost, attempt, specs = 0.0, 0, tuple(metrics)
+        summary = await self._patiently(items, tuple(metrics))
+        if summary is None:
+            raise EngineError(
+                f"the scorer at {self.endpoint} ended the stream without a summary: a defect of the scorer"
+            )
+        return summary
+
+    async def try_out(self, items: Iterable[scorer.ScoreRequest]) -> None:
+        """Has items scored to see whether they can be, in a stream of their own; raises as `summarize` does."""
+        await self._patiently(lambda: items, ())
+
+    async def _patiently(
+        self, items: Callable[[], Iterable[scorer.ScoreRequest]], specs: Sequence[scorer.MetricSpec]
+    ) -> scorer.Summary | None:
+        """Returns the summary of one stream, None where it asks for none; again while the scorer is away."""
+        lost, attempt = 0.0, 0
         while True:
             try:
                 return await self._summarize(items(), specs)
@@ -185,7 +200,7 @@ class ScorerClient:
 
     async def _summarize(
         self, items: Iterable[scorer.ScoreRequest], metrics: Iterable[scorer.MetricSpec]
-    ) -> scorer.Summary:
+    ) -> scorer.Summary | None:
         problems: list[Exception] = []
 
         async def requests() -> AsyncIterator[scorer.ScorerServiceScoreRequest]:
@@ -207,10 +222,6 @@ class ScorerClient:
             problems.append(CallError.from_rpc(error))
         if problems:
             raise problems[0]
-        if summary is None:
-            raise EngineError(
-                f"the scorer at {self.endpoint} ended the stream without a summary: a defect of the scorer"
-            )
         return summary
 
     async def close(self) -> None:

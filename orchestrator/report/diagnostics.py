@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from string import ascii_lowercase
 
-import numpy as np
-
+from lyncean.arrays import np
 from orchestrator.report import plots
 from orchestrator.report.charts import Chart
 from orchestrator.run_folder.metrics import MetricResult

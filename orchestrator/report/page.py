@@ -48,6 +48,12 @@ def _breakable(name: str) -> Markup:
     return Markup("<wbr>").join(parts)
 
 
+def prepare() -> None:
+    """Compiles the templates of a run's page, once in a process."""
+    for template in ("base.html", "macros.html", "charts.html", "report.html"):
+        _environment().get_template(template)
+
+
 def document(template: str, *, script: str = "", connect: bool = False, **context: Any) -> str:
     """Renders a page with the house style and its `policy`.
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import cycle
+from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from lyncean.arrays import NDArray, np
 from orchestrator.report.charts import Chart, Plane, Row, Rows, axis, percent
 from orchestrator.run_folder.metrics import MetricResult
 
-Pairs = NDArray[np.float64]
+Pairs: TypeAlias = "NDArray[np.float64]"
 """Two numbers a row."""
 
 Calls = Mapping[str, Pairs]

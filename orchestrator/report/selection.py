@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from array import array
 
-import numpy as np
-from numpy.typing import NDArray
-
+from lyncean.arrays import NDArray, np
 from orchestrator.run_folder.reader import STEP, Item
 
 Kind = tuple[str, str, str, str]

@@ -7,7 +7,7 @@ import contextlib
 import gc
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from orchestrator.errors import LimitError
 from orchestrator.run import results as run_results
 from orchestrator.run import resume
 from orchestrator.run.arguments import shard_of
-from orchestrator.run.dry_run import describe
 from orchestrator.run.plan import Plan, check_capabilities, make
 from orchestrator.run.preflight import check_scoring
 from orchestrator.run.progress import Progress
@@ -36,6 +35,8 @@ from orchestrator.run_folder.metrics import counts
 from orchestrator.run_folder.planned_rows import PlannedRows
 from orchestrator.run_folder.records import tokens_of_log
 
+_PREPARES_AFTER = 1.0
+"""Seconds after which a run that lasts imports what its report needs."""
 _LIMITED = ("unparsed", "failed", "unjudged")
 
 
@@ -58,10 +59,32 @@ async def run(request: RunRequest, console: Console) -> Path:
     Targets.of(request)
     plan = make(request)
     with remote.writing(plan.request.run) as (folder, guards):
-        path = await evaluate(plan, console, run=folder, beside=guards)
+        async with _report_prepared():
+            path = await evaluate(plan, console, run=folder, beside=guards)
         finish(path, console)
     check_limits(path, request)
     return path
+
+
+@contextlib.asynccontextmanager
+async def _report_prepared() -> AsyncIterator[None]:
+    """Imports what the report needs in a thread while the model works: afterwards nothing waits for it but people."""
+
+    def prepare() -> None:
+        from orchestrator.report import page
+
+        page.prepare()
+
+    async def later() -> None:
+        await asyncio.sleep(_PREPARES_AFTER)
+        await asyncio.to_thread(prepare)
+
+    preparing = asyncio.create_task(later())
+    try:
+        yield
+    finally:
+        preparing.cancel()
+        await asyncio.gather(preparing, return_exceptions=True)
 
 
 def check_limits(run: Path, request: RunRequest) -> None:
@@ -90,6 +113,8 @@ def dry_run(request: RunRequest, console: Console) -> None:
         ConfigError: If the request contradicts itself.
         DataError: If data cannot be read.
     """
+    from orchestrator.run.dry_run import describe
+
     shard = shard_of(request.shard)
     Targets.of(request)  # refuses what a run refuses
     describe(make(request), shard, console)

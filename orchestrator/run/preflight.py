@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping
+from typing import Any
 
 import grpc
 
@@ -10,17 +11,12 @@ from lyncean.rpc import CallError
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import DataError
 from orchestrator.engine import ConfigError, EngineError, ScorerClient
-from orchestrator.metric import metric
 from orchestrator.run.plan import Plan, Task
 from orchestrator.run_folder.records import put_answer, score_request, scoring_json
 from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample, Scoring
 
 _PROBE = Answer(text="?")
 """An answer that any rule for texts must be able to read, and in which none finds anything."""
-
-
-_EMPTY_METRIC = metric("tried", "accuracy", where={"tried": ("",)})
-"""A stream ends with a summary where it asks for one; this one takes no time."""
 
 
 async def check_scoring(plan: Plan, client: ScorerClient, rules: scorer.ListRulesResponse) -> None:
@@ -43,10 +39,11 @@ async def check_scoring(plan: Plan, client: ScorerClient, rules: scorer.ListRule
         metrics = task.benchmark.metrics(task.variant)
         words = b"".join(spec.SerializeToString(deterministic=True) for spec in metrics)
         if words not in fine:
-            await _try(client, where, (), metrics)
+            await _try(where, client.summarize(tuple, metrics))
             fine.add(words)
         # Apart from the metrics: to compute some of them takes long, of one item as well.
-        await _try(client, where, items, (_EMPTY_METRIC,))
+        if items:
+            await _try(where, client.try_out(items))
 
 
 def _first_items(plan: Plan, task: Task) -> Iterator[tuple[str, Scoring]]:
@@ -81,11 +78,9 @@ def _check_rule(where: str, scoring: Scoring, known: Mapping[str, scorer.RuleInf
         raise ConfigError(f"{where}: it asks a judge, and the scorer has none: give --judge")
 
 
-async def _try(
-    client: ScorerClient, where: str, items: Sequence[scorer.ScoreRequest], metrics: Sequence[scorer.MetricSpec]
-) -> None:
+async def _try(where: str, trial: Coroutine[Any, Any, object]) -> None:
     try:
-        await client.summarize(lambda: items, metrics)
+        await trial
     except EngineError as error:
         cause = error.__cause__
         if not isinstance(cause, CallError) or cause.code is not grpc.StatusCode.INVALID_ARGUMENT:

@@ -7,19 +7,17 @@ from array import array
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from lyncean.arrays import NDArray, np
 from orchestrator.run_folder.files import RESPONSES, VERDICTS
 from orchestrator.run_folder.key_table import digest
 from orchestrator.run_folder.lines import Head
 from orchestrator.run_folder.log import scan
 
-Offsets = NDArray[np.int64]
+Offsets: TypeAlias = "NDArray[np.int64]"
 
-_COLUMNS = (np.uint64, np.uint64, np.int64, np.int32, np.bool_, np.bytes_)
+_COLUMNS = ("uint64", "uint64", "int64", "int32", "bool", "S")
 """Of each line: the halves of its key's hash, where it begins, its task, whether it is a verdict, its sorting name."""
 
 _DIGITS = re.compile(r"(\d+)")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from lyncean.errors import UserError
 
@@ -24,6 +25,12 @@ class Named(Protocol):
 
 
 T = TypeVar("T", bound=Named)
+
+
+@cache
+def _installed(_: tuple[str, ...]) -> Any:
+    """Returns the entry points of all packages on the path, which are many small files."""
+    return entry_points()
 
 
 class PluginError(UserError):
@@ -98,7 +105,9 @@ class Registry(Generic[T]):
     @cached_property
     def _plugins(self) -> dict[str, EntryPoint]:
         found: dict[str, EntryPoint] = {}
-        for entry in sorted(entry_points(group=f"lyncean.{self.noun}s"), key=lambda entry: entry.name):
+        for entry in sorted(
+            _installed(tuple(sys.path)).select(group=f"lyncean.{self.noun}s"), key=lambda entry: entry.name
+        ):
             if entry.name in found or entry.name in self._modules or entry.name in self._loaded:
                 raise PluginError(
                     f"{self.noun} {entry.name!r} of plugin {entry.value} is defined twice: give yours another name"

@@ -11,14 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.signedinteger[Any]]
-Floats = NDArray[np.float64]
+from lyncean.arrays import Floats, Ints, np
 
 DRAWS = 2000
 """Resamples of a bootstrap."""

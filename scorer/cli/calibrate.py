@@ -6,20 +6,26 @@ import asyncio
 import dataclasses
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from lyncean.cli import Command
 from lyncean.errors import UserError
-from scorer.calibration import SETS, Calibration, calibrate, cases
 from scorer.cli.options import judge_options
 from scorer.cli.telling import telling
-from scorer.judges.base import Judge, JudgeError, JudgePrompt, Reply
-from scorer.judges.options import Judging
+
+if TYPE_CHECKING:
+    from scorer.calibration import Calibration
+    from scorer.judges.base import Judge, JudgeError, JudgePrompt, Reply
+    from scorer.judges.options import Judging
+
+NAMES = ("choice_reread", "open_answer", "voila")
+"""The sets of `scorer.calibration`."""
 
 
 @click.command("calibrate", cls=Command)
-@click.option("--set", "names", multiple=True, type=click.Choice(sorted(SETS)), help="Calibration set; default: all.")
+@click.option("--set", "names", multiple=True, type=click.Choice(NAMES), help="Calibration set; default: all.")
 @click.option(
     "--cases", "file", type=click.Path(exists=True, path_type=Path), help="File with your own cases for one --set."
 )
@@ -33,13 +39,16 @@ def command(names: tuple[str, ...], file: Path | None, as_json: bool, judging: J
 
     The result for the shipped cases is kept in the cache; runs scored by this judge name it.
     """
+    from scorer.calibration import calibrate
+    from scorer.judges.base import JudgeError
+
     if file and len(names) != 1:
         raise click.UsageError("--cases needs one --set that says what they are cases of")
     judges = judging.open()
     if judges is None:
         raise click.UsageError("no judge to calibrate: give --judge SPEC")
 
-    labelled = {name: _cases(name, file) for name in names or sorted(SETS)}
+    labelled = {name: _cases(name, file) for name in names or NAMES}
     asked = _Counted(judges.judge)
     total = sum(map(len, labelled.values()))
     # A batch of two cases takes as long as one of all.
@@ -131,6 +140,8 @@ def _report(done: Calibration, as_json: bool) -> None:
 
 
 def _cases(name: str, file: Path | None) -> list[dict[str, object]]:
+    from scorer.calibration import SETS, cases
+
     if file is None:
         return [dict(case) for case in cases(name)]
     found = []

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from lyncean.budget import Budget
 from lyncean.caches import cache_folder
 from lyncean.cli.options import FILE, POSITIVE_SECONDS, SECONDS, FiniteRange, bundled
 from lyncean.errors import UserError
 from lyncean.rpc.security import Tls, read_token
-from scorer.judges.options import Judging
-from scorer.metrics import metrics
-from scorer.registry import Registry
-from scorer.rule import AnyRule
-from scorer.rules import rules
-from scorer.rules.pattern import load
-from scorer.scoring import JUDGED_AT_ONCE
+
+if TYPE_CHECKING:
+    from scorer.judges.options import Judging
+    from scorer.registry import Registry
+    from scorer.rule import AnyRule
 
 KEY_VARIABLES = ("LYNCEAN_JUDGE_KEY", "OPENAI_API_KEY")
 ITEMS_OF_A_BATCH = 50_000
@@ -28,16 +27,29 @@ ITEMS_OF_A_BATCH = 50_000
 
 def in_flight(judging: Judging) -> int:
     """Returns how many items may wait for a judge: enough to keep it busy, or to fill a batch."""
+    from scorer.scoring import JUDGED_AT_ONCE
+
     if judging.batched:
         return ITEMS_OF_A_BATCH
     return max(JUDGED_AT_ONCE, 2 * judging.concurrency)
 
 
 def _registry(files: tuple[Path, ...]) -> Registry[AnyRule]:
-    registry = rules(rule for file in files for rule in load(file))
+    from scorer.metrics import metrics
+    from scorer.rules import rules
+
+    registry = rules(_written(files))
     registry.load_plugins()
     metrics().load_plugins()
     return registry
+
+
+def _written(files: tuple[Path, ...]) -> Iterator[AnyRule]:
+    if files:
+        from scorer.rules.pattern import load
+
+        for file in files:
+            yield from load(file)
 
 
 rule_options = bundled(
@@ -68,6 +80,9 @@ def _judging(
     judge_max_cost: float | None,
     judge_price: tuple[float, float] | None,
 ) -> Judging:
+    from lyncean.budget import Budget
+    from scorer.judges.options import Judging
+
     context = click.get_current_context()
     if not judges:
         for param in context.command.params:

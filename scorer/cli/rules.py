@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
-from google.protobuf.json_format import MessageToDict
 
 from lyncean.cli import Command
 from scorer.cli.options import rule_options
-from scorer.listing import listing
-from scorer.metrics import metrics
-from scorer.registry import Registry
-from scorer.rule import AnyRule
+
+if TYPE_CHECKING:
+    from scorer.registry import Registry
+    from scorer.rule import AnyRule
 
 
 @click.command("rules", cls=Command)
@@ -22,6 +22,11 @@ from scorer.rule import AnyRule
 @rule_options
 def command(as_json: bool, registry: Registry[AnyRule]) -> None:
     """List rules and metrics, with their parameters."""
+    from google.protobuf.json_format import MessageToDict
+
+    from scorer.listing import listing
+    from scorer.metrics import metrics
+
     known = listing(registry, metrics())
     if as_json:
         fields = MessageToDict(known, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)

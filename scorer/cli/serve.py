@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,12 +11,12 @@ from lyncean.cli.options import metrics_option, server_options
 from lyncean.errors import UserError
 from lyncean.rpc import ServerConfig
 from scorer.cli.options import in_flight, judge_options, rule_options
-from scorer.judges.options import Judging
-from scorer.registry import Registry
-from scorer.rule import AnyRule
-from scorer.scoring import Scorer
-from scorer.service import SERVICE, server
-from scorer.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from scorer.judges.options import Judging
+    from scorer.registry import Registry
+    from scorer.rule import AnyRule
+    from scorer.telemetry import Telemetry
 
 
 @click.command("serve", cls=Command)
@@ -27,6 +26,11 @@ from scorer.telemetry import Telemetry
 @metrics_option
 def command(config: ServerConfig, registry: Registry[AnyRule], judging: Judging, metrics_port: int | None) -> None:
     """Serve lyncean.scorer.v1.ScorerService until SIGTERM, then drain."""
+    import asyncio
+    import logging
+
+    from scorer.telemetry import Telemetry
+
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     telemetry = Telemetry()
     if metrics_port is not None:
@@ -38,6 +42,11 @@ def command(config: ServerConfig, registry: Registry[AnyRule], judging: Judging,
 
 
 async def _serve(config: ServerConfig, registry: Registry[AnyRule], judging: Judging, telemetry: Telemetry) -> None:
+    import logging
+
+    from scorer.scoring import Scorer
+    from scorer.service import SERVICE, server
+
     judges = judging.open()
     scorer = Scorer(registry, judges.judge if judges else None, judging.reread, in_flight(judging))
     serving = server(config, scorer, judges.names if judges else (), telemetry)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
-from scorer.metrics.table import Ints, Table, numbered
+from lyncean.arrays import Ints, np
+from scorer.metrics.table import Table, numbered
 
 _BY_LETTER = frozenset({"choice", "lmms_vstar", "lmms_visualpuzzles"})
 """Rules that say a letter: "B" is the second option, whatever the options' texts are."""

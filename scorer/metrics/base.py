@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from google.protobuf import struct_pb2
 from google.protobuf.json_format import MessageToDict
 
+from lyncean.arrays import Floats, Ints
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
-from scorer.metrics.table import Floats, Ints, Table
+from scorer.metrics.table import Table
 
 COMMON_PARAMS = {
     "level": "coverage of the interval, default 0.95",

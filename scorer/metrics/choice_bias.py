@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from lyncean.arrays import Bools, Ints, np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.stats import homogeneity
 from scorer.metrics import answers
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.table import Bools, Ints, Table
+from scorer.metrics.table import Table
 
 MOST_NAMES = 64
 """Options beyond which a choice is no choice: distributions and the test are left out."""

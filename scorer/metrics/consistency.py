@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-import numpy as np
-
+from lyncean.arrays import np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.stats import SHARE
 from scorer.metrics import answers

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from lyncean import stats
+from lyncean.arrays import Floats, Ints, np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.stats import UNBOUNDED
-from scorer.metrics.table import Floats, Ints, numbered
+from scorer.metrics.table import numbered
 
 
 def of_mean(

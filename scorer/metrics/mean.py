@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from lyncean import stats
+from lyncean.arrays import Floats, Ints, np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.intervals import gathered, mean_result
-from scorer.metrics.table import Floats, Ints, Table
+from scorer.metrics.table import Table
 
 DETECTABLE = "minimum_detectable_difference"
 """A key of MetricResult.details: what two runs like this one would show, in the metric's own unit. Runs over the same

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from lyncean import stats
+from lyncean.arrays import Bools, Floats, Ints, np
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.metrics.table import Bools, Floats, Ints, numbered
+from scorer.metrics.table import numbered
 
 DRAWS = 9_999
 """Permutations that a p-value is made of; more where these leave it open among many slices."""

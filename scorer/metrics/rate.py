@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from lyncean.arrays import Floats, Ints, np
 from lyncean.outcomes import ANSWERED, Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.intervals import mean_result
 from scorer.metrics.mean import CLUSTER
-from scorer.metrics.table import CODES, Floats, Ints, Table
+from scorer.metrics.table import CODES, Table
 
 
 def plan(params: Params) -> Plan:

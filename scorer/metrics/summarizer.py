@@ -9,9 +9,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from lyncean.arrays import Ints, NDArray, np
 from lyncean.keys import split_repeat
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
@@ -20,7 +18,7 @@ from scorer.judges.panel import decision
 from scorer.metrics import multiplicity
 from scorer.metrics.base import COMMON_PARAMS, Metric, Params, Plan
 from scorer.metrics.mean import DETECTABLE
-from scorer.metrics.table import CODES, Ints, Table, numbered
+from scorer.metrics.table import CODES, Table, numbered
 from scorer.registry import Registry
 
 _SCORED = CODES[Outcome.SCORED]
@@ -108,6 +106,8 @@ class Summarizer:
 
     def finish(self) -> pb.Summary:
         """Returns the accounting and the metrics of all items; what was kept of them is given back on the way."""
+        if not self._outcomes:  # a run tries its metrics on nothing before it begins
+            return pb.Summary(counts=pb.Counts(), metrics=[_empty(wanted) for wanted in self._wanted])
         table = self._table()
         summary = pb.Summary(counts=table.counts())
         for wanted in self._wanted:
@@ -238,7 +238,9 @@ def _rows_by(numbers: Ints, count: int) -> list[Ints]:
 
 
 def _metric(wanted: _Wanted, table: Table, labels: Mapping[str, str]) -> pb.MetricResult:
-    result = wanted.plan.compute(table) if len(table) else pb.MetricResult()
+    if not len(table):
+        return _empty(wanted)
+    result = wanted.plan.compute(table)
     result.name, result.metric = wanted.spec.name, wanted.spec.metric
     result.unit = result.unit or wanted.unit
     result.labels.update(labels)
@@ -246,6 +248,12 @@ def _metric(wanted: _Wanted, table: Table, labels: Mapping[str, str]) -> pb.Metr
     if wanted.percent:
         _to_percent(result)
     return result
+
+
+def _empty(wanted: _Wanted) -> pb.MetricResult:
+    """Returns the result of a metric over no items."""
+    unit = "percent" if wanted.percent else wanted.unit
+    return pb.MetricResult(name=wanted.spec.name, metric=wanted.spec.metric, unit=unit, counts=pb.Counts())
 
 
 def _to_percent(result: pb.MetricResult) -> None:

@@ -7,21 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from lyncean.arrays import Bools, Floats, Ints, NDArray, np
 from lyncean.outcomes import ANSWERED, Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
 
 OUTCOMES = tuple(Outcome)
 CODES = {str(outcome): code for code, outcome in enumerate(OUTCOMES)}
 """Outcome -> its code in `Table.outcome`."""
-
-_ANSWERED = np.array([outcome in ANSWERED for outcome in OUTCOMES])
-
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.signedinteger[Any]]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -60,7 +52,7 @@ class Table:
     @cached_property
     def answered(self) -> Bools:
         """Rows whose outcome is scored or unparsed."""
-        mask: Bools = _ANSWERED[self.outcome]
+        mask: Bools = np.array([outcome in ANSWERED for outcome in OUTCOMES])[self.outcome]
         return mask
 
     @cached_property

@@ -11,8 +11,8 @@ from scorer.reading.prefilter import Prefilter, Seen
 LEAD, TAIL = 160, 200
 """Code points looked at before and after something named, at most."""
 
-LEADS = Prefilter((*BEFORE.marked("lead"), *ASIDES.marked("lead")))
-TAILS = Prefilter((*BEFORE.marked("tail"), *AFTER.marked("tail"), *ASIDES.marked("tail")), anchored=True)
+LEADS = Prefilter(lambda: (*BEFORE.marked("lead"), *ASIDES.marked("lead")))
+TAILS = Prefilter(lambda: (*BEFORE.marked("tail"), *AFTER.marked("tail"), *ASIDES.marked("tail")), anchored=True)
 
 
 _THAT = (" dass ", " daß ", " что ", " że ")

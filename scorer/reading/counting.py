@@ -22,8 +22,8 @@ LEXICON = Lexicon(
     BEGINS="".join({word[0] for word in (*WORDS, *FOREIGN, "half", "a", "just", "only", "none") if word.isascii()}),
 )
 _AMOUNTS = {words: int(value) for words, value in LEXICON.mapping("AMOUNTS").items()}
-_LEADS = Prefilter((*BEFORE.marked("number"), *LEXICON.marked("number")))
-_TAILS = Prefilter(LEXICON.marked("behind"), anchored=True)
+_LEADS = Prefilter(lambda: (*BEFORE.marked("number"), *LEXICON.marked("number")))
+_TAILS = Prefilter(lambda: LEXICON.marked("behind"), anchored=True)
 
 
 class _Number(NamedTuple):

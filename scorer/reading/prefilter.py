@@ -8,7 +8,9 @@ in earnest. A loosened pattern matches wherever the pattern itself does.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any
 
 import re2
 
@@ -24,38 +26,48 @@ _ANYTHING = -1
 
 
 class Prefilter:
-    """Many patterns, looked for at once in folded text.
+    """Many patterns, looked for at once in folded text; they are compiled when the first text is.
 
     Args:
-        patterns: The patterns.
+        patterns: Returns the patterns.
         anchored: Whether they are matched at the beginning of the text.
     """
 
-    def __init__(self, patterns: Iterable[re.Pattern[str]], *, anchored: bool = False) -> None:
+    def __init__(self, patterns: Callable[[], Iterable[re.Pattern[str]]], *, anchored: bool = False) -> None:
+        self._patterns = patterns
+        self._anchored = anchored
+
+    @cached_property
+    def _compiled(self) -> tuple[Any, dict[int, int]]:
+        """The patterns as one set, and the bit of each."""
         options = re2.Options()
         options.case_sensitive = False
         options.max_mem = _MEMORY
-        self._set = re2.Set.MatchSet(options) if anchored else re2.Set.SearchSet(options)
-        self._bits = {id(pattern): 1 << self._set.Add(loosened(pattern)) for pattern in patterns}
-        self._set.Compile()
-        self._nothing = Seen("", self._bits, self._matched(""))
+        patterns = re2.Set.MatchSet(options) if self._anchored else re2.Set.SearchSet(options)
+        bits = {id(pattern): 1 << patterns.Add(loosened(pattern)) for pattern in self._patterns()}
+        patterns.Compile()
+        return patterns, bits
+
+    @cached_property
+    def _nothing(self) -> Seen:
+        return Seen("", self._compiled[1], self._matched(""))
 
     def __call__(self, text: str) -> Seen:
         """Returns the text with what may be found in it."""
-        return Seen(text, self._bits, self._matched(text)) if text else self._nothing
+        return Seen(text, self._compiled[1], self._matched(text)) if text else self._nothing
 
     def bits(self, *patterns: re.Pattern[str]) -> int:
         """Returns the bits of some patterns, to ask of `Seen.found` whether any of them may be found."""
         bits = 0
         for pattern in patterns:
-            bits |= self._bits[id(pattern)]
+            bits |= self._compiled[1][id(pattern)]
         return bits
 
     def _matched(self, text: str) -> int:
         if not text.isascii() and _FOREIGN.search(text):
             return _ANYTHING
         found = 0
-        for number in self._set.Match(text.encode()) or ():
+        for number in self._compiled[0].Match(text.encode()) or ():
             found |= 1 << number
         return found
 

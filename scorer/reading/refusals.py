@@ -9,7 +9,7 @@ from scorer.reading.prefilter import Prefilter
 
 LEXICON = Lexicon("refusals")
 
-_PREFILTER = Prefilter([LEXICON.DECLINES])
+_PREFILTER = Prefilter(lambda: [LEXICON.DECLINES])
 
 
 def declines(text: str) -> bool:

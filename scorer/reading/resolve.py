@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from lyncean.reasons import Reason
@@ -18,9 +19,8 @@ from scorer.reading.mentions import LABEL, TEXT, Group, Mention
 from scorer.reading.prefilter import Prefilter, Seen
 from scorer.reading.stance import ALSO, ASIDE, FIRM, NAMED, REJECTED, SUM, SUPPOSED, WEAK, Occurrence, Occurrences
 
-seen = Prefilter((*DOCUMENT.marked("text"), *BEFORE.marked("text"), *AFTER.marked("text")))
+seen = Prefilter(lambda: (*DOCUMENT.marked("text"), *BEFORE.marked("text"), *AFTER.marked("text")))
 """Tells of a folded text what may be found anywhere in it."""
-_SECOND = seen.bits(AFTER.ALSO, BEFORE.ANOTHER, DOCUMENT.LIKEWISE)
 
 
 class Reading(NamedTuple):
@@ -46,7 +46,12 @@ def takes_back(text: Seen, start: int) -> bool:
 
 def also_possible(text: Seen) -> bool:
     """Returns whether a text may name a second answer beside the one that it states."""
-    return bool(text.found & _SECOND)
+    return bool(text.found & _second())
+
+
+@cache
+def _second() -> int:
+    return seen.bits(AFTER.ALSO, BEFORE.ANOTHER, DOCUMENT.LIKEWISE)
 
 
 def read(

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from enum import Enum
+from functools import cache
 from typing import NamedTuple
 
 from lyncean.reasons import Reason
@@ -46,26 +47,6 @@ Status = tuple[Stance, str]
 
 _REJECTED, _SUPPOSED, _NAMED, _OF_ANOTHER = (REJECTED, ""), (SUPPOSED, ""), (NAMED, ""), (ASIDE, CONCLUDED)
 _STATED, _MARKED, _PREFERRED = (FIRM, STATED), (FIRM, Reason.MARKED), (WEAK, STATED)
-_CUES = (
-    (BEFORE.BOXED, Reason.BOXED),
-    (BEFORE.ANSWER, STATED),
-    (BEFORE.CHOOSE, CHOSEN),
-    (BEFORE.INSTEAD, CORRECTED),
-    (BEFORE.THEREFORE, CONCLUDED),
-    (BEFORE.ANSWER_NOUN, STATED),
-    (BEFORE.IDENTIFIES, CONCLUDED),
-)
-
-# A text in which none of these may be found need not be searched for each.
-_SINGLES = LEADS.bits(BEFORE.BOXED, BEFORE.ONLY, BEFORE.ALL_BUT)
-_VERDICT = TAILS.bits(AFTER.NO, AFTER.YES)
-_OTHER_LEAD = LEADS.bits(*ASIDES.marked("lead"))
-_OTHER_TAIL = TAILS.bits(ASIDES.WOULD, ASIDES.GROUND, ASIDES.EDGE)
-_DENIES = TAILS.bits(AFTER.NOT_BELONGING, AFTER.WRONG, AFTER.IF, AFTER.ALSO, AFTER.AT_FIRST)
-_CUED = LEADS.bits(*(pattern for pattern, _ in _CUES))
-_SUPPOSES = LEADS.bits(BEFORE.HYPOTHETICAL, BEFORE.NEGATED)
-_PRAISES = TAILS.bits(AFTER.SOLE_TAIL, AFTER.SOLELY, AFTER.RIGHT, AFTER.FITS, AFTER.MEETS)
-_LEANS = LEADS.bits(BEFORE.LED, BEFORE.MATCHES, BEFORE.MAYBE)
 _LEFT = re.compile(r"\bleft\b", re.IGNORECASE)
 """The right one, beside a left one, is not the correct one."""
 NEAR = 160
@@ -74,6 +55,46 @@ _VERB = re.compile(r"[)\s]*(?:is|was|can|could|must|would|does)(?:n't|not)?\b", 
 """Behind a box: its sentence goes on, where often the next one begins without a full stop before it."""
 _TRUTHS = frozenset(("true", "false", "correct", "incorrect", "right", "wrong"))
 _RELATIONS = tuple("=<>+≈≥≤≠")
+
+
+class _Words(NamedTuple):
+    """Cues with what they state; and bits: a text in which none of these may be found need not be searched for each."""
+
+    cues: Sequence[tuple[re.Pattern[str], str]]
+    singles: int
+    verdict: int
+    other_lead: int
+    other_tail: int
+    denies: int
+    cued: int
+    supposes: int
+    praises: int
+    leans: int
+
+
+@cache
+def _words() -> _Words:
+    cues = (
+        (BEFORE.BOXED, Reason.BOXED),
+        (BEFORE.ANSWER, STATED),
+        (BEFORE.CHOOSE, CHOSEN),
+        (BEFORE.INSTEAD, CORRECTED),
+        (BEFORE.THEREFORE, CONCLUDED),
+        (BEFORE.ANSWER_NOUN, STATED),
+        (BEFORE.IDENTIFIES, CONCLUDED),
+    )
+    return _Words(
+        cues,
+        singles=LEADS.bits(BEFORE.BOXED, BEFORE.ONLY, BEFORE.ALL_BUT),
+        verdict=TAILS.bits(AFTER.NO, AFTER.YES),
+        other_lead=LEADS.bits(*ASIDES.marked("lead")),
+        other_tail=TAILS.bits(ASIDES.WOULD, ASIDES.GROUND, ASIDES.EDGE),
+        denies=TAILS.bits(AFTER.NOT_BELONGING, AFTER.WRONG, AFTER.IF, AFTER.ALSO, AFTER.AT_FIRST),
+        cued=LEADS.bits(*(pattern for pattern, _ in cues)),
+        supposes=LEADS.bits(BEFORE.HYPOTHETICAL, BEFORE.NEGATED),
+        praises=TAILS.bits(AFTER.SOLE_TAIL, AFTER.SOLELY, AFTER.RIGHT, AFTER.FITS, AFTER.MEETS),
+        leans=LEADS.bits(BEFORE.LED, BEFORE.MATCHES, BEFORE.MAYBE),
+    )
 
 
 def supposes(clause: Seen) -> bool:
@@ -98,7 +119,7 @@ def stance_of(text: str, group: Group, here: Context) -> Status:
 def _by_signs(group: Group, here: Context) -> Status | None:
     """Returns the status of what stands in a box, behind "nothing but", or beside a tick, a cross or "wrong"."""
     lead, tail = here.lead, here.tail
-    if lead.found & _SINGLES:
+    if lead.found & _words().singles:
         if lead.search(BEFORE.BOXED):
             return (REJECTED if _VERB.match(tail.text) and tail.match(AFTER.WRONG) else FIRM), Reason.BOXED
         if lead.search(BEFORE.ONLY):
@@ -109,7 +130,7 @@ def _by_signs(group: Group, here: Context) -> Status | None:
         return _MARKED if lead.text.endswith("x] ") else _REJECTED
     if group.mentions[0].kind == TEXT and lead.text.endswith("= "):
         return FIRM, SUM
-    if here.line_after.found & _VERDICT:
+    if here.line_after.found & _words().verdict:
         if here.line_after.match(AFTER.NO):
             return _REJECTED
         if here.line_after.match(AFTER.YES):
@@ -130,7 +151,7 @@ def _by_signs(group: Group, here: Context) -> Status | None:
 def _of_another(text: str, group: Group, here: Context) -> Status | None:
     """Returns the status of what is said of another thing: where a movement starts, what the others are, a bound."""
     lead, tail = here.lead, here.tail
-    if not (lead.found & _OTHER_LEAD or tail.found & _OTHER_TAIL):
+    if not (lead.found & _words().other_lead or tail.found & _words().other_tail):
         return None
     if group.mentions[0].kind != TEXT:
         return None
@@ -151,7 +172,7 @@ def _of_another(text: str, group: Group, here: Context) -> Status | None:
 def _denied(here: Context) -> Status | None:
     """Returns the status of what is denied, or is as possible as another thing."""
     lead, tail = here.lead, here.tail
-    denies = tail.found & _DENIES
+    denies = tail.found & _words().denies
     if lead.search(BEFORE.NOT):
         return _REJECTED
     if denies and tail.match(AFTER.NOT_BELONGING) and not lead.text.strip():
@@ -225,7 +246,7 @@ def _bare_letter(group: Group) -> bool:
 
 def _cue(lead: Seen) -> tuple[int, str]:
     """Returns where the words begin that announce an answer, and what they make of it; "" if there are none."""
-    for pattern, reason in _CUES if lead.found & _CUED else ():
+    for pattern, reason in _words().cues if lead.found & _words().cued else ():
         match = lead.search(pattern)
         if match:
             return match.start(), reason
@@ -237,13 +258,13 @@ def _unannounced(group: Group, here: Context) -> Status | None:
     lead, tail, clause = here.lead, here.tail, here.clause
     if here.question:
         return _PREFERRED if lead.match(BEFORE.PERHAPS) else _SUPPOSED
-    if clause.found & _SUPPOSES:
+    if clause.found & _words().supposes:
         if supposes(clause):
             return _SUPPOSED
         if clause.piece(clause.text.rsplit(": ", 1)[-1]).search(BEFORE.NEGATED):
             return _REJECTED
-    praised = _praised(group, here) if tail.found & _PRAISES else None
-    if praised or not lead.found & _LEANS:
+    praised = _praised(group, here) if tail.found & _words().praises else None
+    if praised or not lead.found & _words().leans:
         return praised
     if lead.search(BEFORE.LED) and not tail.match(AFTER.SUBJECT):
         return _SUPPOSED if supposes(lead) and not BEFORE.WHENEVER.search(lead.text) else (LED, CONCLUDED)

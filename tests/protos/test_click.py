@@ -46,3 +46,34 @@ sys.exit(",".join({{"grpc", "numpy", "pydantic", "orjson", "rich"}} & sys.module
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Commands:" in done.stdout
+
+
+HEAVY = {"grpc", "numpy", "pyarrow", "pydantic", "rich", "PIL", "jinja2", "httpx", "prometheus_client"}
+
+
+@pytest.mark.parametrize("command", ["orchestrator.cli:main", "scorer.cli:main", "model_server.cli:main"])
+def test_help_of_every_subcommand_imports_nothing_heavy(command: str) -> None:
+    module, _, name = command.partition(":")
+    code = f"""
+import sys
+import click
+from {module} import {name}
+
+def show(command, words):
+    try:
+        {name}([*words, "--help"])
+    except SystemExit as end:
+        assert not end.code
+    heavy = {HEAVY} & sys.modules.keys()
+    if heavy:
+        sys.exit(f"{{' '.join(words)}} --help imports {{', '.join(sorted(heavy))}}")
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for sub in command.list_commands(context):
+            show(command.get_command(context, sub), [*words, sub])
+
+show({name}, [])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Usage:") > 1

@@ -15,9 +15,6 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from orchestrator.benchmarks.voila.images import ImageFolder, collage
 from orchestrator.benchmarks.voila.rules import ANY, Question, Spec, hidden_values
 from orchestrator.benchmarks.voila.sampling import draw
@@ -90,6 +87,9 @@ def write_table(path: Path, rows: Iterable[Line]) -> None:
 
 
 def _write_parquet(path: Path, rows: Iterable[Line]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     schema = pa.schema([(name, pa.int64() if name == "rule" else pa.string()) for name in COLUMNS])
     rest = iter(rows)
     with pq.ParquetWriter(path, schema) as writer:

@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 import click
 
 from lyncean.errors import UserError
-from lyncean.rpc.dial import Credentials
 from lyncean.rpc.security import Tls, read_token
-from lyncean.rpc.serve import ServerConfig
+from lyncean.rpc.settings import Credentials, ServerConfig
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 PORT = click.IntRange(0, 65535)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import ssl
 from dataclasses import dataclass
 from pathlib import Path
-
-import grpc
+from typing import TYPE_CHECKING
 
 from lyncean.errors import UserError
+
+if TYPE_CHECKING:
+    import grpc
 
 TOKEN_VARIABLE = "LYNCEAN_TOKEN"  # noqa: S105
 """Environment variable that holds the bearer token where no file is named."""
@@ -43,6 +44,8 @@ class Tls:
         Raises:
             SecurityError: If a file is missing, cannot be read or is not what it should be.
         """
+        import grpc
+
         certificate, key, ca = self.certificate, self.key, self.ca
         if certificate is None or key is None:
             raise SecurityError("TLS needs both --tls-cert and --tls-key")
@@ -73,6 +76,8 @@ class Tls:
         Raises:
             SecurityError: If a file is missing, cannot be read or is not what it should be.
         """
+        import grpc
+
         if (self.certificate is None) != (self.key is None):
             raise SecurityError("a client certificate needs both --tls-cert and --tls-key")
         _check(self.certificate, self.key, self.ca)
@@ -102,6 +107,8 @@ def read_token(file: Path | None) -> str | None:
 
 
 def _check(certificate: Path | None, key: Path | None, ca: Path | None) -> None:
+    import ssl
+
     # gRPC takes whatever bytes it is given and fails later, handshake by handshake, without a reason.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:

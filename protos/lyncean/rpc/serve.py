@@ -8,8 +8,6 @@ import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -22,6 +20,7 @@ from lyncean.rpc.errors import InternalFailure, StatusError, Unauthenticated, tr
 from lyncean.rpc.heap import keep_freed_memory
 from lyncean.rpc.limits import SERVER_OPTIONS
 from lyncean.rpc.security import Tls
+from lyncean.rpc.settings import ServerConfig
 
 log = logging.getLogger(__name__)
 
@@ -33,32 +32,6 @@ _OPEN_TO_ALL = ("/grpc.health.v1.Health/",)
 
 class BindError(UserError):
     """The port cannot be bound. A configuration mistake: never retried."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerConfig:
-    """Where and how to listen.
-
-    Attributes:
-        host: Address to bind; one of IPv6 without brackets.
-        port: Port to bind; Port; 0 picks a free one.
-        tls: TLS settings; None listens in the clear.
-        token: Bearer token that every call but health must carry; None asks for none.
-        health_port: A second port, in the clear, with health alone, for probes that speak
-            neither TLS nor mTLS (Kubernetes' gRPC probes do not). None opens none.
-        port_file: File that gets the bound port as text once the server listens.
-        grace: Seconds that calls in flight are given when the server stops.
-        max_connection_age: Seconds after which a connection is rotated; None never.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 0
-    tls: Tls | None = None
-    token: str | None = field(default=None, repr=False)
-    health_port: int | None = None
-    port_file: Path | None = None
-    grace: float = 30.0
-    max_connection_age: float | None = None
 
 
 class Server:

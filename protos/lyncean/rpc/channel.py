@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import grpc
@@ -12,11 +11,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from lyncean.rpc.errors import CallError
 from lyncean.rpc.limits import CHANNEL_OPTIONS, MAX_MESSAGE_BYTES
-from lyncean.rpc.security import Tls
+from lyncean.rpc.settings import PLAIN, Credentials, Metadata
 
 Response = TypeVar("Response", covariant=True)
 T = TypeVar("T")
-Metadata = tuple[tuple[str, str], ...]
 
 
 class Method(Protocol[Response]):
@@ -24,33 +22,6 @@ class Method(Protocol[Response]):
 
     def __call__(self, request: Any, /, *, timeout: float | None = None, metadata: Metadata | None = None) -> Response:
         """Starts the call."""
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """How to reach a service: in the clear, over TLS, with or without a token.
-
-    Attributes:
-        tls: TLS settings; None dials in the clear.
-        token: Bearer token; never shown by repr.
-    """
-
-    tls: Tls | None = None
-    token: str | None = field(default=None, repr=False)
-
-    @property
-    def metadata(self) -> Metadata:
-        """What each call carries."""
-        return (("authorization", f"Bearer {self.token}"),) if self.token else ()
-
-    def named(self, host: str) -> Credentials:
-        """Returns the credentials for an address behind a name: the certificate bears the name, not the address."""
-        if self.tls is None or self.tls.server_name:
-            return self
-        return replace(self, tls=replace(self.tls, server_name=host))
-
-
-PLAIN = Credentials()
 
 
 def dial(address: str, credentials: Credentials = PLAIN) -> grpc.aio.Channel:

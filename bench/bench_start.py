@@ -1,0 +1,246 @@
+"""What people wait for around a run: `python bench/bench_start.py [--runs N] [--rows N]`.
+
+Processor seconds of all processes of a command, which a busy machine changes little: every `--help`, from the command
+to its first call on the wire, a whole run of one item, and from the last answer to the command's end. Each stands
+beside its ceiling; a value above it is printed as such and fails nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import resource
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import grpc
+import pipeline_data
+import pipeline_null
+import psutil
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc
+from model_server.cli import main as model_server
+from orchestrator.cli import lyncean
+from orchestrator.cli import main as orchestrator
+from scorer.cli import main as scorer
+
+BIN = Path(sys.executable).parent
+COMMANDS: dict[str, click.Command] = {
+    "orchestrator": orchestrator,
+    "scorer": scorer,
+    "model-server": model_server,
+    "lyncean": lyncean,
+}
+HELP, FIRST_CALL, ONE_ITEM, END = 0.15, 0.5, 1.0, 0.3
+"""Ceilings, processor seconds."""
+SYNTHETIC = ["--task", "vstar_bench", "--synthetic", "--limit", "1"]
+YARDSTICK = "import asyncio, grpc.aio, numpy"
+"""What any such command takes; a process shares its core with others, so processor time grows on a busy machine."""
+PAUSE = 0.05
+"""Seconds that each of many calls takes, 32 at a time."""
+SCORER_MB, TREE_MB = 80, 200
+"""Ceilings of peak memory, MB."""
+
+
+@dataclass
+class Watched(pipeline_null.Null):
+    """The null model beside the command that calls it; notes the command's processor time at its calls.
+
+    Attributes:
+        last: Number of the call that is the last.
+        command: The command's process.
+        first_call: Processor seconds of the command's processes at the first call.
+        last_call: The same at the last.
+    """
+
+    last: int
+    command: psutil.Process | None = None
+    first_call: float = 0.0
+    last_call: float = 0.0
+    ended: float = 0.0
+    calls: int = 0
+
+    async def Generate(self, request: Any, context: Any) -> model.GenerateResponse:  # noqa: N802
+        """Answers as the null model does; one of many after a moment, so that the run lasts as with a real model."""
+        if self.last > 1:
+            await asyncio.sleep(PAUSE)
+        self.calls += 1
+        if self.calls == 1:
+            self.first_call = used(self.command)
+        if self.calls == self.last:
+            self.last_call, self.ended = used(self.command), time.perf_counter()
+        return pipeline_null.ANSWER
+
+
+@dataclass
+class Peaks(threading.Thread):
+    """Peak memory of each process of a command, by its module or name, bytes."""
+
+    command: psutil.Process
+    found: dict[str, int] = field(default_factory=dict)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        """Prepares the thread."""
+        super().__init__(daemon=True)
+
+    __hash__ = threading.Thread.__hash__
+
+    def run(self) -> None:
+        """Looks until the command is over."""
+        while not self.over.wait(0.02):
+            for each in tree(self.command):
+                with contextlib.suppress(psutil.Error, OSError, StopIteration):
+                    lines = Path(f"/proc/{each.pid}/status").read_text().splitlines()
+                    peak = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+                    words = each.cmdline()
+                    name = words[words.index("-m") + 1] if "-m" in words else "orchestrator"
+                    self.found[name] = max(peak, self.found.get(name, 0))
+
+
+def tree(command: psutil.Process | None) -> list[psutil.Process]:
+    """Returns a command's processes that run."""
+    with contextlib.suppress(psutil.Error):
+        if command is not None:
+            return [command, *command.children(recursive=True)]
+    return []
+
+
+def used(command: psutil.Process | None) -> float:
+    """Returns the processor seconds that a command and its processes have used so far."""
+    total = 0.0
+    for each in tree(command):
+        with contextlib.suppress(psutil.Error):
+            total += sum(each.cpu_times()[:4])
+    return total
+
+
+def children_used() -> float:
+    """Returns the processor seconds of this process's children that have ended, and of theirs."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+async def ran(words: list[str]) -> tuple[float, float]:
+    """Returns what a command used: processor seconds, and by the clock."""
+    before, started = children_used(), time.perf_counter()
+    process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.DEVNULL)
+    if await process.wait():
+        raise SystemExit(f"{' '.join(words)}: exit code {process.returncode}")
+    return children_used() - before, time.perf_counter() - started
+
+
+async def evaluated(words: list[str], rows: int) -> dict[str, float]:
+    """Returns what `orchestrator eval` used against a null model.
+
+    Args:
+        words: Its arguments beside the endpoint; none of a model server's where they name a model.
+        rows: The calls that it makes.
+    """
+    null = Watched(rows)
+    server = grpc.aio.server()
+    model_pb2_grpc.add_ModelServiceServicer_to_server(null, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    where = [] if "--model" in words else ["--endpoint", f"127.0.0.1:{port}"]
+    before = children_used()
+    process = await asyncio.create_subprocess_exec(BIN / "orchestrator", "eval", *words, *where, "--quiet")
+    null.command = psutil.Process(process.pid)
+    peaks = Peaks(null.command)
+    peaks.start()
+    code = await process.wait()
+    total, ended = children_used() - before, time.perf_counter()
+    peaks.over.set()
+    peaks.join()
+    await server.stop(None)
+    if code:
+        raise SystemExit(f"orchestrator eval {' '.join(words)}: exit code {code}")
+    return {
+        "total": total,
+        "first_call": null.first_call,
+        "end": total - null.last_call,
+        "end_by_the_clock": ended - null.ended,
+        "scorer_mb": peaks.found["scorer"] / 1e6,
+        "tree_mb": sum(peaks.found.values()) / 1e6,
+    }
+
+
+def helps(name: str, command: click.Command, above: click.Context | None = None) -> list[list[str]]:
+    """Returns the words of every command and subcommand."""
+    context = click.Context(command, above, name)
+    words = context.command_path.split()
+    below = command.list_commands(context) if isinstance(command, click.Group) else []
+    assert isinstance(command, click.Group) or not below
+    return [words, *(each for sub in below for each in helps(sub, command.get_command(context, sub), context))]
+
+
+def told(what: str, values: list[float], ceiling: float | None = None, unit: str = "s") -> None:
+    """Prints the median of values and their range, beside its ceiling."""
+    digits = 2 if unit == "s" else 0
+    middle = statistics.median(values)
+    line = f"{what:62} {middle:7.{digits}f} {unit:2} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+    if ceiling is not None:
+        line += f", ceiling {ceiling:g}" + (": ABOVE" if middle > ceiling else "")
+    print(line, flush=True)
+
+
+async def measured(rows: int, runs: int) -> None:
+    """Measures and prints everything."""
+    yardstick = [(await ran([sys.executable, "-c", YARDSTICK]))[0] for _ in range(2 * runs)]
+    told(f"yardstick: python -c '{YARDSTICK}'", yardstick)
+    took: dict[str, list[float]] = {}
+    for words in [each for name, command in COMMANDS.items() for each in helps(name, command)]:
+        took[" ".join(words)] = [(await ran([str(BIN / words[0]), *words[1:], "--help"]))[0] for _ in range(runs)]
+    for name in COMMANDS:
+        slowest = max(
+            (each for each in took if each.split()[0] == name), key=lambda each: statistics.median(took[each])
+        )
+        told(f"{slowest} --help, the slowest of {name}", took[slowest], HELP)
+    with tempfile.TemporaryDirectory(prefix=".bench-") as name:
+        folder = Path(name).resolve()
+        data = folder / "data.parquet"
+        pipeline_data.make(data, "tiny", rows)
+        task = ["--task", "vstar_bench"]
+        kinds = {
+            "one item of a Parquet file": ([*task, "--data", str(data), "--limit", "1"], 1),
+            "one synthetic item": (SYNTHETIC, 1),
+            "one synthetic item, model server started": (
+                [*task, "--synthetic", "--limit", "1", "--model", "demo:hash"],
+                1,
+            ),
+            f"{rows:,} items": ([*task, "--data", str(data)], rows),
+        }
+        for kind, (words, calls) in kinds.items():
+            found = [await evaluated([*words, "--run", str(folder / f"{kind}-{run}")], calls) for run in range(runs)]
+            column = {key: [one[key] for one in found] for key in found[0]}
+            embedded = "--model" in words
+            if calls == 1:
+                told(f"{kind}: the whole command", column["total"], None if embedded else ONE_ITEM)
+            if not embedded:
+                told(f"{kind}: to the first call", column["first_call"], FIRST_CALL)
+                told(f"{kind}: from the last call to the end", column["end"], END)
+                told(f"{kind}: the same by the clock", column["end_by_the_clock"])
+            told(f"{kind}: scorer", column["scorer_mb"], SCORER_MB, "MB")
+            told(f"{kind}: all processes", column["tree_mb"], TREE_MB, "MB")
+
+
+def main() -> None:
+    """Measures."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=2000)
+    parser.add_argument("--runs", type=int, default=3)
+    flags, _ = parser.parse_known_args()
+    asyncio.run(measured(flags.rows, flags.runs))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""How a service listens and how it is dialled: values alone, so that a command line can be read without gRPC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from lyncean.rpc.security import Tls
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """How to reach a service: in the clear, over TLS, with or without a token.
+
+    Attributes:
+        tls: TLS settings; None dials in the clear.
+        token: Bearer token; never shown by repr.
+    """
+
+    tls: Tls | None = None
+    token: str | None = field(default=None, repr=False)
+
+    @property
+    def metadata(self) -> Metadata:
+        """What each call carries."""
+        return (("authorization", f"Bearer {self.token}"),) if self.token else ()
+
+    def named(self, host: str) -> Credentials:
+        """Returns the credentials for an address behind a name: the certificate bears the name, not the address."""
+        if self.tls is None or self.tls.server_name:
+            return self
+        return replace(self, tls=replace(self.tls, server_name=host))
+
+
+PLAIN = Credentials()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """Where and how to listen.
+
+    Attributes:
+        host: Address to bind; one of IPv6 without brackets.
+        port: Port to bind; Port; 0 picks a free one.
+        tls: TLS settings; None listens in the clear.
+        token: Bearer token that every call but health must carry; None asks for none.
+        health_port: A second port, in the clear, with health alone, for probes that speak
+            neither TLS nor mTLS (Kubernetes' gRPC probes do not). None opens none.
+        port_file: File that gets the bound port as text once the server listens.
+        grace: Seconds that calls in flight are given when the server stops.
+        max_connection_age: Seconds after which a connection is rotated; None never.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    tls: Tls | None = None
+    token: str | None = field(default=None, repr=False)
+    health_port: int | None = None
+    port_file: Path | None = None
+    grace: float = 30.0
+    max_connection_age: float | None = None

@@ -1,0 +1,160 @@
+"""Requests from a file, verdicts to stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator
+from typing import BinaryIO
+
+import click
+import orjson
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from google.protobuf.message import Message
+
+from lyncean.errors import UserError
+from lyncean.outcomes import Outcome
+from lyncean.rpc import InternalFailure
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.cli.options import in_flight
+from scorer.cli.telling import telling
+from scorer.errors import RequestError
+from scorer.judges.options import Judging, Opened
+from scorer.metrics import metrics as all_metrics
+from scorer.metrics.summarizer import Summarizer
+from scorer.registry import Registry
+from scorer.rule import AnyRule
+from scorer.scoring import Scorer
+
+
+async def score(file: BinaryIO, metric_specs: BinaryIO | None, registry: Registry[AnyRule], judging: Judging) -> None:
+    """Prints the verdict of each request of a file, and where specs are given the summary.
+
+    Raises:
+        UserError: If the file, the specs or a request cannot be used; names the line.
+    """
+    specs = _specs(metric_specs) if metric_specs else None
+    try:
+        summarizer = Summarizer(specs, all_metrics()) if specs is not None else None
+    except RequestError as error:
+        raise UserError(str(error)) from error
+    judges = judging.open()
+    try:
+        scorer = Scorer(registry, judges.judge if judges else None, judging.reread, in_flight(judging))
+        await _print(file, scorer, judges, summarizer)
+    finally:
+        if judges is not None:
+            await judges.close()
+
+
+async def _print(file: BinaryIO, scorer: Scorer, judges: Opened | None, summarizer: Summarizer | None) -> None:
+    out = sys.stdout.buffer
+    unjudged, why = 0, ""
+    async for number, request, verdict in _verdicts(file, scorer, judges):
+        if verdict.outcome == Outcome.UNJUDGED:
+            unjudged, why = unjudged + 1, verdict.detail
+        if summarizer:
+            try:
+                summarizer.add(request, verdict)
+            except RequestError as error:
+                raise UserError(f"{file.name}, line {number}: item {request.key!r}: {error}") from error
+        if request.WhichOneof("answer") != "verdict":
+            out.write(orjson.dumps(_fields(verdict)) + b"\n")
+    if summarizer:
+        out.write(orjson.dumps({"summary": _fields(summarizer.finish())}) + b"\n")
+    out.flush()
+    if unjudged:
+        click.echo(f"unjudged: {unjudged:,} items, the last because {why}", err=True)
+
+
+async def _verdicts(
+    file: BinaryIO, scorer: Scorer, judges: Opened | None
+) -> AsyncIterator[tuple[int, pb.ScoreRequest, pb.Verdict]]:
+    lines = _requests(file)
+    ended = False
+    while not ended:
+        begun: list[tuple[int, pb.ScoreRequest, pb.Verdict | asyncio.Future[pb.Verdict]]] = []
+        failure: UserError | None = None
+        while len(begun) < scorer.in_flight:
+            try:
+                number, request = next(lines)
+            except StopIteration:
+                ended = True
+                break
+            except UserError as error:
+                failure, ended = error, True
+                break
+            try:
+                begun.append((number, request, _begin(scorer, request)))
+            except (RequestError, InternalFailure) as error:
+                failure, ended = UserError(f"{file.name}, line {number}: {error}"), True
+                break
+        await _judged([asked for _, _, asked in begun if not isinstance(asked, pb.Verdict)], judges)
+        for number, request, verdict in begun:
+            yield number, request, verdict if isinstance(verdict, pb.Verdict) else await verdict
+        if failure:
+            raise failure
+
+
+async def _judged(asked: list[asyncio.Future[pb.Verdict]], judges: Opened | None) -> None:
+    """Waits for the judge, and says so while it takes long."""
+    if not asked or judges is None:
+        return
+
+    def line() -> str:
+        left, why = sum(not one.done() for one in asked), judges.judge.waits_for
+        return f"{left:,} items wait for {judges.spec}" + (f": {why}" if why else "")
+
+    async with telling(line):
+        await asyncio.wait(asked)
+
+
+def _begin(scorer: Scorer, request: pb.ScoreRequest) -> pb.Verdict | asyncio.Future[pb.Verdict]:
+    if request.WhichOneof("answer") == "verdict":
+        if not request.key:
+            raise RequestError("an item has no key")
+        return request.verdict
+    begun = scorer.begin(request)
+    return begun if isinstance(begun, pb.Verdict) else asyncio.ensure_future(begun())
+
+
+def _requests(file: BinaryIO) -> Iterator[tuple[int, pb.ScoreRequest]]:
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        try:
+            yield number, ParseDict(_object(line), pb.ScoreRequest())
+        except (ValueError, ParseError) as error:
+            raise UserError(
+                f"{file.name}, line {number}: no ScoreRequest in proto3 JSON: {_one_line(error)}"
+            ) from error
+
+
+def _object(line: bytes) -> dict[str, object]:
+    found = orjson.loads(line)
+    if not isinstance(found, dict):
+        raise ValueError("not an object")
+    return found
+
+
+def _fields(message: Message) -> dict[str, object]:
+    found: dict[str, object] = MessageToDict(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    return found
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _specs(file: BinaryIO) -> list[pb.MetricSpec]:
+    try:
+        found = orjson.loads(file.read())
+        if not isinstance(found, list):
+            raise ValueError("not a list")
+        if not all(isinstance(entry, dict) for entry in found):
+            raise ValueError("an entry is no object")
+        return [ParseDict(entry, pb.MetricSpec()) for entry in found]
+    except (ValueError, ParseError) as error:
+        raise UserError(f"{file.name}: no list of MetricSpec in proto3 JSON: {_one_line(error)}") from error
