@@ -26,17 +26,19 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=800)
     parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--waiting", type=int, default=SLOTS, help="Calls that may wait at each replica.")
     flags, _ = parser.parse_known_args()
     ceiling = sum(SLOTS / delay for delay in DELAYS)
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=".") as name:
         folder = Path(name).resolve()
         pipeline_data.make(folder / "data.parquet", "tiny", flags.rows)
         with bench_pipeline.scorer(folder) as scorer:
-            runs = [measured(DELAYS, flags.rows, scorer, folder) for _ in range(flags.runs)]
+            runs = [measured(DELAYS, flags.rows, scorer, folder, flags.waiting) for _ in range(flags.runs)]
     rates = [run["rate"] for run in runs]
     figures = {
         "delays": DELAYS,
         "slots": SLOTS,
+        "waiting": flags.waiting,
         "rows": flags.rows,
         "ceiling_per_second": round(ceiling),
         "taking_turns_per_second": round(len(DELAYS) * SLOTS / max(DELAYS)),

@@ -33,10 +33,12 @@ SLOTS = 4
 
 
 class Slow(Null):
-    """Answers after a while; at once, it takes no Batch, so that a call's whole cost is seen."""
+    """Answers after a while, four calls at a time; at once, it takes no Batch, so that a call's whole cost is seen."""
 
-    def __init__(self, delay: float) -> None:
+    def __init__(self, delay: float, waiting: int) -> None:
         self.delay = delay
+        self.waiting = waiting
+        self.slots = asyncio.Semaphore(SLOTS)
 
     async def GetModelInfo(self, request: Any, context: Any) -> model.GetModelInfoResponse:  # noqa: N802
         """Says what it is."""
@@ -46,22 +48,24 @@ class Slow(Null):
             model_revision=info.model_revision,
             capabilities=[one for one in info.capabilities if self.delay or one != model.CAPABILITY_BATCH],
             max_concurrency=SLOTS,
+            max_waiting=self.waiting,
         )
 
     async def Generate(self, request: Any, context: Any) -> model.GenerateResponse:  # noqa: N802
         """Answers "B"."""
-        await asyncio.sleep(self.delay)
+        async with self.slots:
+            await asyncio.sleep(self.delay)
         return await super().Generate(request, context)
 
 
-async def serve(delays: Sequence[float], ports_file: Path, ready: Path) -> None:
+async def serve(delays: Sequence[float], ports_file: Path, ready: Path, waiting: int) -> None:
     """Runs a replica for each delay in this process until it is killed; writes their ports, one a line."""
     servers: list[Server] = []
     for delay in delays:
         server = Server(
             ServerConfig(port_file=ready if len(servers) == len(delays) - 1 else None),
             "lyncean.model.v1.ModelService",
-            partial(model_pb2_grpc.add_ModelServiceServicer_to_server, Slow(delay)),
+            partial(model_pb2_grpc.add_ModelServiceServicer_to_server, Slow(delay, waiting)),
         )
         servers.append(server)
         ports_file.write_text("".join(f"{one.port}\n" for one in servers[:-1]))
@@ -106,11 +110,11 @@ def evaluate(job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def measured(delays: Sequence[float], rows: int, scorer: int, folder: Path) -> dict[str, Any]:
+def measured(delays: Sequence[float], rows: int, scorer: int, folder: Path, waiting: int = 0) -> dict[str, Any]:
     """Starts a replica for each delay, makes one run in a process of its own, and returns what it measured."""
     place = Path(tempfile.mkdtemp(dir=folder))
     ports, ready, run = (place / name for name in ("ports", "ready", "run"))
-    words = [sys.executable, __file__, "--serve", ",".join(map(str, delays)), str(ports), str(ready)]
+    words = [sys.executable, __file__, "--serve", ",".join(map(str, delays)), str(ports), str(ready), str(waiting)]
     with bench_pipeline.running(words, ready) as last:
         job = {"ports": [*map(int, ports.read_text().split()), last], "rows": rows, "scorer": scorer}
         job |= {"data": str(folder / "data.parquet"), "run": str(run)}
@@ -128,11 +132,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0, help="Of each run, did replicas alone count.")
     parser.add_argument("--most", type=int, default=8000, help="Samples of a run at most.")
     parser.add_argument("--child", help=argparse.SUPPRESS)
-    parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", nargs=4, help=argparse.SUPPRESS)
     flags = parser.parse_args()
     if flags.serve:
-        delays, ports, ready = flags.serve
-        asyncio.run(serve([float(delay) for delay in delays.split(",")], Path(ports), Path(ready)))
+        delays, ports, ready, waiting = flags.serve
+        asyncio.run(serve([float(delay) for delay in delays.split(",")], Path(ports), Path(ready), int(waiting)))
         return
     if flags.child:
         print(json.dumps(evaluate(json.loads(flags.child))))

@@ -21,6 +21,8 @@ from model_server.metrics import Metrics
 
 Result = TypeVar("Result")
 _CHECKED = 8192
+_LEAST_WAITING = 2
+"""Covers a network delay of twice the time of an answer."""
 
 
 class KitBackend(Backend):
@@ -67,6 +69,7 @@ class KitBackend(Backend):
             model_name=kit.name or type(kit).__name__,
             model_revision=kit.revision,
             max_concurrency=kit.max_batch * 2 if self._batched else kit.max_concurrency,
+            max_waiting=0 if self._batched else min(max(_LEAST_WAITING, kit.max_concurrency), kit.max_queue),
             max_context_tokens=kit.max_context_tokens,
             properties=kit.properties(),
         )

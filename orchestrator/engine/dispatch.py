@@ -16,10 +16,14 @@ from lyncean.budget import Budget
 from lyncean.rpc import CallError
 from orchestrator.engine.batch import Ending
 from orchestrator.engine.pool import Pool
-from orchestrator.engine.replica import Replica, backoff
+from orchestrator.engine.replica import Health, Replica, backoff
 from orchestrator.engine.wire import Request, Response
 from orchestrator.errors import ConfigError
 
+_WAITING_SHARE = 0.125
+"""Share of the timeout below which every answer of a replica must stay for further jobs to wait there."""
+_RECENT = 0.01
+"""Weight of an answer's duration in the mean over all replicas."""
 _REPLICA_AT_FAULT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 
 
@@ -131,6 +135,8 @@ class Dispatcher:
         self._later: list[tuple[float, int, Job]] = []
         self._again: deque[Job] = deque()
         self._order = 0
+        self._sent = 0
+        self._seconds = 0.0
         self._calls: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._draining = False
@@ -187,6 +193,7 @@ class Dispatcher:
             replica, job = pair
             self._budget.sent()
             replica.in_flight += 1
+            self._sent += 1
             handed.setdefault(replica, []).append(job)
         for replica, jobs in handed.items():
             self._send(replica, jobs)
@@ -224,8 +231,21 @@ class Dispatcher:
                 return replica, job
         if not self._fresh:
             return None
-        replica = balance.pick() if only is None else only if only.free > 0 else None
+        replica = balance.pick() if only is None else only if only.free > 0 or self._may_wait(only) else None
         return (replica, self._fresh.popleft()) if replica else None
+
+    def _may_wait(self, replica: Replica) -> bool:
+        """Returns whether one more job may wait at a replica that works on all it can.
+
+        Only where answers are quick beside the timeout, and where all other jobs, those under way among them, keep the
+        other replicas busy until this one would be answered, at their rate by Little's law (jobs under way by their
+        mean duration): at the end of a run, what waits at a slow replica is waited for.
+        """
+        if replica.health is not Health.READY or not replica.limit <= replica.in_flight < replica.most:
+            return False
+        if not 0 < replica.longest < _WAITING_SHARE * self._timeout:
+            return False
+        return (len(self._fresh) + self._sent) * self._seconds >= self._sent * replica.seconds
 
     def _wake(self, seconds: float) -> None:
         if self._timer:
@@ -240,7 +260,7 @@ class Dispatcher:
         except CallError as error:
             answer = error
         finally:
-            replica.in_flight -= 1
+            self._returned(replica)
         self._handle_response(replica, job, answer, began)
         self.pump(replica)
 
@@ -253,7 +273,7 @@ class Dispatcher:
             async for answers in replica.ask_together([job.request for job in jobs], self._timeout):
                 for index, answer in answers:
                     if index in unanswered:
-                        replica.in_flight -= 1
+                        self._returned(replica)
                         self._handle_response(replica, unanswered.pop(index), answer, began)
                 self.pump(replica)
             missing = f"the server's Batch ended without a result for {len(unanswered)} of {len(jobs)} calls"
@@ -261,7 +281,7 @@ class Dispatcher:
         except CallError as error:
             failure = error
         finally:
-            replica.in_flight -= len(unanswered)
+            self._returned(replica, len(unanswered))
         if failure.code is grpc.StatusCode.UNIMPLEMENTED:
             replica.batches = False
         for job in unanswered.values():
@@ -273,15 +293,21 @@ class Dispatcher:
                 self._again.append(job)
         self.pump(replica)
 
+    def _returned(self, replica: Replica, jobs: int = 1) -> None:
+        replica.in_flight -= jobs
+        self._sent -= jobs
+
     def _handle_response(self, replica: Replica, job: Job, answer: Ending, began: tuple[float, float]) -> None:
         """Counts the response or failure of a call and reports it, unless the job is sent again."""
         started, clock = began
         response, failure = (None, answer) if isinstance(answer, CallError) else (answer, None)
+        seconds = time.perf_counter() - clock
         if failure is None:
-            replica.limiter.succeeded()
+            replica.answered(seconds)
+            self._seconds += (seconds - self._seconds) * (_RECENT if self._seconds else 1.0)
         elif self._retry(replica, job, failure):
             return
-        self._done(Result(job, response, failure, replica.address, time.perf_counter() - clock, started))
+        self._done(Result(job, response, failure, replica.address, seconds, started))
 
     def _retry(self, replica: Replica, job: Job, error: CallError) -> bool:
         """Handles a failure; returns whether the job is sent again, or the run stops."""

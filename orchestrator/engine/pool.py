@@ -84,7 +84,7 @@ class Pool:
     @property
     def slots(self) -> int:
         """Calls that may be in flight over all ready replicas."""
-        return sum(replica.limit for replica in self.ready)
+        return sum(replica.most for replica in self.ready)
 
     async def connect(self) -> model.GetModelInfoResponse:
         """Waits until a replica answers, checks that those which do hold the same model, and starts watching.

@@ -21,6 +21,8 @@ from orchestrator.engine.wire import Request, Response, batch_of
 PROBE_TIMEOUT = 5.0
 _SERVICE = model.DESCRIPTOR.services_by_name["ModelService"].full_name
 _RESPONSES: dict[str, type[Response]] = {"Generate": model.GenerateResponse, "Likelihood": model.LikelihoodResponse}
+_RECENT = 0.1
+"""Weight of an answer's duration in the mean."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
@@ -53,6 +55,8 @@ class Replica:
         self.reached = False
         self.in_flight = 0
         self.limiter = Limiter(1)
+        self.waiting = 0
+        self.seconds = self.longest = 0.0
         self._boots: set[str] = set()
         self._connection = 0
         self._agreed: set[int] = set()
@@ -81,6 +85,17 @@ class Replica:
     def free(self) -> int:
         """Further calls it takes now."""
         return self.limit - self.in_flight if self.health is Health.READY else 0
+
+    @property
+    def most(self) -> int:
+        """Calls that may be in flight while there is enough for every replica."""
+        return self.limit + self.waiting if self.limit == self.limiter.most else self.limit
+
+    def answered(self, seconds: float) -> None:
+        """Counts an answer and its duration: `seconds` is the mean over the last ones, `longest` the longest of all."""
+        self.limiter.succeeded()
+        self.longest = max(seconds, self.longest)
+        self.seconds += (seconds - self.seconds) * (_RECENT if self.seconds else 1.0)
 
     async def fetch_info(self, timeout: float = PROBE_TIMEOUT) -> model.GetModelInfoResponse:
         """Calls GetModelInfo.
@@ -116,6 +131,7 @@ class Replica:
         if self.health is Health.UNKNOWN:
             self.limiter = Limiter(most)
         self.limiter.bound(most)
+        self.waiting = 0 if concurrency else info.max_waiting
         self.batches = model.CAPABILITY_BATCH in info.capabilities
         self.health = Health.READY
         self.last_error = ""

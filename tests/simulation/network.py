@@ -99,7 +99,11 @@ class ModelServer:
         claims += [model.CAPABILITY_LIKELIHOOD] if self.likelihood else []
         claims += [model.CAPABILITY_BATCH] if self.batch else []
         info = model.GetModelInfoResponse(
-            model_name="model", model_revision=f"r{self.checkpoint}", capabilities=claims, max_concurrency=3
+            model_name="model",
+            model_revision=f"r{self.checkpoint}",
+            capabilities=claims,
+            max_concurrency=3,
+            max_waiting=2,
         )
         info.boot_id = self.boot
         return info

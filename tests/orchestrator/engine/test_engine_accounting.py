@@ -106,6 +106,7 @@ class FakeReplica:
     def __init__(self, world: World, name: str) -> None:
         self.address, self.world = name, world
         self.health, self.limiter, self.in_flight = Health.READY, Limiter(3), 0
+        self.seconds = self.longest = 0.0
         self.batches = name != "c"
 
     @property
@@ -113,8 +114,16 @@ class FakeReplica:
         return self.limiter.limit
 
     @property
+    def most(self) -> int:
+        return self.limit + 2
+
+    @property
     def free(self) -> int:
         return self.limit - self.in_flight if self.health is Health.READY else 0
+
+    def answered(self, seconds: float) -> None:
+        self.limiter.succeeded()
+        self.seconds = self.longest = seconds
 
     def bundles(self, sizes: Sequence[int]) -> Iterator[range]:
         start = 0

@@ -13,6 +13,9 @@ import toybench
 from helpers.engine_cluster import Cluster, Server
 from helpers.engine_proxy import Proxy
 
+from lyncean import rpc
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc
 from lyncean.rpc import PLAIN
 from orchestrator.engine import ConfigError, Endpoint, Engine, Options, Pool, ScorerClient, parse_endpoints
 from orchestrator.engine import pool as pool_module
@@ -24,7 +27,29 @@ from orchestrator.samples import Variant
 ROWS = 150
 
 
-async def run(path: Path, pool: Pool, scorer: Endpoint, *meanwhile: Any) -> Accounting:
+class OneAtATime(model_pb2_grpc.ModelServiceServicer):
+    """Works on one call at a time; up to two more may wait."""
+
+    def __init__(self) -> None:
+        self.work = asyncio.Semaphore(1)
+        self.here = self.most = 0
+
+    async def GetModelInfo(self, request: Any, context: Any) -> model.GetModelInfoResponse:  # noqa: N802
+        claims = [model.CAPABILITY_GENERATE, model.CAPABILITY_IMAGE_INPUT]
+        return model.GetModelInfoResponse(model_name="one", capabilities=claims, max_concurrency=1, max_waiting=2)
+
+    async def Generate(self, request: Any, context: Any) -> model.GenerateResponse:  # noqa: N802
+        self.here += 1
+        self.most = max(self.most, self.here)
+        try:
+            async with self.work:
+                await asyncio.sleep(0.02)
+        finally:
+            self.here -= 1
+        return model.GenerateResponse(parts=[model.Part(text="A")], finish_reason=model.FINISH_REASON_END_OF_SEQUENCE)
+
+
+async def run(path: Path, pool: Pool, scorer: Endpoint, *meanwhile: Any, timeout: float = 10.0) -> Accounting:
     variant = Variant("toy", settings=toybench.Settings())
     rows = toybench.synthetic("toy", 0)
     samples = (sample for _, row in zip(range(ROWS), rows, strict=False) for sample in toybench.samples(row, variant))
@@ -33,7 +58,7 @@ async def run(path: Path, pool: Pool, scorer: Endpoint, *meanwhile: Any) -> Acco
     accounting = Accounting()
     try:
         await pool.connect()
-        engine = Engine(samples, log, {"": pool}, client, accounting, Options(timeout=10.0, patience=30.0))
+        engine = Engine(samples, log, {"": pool}, client, accounting, Options(timeout=timeout, patience=30.0))
         await asyncio.gather(engine.run(), *meanwhile)
     finally:
         await pool.close()
@@ -96,6 +121,34 @@ async def test_a_slow_replica_is_given_less(cluster: Cluster, shared_scorer: Ser
     # 1 : 4 : 4 would be 17 of 150; an even hand would give it 50.
     assert shares[0] < 30
     assert min(shares[1:]) > 50
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "timeout", "most"),
+    [
+        (None, 10.0, 3),  # what it works on, and what may wait
+        (1, 10.0, 1),  # as the user says
+        (None, 0.15, 1),  # what would wait could come too late
+    ],
+)
+async def test_calls_wait_at_a_replica_where_they_may(
+    shared_scorer: Server, tmp_path: Path, concurrency: int | None, timeout: float, most: int
+) -> None:
+    servicer = OneAtATime()
+    served = rpc.Server(
+        rpc.ServerConfig(),
+        "lyncean.model.v1.ModelService",
+        lambda to: model_pb2_grpc.add_ModelServiceServicer_to_server(servicer, to),
+    )
+    await served.start()
+    await served.set_serving()
+    pool = Pool([Endpoint("127.0.0.1", served.port)], PLAIN, concurrency=concurrency)
+    try:
+        accounting = await run(tmp_path / "run", pool, endpoint(shared_scorer), timeout=timeout)
+    finally:
+        await served.stop()
+    assert accounting.settled == ROWS
+    assert servicer.most == most
 
 
 @pytest.mark.parametrize("whim", [{"drop": 0.02}, {"delay": 0.05}, {"half_close": 0.02}, {"drop": 0.01, "delay": 0.02}])

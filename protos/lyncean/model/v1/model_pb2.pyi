@@ -208,6 +208,7 @@ class GetModelInfoResponse(_message.Message):
     COMPUTE_DTYPE_FIELD_NUMBER: _builtins.int
     PROPERTIES_FIELD_NUMBER: _builtins.int
     BOOT_ID_FIELD_NUMBER: _builtins.int
+    MAX_WAITING_FIELD_NUMBER: _builtins.int
     model_name: _builtins.str
     """Model name in results, for example "qwen2-vl-7b-instruct".
     Never empty.
@@ -220,8 +221,8 @@ class GetModelInfoResponse(_message.Message):
     server_version: _builtins.str
     """Name and version of the serving software, for example "lyncean 0.1.0"."""
     max_concurrency: _builtins.int
-    """Maximum number of requests in flight at this replica. Zero means unstated;
-    the client then sends one at a time.
+    """Maximum number of requests in flight at this replica, apart from
+    max_waiting. Zero means unstated; the client then sends one at a time.
     """
     max_request_bytes: _builtins.int
     """Largest request, in bytes, that the server accepts. Zero means unstated."""
@@ -238,6 +239,12 @@ class GetModelInfoResponse(_message.Message):
     """Drawn at random by each start of the server. A server that sets it sets
     served_by in every response. One that does not is asked GetModelInfo again on
     each new connection: behind one address, another model may answer there.
+    """
+    max_waiting: _builtins.int
+    """Requests beyond max_concurrency that may wait at this replica, so that it
+    has the next one at hand while an answer travels. A client sends them while
+    it has enough for every replica, and answers take little of its timeout.
+    Zero where requests that wait are part of max_concurrency, or none may.
     """
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[Global___Capability.ValueType]:
@@ -266,10 +273,11 @@ class GetModelInfoResponse(_message.Message):
         compute_dtype: _builtins.str = ...,
         properties: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         boot_id: _builtins.str = ...,
+        max_waiting: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "capabilities", b"capabilities", "chat_template_sha256", b"chat_template_sha256", "compute_dtype", b"compute_dtype", "max_concurrency", b"max_concurrency", "max_context_tokens", b"max_context_tokens", "max_request_bytes", b"max_request_bytes", "model_name", b"model_name", "model_revision", b"model_revision", "properties", b"properties", "server_version", b"server_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "capabilities", b"capabilities", "chat_template_sha256", b"chat_template_sha256", "compute_dtype", b"compute_dtype", "max_concurrency", b"max_concurrency", "max_context_tokens", b"max_context_tokens", "max_request_bytes", b"max_request_bytes", "max_waiting", b"max_waiting", "model_name", b"model_name", "model_revision", b"model_revision", "properties", b"properties", "server_version", b"server_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
