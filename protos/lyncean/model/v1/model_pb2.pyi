@@ -237,7 +237,8 @@ class GetModelInfoResponse(_message.Message):
     boot_id: _builtins.str
     """Drawn at random by each start of the server. A server that sets it sets
     served_by in every response. One that does not is asked GetModelInfo again on
-    each new connection: behind one address, another model may answer there.
+    each new connection and after its answers: behind one address, another model
+    may answer there.
     """
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[Global___Capability.ValueType]:
