@@ -199,7 +199,7 @@ class Dispatcher:
         handed: dict[Replica, list[Job]] = {}
         balance = LeastLoaded(() if only and not self._again else self.pool.replicas.values())
         wait = 0.0
-        while not self._draining and (wait := self._budget.wait()) <= 0:
+        while not (self._draining or self._budget.reached()) and (wait := self._budget.wait()) <= 0:
             pair = self._next(only, balance)
             if pair is None:
                 break
@@ -267,8 +267,10 @@ class Dispatcher:
         """Counts the endings of calls once it is known whose they are."""
         replica, seconds = sent.replica, sent.seconds
         for job, answer in answers:
-            if not replica.identifies and not isinstance(answer, CallError):
-                self.pump(replica)  # its slot is another's while it waits
+            if not isinstance(answer, CallError):
+                self._budget.used(answer.usage.input_tokens, answer.usage.output_tokens)
+                if not replica.identifies:
+                    self.pump(replica)  # its slot is another's while it waits
             ending = await replica.trusted(answer, sent.to)
             self._handle_response(sent, job, ending, seconds)
         self.pump(replica)

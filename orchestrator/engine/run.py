@@ -282,7 +282,6 @@ class Engine:
         self._accounting.answered += 1
         usage = response.usage
         self._accounting.tokens += usage.input_tokens + usage.output_tokens
-        self._budget.used(usage.input_tokens, usage.output_tokens)
         self._heed_budget()
         if getattr(response, "finish_reason", 0) == model.FINISH_REASON_CONTENT_FILTER:
             detail = "the server withheld the output by policy"

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lyncean.addresses import without_password
 from orchestrator.benchmarks import bundle
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.engine.resolve import Endpoint, parse_endpoints
@@ -54,6 +55,8 @@ def data_of(
     paths: dict[str, str] = {}
     everywhere = ""
     for word in words_of(str(value) if isinstance(value, Path) else value or ()):
+        if "://" in word:
+            raise ConfigError(f"--data {without_password(word)} is a URL: download it, and give its path, or a hub id")
         task, equals, path = word.partition("=")
         if not word or (task in benchmarks and equals and not path):
             raise ConfigError(f"--data {word!r} names no data: give a path or hub id, or leave it out")

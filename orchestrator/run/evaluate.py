@@ -30,7 +30,7 @@ from orchestrator.run.servers import Connections, Guard, Targets, connect, raced
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder import remote
 from orchestrator.run_folder.files import MANIFEST, RESULTS, VERDICTS
-from orchestrator.run_folder.lines import JudgedLine
+from orchestrator.run_folder.lines import JudgedLine, identity_hash
 from orchestrator.run_folder.log import RunLog, scan
 from orchestrator.run_folder.metrics import counts
 from orchestrator.run_folder.planned_rows import PlannedRows
@@ -197,7 +197,7 @@ def judge_lines(run: Path) -> list[str]:
 def default_run(plan: Plan, identity: Mapping[str, Any], shard: tuple[int, int] | None) -> Path:
     """Returns the folder that this command, and no other, writes to."""
     names = plan.names[0] if len(plan.names) == 1 else f"{plan.names[0]}+{len(plan.names) - 1}"
-    words = (names, identity["model"]["model_name"], plan.method, run_manifest.identity_hash(identity)[:8])
+    words = (names, identity["model"]["model_name"], plan.method, identity_hash(identity)[:8])
     name = "-".join("".join(c if c.isalnum() or c in "._+" else "_" for c in word) for word in words)
     return Path("runs") / (f"{name}-{shard[0]}of{shard[1]}" if shard else name)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.metric import metric
 from orchestrator.run_folder.files import MANIFEST
+from orchestrator.run_folder.lines import identity_hash, verify_identity
 from orchestrator.run_folder.log import write_error
 from orchestrator.run_folder.records import proto_json
 
@@ -48,11 +48,6 @@ def info_json(info: model.GetModelInfoResponse) -> dict[str, Any]:
     if "max_request_bytes" in line:
         line["max_request_bytes"] = info.max_request_bytes
     return line
-
-
-def identity_hash(identity: Mapping[str, Any]) -> str:
-    """Returns the sha256 of an identity, whatever the order of its fields."""
-    return hashlib.sha256(orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def make(
@@ -105,6 +100,7 @@ def read(run: Path) -> dict[str, Any]:
 
     Raises:
         ManifestError: If there is none, or it cannot be read, or is no manifest of a run.
+        ConfigError: If its identity was changed.
     """
     path = run / MANIFEST
     try:
@@ -119,6 +115,7 @@ def read(run: Path) -> dict[str, Any]:
     if missing:
         raise ManifestError(f"{path} is not the manifest of a run: it has no {', '.join(sorted(missing))}")
     found: dict[str, Any] = manifest
+    verify_identity(path, found)
     return found
 
 

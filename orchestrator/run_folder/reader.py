@@ -20,7 +20,7 @@ from lyncean.outcomes import Outcome
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS, find_runs
 from orchestrator.run_folder.index import Index
-from orchestrator.run_folder.lines import CountedLine, DamagedLine, loads
+from orchestrator.run_folder.lines import CountedLine, DamagedLine, loads, verify_identity
 from orchestrator.run_folder.log import lines_at, scan
 from orchestrator.run_folder.metrics import counts, metric_results
 
@@ -218,6 +218,8 @@ def named_run(path: Path, name: str) -> Run:
     manifest = _read_json(path / MANIFEST)
     if not isinstance(manifest.get("identity"), dict):
         raise ConfigError(f"{path / MANIFEST} is not the manifest of a run: give the folder that --run named")
+    if "identity_sha256" in manifest:
+        verify_identity(path / MANIFEST, manifest)
     return Run(path, manifest, _read_results(path / RESULTS), name)
 
 
