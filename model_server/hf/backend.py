@@ -28,6 +28,7 @@ from model_server.hf.draw import draw, image_tokens
 from model_server.hf.families import family_of
 from model_server.hf.likelihood import Question, Scored, expanded, packed, plain
 from model_server.hf.prompt import Joined, Prompt, Prompter
+from model_server.hf.reasoning import Reasoning, marks_of
 from model_server.hf.sampling import SamplingRow, end_tokens, generate, token_bytes
 from model_server.hf.settings import Settings
 from model_server.hf.vision import VisionCache
@@ -78,6 +79,7 @@ class HfBackend(Backend):
         self._family = family_of(self._checkpoint)
         self._prompter = Prompter(self._checkpoint, self._family, self._settings.max_image_pixels)
         self._ends = end_tokens(self._checkpoint)
+        self._marks = marks_of(self._checkpoint.tokenizer, self._checkpoint.template)
         self._vision = VisionCache(self._checkpoint, self._settings.image_cache_bytes, self._metrics)
         self._verdict = selfcheck.check(self._checkpoint, self._family, self._prompter, self._vision)
         log.info("likelihood: %s%s", self._verdict.method, f" ({self._verdict.reason})" if self._verdict.reason else "")
@@ -93,6 +95,7 @@ class HfBackend(Backend):
             model.CAPABILITY_IMAGE_OUTPUT: self._family.draws,
             model.CAPABILITY_OUTPUT_LOGPROBS: True,
             model.CAPABILITY_SEED: True,
+            model.CAPABILITY_REASONING: self._marks is not None,
         }
         path, verdict = Path(self._settings.model), self._verdict
         properties = {
@@ -133,11 +136,16 @@ class HfBackend(Backend):
         row, usage = await self._submit(Work(prompt, config), self._key(key, self._verdict.generates), call)
         assert isinstance(row, SamplingRow)
         response = model.GenerateResponse(
-            finish_reason=row.finish, effective_config=config, logprobs=row.logprobs, usage=usage
+            finish_reason=row.finish,
+            effective_config=config,
+            logprobs=row.logprobs,
+            usage=usage,
+            reasoning=row.thoughts,
         )
         if row.text:
             response.parts.add(text=row.text)
         response.usage.output_tokens = len(row.ids)
+        response.usage.reasoning_tokens = row.reasoning.tokens if row.reasoning else 0
         return response
 
     async def _draw(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
@@ -250,9 +258,12 @@ class HfBackend(Backend):
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _run_generate(self, jobs: Sequence[Job[Work, Answer]]) -> None:
-        rows = [SamplingRow(_config(job), job.call, _settle(job)) for job in jobs]
+        rows = [SamplingRow(_config(job), job.call, _settle(job), self._reasoning(job)) for job in jobs]
         prompts = [job.work.prompt for job in jobs]
         generate(self._checkpoint, self._family, prompts, rows, self._ends, self._features(prompts))
+
+    def _reasoning(self, job: Job[Work, Answer]) -> Reasoning | None:
+        return self._marks and Reasoning(self._checkpoint.tokenizer, self._marks, job.work.prompt.text)
 
     def _run_likelihood(self, jobs: Sequence[Job[Work, Answer]]) -> None:
         questions = [Question(job.work.prompt, job.work.joined) for job in jobs]

@@ -15,6 +15,7 @@ from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
 from model_server import images
 from model_server.backend import Backend, Call, describe, seconds, usage_since
 from model_server.batching import Slots
+from model_server.decoding import MARKS, split_reasoning
 from model_server.metrics import Metrics
 from model_server.openai_api import likelihood as scoring
 from model_server.openai_api.client import Endpoint, Settings, ask, look, make_client
@@ -31,6 +32,8 @@ _EXACT = ("vllm", "sglang")
 """Engines known to obey top_k and per-request seeds."""
 _PLAIN = {"repetition_penalty": 1.0, "min_p": 0.0}
 """What these engines would take from the checkpoint's own sampling defaults, where a request is silent."""
+_REASONING = ("reasoning", "reasoning_content")
+"""Where endpoints put what the model reasoned; the second is the older name."""
 _MATCHED = ("stop_reason", "matched_stop")
 """Where vLLM and SGLang name the stop string that matched; a number is a token that ends every output."""
 
@@ -64,6 +67,7 @@ class OpenAIBackend(Backend):
             model.CAPABILITY_MULTI_IMAGE: True,
             model.CAPABILITY_OUTPUT_LOGPROBS: kind in (*_EXACT, "openai"),
             model.CAPABILITY_SEED: kind in _EXACT,
+            model.CAPABILITY_REASONING: True,
         }
         return describe(
             claims,
@@ -206,12 +210,12 @@ def _read(reply: Any, config: model.GenerationConfig) -> model.GenerateResponse:
     if any(isinstance(getattr(choice, name, None), str) for name in _MATCHED):
         finish = model.FINISH_REASON_STOP_STRING
     response.finish_reason = model.FINISH_REASON_CONTENT_FILTER if refusal else finish
-    text = refusal or _text(choice.message.content)
+    response.reasoning, text = _apart(choice.message)
+    text = refusal or text
     if text:
         response.parts.add(text=text)
     if reply.usage:
-        response.usage.input_tokens = reply.usage.prompt_tokens or 0
-        response.usage.output_tokens = reply.usage.completion_tokens or 0
+        _count(reply.usage, response.usage)
     if config.top_logprobs and text and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
         content = getattr(choice.logprobs, "content", None)
         if content is None:
@@ -223,12 +227,43 @@ def _read(reply: Any, config: model.GenerationConfig) -> model.GenerateResponse:
     return response
 
 
-def _text(content: Any) -> str:
-    """The answer's text: Mistral's reasoning models send a list, with their thoughts apart from it."""
+def _apart(message: Any) -> tuple[str, str]:
+    """Returns reasoning and answer: from fields of their own, from a list as Mistral sends it, or by marks in the text.
+
+    vLLM and SGLang leave the marks in the text where they run without a reasoning parser.
+    """
+    thoughts = next((found for name in _REASONING if isinstance(found := getattr(message, name, None), str)), "")
+    content = message.content
     if isinstance(content, list):
-        content = "".join(part["text"] for part in content if part["type"] == "text")
-    # Half a character of UTF-16, where a gateway cut it, is no text that could be sent on.
-    return (content or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        thoughts += "".join(_words(part["thinking"]) for part in content if part["type"] == "thinking")
+        content = _words([part for part in content if part["type"] == "text"])
+    content = content or ""
+    if not thoughts:
+        for marks in MARKS:
+            thoughts, answer = split_reasoning(content, marks)
+            if answer != content:
+                return _encodable(thoughts), _encodable(answer)
+    return _encodable(thoughts.strip()), _encodable(content)
+
+
+def _words(parts: Any) -> str:
+    return parts if isinstance(parts, str) else "".join(part["text"] for part in parts)
+
+
+def _encodable(text: str) -> str:
+    """Returns text that can be sent on: half a character of UTF-16, where a gateway cut it, cannot."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _count(said: Any, usage: model.Usage) -> None:
+    """Takes down what an endpoint says that a request cost. Gemini and Grok count reasoning beside the completion."""
+    prompt, completion = said.prompt_tokens or 0, said.completion_tokens or 0
+    reasoning = getattr(getattr(said, "completion_tokens_details", None), "reasoning_tokens", None) or 0
+    cached = getattr(getattr(said, "prompt_tokens_details", None), "cached_tokens", None) or 0
+    if reasoning > completion or (said.total_tokens or 0) >= prompt + completion + reasoning > prompt + completion:
+        completion += reasoning
+    usage.input_tokens, usage.output_tokens = prompt, completion
+    usage.reasoning_tokens, usage.cached_tokens = reasoning, min(cached, prompt)
 
 
 def _bytes(token: Any) -> bytes:

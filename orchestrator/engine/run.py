@@ -15,6 +15,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.accounting import Accounting
+from orchestrator.engine.check import cut_in_reasoning
 from orchestrator.engine.dispatch import Dispatcher, Job, Result
 from orchestrator.engine.episode import Episode, PreparedRequest, UnsentOutcome, build, response_line, unsent_line
 from orchestrator.engine.pool import Pool
@@ -43,6 +44,7 @@ _FEW_CALLS = 8
 """With no more than these under way, a Batch being one, the event loop waits for what is built next."""
 _PREPARED_BYTES = 16 * 1024 * 1024
 _SYNC_SECONDS = 1.0
+_CUT_REASONING = "the limit of output tokens ended the reasoning, and no answer was begun"
 _NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
 
 
@@ -287,6 +289,10 @@ class Engine:
         if getattr(response, "finish_reason", 0) == model.FINISH_REASON_CONTENT_FILTER:
             detail = "the server withheld the output by policy"
             self._end_sent(built, result, UnsentOutcome(Outcome.REFUSED, "content_filter", detail))
+            return
+        if cut_in_reasoning(response):
+            self._accounting.cut_reasoning += 1
+            self._end_sent(built, result, UnsentOutcome(Outcome.UNPARSED, "cut_reasoning", _CUT_REASONING))
             return
         offset = self._add_line(built, result, None)
         answer = answer_of(response)

@@ -27,6 +27,7 @@ from model_server.kit.backend import KitBackend
 from model_server.kit.model import Model, Request
 from model_server.metrics import Metrics
 from model_server.service import NAME, ModelServicer
+from orchestrator.conformance.checks_generate import RIDDLE
 from orchestrator.conformance.checks_images import picture
 
 Results = list[model.BatchResult]
@@ -60,7 +61,9 @@ class Whole(ModelServicer):
     async def GetModelInfo(self, request: Any, context: Any) -> Any:  # noqa: N802
         info = model.GetModelInfoResponse()
         info.CopyFrom(await super().GetModelInfo(request, context))
-        info.capabilities.extend([model.CAPABILITY_OUTPUT_LOGPROBS, model.CAPABILITY_IMAGE_OUTPUT])
+        info.capabilities.extend(
+            [model.CAPABILITY_OUTPUT_LOGPROBS, model.CAPABILITY_IMAGE_OUTPUT, model.CAPABILITY_REASONING]
+        )
         self.describe(info)
         return info
 
@@ -74,10 +77,22 @@ class Whole(ModelServicer):
                 token = response.logprobs.add(token=word.encode(), logprob=PARTS[0])
                 for value in PARTS[: request.config.top_logprobs]:
                     token.alternatives.add(token=b"x", logprob=value)
+        if any(part.text == RIDDLE for message in request.messages for part in message.parts):
+            self.think(response, request.config.max_output_tokens)
         if request.modality == model.MODALITY_IMAGE:
             response.parts.add(image=model.Image(data=picture("red")))
         self.said(request, response)
         return response
+
+    @staticmethod
+    def think(response: Any, limit: int) -> None:
+        """Puts four words of reasoning before an answer, held to the limit."""
+        words = ["The", "ball", "costs", "less"][:limit]
+        response.reasoning, response.usage.reasoning_tokens = " ".join(words), len(words)
+        response.usage.output_tokens += len(words)
+        if len(words) == limit:
+            response.parts[0].text, response.finish_reason = "", model.FINISH_REASON_MAX_TOKENS
+            response.usage.output_tokens = limit
 
     async def Likelihood(self, request: Any, context: Any) -> Any:  # noqa: N802
         response = await self.call(request, context, super().Likelihood)
@@ -195,6 +210,18 @@ def no_stop(request: Any) -> None:
 def always_ends(request: Any, response: Any) -> None:
     if response.finish_reason == model.FINISH_REASON_MAX_TOKENS:
         response.finish_reason = model.FINISH_REASON_END_OF_SEQUENCE
+
+
+def thinks_aloud(request: Any, response: Any) -> None:
+    """The answer begins with the marks of the reasoning."""
+    if response.reasoning:
+        response.parts[0].text = f"<think>{response.reasoning}</think>{response.parts[0].text}"
+
+
+def answers_in_thought(request: Any, response: Any) -> None:
+    """Reasoning that is cut becomes the answer."""
+    if response.reasoning and not response.parts[0].text:
+        response.parts[0].text, response.reasoning = response.reasoning, ""
 
 
 def no_images(request: Any, response: Any) -> None:
@@ -485,6 +512,8 @@ MUTANTS = {
     "unhealthy": mutant(broken(health=False), "health_has_both_names"),
     "unreflected": mutant(broken(reflects=False), "reflection_names_the_service"),
     "unexplained": mutant(broken(explains=False), "errors_carry_error_info"),
+    "thinks_aloud": mutant(broken(said=thinks_aloud), "reasoning_stays_apart"),
+    "answers_in_thought": mutant(broken(said=answers_in_thought), "reasoning_stays_apart"),
     "no_messages": mutant(lenient("empty_prompt"), "refuses_no_messages", "errors_carry_error_info"),
     "no_parts": mutant(lenient("empty_message"), "refuses_no_parts"),
     "no_kind": mutant(lenient("empty_part"), "refuses_part_without_kind"),
@@ -507,6 +536,7 @@ MUTANTS = {
         "unset_is_not_zero",
         "stop_strings_end_the_output",
         "output_limit_holds",
+        "reasoning_stays_apart",
         "seed_repeats",
         "parallel_equals_serial",
         "batch_answers_as_by_itself",
@@ -522,13 +552,14 @@ MUTANTS = {
     ),
     "no_top_p": mutant(cleared("said", "effective_config", "top_p"), "effective_config_is_complete"),
     "no_stop": mutant(broken(asked=no_stop), "stop_strings_end_the_output", "effective_config_is_complete"),
-    "always_ends": mutant(broken(said=always_ends), "output_limit_holds"),
+    "always_ends": mutant(broken(said=always_ends), "output_limit_holds", "reasoning_stays_apart"),
     "no_input_tokens": mutant(cleared("said", "usage", "input_tokens"), "usage_is_reported"),
     "no_reason": mutant(
         cleared("said", "", "finish_reason"),
         "finish_reason_is_set",
         "stop_strings_end_the_output",
         "output_limit_holds",
+        "reasoning_stays_apart",
     ),
     "numbered_samples": mutant(
         broken(said=lambda request, response: request.config.temperature > 0 and numbered(request, response)),

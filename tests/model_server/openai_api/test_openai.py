@@ -99,6 +99,52 @@ async def test_finish_reasons(reply: Any, text: str, reason: Any, endpoint: Endp
         assert got.finish_reason == reason
 
 
+THOUGHTS = "It barks, so it is the dog."
+
+
+def thinking(content: Any, **message: Any) -> dict[str, Any]:
+    return completion(content, choice={"message": {"role": "assistant", "content": content, **message}})
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        thinking("B", reasoning=THOUGHTS),
+        thinking("B", reasoning_content=THOUGHTS),
+        thinking("B", reasoning=f"{THOUGHTS}\n", reasoning_content=THOUGHTS),
+        thinking(
+            [{"type": "thinking", "thinking": [{"type": "text", "text": THOUGHTS}]}, {"type": "text", "text": "B"}]
+        ),
+        thinking(f"<think>\n{THOUGHTS}\n</think>\n\nB"),
+        thinking(f"{THOUGHTS}</think>B"),
+        thinking(f"[THINK]{THOUGHTS}[/THINK]B"),
+    ],
+)
+async def test_reasoning_is_apart_from_the_answer(reply: Any, endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.replies = [reply]
+    async with served(backend(endpoint)) as server:
+        assert model.CAPABILITY_REASONING in (await server.info()).capabilities
+        got = await server.generate(ask("x"))
+        assert (got.reasoning, [part.text for part in got.parts]) == (THOUGHTS, ["B"])
+
+
+async def test_a_reply_of_reasoning_alone_is_not_lost(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    details = {"completion_tokens_details": {"reasoning_tokens": 9}, "prompt_tokens_details": {"cached_tokens": 8}}
+    spent = {"prompt_tokens": 11, "completion_tokens": 9, "total_tokens": 20, **details}
+    beside = {"prompt_tokens": 11, "completion_tokens": 4, "total_tokens": 24, **details}
+    endpoint.replies = [
+        completion(None, "length", usage=spent, choice={"message": {"role": "assistant", "reasoning": "half a tho"}}),
+        completion("B", usage=beside),
+    ]
+    async with served(backend(endpoint)) as server:
+        got = await server.generate(ask("x"))
+        assert (got.reasoning, [part.text for part in got.parts]) == ("half a tho", [""])
+        assert got.finish_reason == model.FINISH_REASON_MAX_TOKENS
+        for tokens in (9, 13):  # the second endpoint counts reasoning beside the completion
+            assert (got.usage.output_tokens, got.usage.reasoning_tokens, got.usage.cached_tokens) == (tokens, 9, 8)
+            got = await server.generate(ask("x")) if tokens == 9 else got
+
+
 LONG = "This model's maximum context length is 8192 tokens. However, you requested 9001 tokens."
 ERRORS = [
     (error, (401, "Incorrect API key provided", "invalid_api_key"), "UNAUTHENTICATED", "endpoint_key", 1),

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1clyncean/model/v1/model.proto\x12\x10lyncean.model.v1\x1a\x1egoogle/protobuf/duration.proto\"\x15\n\x13GetModelInfoRequest\"\xa3\x03\n\x14GetModelInfoResponse\x12\x12\n\nmodel_name\x18\x01 \x01(\t\x12\x16\n\x0emodel_revision\x18\x02 \x01(\t\x12\x16\n\x0eserver_version\x18\x03 \x01(\t\x12\x32\n\x0c\x63\x61pabilities\x18\x04 \x03(\x0e\x32\x1c.lyncean.model.v1.Capability\x12\x17\n\x0fmax_concurrency\x18\x05 \x01(\r\x12\x19\n\x11max_request_bytes\x18\x06 \x01(\x04\x12\x1a\n\x12max_context_tokens\x18\x07 \x01(\r\x12\x1c\n\x14\x63hat_template_sha256\x18\x08 \x01(\t\x12\x15\n\rcompute_dtype\x18\t \x01(\t\x12J\n\nproperties\x18\n \x03(\x0b\x32\x36.lyncean.model.v1.GetModelInfoResponse.PropertiesEntry\x12\x0f\n\x07\x62oot_id\x18\x0b \x01(\t\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"3\n\x08ServedBy\x12\x16\n\x0emodel_revision\x18\x01 \x01(\t\x12\x0f\n\x07\x62oot_id\x18\x02 \x01(\t\"V\n\x07Message\x12$\n\x04role\x18\x01 \x01(\x0e\x32\x16.lyncean.model.v1.Role\x12%\n\x05parts\x18\x02 \x03(\x0b\x32\x16.lyncean.model.v1.Part\"H\n\x04Part\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12(\n\x05image\x18\x02 \x01(\x0b\x32\x17.lyncean.model.v1.ImageH\x00\x42\x06\n\x04kind\")\n\x05Image\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x12\n\nmedia_type\x18\x02 \x01(\t\"\xa0\x01\n\x0fGenerateRequest\x12+\n\x08messages\x18\x01 \x03(\x0b\x32\x19.lyncean.model.v1.Message\x12\x32\n\x06\x63onfig\x18\x02 \x01(\x0b\x32\".lyncean.model.v1.GenerationConfig\x12,\n\x08modality\x18\x03 \x01(\x0e\x32\x1a.lyncean.model.v1.Modality\"\xee\x01\n\x10GenerationConfig\x12\x1e\n\x11max_output_tokens\x18\x01 \x01(\rH\x00\x88\x01\x01\x12\x18\n\x0btemperature\x18\x02 \x01(\x02H\x01\x88\x01\x01\x12\x12\n\x05top_p\x18\x03 \x01(\x02H\x02\x88\x01\x01\x12\x12\n\x05top_k\x18\x04 \x01(\rH\x03\x88\x01\x01\x12\x11\n\x04seed\x18\x05 \x01(\x04H\x04\x88\x01\x01\x12\x0c\n\x04stop\x18\x06 \x03(\t\x12\x14\n\x0ctop_logprobs\x18\x07 \x01(\rB\x14\n\x12_max_output_tokensB\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x08\n\x06_top_kB\x07\n\x05_seed\"\xb7\x02\n\x10GenerateResponse\x12%\n\x05parts\x18\x01 \x03(\x0b\x32\x16.lyncean.model.v1.Part\x12\x35\n\rfinish_reason\x18\x02 \x01(\x0e\x32\x1e.lyncean.model.v1.FinishReason\x12&\n\x05usage\x18\x03 \x01(\x0b\x32\x17.lyncean.model.v1.Usage\x12<\n\x10\x65\x66\x66\x65\x63tive_config\x18\x04 \x01(\x0b\x32\".lyncean.model.v1.GenerationConfig\x12\x30\n\x08logprobs\x18\x05 \x03(\x0b\x32\x1e.lyncean.model.v1.TokenLogprob\x12-\n\tserved_by\x18\x06 \x01(\x0b\x32\x1a.lyncean.model.v1.ServedBy\"d\n\x0cTokenLogprob\x12\r\n\x05token\x18\x01 \x01(\x0c\x12\x0f\n\x07logprob\x18\x02 \x01(\x01\x12\x34\n\x0c\x61lternatives\x18\x03 \x03(\x0b\x32\x1e.lyncean.model.v1.TokenLogprob\"\xa8\x01\n\x05Usage\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\r\x12\x14\n\x0cimage_tokens\x18\x02 \x01(\r\x12\x15\n\routput_tokens\x18\x03 \x01(\r\x12-\n\nqueue_time\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nmodel_time\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"n\n\x11LikelihoodRequest\x12+\n\x08messages\x18\x01 \x03(\x0b\x32\x19.lyncean.model.v1.Message\x12\x15\n\rcontinuations\x18\x02 \x03(\t\x12\x15\n\rreturn_tokens\x18\x03 \x01(\x08\"\xa0\x01\n\x12LikelihoodResponse\x12\x33\n\x06scores\x18\x01 \x03(\x0b\x32#.lyncean.model.v1.ContinuationScore\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.lyncean.model.v1.Usage\x12-\n\tserved_by\x18\x03 \x01(\x0b\x32\x1a.lyncean.model.v1.ServedBy\"|\n\x11\x43ontinuationScore\x12\x0f\n\x07logprob\x18\x01 \x01(\x01\x12\x13\n\x0btoken_count\x18\x02 \x01(\r\x12\x11\n\tis_greedy\x18\x03 \x01(\x08\x12.\n\x06tokens\x18\x04 \x03(\x0b\x32\x1e.lyncean.model.v1.TokenLogprob\":\n\x0c\x42\x61tchRequest\x12*\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32\x1b.lyncean.model.v1.BatchCall\"\x88\x01\n\tBatchCall\x12\x35\n\x08generate\x18\x01 \x01(\x0b\x32!.lyncean.model.v1.GenerateRequestH\x00\x12\x39\n\nlikelihood\x18\x02 \x01(\x0b\x32#.lyncean.model.v1.LikelihoodRequestH\x00\x42\t\n\x07request\"?\n\rBatchResponse\x12.\n\x07results\x18\x01 \x03(\x0b\x32\x1d.lyncean.model.v1.BatchResult\"\xcd\x01\n\x0b\x42\x61tchResult\x12\r\n\x05index\x18\x01 \x01(\r\x12\x36\n\x08generate\x18\x02 \x01(\x0b\x32\".lyncean.model.v1.GenerateResponseH\x00\x12:\n\nlikelihood\x18\x03 \x01(\x0b\x32$.lyncean.model.v1.LikelihoodResponseH\x00\x12\x31\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1e.lyncean.model.v1.BatchFailureH\x00\x42\x08\n\x06result\"\xae\x01\n\x0c\x42\x61tchFailure\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12>\n\x08metadata\x18\x04 \x03(\x0b\x32,.lyncean.model.v1.BatchFailure.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*\xfc\x01\n\nCapability\x12\x1a\n\x16\x43\x41PABILITY_UNSPECIFIED\x10\x00\x12\x19\n\x15\x43\x41PABILITY_LIKELIHOOD\x10\x01\x12\x1a\n\x16\x43\x41PABILITY_IMAGE_INPUT\x10\x02\x12\x1b\n\x17\x43\x41PABILITY_IMAGE_OUTPUT\x10\x03\x12\x1a\n\x16\x43\x41PABILITY_MULTI_IMAGE\x10\x04\x12\x1e\n\x1a\x43\x41PABILITY_OUTPUT_LOGPROBS\x10\x05\x12\x13\n\x0f\x43\x41PABILITY_SEED\x10\x06\x12\x17\n\x13\x43\x41PABILITY_GENERATE\x10\x07\x12\x14\n\x10\x43\x41PABILITY_BATCH\x10\x08*P\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_SYSTEM\x10\x01\x12\r\n\tROLE_USER\x10\x02\x12\x12\n\x0eROLE_ASSISTANT\x10\x03*K\n\x08Modality\x12\x18\n\x14MODALITY_UNSPECIFIED\x10\x00\x12\x11\n\rMODALITY_TEXT\x10\x01\x12\x12\n\x0eMODALITY_IMAGE\x10\x02*\xaf\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12!\n\x1d\x46INISH_REASON_END_OF_SEQUENCE\x10\x01\x12\x1d\n\x19\x46INISH_REASON_STOP_STRING\x10\x02\x12\x1c\n\x18\x46INISH_REASON_MAX_TOKENS\x10\x03\x12 \n\x1c\x46INISH_REASON_CONTENT_FILTER\x10\x04\x32\xe5\x02\n\x0cModelService\x12]\n\x0cGetModelInfo\x12%.lyncean.model.v1.GetModelInfoRequest\x1a&.lyncean.model.v1.GetModelInfoResponse\x12Q\n\x08Generate\x12!.lyncean.model.v1.GenerateRequest\x1a\".lyncean.model.v1.GenerateResponse\x12W\n\nLikelihood\x12#.lyncean.model.v1.LikelihoodRequest\x1a$.lyncean.model.v1.LikelihoodResponse\x12J\n\x05\x42\x61tch\x12\x1e.lyncean.model.v1.BatchRequest\x1a\x1f.lyncean.model.v1.BatchResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1clyncean/model/v1/model.proto\x12\x10lyncean.model.v1\x1a\x1egoogle/protobuf/duration.proto\"\x15\n\x13GetModelInfoRequest\"\xa3\x03\n\x14GetModelInfoResponse\x12\x12\n\nmodel_name\x18\x01 \x01(\t\x12\x16\n\x0emodel_revision\x18\x02 \x01(\t\x12\x16\n\x0eserver_version\x18\x03 \x01(\t\x12\x32\n\x0c\x63\x61pabilities\x18\x04 \x03(\x0e\x32\x1c.lyncean.model.v1.Capability\x12\x17\n\x0fmax_concurrency\x18\x05 \x01(\r\x12\x19\n\x11max_request_bytes\x18\x06 \x01(\x04\x12\x1a\n\x12max_context_tokens\x18\x07 \x01(\r\x12\x1c\n\x14\x63hat_template_sha256\x18\x08 \x01(\t\x12\x15\n\rcompute_dtype\x18\t \x01(\t\x12J\n\nproperties\x18\n \x03(\x0b\x32\x36.lyncean.model.v1.GetModelInfoResponse.PropertiesEntry\x12\x0f\n\x07\x62oot_id\x18\x0b \x01(\t\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"3\n\x08ServedBy\x12\x16\n\x0emodel_revision\x18\x01 \x01(\t\x12\x0f\n\x07\x62oot_id\x18\x02 \x01(\t\"V\n\x07Message\x12$\n\x04role\x18\x01 \x01(\x0e\x32\x16.lyncean.model.v1.Role\x12%\n\x05parts\x18\x02 \x03(\x0b\x32\x16.lyncean.model.v1.Part\"H\n\x04Part\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12(\n\x05image\x18\x02 \x01(\x0b\x32\x17.lyncean.model.v1.ImageH\x00\x42\x06\n\x04kind\")\n\x05Image\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x12\n\nmedia_type\x18\x02 \x01(\t\"\xa0\x01\n\x0fGenerateRequest\x12+\n\x08messages\x18\x01 \x03(\x0b\x32\x19.lyncean.model.v1.Message\x12\x32\n\x06\x63onfig\x18\x02 \x01(\x0b\x32\".lyncean.model.v1.GenerationConfig\x12,\n\x08modality\x18\x03 \x01(\x0e\x32\x1a.lyncean.model.v1.Modality\"\xee\x01\n\x10GenerationConfig\x12\x1e\n\x11max_output_tokens\x18\x01 \x01(\rH\x00\x88\x01\x01\x12\x18\n\x0btemperature\x18\x02 \x01(\x02H\x01\x88\x01\x01\x12\x12\n\x05top_p\x18\x03 \x01(\x02H\x02\x88\x01\x01\x12\x12\n\x05top_k\x18\x04 \x01(\rH\x03\x88\x01\x01\x12\x11\n\x04seed\x18\x05 \x01(\x04H\x04\x88\x01\x01\x12\x0c\n\x04stop\x18\x06 \x03(\t\x12\x14\n\x0ctop_logprobs\x18\x07 \x01(\rB\x14\n\x12_max_output_tokensB\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x08\n\x06_top_kB\x07\n\x05_seed\"\xca\x02\n\x10GenerateResponse\x12%\n\x05parts\x18\x01 \x03(\x0b\x32\x16.lyncean.model.v1.Part\x12\x35\n\rfinish_reason\x18\x02 \x01(\x0e\x32\x1e.lyncean.model.v1.FinishReason\x12&\n\x05usage\x18\x03 \x01(\x0b\x32\x17.lyncean.model.v1.Usage\x12<\n\x10\x65\x66\x66\x65\x63tive_config\x18\x04 \x01(\x0b\x32\".lyncean.model.v1.GenerationConfig\x12\x30\n\x08logprobs\x18\x05 \x03(\x0b\x32\x1e.lyncean.model.v1.TokenLogprob\x12-\n\tserved_by\x18\x06 \x01(\x0b\x32\x1a.lyncean.model.v1.ServedBy\x12\x11\n\treasoning\x18\x07 \x01(\t\"d\n\x0cTokenLogprob\x12\r\n\x05token\x18\x01 \x01(\x0c\x12\x0f\n\x07logprob\x18\x02 \x01(\x01\x12\x34\n\x0c\x61lternatives\x18\x03 \x03(\x0b\x32\x1e.lyncean.model.v1.TokenLogprob\"\xd9\x01\n\x05Usage\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\r\x12\x14\n\x0cimage_tokens\x18\x02 \x01(\r\x12\x15\n\routput_tokens\x18\x03 \x01(\r\x12-\n\nqueue_time\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nmodel_time\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x10reasoning_tokens\x18\x06 \x01(\r\x12\x15\n\rcached_tokens\x18\x07 \x01(\r\"n\n\x11LikelihoodRequest\x12+\n\x08messages\x18\x01 \x03(\x0b\x32\x19.lyncean.model.v1.Message\x12\x15\n\rcontinuations\x18\x02 \x03(\t\x12\x15\n\rreturn_tokens\x18\x03 \x01(\x08\"\xa0\x01\n\x12LikelihoodResponse\x12\x33\n\x06scores\x18\x01 \x03(\x0b\x32#.lyncean.model.v1.ContinuationScore\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.lyncean.model.v1.Usage\x12-\n\tserved_by\x18\x03 \x01(\x0b\x32\x1a.lyncean.model.v1.ServedBy\"|\n\x11\x43ontinuationScore\x12\x0f\n\x07logprob\x18\x01 \x01(\x01\x12\x13\n\x0btoken_count\x18\x02 \x01(\r\x12\x11\n\tis_greedy\x18\x03 \x01(\x08\x12.\n\x06tokens\x18\x04 \x03(\x0b\x32\x1e.lyncean.model.v1.TokenLogprob\":\n\x0c\x42\x61tchRequest\x12*\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32\x1b.lyncean.model.v1.BatchCall\"\x88\x01\n\tBatchCall\x12\x35\n\x08generate\x18\x01 \x01(\x0b\x32!.lyncean.model.v1.GenerateRequestH\x00\x12\x39\n\nlikelihood\x18\x02 \x01(\x0b\x32#.lyncean.model.v1.LikelihoodRequestH\x00\x42\t\n\x07request\"?\n\rBatchResponse\x12.\n\x07results\x18\x01 \x03(\x0b\x32\x1d.lyncean.model.v1.BatchResult\"\xcd\x01\n\x0b\x42\x61tchResult\x12\r\n\x05index\x18\x01 \x01(\r\x12\x36\n\x08generate\x18\x02 \x01(\x0b\x32\".lyncean.model.v1.GenerateResponseH\x00\x12:\n\nlikelihood\x18\x03 \x01(\x0b\x32$.lyncean.model.v1.LikelihoodResponseH\x00\x12\x31\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x1e.lyncean.model.v1.BatchFailureH\x00\x42\x08\n\x06result\"\xae\x01\n\x0c\x42\x61tchFailure\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12>\n\x08metadata\x18\x04 \x03(\x0b\x32,.lyncean.model.v1.BatchFailure.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*\x96\x02\n\nCapability\x12\x1a\n\x16\x43\x41PABILITY_UNSPECIFIED\x10\x00\x12\x19\n\x15\x43\x41PABILITY_LIKELIHOOD\x10\x01\x12\x1a\n\x16\x43\x41PABILITY_IMAGE_INPUT\x10\x02\x12\x1b\n\x17\x43\x41PABILITY_IMAGE_OUTPUT\x10\x03\x12\x1a\n\x16\x43\x41PABILITY_MULTI_IMAGE\x10\x04\x12\x1e\n\x1a\x43\x41PABILITY_OUTPUT_LOGPROBS\x10\x05\x12\x13\n\x0f\x43\x41PABILITY_SEED\x10\x06\x12\x17\n\x13\x43\x41PABILITY_GENERATE\x10\x07\x12\x14\n\x10\x43\x41PABILITY_BATCH\x10\x08\x12\x18\n\x14\x43\x41PABILITY_REASONING\x10\t*P\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_SYSTEM\x10\x01\x12\r\n\tROLE_USER\x10\x02\x12\x12\n\x0eROLE_ASSISTANT\x10\x03*K\n\x08Modality\x12\x18\n\x14MODALITY_UNSPECIFIED\x10\x00\x12\x11\n\rMODALITY_TEXT\x10\x01\x12\x12\n\x0eMODALITY_IMAGE\x10\x02*\xaf\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12!\n\x1d\x46INISH_REASON_END_OF_SEQUENCE\x10\x01\x12\x1d\n\x19\x46INISH_REASON_STOP_STRING\x10\x02\x12\x1c\n\x18\x46INISH_REASON_MAX_TOKENS\x10\x03\x12 \n\x1c\x46INISH_REASON_CONTENT_FILTER\x10\x04\x32\xe5\x02\n\x0cModelService\x12]\n\x0cGetModelInfo\x12%.lyncean.model.v1.GetModelInfoRequest\x1a&.lyncean.model.v1.GetModelInfoResponse\x12Q\n\x08Generate\x12!.lyncean.model.v1.GenerateRequest\x1a\".lyncean.model.v1.GenerateResponse\x12W\n\nLikelihood\x12#.lyncean.model.v1.LikelihoodRequest\x1a$.lyncean.model.v1.LikelihoodResponse\x12J\n\x05\x42\x61tch\x12\x1e.lyncean.model.v1.BatchRequest\x1a\x1f.lyncean.model.v1.BatchResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,14 +36,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETMODELINFORESPONSE_PROPERTIESENTRY']._serialized_options = b'8\001'
   _globals['_BATCHFAILURE_METADATAENTRY']._loaded_options = None
   _globals['_BATCHFAILURE_METADATAENTRY']._serialized_options = b'8\001'
-  _globals['_CAPABILITY']._serialized_start=2827
-  _globals['_CAPABILITY']._serialized_end=3079
-  _globals['_ROLE']._serialized_start=3081
-  _globals['_ROLE']._serialized_end=3161
-  _globals['_MODALITY']._serialized_start=3163
-  _globals['_MODALITY']._serialized_end=3238
-  _globals['_FINISHREASON']._serialized_start=3241
-  _globals['_FINISHREASON']._serialized_end=3416
+  _globals['_CAPABILITY']._serialized_start=2895
+  _globals['_CAPABILITY']._serialized_end=3173
+  _globals['_ROLE']._serialized_start=3175
+  _globals['_ROLE']._serialized_end=3255
+  _globals['_MODALITY']._serialized_start=3257
+  _globals['_MODALITY']._serialized_end=3332
+  _globals['_FINISHREASON']._serialized_start=3335
+  _globals['_FINISHREASON']._serialized_end=3510
   _globals['_GETMODELINFOREQUEST']._serialized_start=82
   _globals['_GETMODELINFOREQUEST']._serialized_end=103
   _globals['_GETMODELINFORESPONSE']._serialized_start=106
@@ -63,29 +63,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GENERATIONCONFIG']._serialized_start=949
   _globals['_GENERATIONCONFIG']._serialized_end=1187
   _globals['_GENERATERESPONSE']._serialized_start=1190
-  _globals['_GENERATERESPONSE']._serialized_end=1501
-  _globals['_TOKENLOGPROB']._serialized_start=1503
-  _globals['_TOKENLOGPROB']._serialized_end=1603
-  _globals['_USAGE']._serialized_start=1606
-  _globals['_USAGE']._serialized_end=1774
-  _globals['_LIKELIHOODREQUEST']._serialized_start=1776
-  _globals['_LIKELIHOODREQUEST']._serialized_end=1886
-  _globals['_LIKELIHOODRESPONSE']._serialized_start=1889
-  _globals['_LIKELIHOODRESPONSE']._serialized_end=2049
-  _globals['_CONTINUATIONSCORE']._serialized_start=2051
-  _globals['_CONTINUATIONSCORE']._serialized_end=2175
-  _globals['_BATCHREQUEST']._serialized_start=2177
-  _globals['_BATCHREQUEST']._serialized_end=2235
-  _globals['_BATCHCALL']._serialized_start=2238
-  _globals['_BATCHCALL']._serialized_end=2374
-  _globals['_BATCHRESPONSE']._serialized_start=2376
-  _globals['_BATCHRESPONSE']._serialized_end=2439
-  _globals['_BATCHRESULT']._serialized_start=2442
-  _globals['_BATCHRESULT']._serialized_end=2647
-  _globals['_BATCHFAILURE']._serialized_start=2650
-  _globals['_BATCHFAILURE']._serialized_end=2824
-  _globals['_BATCHFAILURE_METADATAENTRY']._serialized_start=2777
-  _globals['_BATCHFAILURE_METADATAENTRY']._serialized_end=2824
-  _globals['_MODELSERVICE']._serialized_start=3419
-  _globals['_MODELSERVICE']._serialized_end=3776
+  _globals['_GENERATERESPONSE']._serialized_end=1520
+  _globals['_TOKENLOGPROB']._serialized_start=1522
+  _globals['_TOKENLOGPROB']._serialized_end=1622
+  _globals['_USAGE']._serialized_start=1625
+  _globals['_USAGE']._serialized_end=1842
+  _globals['_LIKELIHOODREQUEST']._serialized_start=1844
+  _globals['_LIKELIHOODREQUEST']._serialized_end=1954
+  _globals['_LIKELIHOODRESPONSE']._serialized_start=1957
+  _globals['_LIKELIHOODRESPONSE']._serialized_end=2117
+  _globals['_CONTINUATIONSCORE']._serialized_start=2119
+  _globals['_CONTINUATIONSCORE']._serialized_end=2243
+  _globals['_BATCHREQUEST']._serialized_start=2245
+  _globals['_BATCHREQUEST']._serialized_end=2303
+  _globals['_BATCHCALL']._serialized_start=2306
+  _globals['_BATCHCALL']._serialized_end=2442
+  _globals['_BATCHRESPONSE']._serialized_start=2444
+  _globals['_BATCHRESPONSE']._serialized_end=2507
+  _globals['_BATCHRESULT']._serialized_start=2510
+  _globals['_BATCHRESULT']._serialized_end=2715
+  _globals['_BATCHFAILURE']._serialized_start=2718
+  _globals['_BATCHFAILURE']._serialized_end=2892
+  _globals['_BATCHFAILURE_METADATAENTRY']._serialized_start=2845
+  _globals['_BATCHFAILURE_METADATAENTRY']._serialized_end=2892
+  _globals['_MODELSERVICE']._serialized_start=3513
+  _globals['_MODELSERVICE']._serialized_end=3870
 # @@protoc_insertion_point(module_scope)

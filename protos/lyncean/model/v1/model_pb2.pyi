@@ -44,6 +44,10 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """Generate is implemented. Every model claims this or CAPABILITY_LIKELIHOOD."""
     CAPABILITY_BATCH: _Capability.ValueType  # 8
     """Batch is implemented."""
+    CAPABILITY_REASONING: _Capability.ValueType  # 9
+    """What the model reasons before its answer is in GenerateResponse.reasoning and
+    never in GenerateResponse.parts.
+    """
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
     """Capability is one optional part of the contract."""
@@ -66,6 +70,10 @@ CAPABILITY_GENERATE: Capability.ValueType  # 7
 """Generate is implemented. Every model claims this or CAPABILITY_LIKELIHOOD."""
 CAPABILITY_BATCH: Capability.ValueType  # 8
 """Batch is implemented."""
+CAPABILITY_REASONING: Capability.ValueType  # 9
+"""What the model reasons before its answer is in GenerateResponse.reasoning and
+never in GenerateResponse.parts.
+"""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 class _Role:
@@ -444,7 +452,9 @@ class GenerationConfig(_message.Message):
     STOP_FIELD_NUMBER: _builtins.int
     TOP_LOGPROBS_FIELD_NUMBER: _builtins.int
     max_output_tokens: _builtins.int
-    """Upper bound on output tokens. Zero is refused with INVALID_ARGUMENT."""
+    """Upper bound on output tokens, reasoning included. Zero is refused with
+    INVALID_ARGUMENT.
+    """
     temperature: _builtins.float
     """Zero is greedy decoding. Negative is refused with INVALID_ARGUMENT."""
     top_p: _builtins.float
@@ -462,7 +472,8 @@ class GenerationConfig(_message.Message):
     @_builtins.property
     def stop(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Strings that end the output and are left out of it. An empty one is refused
-        with INVALID_ARGUMENT.
+        with INVALID_ARGUMENT. A server that claims CAPABILITY_REASONING and decodes by
+        itself does not look for them in the reasoning.
         """
 
     def __init__(
@@ -515,8 +526,14 @@ class GenerateResponse(_message.Message):
     EFFECTIVE_CONFIG_FIELD_NUMBER: _builtins.int
     LOGPROBS_FIELD_NUMBER: _builtins.int
     SERVED_BY_FIELD_NUMBER: _builtins.int
+    REASONING_FIELD_NUMBER: _builtins.int
     finish_reason: Global___FinishReason.ValueType
     """Why decoding ended."""
+    reasoning: _builtins.str
+    """What the model reasoned before the answer, without the marks around it; empty
+    if it did not reason, or if the server does not have the text. An output that
+    is cut inside the reasoning has one empty text in parts.
+    """
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Part]:
         """The output, in order. At least one part, which is an empty text if the model
@@ -548,10 +565,11 @@ class GenerateResponse(_message.Message):
         effective_config: Global___GenerationConfig | None = ...,
         logprobs: _abc.Iterable[Global___TokenLogprob] | None = ...,
         served_by: Global___ServedBy | None = ...,
+        reasoning: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "finish_reason", b"finish_reason", "logprobs", b"logprobs", "parts", b"parts", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "finish_reason", b"finish_reason", "logprobs", b"logprobs", "parts", b"parts", "reasoning", b"reasoning", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -604,12 +622,20 @@ class Usage(_message.Message):
     OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     QUEUE_TIME_FIELD_NUMBER: _builtins.int
     MODEL_TIME_FIELD_NUMBER: _builtins.int
+    REASONING_TOKENS_FIELD_NUMBER: _builtins.int
+    CACHED_TOKENS_FIELD_NUMBER: _builtins.int
     input_tokens: _builtins.int
     """Prompt tokens, images included."""
     image_tokens: _builtins.int
     """The part of input_tokens that stands for images."""
     output_tokens: _builtins.int
-    """Output tokens; for Likelihood the tokens scored."""
+    """Output tokens, reasoning included; for Likelihood the tokens scored."""
+    reasoning_tokens: _builtins.int
+    """The part of output_tokens that is reasoning, its marks included. Zero if
+    unknown.
+    """
+    cached_tokens: _builtins.int
+    """The part of input_tokens that was read from a cache. Zero if unknown."""
     @_builtins.property
     def queue_time(self) -> _duration_pb2.Duration:
         """Time spent waiting for the model, inside the server."""
@@ -626,10 +652,12 @@ class Usage(_message.Message):
         output_tokens: _builtins.int = ...,
         queue_time: _duration_pb2.Duration | None = ...,
         model_time: _duration_pb2.Duration | None = ...,
+        reasoning_tokens: _builtins.int = ...,
+        cached_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model_time", b"model_time", "queue_time", b"queue_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["image_tokens", b"image_tokens", "input_tokens", b"input_tokens", "model_time", b"model_time", "output_tokens", b"output_tokens", "queue_time", b"queue_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached_tokens", b"cached_tokens", "image_tokens", b"image_tokens", "input_tokens", b"input_tokens", "model_time", b"model_time", "output_tokens", b"output_tokens", "queue_time", b"queue_time", "reasoning_tokens", b"reasoning_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,81 @@
+"""Reasoning on tiny checkpoints that think: apart from the answer, counted, and never taken for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lyncean.model.v1 import model_pb2 as model
+
+torch = pytest.importorskip("torch")
+from model_server.decoding import MARKS, Marks  # noqa: E402
+from model_server.hf.reasoning import Reasoning, decode  # noqa: E402
+
+KINDS = {"thinking": MARKS[0], "gemma_channels": MARKS[1]}
+
+
+def text(reply: model.GenerateResponse) -> str:
+    return "".join(part.text for part in reply.parts)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_reasoning_is_apart_from_the_answer(kind: str, served: Any, hf: Any, ask: Any) -> None:
+    async with served(hf(kind)) as server:
+        assert model.CAPABILITY_REASONING in (await server.info()).capabilities
+        reply = await server.generate(ask("What is it?"), max_output_tokens=30, top_logprobs=1)
+        tokens = [token.token.decode() for token in reply.logprobs]
+        place = tokens.index(KINDS[kind].closes)
+        assert place >= 5
+        said = "".join(token for token in tokens[place + 1 :] if token != KINDS[kind].closes)
+        assert (reply.reasoning, text(reply)) == ("".join(tokens[:place]).strip(), said.lstrip())
+        assert said.strip()
+        assert (reply.usage.reasoning_tokens, reply.usage.output_tokens) == (place + 1, 30)
+
+        cut = await server.generate(ask("What is it?"), max_output_tokens=place)
+        assert cut.finish_reason == model.FINISH_REASON_MAX_TOKENS
+        assert (cut.reasoning, [part.text for part in cut.parts]) == (reply.reasoning, [""])
+        assert cut.usage.reasoning_tokens == cut.usage.output_tokens == place
+
+        # A stop string that stands in the reasoning as well ends the answer alone.
+        stop = tokens[0].strip()
+        assert stop
+        assert stop in reply.reasoning
+        stopped = await server.generate(ask("What is it?"), max_output_tokens=30, stop=[stop])
+        assert stopped.reasoning == reply.reasoning
+        assert text(stopped) == text(reply).partition(stop)[0]
+
+
+async def test_a_model_without_marks_claims_nothing(served: Any, hf: Any, ask: Any) -> None:
+    async with served(hf("text")) as server:
+        assert model.CAPABILITY_REASONING not in (await server.info()).capabilities
+        reply = await server.generate(ask("What is it?"), max_output_tokens=5)
+        assert (reply.reasoning, reply.usage.reasoning_tokens) == ("", 0)
+
+
+WORDS = st.lists(st.sampled_from(["yes", " no", "The answer", " is B", "\n\n", "1 < 2"]), max_size=4).map("".join)
+OUTPUTS = st.tuples(st.sampled_from([*MARKS[:2], MARKS[2]]), st.booleans(), WORDS, st.booleans(), WORDS)
+
+
+@given(OUTPUTS)
+def test_any_output_is_told_apart(drawn: tuple[Marks, bool, str, bool, str]) -> None:
+    """Marks that are tokens, special tokens and plain text; opened by prompt or output; closed or cut."""
+    from helpers import tiny
+
+    marks, by_prompt, thoughts, closed, answer = drawn
+    tokenizer = tiny.tokenizer()
+    if marks is not MARKS[2]:
+        special = bool(marks.label)
+        tokenizer.add_tokens([tiny.AddedToken(mark, special=special, normalized=False) for mark in marks[:2]])
+    opens = f"{marks.opens}{marks.label}\n"
+    output = ("" if by_prompt else opens) + thoughts + (f"{marks.closes}\n\n{answer}" if closed else "")
+    follow = Reasoning(tokenizer, marks, f"user: x\nassistant\n{opens if by_prompt else ''}")
+    ids = tokenizer(output, add_special_tokens=False)["input_ids"]
+    for end in range(1, len(ids) + 1):
+        follow.feed(ids[:end])
+    assert follow.split(ids) == (thoughts.strip(), answer.lstrip() if closed else "")
+    assert follow.inside is not closed
+    assert decode(tokenizer, ids[follow.answer if closed else len(ids) :]).strip() == (answer.strip() if closed else "")
+    assert follow.tokens == (follow.answer if closed else len(ids))
