@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from google.protobuf import json_format
+from google.protobuf.struct_pb2 import Struct
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import OutOfRange
@@ -17,6 +20,20 @@ def effective_config(config: model.GenerationConfig) -> model.GenerationConfig:
     if full.temperature > 0 and not config.HasField("seed"):
         full.seed = random.getrandbits(63)
     return full
+
+
+def struct_json(struct: Struct) -> dict[str, Any]:
+    """Returns a Struct as JSON has it, whole numbers as integers: a template prints 4 and not 4.0."""
+
+    def converted(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: converted(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [converted(inner) for inner in value]
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+
+    fields: dict[str, Any] = converted(json_format.MessageToDict(struct))
+    return fields
 
 
 def limit_output(config: model.GenerationConfig, prompt: int, context: int, default: int) -> None:

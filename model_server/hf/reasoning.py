@@ -33,6 +33,7 @@ class Reasoning:
         tokenizer: The model's tokenizer.
         marks: How the model marks its reasoning.
         prompt: The prompt's text; some templates open the reasoning at its end.
+        off: Whether the request turns reasoning off.
 
     Attributes:
         inside: Whether the next token is reasoning.
@@ -40,13 +41,16 @@ class Reasoning:
         answer: Index of the first token of the answer, as far as it is known.
     """
 
-    def __init__(self, tokenizer: Any, marks: Marks, prompt: str) -> None:
+    def __init__(self, tokenizer: Any, marks: Marks, prompt: str, *, off: bool = False) -> None:
         self._tokenizer = tokenizer
         self._marks = marks
         added = tokenizer.get_added_vocab()
         self._ids: list[int] = [added[mark] for mark in marks[:2] if mark in added]
         if len(self._ids) < 2:
             self._ids = []
+        self._marked = 0
+        # Some prompts open the reasoning earlier than at their end, and the output has the closing mark alone.
+        self._unseen = not off and not prompt.rstrip().endswith(marks.closes)
         self.inside = self._opened = prompt.rstrip().endswith(marks.opens + marks.label)
         self.tokens = self.answer = 0
 
@@ -56,11 +60,22 @@ class Reasoning:
             self.tokens += 1
             if self._closes(ids):
                 self.inside, self.answer = False, len(ids)
+                self._marked += 1
         elif self._opens(ids):
             self.inside = True
             self.tokens += 1 if self._ids else len(ids) - self.answer
-        elif not self.tokens and self._closes(ids):  # the reasoning was opened unseen
+            self._marked += 1
+        elif self._unseen and not self.tokens and self._closes(ids):
             self.tokens = self.answer = len(ids)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether `closing` can hold the reasoning to a bound: its marks are tokens."""
+        return bool(self._ids)
+
+    def closing(self, budget: int) -> int | None:
+        """Returns the token to go on with where the reasoning has reached its bound, None elsewhere."""
+        return self._ids[1] if self.inside and self.tokens - self._marked >= budget else None
 
     def _opens(self, ids: Sequence[int]) -> bool:
         if self._ids:
@@ -76,7 +91,7 @@ class Reasoning:
     def split(self, ids: Sequence[int]) -> tuple[str, str]:
         """Returns reasoning and answer of the whole output."""
         if not self.tokens:
-            return "", decode(self._tokenizer, ids)
+            return "", decode(self._tokenizer, [token for token in ids if token not in self._ids])
         if not self._ids:
             return split_reasoning(decode(self._tokenizer, ids), self._marks, inside=self._opened)
         found: tuple[list[str], list[str]] = ([], [])

@@ -80,9 +80,12 @@ class RowSampler(LogitsProcessor):
                 )
             logits = scores[index]
             chosen = greedy[index] if row.generator is None else sample(logits, row.config, row.generator)
+            if row.reasoning and row.config.HasField("thinking_budget"):
+                closing = row.reasoning.closing(row.config.thinking_budget)
+                chosen = chosen if closing is None else closing
             if row.config.top_logprobs:
                 row.logprobs.append(self._logprob(logits, chosen, row.config.top_logprobs))
-            if row.generator is not None:
+            if chosen != greedy[index] or row.generator is not None:
                 scores[index] = float("-inf")
                 scores[index, chosen] = 0.0
         return scores

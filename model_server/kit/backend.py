@@ -62,6 +62,8 @@ class KitBackend(Backend):
             model.CAPABILITY_IMAGE_OUTPUT: kit.image_output,
             model.CAPABILITY_SEED: True,
             model.CAPABILITY_REASONING: kit.reasoning,
+            model.CAPABILITY_THINKING: kit.thinking,
+            model.CAPABILITY_THINKING_BUDGET: kit.thinking_budget,
         }
         return describe(
             claims,

@@ -96,6 +96,8 @@ class Model:
         multi_image: Whether several images are.
         image_output: Whether images can be made.
         reasoning: Whether the model reasons before it answers; `generate` then returns the two apart, in an `Output`.
+        thinking: Whether `generate` obeys `config.thinking`, which turns the reasoning on and off.
+        thinking_budget: Whether it obeys `config.thinking_budget`, the bound on the tokens of reasoning.
         max_concurrency: Calls of `generate` at a time, each in a thread.
         max_batch: Most requests of one call of `generate_batch`.
         batch_wait: Longest wait of a request for others to share its batch, in seconds.
@@ -111,6 +113,8 @@ class Model:
     multi_image = True
     image_output = False
     reasoning = False
+    thinking = False
+    thinking_budget = False
     max_concurrency = 8
     max_batch = 8
     batch_wait = 0.005

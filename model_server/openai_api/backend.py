@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import openai
@@ -15,7 +15,7 @@ from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
 from model_server import images
 from model_server.backend import Backend, Call, describe, seconds, usage_since
 from model_server.batching import Slots
-from model_server.decoding import MARKS, split_reasoning
+from model_server.decoding import MARKS, split_reasoning, struct_json
 from model_server.metrics import Metrics
 from model_server.openai_api import likelihood as scoring
 from model_server.openai_api.client import Endpoint, Settings, ask, look, make_client
@@ -32,6 +32,10 @@ _EXACT = ("vllm", "sglang")
 """Engines known to obey top_k and per-request seeds."""
 _PLAIN = {"repetition_penalty": 1.0, "min_p": 0.0}
 """What these engines would take from the checkpoint's own sampling defaults, where a request is silent."""
+_OWN = {"messages", "stream", "n", "max_tokens", "max_completion_tokens", "temperature", "top_p", "seed", "stop"}
+"""Fields that only the contract's own may set."""
+_SWITCHES = ("enable_thinking", "thinking")
+"""What chat templates call the variable that turns reasoning on and off; vLLM and SGLang pass on both."""
 _REASONING = ("reasoning", "reasoning_content")
 """Where endpoints put what the model reasoned; the second is the older name."""
 _MATCHED = ("stop_reason", "matched_stop")
@@ -68,6 +72,9 @@ class OpenAIBackend(Backend):
             model.CAPABILITY_OUTPUT_LOGPROBS: kind in (*_EXACT, "openai"),
             model.CAPABILITY_SEED: kind in _EXACT,
             model.CAPABILITY_REASONING: True,
+            model.CAPABILITY_THINKING: kind in _EXACT,
+            model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: kind in _EXACT,
+            model.CAPABILITY_EXTRA_BODY: True,
         }
         return describe(
             claims,
@@ -89,6 +96,8 @@ class OpenAIBackend(Backend):
             sent = time.monotonic()
             reply = await self._ask_limited(call, fields, config)
         response = read(reply, config)
+        if config.HasField("thinking") and not config.thinking and response.reasoning:
+            raise Unsupported("thinking_stays_on", "the endpoint's model reasons although thinking is off")
         response.usage.MergeFrom(usage_since(start, sent))
         return response
 
@@ -131,9 +140,24 @@ class OpenAIBackend(Backend):
             fields["stop"] = list(config.stop)
         if config.top_logprobs:
             fields |= {"logprobs": True, "top_logprobs": config.top_logprobs}
-        if self._endpoint.kind in _EXACT:
-            fields["extra_body"] = {"top_k": config.top_k or -1, **_PLAIN}
+        fields["extra_body"] = self._extra(config, fields)
         return fields
+
+    def _extra(self, config: model.GenerationConfig, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the fields of a request that the client library does not know."""
+        extra: dict[str, Any] = {}
+        if self._endpoint.kind in _EXACT:
+            extra = {"top_k": config.top_k or -1, **_PLAIN}
+            if arguments := struct_json(config.chat_template_arguments):
+                extra["chat_template_kwargs"] = arguments
+            if config.HasField("thinking"):
+                extra["chat_template_kwargs"] = dict.fromkeys(_SWITCHES, config.thinking) | arguments
+        given = struct_json(config.extra_body)
+        if own := [name for name in given if name in fields or name in _OWN or name in extra.keys() - _PLAIN.keys()]:
+            raise InvalidRequest(
+                "field_not_extra", f"extra_body has {own[0]!r}, which this server sets itself: leave it out"
+            )
+        return extra | given
 
     def _effective(self, config: model.GenerationConfig) -> model.GenerationConfig:
         """Fills in what is not asked for, where it is known that the endpoint will obey: greedy, nothing cut off."""

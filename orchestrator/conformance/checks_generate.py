@@ -16,6 +16,8 @@ PROMPT = "Describe a harbour at dawn in two sentences."
 RIDDLE = "A bat and a ball cost 1.10. The bat costs 1.00 more than the ball. What does the ball cost?"
 _MARKS = ("<think>", "</think>", "[THINK]", "[/THINK]", "<|channel>", "<channel|>", "◁/think▷")
 """What some models put around their reasoning."""
+_MARK_TOKENS = 16
+"""More than the marks around the reasoning are."""
 _REFUSALS = (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT)
 _ODD = "�"  # what stands for bytes of a character that the limit cut in two
 
@@ -166,6 +168,27 @@ async def reasoning_stays_apart(server: Server) -> str:
         begins = cut.reasoning.rstrip(_ODD).rstrip()
         wants(reasoning.startswith(begins), f"{begins!r} is no beginning of the reasoning {reasoning[:80]!r}")
     return f"{number or 'an unknown number'} of {tokens} tokens"
+
+
+@check
+async def thinking_turns_off(server: Server) -> None:
+    """A riddle, to be answered without reasoning."""
+    answer = await server.generate(RIDDLE, max_output_tokens=64, thinking=False)
+    wants(not answer.reasoning, f"thinking was off, and it reasoned: {answer.reasoning[:80]!r}")
+    tokens = answer.usage.reasoning_tokens
+    wants(not tokens, f"thinking was off, and {tokens} tokens of reasoning are reported")
+
+
+@check
+async def thinking_budget_holds(server: Server) -> str:
+    """A riddle with room for two tokens of reasoning, and for an answer behind them."""
+    answer = await server.generate(RIDDLE, max_output_tokens=64, thinking_budget=2)
+    applies(bool(answer.reasoning), "it did not reason about a riddle")
+    tokens = answer.usage.reasoning_tokens
+    wants(tokens <= 2 + _MARK_TOKENS, f"a budget of 2 tokens was set and {tokens} of reasoning are reported")
+    ended = answer.finish_reason != model.FINISH_REASON_MAX_TOKENS
+    wants(ended or bool(text_of(answer)), "the reasoning filled the output although its budget was 2 tokens")
+    return f"{answer.reasoning!r}"[:60]
 
 
 @check

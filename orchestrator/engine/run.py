@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -16,6 +16,7 @@ from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.check import cut_in_reasoning
+from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Dispatcher, Job, Result
 from orchestrator.engine.episode import Episode, PreparedRequest, UnsentOutcome, build, response_line, unsent_line
 from orchestrator.engine.pool import Pool
@@ -50,18 +51,18 @@ _NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the engine runs; nothing here changes a result.
+    """How the engine runs; nothing here but `changes` changes a result.
 
     Attributes:
         timeout: Deadline of one call, seconds.
         patience: Seconds for which a call that meets full or absent servers is sent again.
-        blind: Whether images are replaced by grey ones.
+        changes: What is changed in the benchmark's requests.
         shard: (index from 0, number of shards); None runs everything.
     """
 
     timeout: float = 600.0
     patience: float = 600.0
-    blind: bool = False
+    changes: Deviations = field(default_factory=Deviations)
     shard: tuple[int, int] | None = None
 
 
@@ -256,9 +257,9 @@ class Engine:
         task.add_done_callback(lambda _: self._room.set())
 
     async def _build_and_submit(self, episodes: list[Episode]) -> None:
-        log, blind = self._log, self._options.blind
+        log, changes = self._log, self._options.changes
         try:
-            made = await self._worker.each(lambda episode: build(episode, log, blind=blind), episodes)
+            made = await self._worker.each(lambda episode: build(episode, log, changes), episodes)
             for episode, built in zip(episodes, made, strict=True):
                 if isinstance(built, UnsentOutcome):
                     self._end_unsent(episode, built)

@@ -34,6 +34,12 @@ Results = list[model.BatchResult]
 PARTS = (math.log(0.9), math.log(0.05))
 
 
+class Thinker(HashModel):
+    """The demo model, which `Whole` lets reason about the riddle."""
+
+    reasoning = thinking = thinking_budget = True
+
+
 class Whole(ModelServicer):
     """The demo model with every capability; a mutant overrides one method."""
 
@@ -42,7 +48,7 @@ class Whole(ModelServicer):
     reflects = True
     explains = True
     guards: Sequence[grpc.aio.ServerInterceptor] = ()
-    kit: type[Model] = HashModel
+    kit: type[Model] = Thinker
     # What a mutant changes: the description, a request, the answers of each method.
     describe: Callable[[Any], object] = staticmethod(lambda info: None)
     asked: Callable[[Any], object] = staticmethod(lambda request: None)
@@ -61,9 +67,7 @@ class Whole(ModelServicer):
     async def GetModelInfo(self, request: Any, context: Any) -> Any:  # noqa: N802
         info = model.GetModelInfoResponse()
         info.CopyFrom(await super().GetModelInfo(request, context))
-        info.capabilities.extend(
-            [model.CAPABILITY_OUTPUT_LOGPROBS, model.CAPABILITY_IMAGE_OUTPUT, model.CAPABILITY_REASONING]
-        )
+        info.capabilities.extend([model.CAPABILITY_OUTPUT_LOGPROBS, model.CAPABILITY_IMAGE_OUTPUT])
         self.describe(info)
         return info
 
@@ -78,16 +82,17 @@ class Whole(ModelServicer):
                 for value in PARTS[: request.config.top_logprobs]:
                     token.alternatives.add(token=b"x", logprob=value)
         if any(part.text == RIDDLE for message in request.messages for part in message.parts):
-            self.think(response, request.config.max_output_tokens)
+            self.think(response, request.config)
         if request.modality == model.MODALITY_IMAGE:
             response.parts.add(image=model.Image(data=picture("red")))
         self.said(request, response)
         return response
 
     @staticmethod
-    def think(response: Any, limit: int) -> None:
-        """Puts four words of reasoning before an answer, held to the limit."""
-        words = ["The", "ball", "costs", "less"][:limit]
+    def think(response: Any, config: Any) -> None:
+        """Puts four words of reasoning before an answer, held to the limit and the budget."""
+        limit, off = config.max_output_tokens, config.HasField("thinking") and not config.thinking
+        words = [] if off else ["The", "ball", "costs", "less"][: min(limit, config.thinking_budget or limit)]
         response.reasoning, response.usage.reasoning_tokens = " ".join(words), len(words)
         response.usage.output_tokens += len(words)
         if len(words) == limit:
@@ -216,6 +221,18 @@ def thinks_aloud(request: Any, response: Any) -> None:
     """The answer begins with the marks of the reasoning."""
     if response.reasoning:
         response.parts[0].text = f"<think>{response.reasoning}</think>{response.parts[0].text}"
+
+
+def thinks_on(request: Any, response: Any) -> None:
+    """Reasoning that is turned off goes on."""
+    if request.config.HasField("thinking"):
+        response.reasoning = "The ball costs less"
+
+
+def thinks_over(request: Any, response: Any) -> None:
+    """Reasoning that is to be short is long."""
+    if request.config.HasField("thinking_budget"):
+        response.usage.reasoning_tokens = response.usage.output_tokens = 60
 
 
 def answers_in_thought(request: Any, response: Any) -> None:
@@ -514,6 +531,9 @@ MUTANTS = {
     "unexplained": mutant(broken(explains=False), "errors_carry_error_info"),
     "thinks_aloud": mutant(broken(said=thinks_aloud), "reasoning_stays_apart"),
     "answers_in_thought": mutant(broken(said=answers_in_thought), "reasoning_stays_apart"),
+    "thinks_on": mutant(broken(said=thinks_on), "thinking_turns_off"),
+    "thinks_over": mutant(broken(said=thinks_over), "thinking_budget_holds"),
+    "contradicts": mutant(lenient("zero_budget", "thinking_conflict"), "refuses_thinking_contradictions"),
     "no_messages": mutant(lenient("empty_prompt"), "refuses_no_messages", "errors_carry_error_info"),
     "no_parts": mutant(lenient("empty_message"), "refuses_no_parts"),
     "no_kind": mutant(lenient("empty_part"), "refuses_part_without_kind"),

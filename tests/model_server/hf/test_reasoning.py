@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from helpers.model_serving import refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,11 +49,42 @@ async def test_reasoning_is_apart_from_the_answer(kind: str, served: Any, hf: An
         assert text(stopped) == text(reply).partition(stop)[0]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+async def test_reasoning_is_turned_off_bounded_and_asked_for_by_name(kind: str, served: Any, hf: Any, ask: Any) -> None:
+    async with served(hf(kind)) as server:
+        info = await server.info()
+        assert {model.CAPABILITY_THINKING, model.CAPABILITY_THINKING_BUDGET} <= set(info.capabilities)
+        assert list(info.chat_template_arguments) == ["enable_thinking"]
+        question, room = ask("What is it?"), {"max_output_tokens": 30}
+        whole = await server.generate(question, **room)
+        off = await server.generate(question, thinking=False, **room)
+        assert (off.reasoning, off.usage.reasoning_tokens) == ("", 0)
+        assert text(off)
+        named = await server.generate(question, chat_template_arguments={"enable_thinking": False}, **room)
+        assert text(named) == text(off)
+        for config in ({}, {"temperature": 1.0, "seed": 3}):
+            short = await server.generate(question, thinking_budget=3, top_logprobs=1, **config, **room)
+            tokens = [token.token for token in short.logprobs]
+            assert tokens.index(KINDS[kind].closes.encode()) == 3
+            assert short.reasoning == b"".join(tokens[:3]).decode(errors="replace").strip()
+            assert short.usage.reasoning_tokens == 4
+            assert text(short)
+        assert whole.reasoning.startswith((await server.generate(question, thinking_budget=3, **room)).reasoning)
+
+        unknown = server.generate(question, chat_template_arguments={"thinks": 1}, **room)
+        assert await refusal(unknown) == ("INVALID_ARGUMENT", "unknown_argument")
+        both = {"thinking": True, "chat_template_arguments": {"enable_thinking": False}}
+        assert await refusal(server.generate(question, **both)) == ("INVALID_ARGUMENT", "thinking_conflict")
+        assert await refusal(server.generate(question, extra_body={"a": 1})) == ("UNIMPLEMENTED", "no_extra_body")
+
+
 async def test_a_model_without_marks_claims_nothing(served: Any, hf: Any, ask: Any) -> None:
     async with served(hf("text")) as server:
         assert model.CAPABILITY_REASONING not in (await server.info()).capabilities
         reply = await server.generate(ask("What is it?"), max_output_tokens=5)
         assert (reply.reasoning, reply.usage.reasoning_tokens) == ("", 0)
+        for field in ({"thinking": True}, {"thinking_budget": 4}, {"chat_template_arguments": {"a": 1}}):
+            assert await refusal(server.generate(ask("x"), **field)) == ("UNIMPLEMENTED", f"no_{next(iter(field))}")
 
 
 WORDS = st.lists(st.sampled_from(["yes", " no", "The answer", " is B", "\n\n", "1 < 2"]), max_size=4).map("".join)

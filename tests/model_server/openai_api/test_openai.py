@@ -128,6 +128,29 @@ async def test_reasoning_is_apart_from_the_answer(reply: Any, endpoint: Endpoint
         assert (got.reasoning, [part.text for part in got.parts]) == (THOUGHTS, ["B"])
 
 
+async def test_thinking_and_further_fields_reach_the_endpoint(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.card["owned_by"] = "vllm"
+    async with served(backend(endpoint)) as server:
+        claims = {model.CAPABILITY_THINKING, model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS, model.CAPABILITY_EXTRA_BODY}
+        assert claims <= set((await server.info()).capabilities)
+        extra = {"min_p": 0.1, "thinking_token_budget": 64}
+        await server.generate(ask("x"), thinking=False, chat_template_arguments={"style": "short"}, extra_body=extra)
+        body = endpoint.seen[-1]
+        assert body["chat_template_kwargs"] == {"enable_thinking": False, "thinking": False, "style": "short"}
+        assert (body["min_p"], body["thinking_token_budget"], body["repetition_penalty"]) == (0.1, 64, 1.0)
+        for name in ("temperature", "messages", "top_k", "model"):
+            clash = server.generate(ask("x"), extra_body={name: 1}, chat_template_arguments={"a": 1})
+            assert await refusal(clash) == ("INVALID_ARGUMENT", "field_not_extra")
+        assert len(endpoint.seen) == 1
+        endpoint.replies = [thinking("B", reasoning=THOUGHTS)]
+        assert await refusal(server.generate(ask("x"), thinking=False)) == ("UNIMPLEMENTED", "thinking_stays_on")
+    endpoint.card["owned_by"] = "someone"
+    async with served(backend(endpoint)) as server:
+        await server.generate(ask("x"), extra_body={"reasoning": {"effort": "high"}})
+        assert endpoint.seen[-1]["reasoning"] == {"effort": "high"}
+        assert await refusal(server.generate(ask("x"), thinking=True)) == ("UNIMPLEMENTED", "no_thinking")
+
+
 async def test_a_reply_of_reasoning_alone_is_not_lost(endpoint: Endpoint, served: Any, ask: Any) -> None:
     details = {"completion_tokens_details": {"reasoning_tokens": 9}, "prompt_tokens_details": {"cached_tokens": 8}}
     spent = {"prompt_tokens": 11, "completion_tokens": 9, "total_tokens": 20, **details}

@@ -205,15 +205,14 @@ def test_our_own_servers_pass_and_drain(server: list[str], tmp_path: Path) -> No
         process.communicate()
 
 
+THINKING = {name for name, check in CHECKS.items() if {"REASONING", "THINKING", "THINKING_BUDGET"} & set(check.needs)}
 # A model of text that reasons for longer than these let it say anything.
 THINKS = {name for name, check in CHECKS.items() if {"IMAGE_INPUT", "MULTI_IMAGE"} & set(check.needs)}
 THINKS |= {"stop_strings_end_the_output", "agrees_with_greedy"}
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("kind", "skips"), [("llava", {"reasoning_stays_apart"}), ("thinking", THINKS), ("gemma_channels", THINKS)]
-)
+@pytest.mark.parametrize(("kind", "skips"), [("llava", THINKING), ("thinking", THINKS), ("gemma_channels", THINKS)])
 async def test_our_transformers_backend_passes(kind: str, skips: Collection[str], tmp_path: Path) -> None:
     pytest.importorskip("torch")
     built = subprocess.run(
