@@ -96,6 +96,8 @@ class OpenAIBackend(Backend):
             sent = time.monotonic()
             reply = await self._ask_limited(call, fields, config)
         response = read(reply, config)
+        if self._endpoint.kind in _EXACT:
+            _without_end(response)
         if config.HasField("thinking") and not config.thinking and response.reasoning:
             raise Unsupported("thinking_stays_on", "the endpoint's model reasons although thinking is off")
         response.usage.MergeFrom(usage_since(start, sent))
@@ -268,6 +270,15 @@ def _apart(message: Any) -> tuple[str, str]:
             if answer != content:
                 return _encodable(thoughts), _encodable(answer)
     return _encodable(thoughts.strip()), _encodable(content)
+
+
+def _without_end(response: model.GenerateResponse) -> None:
+    """Takes the end token out of the counts: vLLM and SGLang count it, and report its log-probability."""
+    usage = response.usage
+    if response.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE and usage.output_tokens:
+        usage.output_tokens -= 1
+        usage.reasoning_tokens = min(usage.reasoning_tokens, usage.output_tokens)
+        del response.logprobs[usage.output_tokens :]
 
 
 def _words(parts: Any) -> str:

@@ -128,6 +128,22 @@ async def test_reasoning_is_apart_from_the_answer(reply: Any, endpoint: Endpoint
         assert (got.reasoning, [part.text for part in got.parts]) == (THOUGHTS, ["B"])
 
 
+@pytest.mark.parametrize(("owner", "finish", "tokens"), [("vllm", "stop", 2), ("vllm", "length", 3), ("x", "stop", 3)])
+async def test_the_end_token_is_no_output_token(
+    owner: str, finish: str, tokens: int, endpoint: Endpoint, served: Any, ask: Any
+) -> None:
+    """vLLM counts the token that ends an output, and gives its log-probability; our own server does neither."""
+    endpoint.card["owned_by"] = owner
+    usage = {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}
+    content = [{"token": word, "logprob": -0.5, "top_logprobs": []} for word in ("It", " is", "<|im_end|>")]
+    endpoint.replies = [completion("It is", finish, usage=usage, choice={"logprobs": {"content": content}})]
+    async with served(backend(endpoint)) as server:
+        got = await server.generate(ask("x"), **({"top_logprobs": 1} if owner == "vllm" else {}))
+        assert got.usage.output_tokens == tokens
+        if owner == "vllm":
+            assert [token.token for token in got.logprobs] == [b"It", b" is", b"<|im_end|>"][:tokens]
+
+
 async def test_thinking_and_further_fields_reach_the_endpoint(endpoint: Endpoint, served: Any, ask: Any) -> None:
     endpoint.card["owned_by"] = "vllm"
     async with served(backend(endpoint)) as server:

@@ -694,7 +694,9 @@ class Usage(_message.Message):
     image_tokens: _builtins.int
     """The part of input_tokens that stands for images."""
     output_tokens: _builtins.int
-    """Output tokens, reasoning included; for Likelihood the tokens scored."""
+    """Output tokens, reasoning included; the token by which the model ended the output
+    is not one. For Likelihood the tokens scored.
+    """
     reasoning_tokens: _builtins.int
     """The part of output_tokens that is reasoning, its marks included. Zero if
     unknown.
