@@ -299,7 +299,10 @@
     }
     out.push(el("h3", {}, "What it answered"));
     const turn = el("div", { class: "turn answer" }), usage = answer.usage || {};
-    if (answer.reasoning) turn.append(el("details", { class: "reasoning" }, el("summary", {}, `Reasoning, ${(usage.reasoning_tokens ? usage.reasoning_tokens.toLocaleString("en") + " tokens" : answer.reasoning.length.toLocaleString("en") + " characters")}`), marked(answer.reasoning)));
+    if (answer.reasoning) {
+      const length = usage.reasoning_tokens ? `${usage.reasoning_tokens.toLocaleString("en")} tokens` : `${answer.reasoning.length.toLocaleString("en")} characters`;
+      out.push(el("details", { class: "reasoning" }, el("summary", {}, `Its reasoning, ${length}`), marked(answer.reasoning)));
+    }
     if (response.error) turn.append(pairs([["status", response.error.code], ["reason", response.error.reason], ["message", response.error.message]]));
     else if (answer.scores) turn.append(likelihoods(request.continuations || [], answer.scores, scoring.options || [], scoring.targets || [], verdict.extracted));
     else if ((answer.parts || []).length) parts(turn, answer.parts, verdict.span);
