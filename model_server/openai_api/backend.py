@@ -27,6 +27,8 @@ _FINISH = {
     "length": model.FINISH_REASON_MAX_TOKENS,
     "content_filter": model.FINISH_REASON_CONTENT_FILTER,
 }
+_STOPPED = (model.FINISH_REASON_STOP_STRING, model.FINISH_REASON_END_OF_SEQUENCE)
+"""How an output ends at a stop string; some endpoints do not tell it from the model's own end."""
 _OLD_LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"
 _EXACT = ("vllm", "sglang")
 """Engines known to obey top_k and per-request seeds."""
@@ -56,6 +58,7 @@ class OpenAIBackend(Backend):
         self._endpoint = Endpoint("other", 0)
         self._client: openai.AsyncOpenAI | None = None
         self._limit_field = _OLD_LIMIT
+        self._stops_reasoning = False
 
     def load(self) -> None:
         """Looks whether the endpoint is there and serves the model."""
@@ -94,8 +97,7 @@ class OpenAIBackend(Backend):
         start = time.monotonic()
         async with self._slots.slot():
             sent = time.monotonic()
-            reply = await self._ask_limited(call, fields, config)
-        response = read(reply, config)
+            response = await self._answer(call, fields, config)
         if self._endpoint.kind in _EXACT:
             _without_end(response)
         if config.HasField("thinking") and not config.thinking and response.reasoning:
@@ -169,6 +171,24 @@ class OpenAIBackend(Backend):
             full.temperature, full.top_k = config.temperature, config.top_k
             full.top_p = config.top_p if config.HasField("top_p") else 1.0
         return full
+
+    async def _answer(
+        self, call: Call, fields: dict[str, Any], config: model.GenerationConfig
+    ) -> model.GenerateResponse:
+        """Asks, and keeps stop strings to the answer: most endpoints end the reasoning at them as well."""
+        if not (config.stop and self._stops_reasoning):
+            response = read(await self._ask_limited(call, fields, config), config)
+            if not (config.stop and response.reasoning and not response.parts and response.finish_reason in _STOPPED):
+                return response
+            self._stops_reasoning = True
+        without = {name: value for name, value in fields.items() if name != "stop"}
+        response = read(await self._ask_limited(call, without, config), config)
+        text = "".join(part.text for part in response.parts)
+        if places := [place for stop in config.stop if (place := text.find(stop)) >= 0]:
+            del response.parts[:]
+            response.parts.add(text=text[: min(places)])
+            response.finish_reason = model.FINISH_REASON_STOP_STRING
+        return response
 
     async def _ask_limited(self, call: Call, fields: dict[str, Any], config: model.GenerationConfig) -> Any:
         """Asks with the name that this endpoint has for the output limit: most know the old, some only the new."""
@@ -269,7 +289,7 @@ def _apart(message: Any) -> tuple[str, str]:
             thoughts, answer = split_reasoning(content, marks)
             if answer != content:
                 return _encodable(thoughts), _encodable(answer)
-    return _encodable(thoughts.strip()), _encodable(content)
+    return _encodable(thoughts.strip()), _encodable(content.lstrip() if thoughts else content)
 
 
 def _without_end(response: model.GenerateResponse) -> None:

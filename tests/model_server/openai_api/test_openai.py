@@ -167,6 +167,26 @@ async def test_thinking_and_further_fields_reach_the_endpoint(endpoint: Endpoint
         assert await refusal(server.generate(ask("x"), thinking=True)) == ("UNIMPLEMENTED", "no_thinking")
 
 
+async def test_a_stop_string_does_not_end_the_reasoning(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.card["owned_by"] = "vllm"
+
+    def answer(body: dict[str, Any]) -> Any:
+        message = {"role": "assistant", "reasoning": "First.\n\nSecond.", "content": "\n\nB\n\nBecause."}
+        if "stop" in body:
+            stopped = {"role": "assistant", "reasoning": "First.", "content": None}
+            return completion(None, choice={"message": stopped, "stop_reason": "\n\n"})
+        return completion("", choice={"message": message})
+
+    endpoint.answer = answer
+    async with served(backend(endpoint)) as server:
+        for calls in (2, 3):  # the endpoint is tried with stop strings once
+            got = await server.generate(ask("x"), stop=["\n\n"])
+            assert (got.reasoning, [part.text for part in got.parts]) == ("First.\n\nSecond.", ["B"])
+            assert got.finish_reason == model.FINISH_REASON_STOP_STRING
+            assert got.effective_config.stop == ["\n\n"]
+            assert len(endpoint.seen) == calls
+
+
 async def test_a_reply_of_reasoning_alone_is_not_lost(endpoint: Endpoint, served: Any, ask: Any) -> None:
     details = {"completion_tokens_details": {"reasoning_tokens": 9}, "prompt_tokens_details": {"cached_tokens": 8}}
     spent = {"prompt_tokens": 11, "completion_tokens": 9, "total_tokens": 20, **details}

@@ -511,8 +511,8 @@ class GenerationConfig(_message.Message):
     @_builtins.property
     def stop(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Strings that end the output and are left out of it. An empty one is refused
-        with INVALID_ARGUMENT. A server that claims CAPABILITY_REASONING and decodes by
-        itself does not look for them in the reasoning.
+        with INVALID_ARGUMENT. A server that claims CAPABILITY_REASONING does not look
+        for them in the reasoning.
         """
 
     @_builtins.property
