@@ -125,12 +125,22 @@ def _names(metrics: Iterable[tuple[str, str]]) -> str:
     return ", ".join(sorted(name for name, _ in metrics)) or "none"
 
 
+def cut_in_reasoning(response: Response) -> bool:
+    """Whether the output limit ended a response before its answer began."""
+    return (
+        isinstance(response, model.GenerateResponse)
+        and response.finish_reason == model.FINISH_REASON_MAX_TOKENS
+        and bool(response.reasoning or response.usage.reasoning_tokens)
+        and not any(part.text.strip() or part.HasField("image") for part in response.parts)
+    )
+
+
 def _generate(response: model.GenerateResponse, request: Request) -> str:
     if response.finish_reason not in _FINISHED:
         return f"finish_reason is {response.finish_reason or 'not set'}"
     if not response.parts and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
         return "it has no part; a model that said nothing has one empty text"
-    size = 0
+    size = len(response.reasoning)
     for part in response.parts:
         match part.WhichOneof("kind"):
             case "text":
@@ -146,6 +156,11 @@ def _generate(response: model.GenerateResponse, request: Request) -> str:
         return f"it has {size:,} characters, and {limit:,} tokens were asked for at most"
     if limit and len(response.logprobs) > limit:
         return f"it has {len(response.logprobs):,} log-probabilities, and {limit:,} tokens were asked for at most"
+    usage = response.usage
+    if usage.reasoning_tokens > usage.output_tokens:
+        return f"it has {usage.reasoning_tokens:,} reasoning tokens among {usage.output_tokens:,} output tokens"
+    if usage.cached_tokens > usage.input_tokens:
+        return f"it has {usage.cached_tokens:,} cached tokens among {usage.input_tokens:,} input tokens"
     return _tokens(response.logprobs)
 
 

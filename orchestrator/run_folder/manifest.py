@@ -143,8 +143,8 @@ def check_same(
     Raises:
         ManifestError: If it is not; names the first field that differs.
     """
-    given = {**identity, "shard": {"index": shard[0], "of": shard[1]} if shard else None}
-    there = {**manifest["identity"], "shard": manifest["shard"]}
+    given = {**_fields(identity), "shard": {"index": shard[0], "of": shard[1]} if shard else None}
+    there = {**_fields(manifest["identity"]), "shard": manifest["shard"]}
     for field in dict.fromkeys((*given, *there)):
         if orjson.dumps(given.get(field), option=orjson.OPT_SORT_KEYS) != orjson.dumps(
             there.get(field), option=orjson.OPT_SORT_KEYS
@@ -153,6 +153,14 @@ def check_same(
                 f"{run} holds the run of another command: {field} is {_short(there.get(field))} there and "
                 f"{_short(given.get(field))} here; give --run another folder, or leave it out"
             )
+
+
+def _fields(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of an identity, each of its deviations by itself: an error names the one that differs."""
+    fields = dict(identity)
+    for name, value in fields.pop("deviations", {}).items():
+        fields[f"deviations.{name}"] = value
+    return fields
 
 
 def specs_of(manifest: Mapping[str, Any]) -> dict[str, list[scorer.MetricSpec]]:

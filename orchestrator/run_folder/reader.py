@@ -173,6 +173,18 @@ class Run:
         identity: Mapping[str, Any] = self.manifest.get("identity", {})
         return identity
 
+    @property
+    def deviations(self) -> str:
+        """How its decoding deviates from the benchmark's own protocol, in words; "" where it does not."""
+        found: Mapping[str, Any] = self.identity.get("deviations") or {}
+        words = [f"{name}={value}" for name, value in found.get("generation", {}).items()]
+        if "thinking" in found:
+            words.append(f"thinking {found['thinking']}")
+        for name in ("chat_template", "extra_body"):
+            if name in found:
+                words.append(f"{name.replace('_', ' ')} {orjson.dumps(found[name]).decode()}")
+        return ", ".join(words)
+
     def specs(self, task: str) -> Sequence[Mapping[str, Any]]:
         """Returns the metrics asked for of a task (lyncean.scorer.v1.MetricSpec), where the manifest has them."""
         found: Sequence[Mapping[str, Any]] = (self.manifest.get("metrics") or {}).get(task, ())

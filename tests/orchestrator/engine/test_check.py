@@ -24,6 +24,12 @@ INFO = model.GetModelInfoResponse(
 GOOD = model.GenerateResponse(parts=[model.Part(text="A")], finish_reason=model.FINISH_REASON_END_OF_SEQUENCE)
 
 
+def spent(**tokens: int) -> bytes:
+    return model.GenerateResponse.FromString(
+        GOOD.SerializeToString() + model.GenerateResponse(usage=model.Usage(**tokens)).SerializeToString()
+    ).SerializeToString()
+
+
 class Raw(grpc.GenericRpcHandler):
     """Answers Generate with bytes as they are given, or a status without ErrorInfo."""
 
@@ -59,6 +65,8 @@ async def server() -> AsyncIterator[tuple[Raw, str]]:
         (b"\xff\xff", "INTERNAL", "bad_response", "no GenerateResponse"),
         (b"", "INTERNAL", "bad_response", "finish_reason is not set"),
         (GOOD.SerializeToString().replace(b"A", b"\xfe"), "INTERNAL", "bad_response", "no GenerateResponse"),
+        (spent(output_tokens=3, reasoning_tokens=4), "INTERNAL", "bad_response", "4 reasoning tokens among 3"),
+        (spent(input_tokens=3, cached_tokens=4), "INTERNAL", "bad_response", "4 cached tokens among 3"),
         (grpc.StatusCode.NOT_FOUND, "NOT_FOUND", "not_found", "without ErrorInfo"),
         (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_DENIED", "permission_denied", "without ErrorInfo"),
     ],
