@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import MAX_MESSAGE_BYTES, InternalFailure, InvalidRequest, Unavailable, Unsupported
 from model_server.backend import Backend, Call
 
+_Switch = Literal["thinking", "thinking_budget", "chat_template_arguments", "extra_body"]
 MAX_IMAGES = 256
 """Images in one prompt."""
 MAX_CONTINUATIONS = 4096
@@ -17,6 +19,14 @@ MAX_STOP = 64
 """Stop strings."""
 MAX_TOP_LOGPROBS = 20
 """Alternatives per output token."""
+
+_SWITCHES: tuple[tuple[_Switch, model.Capability.ValueType, str], ...] = (
+    ("thinking", model.CAPABILITY_THINKING, "cannot turn its reasoning on or off"),
+    ("thinking_budget", model.CAPABILITY_THINKING_BUDGET, "cannot bound its reasoning"),
+    ("chat_template_arguments", model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS, "takes no arguments of a chat template"),
+    ("extra_body", model.CAPABILITY_EXTRA_BODY, "is not behind an endpoint that takes further fields"),
+)
+"""Fields of GenerationConfig that need a capability each, and what a server without it says."""
 
 
 class Core:
@@ -137,9 +147,19 @@ class Core:
         _check_count("too_many_logprobs", "alternatives per token", config.top_logprobs, MAX_TOP_LOGPROBS)
         if config.top_logprobs and model.CAPABILITY_OUTPUT_LOGPROBS not in info.capabilities:
             raise Unsupported("no_logprobs", f"{info.model_name} reports no log-probabilities")
+        self._check_thinking(config, info)
         sampled = config.temperature > 0
         if sampled and config.HasField("seed") and model.CAPABILITY_SEED not in info.capabilities:
             raise Unsupported("no_seed", f"{info.model_name} cannot repeat a seeded sample: leave the seed unset")
+
+    def _check_thinking(self, config: model.GenerationConfig, info: model.GetModelInfoResponse) -> None:
+        for name, capability, words in _SWITCHES:
+            if config.HasField(name) and capability not in info.capabilities:
+                raise Unsupported(f"no_{name}", f"{info.model_name} {words}: leave {name} unset")
+        if config.HasField("thinking_budget") and not config.thinking_budget:
+            raise InvalidRequest("zero_budget", "thinking_budget is 0: ask for at least 1, or set thinking to false")
+        if config.HasField("thinking_budget") and config.HasField("thinking") and not config.thinking:
+            raise InvalidRequest("thinking_conflict", "thinking is false beside a thinking_budget: leave one unset")
 
 
 def _check_count(reason: str, things: str, count: int, limit: int) -> None:

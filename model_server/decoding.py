@@ -1,8 +1,12 @@
-"""The decoding configuration in force: defaults of unset fields, and the context limit."""
+"""What every backend decodes alike: defaults of unset fields, the context limit, reasoning apart from the answer."""
 
 from __future__ import annotations
 
 import random
+from typing import Any, NamedTuple
+
+from google.protobuf import json_format
+from google.protobuf.struct_pb2 import Struct
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import OutOfRange
@@ -16,6 +20,20 @@ def effective_config(config: model.GenerationConfig) -> model.GenerationConfig:
     if full.temperature > 0 and not config.HasField("seed"):
         full.seed = random.getrandbits(63)
     return full
+
+
+def struct_json(struct: Struct) -> dict[str, Any]:
+    """Returns a Struct as JSON has it, whole numbers as integers: a template prints 4 and not 4.0."""
+
+    def converted(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: converted(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [converted(inner) for inner in value]
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+
+    fields: dict[str, Any] = converted(json_format.MessageToDict(struct))
+    return fields
 
 
 def limit_output(config: model.GenerationConfig, prompt: int, context: int, default: int) -> None:
@@ -45,3 +63,43 @@ def check_context(prompt: int, output: int, context: int) -> None:
             limit=str(context),
             value=str(total),
         )
+
+
+class Marks(NamedTuple):
+    """How a model marks its reasoning in its output.
+
+    Attributes:
+        opens: What stands before it.
+        closes: What stands behind it.
+        label: What follows `opens` and is not reasoning either.
+    """
+
+    opens: str
+    closes: str
+    label: str = ""
+
+
+MARKS = (
+    Marks("<think>", "</think>"),  # Qwen, DeepSeek, GLM
+    Marks("<|channel>", "<channel|>", "thought"),  # Gemma 4
+    Marks("[THINK]", "[/THINK]"),  # Mistral
+    Marks("◁think▷", "◁/think▷"),  # Kimi-VL
+    Marks("<seed:think>", "</seed:think>"),  # Seed
+)
+
+
+def split_reasoning(text: str, marks: Marks, *, inside: bool = False) -> tuple[str, str]:
+    """Returns the reasoning at the beginning of an output, and the answer behind it.
+
+    Args:
+        text: The output.
+        marks: How reasoning is marked.
+        inside: Whether the prompt ended with `opens`. An output with `closes` alone had a prompt that did.
+    """
+    head = text.lstrip()
+    if head.startswith(marks.opens):
+        text, inside = head.removeprefix(marks.opens), True
+    if not inside and marks.closes not in text:
+        return "", text
+    reasoning, _, answer = text.partition(marks.closes)
+    return reasoning.strip().removeprefix(marks.label).strip(), answer.lstrip()

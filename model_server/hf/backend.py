@@ -21,13 +21,14 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import DeadlineExceeded, InternalFailure, InvalidRequest, Unavailable, Unsupported
 from model_server.backend import Backend, Call, continuation_score, describe, usage_since
 from model_server.batching import Batcher, Job, OutOfMemory
-from model_server.decoding import check_context, effective_config, limit_output
+from model_server.decoding import check_context, effective_config, limit_output, struct_json
 from model_server.hf import checkpoint as checkpoints
 from model_server.hf import selfcheck
 from model_server.hf.draw import draw, image_tokens
 from model_server.hf.families import family_of
 from model_server.hf.likelihood import Question, Scored, expanded, packed, plain
 from model_server.hf.prompt import Joined, Prompt, Prompter
+from model_server.hf.reasoning import Reasoning, marks_of
 from model_server.hf.sampling import SamplingRow, end_tokens, generate, token_bytes
 from model_server.hf.settings import Settings
 from model_server.hf.vision import VisionCache
@@ -35,6 +36,8 @@ from model_server.metrics import Metrics
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
+_SWITCHES = ("enable_thinking", "thinking")
+"""What chat templates call the variable that turns reasoning on and off: Qwen, Gemma and GLM; DeepSeek and Granite."""
 _PREPARERS = max(2, min(8, os.cpu_count() or 2))
 
 
@@ -78,6 +81,7 @@ class HfBackend(Backend):
         self._family = family_of(self._checkpoint)
         self._prompter = Prompter(self._checkpoint, self._family, self._settings.max_image_pixels)
         self._ends = end_tokens(self._checkpoint)
+        self._marks = marks_of(self._checkpoint.tokenizer, self._checkpoint.template)
         self._vision = VisionCache(self._checkpoint, self._settings.image_cache_bytes, self._metrics)
         self._verdict = selfcheck.check(self._checkpoint, self._family, self._prompter, self._vision)
         log.info("likelihood: %s%s", self._verdict.method, f" ({self._verdict.reason})" if self._verdict.reason else "")
@@ -93,6 +97,11 @@ class HfBackend(Backend):
             model.CAPABILITY_IMAGE_OUTPUT: self._family.draws,
             model.CAPABILITY_OUTPUT_LOGPROBS: True,
             model.CAPABILITY_SEED: True,
+            model.CAPABILITY_REASONING: self._marks is not None,
+            model.CAPABILITY_THINKING: bool(self._switch),
+            model.CAPABILITY_THINKING_BUDGET: self._marks is not None
+            and Reasoning(loaded.tokenizer, self._marks, "").bounded,
+            model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: bool(self._prompter.arguments),
         }
         path, verdict = Path(self._settings.model), self._verdict
         properties = {
@@ -120,24 +129,31 @@ class HfBackend(Backend):
             chat_template_sha256=checkpoints.text_hash(loaded.template),
             compute_dtype=str(loaded.model.dtype).removeprefix("torch."),
             properties={name: value for name, value in properties.items() if value},
+            chat_template_arguments=sorted(self._prompter.arguments),
         )
 
     async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
         """Continues one conversation."""
         if request.modality == model.MODALITY_IMAGE:
             return await self._draw(request, call)
-        prompt = await self._in_thread(self._prompter.prepare, request.messages)
+        prepare = functools.partial(self._prompter.prepare, arguments=self._arguments(request.config))
+        prompt = await self._in_thread(prepare, request.messages)
         config = self._effective(request.config, len(prompt.ids))
         # Outputs of like length end alike, so that little is decoded for rows that have ended.
         key = ("generate", prompt.signature, config.max_output_tokens.bit_length())
         row, usage = await self._submit(Work(prompt, config), self._key(key, self._verdict.generates), call)
         assert isinstance(row, SamplingRow)
         response = model.GenerateResponse(
-            finish_reason=row.finish, effective_config=config, logprobs=row.logprobs, usage=usage
+            finish_reason=row.finish,
+            effective_config=config,
+            logprobs=row.logprobs,
+            usage=usage,
+            reasoning=row.thoughts,
         )
         if row.text:
             response.parts.add(text=row.text)
         response.usage.output_tokens = len(row.ids)
+        response.usage.reasoning_tokens = row.reasoning.tokens if row.reasoning else 0
         return response
 
     async def _draw(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
@@ -213,6 +229,21 @@ class HfBackend(Backend):
         limit_output(full, length, self._checkpoint.context, self._settings.default_max_tokens)
         return full
 
+    @property
+    def _switch(self) -> str:
+        """The template's variable that turns reasoning on and off, "" where it has none."""
+        return next((name for name in _SWITCHES if name in self._prompter.arguments), "")
+
+    def _arguments(self, config: model.GenerationConfig) -> dict[str, Any]:
+        arguments = struct_json(config.chat_template_arguments)
+        if self._switch and (config.HasField("thinking") or config.HasField("thinking_budget")):
+            on = config.thinking or config.HasField("thinking_budget")
+            if arguments.setdefault(self._switch, on) is not on:
+                raise InvalidRequest(
+                    "thinking_conflict", f"thinking and the argument {self._switch} contradict each other"
+                )
+        return arguments
+
     async def _in_thread(self, function: Callable[..., Result], *args: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._preparers, function, *args)
 
@@ -250,9 +281,15 @@ class HfBackend(Backend):
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _run_generate(self, jobs: Sequence[Job[Work, Answer]]) -> None:
-        rows = [SamplingRow(_config(job), job.call, _settle(job)) for job in jobs]
+        rows = [SamplingRow(_config(job), job.call, _settle(job), self._reasoning(job)) for job in jobs]
         prompts = [job.work.prompt for job in jobs]
         generate(self._checkpoint, self._family, prompts, rows, self._ends, self._features(prompts))
+
+    def _reasoning(self, job: Job[Work, Answer]) -> Reasoning | None:
+        if self._marks is None:
+            return None
+        off = self._arguments(_config(job)).get(self._switch) is False
+        return Reasoning(self._checkpoint.tokenizer, self._marks, job.work.prompt.text, off=off)
 
     def _run_likelihood(self, jobs: Sequence[Job[Work, Answer]]) -> None:
         questions = [Question(job.work.prompt, job.work.joined) for job in jobs]

@@ -7,13 +7,16 @@ import hashlib
 import inspect
 import threading
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jinja2
 import torch
+from jinja2 import meta
 from tokenizers import Tokenizer
+from transformers.utils.chat_template_utils import _compile_jinja_template
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure, InvalidRequest
@@ -22,6 +25,8 @@ from model_server.backend import LoadError
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import SEQUENCES, Family
 
+_GIVEN = {"messages", "add_generation_prompt", "continue_final_message", "tools", "documents"}
+"""Variables of a chat template that the library sets."""
 _REFUSALS = (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError)
 """What a template raises: by its own will, or where it cannot do with this kind of message."""
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
@@ -95,16 +100,33 @@ class Prompter:
         """Whether the tokenizer tells where its tokens end, which the join rule needs."""
         return self._join is not None
 
-    def prepare(self, messages: Sequence[model.Message], *, draws: bool = False) -> Prompt:
+    @cached_property
+    def arguments(self) -> frozenset[str]:
+        """The names of the chat template's variables, but those that every template gets."""
+        if not self._checkpoint.template:
+            return frozenset()
+        environment = _compile_jinja_template(self._checkpoint.template).environment
+        names = meta.find_undeclared_variables(environment.parse(self._checkpoint.template))
+        return frozenset(names - environment.globals.keys() - _GIVEN - _token_names(self._checkpoint.tokenizer))
+
+    def prepare(
+        self, messages: Sequence[model.Message], *, draws: bool = False, arguments: Mapping[str, Any] | None = None
+    ) -> Prompt:
         """Renders, decodes images, tokenizes.
 
         Args:
             messages: The conversation.
             draws: Whether an image is to be made.
+            arguments: Variables for the chat template.
 
         Raises:
-            InvalidRequest: For a bad image, or a conversation that the template refuses.
+            InvalidRequest: For a bad image, an argument that the template does not have, or a conversation that it
+                refuses.
         """
+        for name in arguments or ():
+            if name not in self.arguments:
+                known = ", ".join(sorted(self.arguments)) or "none"
+                raise InvalidRequest("unknown_argument", f"the chat template has no variable {name!r}; it has {known}")
         pictures: list[Any] = []
         keys: list[str] = []
         for message in messages:
@@ -117,7 +139,7 @@ class Prompter:
                     self._refuse_placeholders(part.text)
         if self._family.needs_image and not pictures:
             raise InvalidRequest("image_needed", "this model answers about an image: the prompt holds none")
-        rendered = self.render(messages)
+        rendered = self.render(messages, arguments)
         if not self._checkpoint.has_vision:
             encoded = self._thread_processor()(rendered, return_tensors="pt", add_special_tokens=self._adds(rendered))
             text = rendered
@@ -135,13 +157,15 @@ class Prompter:
                     f"the text holds {token!r}, by which this model marks an image: send images as parts",
                 )
 
-    def render(self, messages: Sequence[model.Message]) -> str:
+    def render(self, messages: Sequence[model.Message], arguments: Mapping[str, Any] | None = None) -> str:
         """Applies the chat template, with the generation prefix at the end."""
         if not self._checkpoint.template:
             return self._family.plain(messages, self._checkpoint)
-        return self._templated(messages, prefix=True)
+        return self._templated(messages, prefix=True, arguments=arguments)
 
-    def _templated(self, messages: Sequence[model.Message], *, prefix: bool) -> str:
+    def _templated(
+        self, messages: Sequence[model.Message], *, prefix: bool, arguments: Mapping[str, Any] | None = None
+    ) -> str:
         chat: list[dict[str, Any]] = []
         for message in messages:
             parts: list[dict[str, str]] = []
@@ -159,6 +183,7 @@ class Prompter:
                     tokenize=False,
                     add_generation_prompt=prefix,
                     chat_template=self._checkpoint.template,
+                    **(arguments or {}),
                 )
             )
         except _REFUSALS as error:
@@ -270,6 +295,11 @@ class _Recorder:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tokenizer, name)
+
+
+def _token_names(tokenizer: Any) -> frozenset[str]:
+    """Names of special tokens, which a template has as variables."""
+    return frozenset(tokenizer.special_tokens_map) | {f"{name}_token" for name in ("bos", "eos", "pad", "unk")}
 
 
 def _offsets_tokenizer(tokenizer: Any) -> Tokenizer | None:

@@ -18,6 +18,7 @@ from model_server.hf.batch import to_batch
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import Family
 from model_server.hf.prompt import Prompt
+from model_server.hf.reasoning import Reasoning, decode
 
 
 @dataclass
@@ -30,16 +31,20 @@ class SamplingRow:
         done: Told once, when the row has ended, with the row.
         ids: Output tokens, without the one that ended the sequence.
         finish: Why it ended.
-        text: The output, cut at a stop string.
+        text: The answer, cut at a stop string.
         logprobs: Per token, where asked for.
+        reasoning: Tells reasoning from the answer; None where the model has no marks for it.
+        thoughts: The reasoning's text.
     """
 
     config: model.GenerationConfig
     call: Call
     done: Callable[[SamplingRow], None]
+    reasoning: Reasoning | None = None
     ids: list[int] = field(default_factory=list)
     finish: model.FinishReason.ValueType = model.FINISH_REASON_UNSPECIFIED
     text: str = ""
+    thoughts: str = ""
     logprobs: list[model.TokenLogprob] = field(default_factory=list)
     over: bool = False
     generator: torch.Generator | None = None
@@ -75,9 +80,12 @@ class RowSampler(LogitsProcessor):
                 )
             logits = scores[index]
             chosen = greedy[index] if row.generator is None else sample(logits, row.config, row.generator)
+            if row.reasoning and row.config.HasField("thinking_budget"):
+                closing = row.reasoning.closing(row.config.thinking_budget)
+                chosen = chosen if closing is None else closing
             if row.config.top_logprobs:
                 row.logprobs.append(self._logprob(logits, chosen, row.config.top_logprobs))
-            if row.generator is not None:
+            if chosen != greedy[index] or row.generator is not None:
                 scores[index] = float("-inf")
                 scores[index, chosen] = 0.0
         return scores
@@ -127,6 +135,8 @@ class RowStop(StoppingCriteria):
             self._finish(row, model.FINISH_REASON_END_OF_SEQUENCE)
         else:
             row.ids.append(last)
+            if row.reasoning:
+                row.reasoning.feed(row.ids)
             if self._stopped(row):
                 self._finish(row, model.FINISH_REASON_STOP_STRING)
             elif len(row.ids) >= row.config.max_output_tokens:
@@ -136,18 +146,24 @@ class RowStop(StoppingCriteria):
             row.done(row)
 
     def _stopped(self, row: SamplingRow) -> bool:
-        if not row.config.stop:
+        if not row.config.stop or (row.reasoning and row.reasoning.inside):
             return False
         # A token may be less than a character, so the window counts bytes, and some to spare.
         window = max(len(stop.encode()) for stop in row.config.stop) + 8
-        recent = decode(self._tokenizer, row.ids[-window:])
+        answer = row.reasoning.answer if row.reasoning else 0
+        recent = decode(self._tokenizer, row.ids[max(answer, len(row.ids) - window) :])
+        if 0 < answer >= len(row.ids) - window:
+            recent = recent.lstrip()  # blank lines behind the reasoning are no part of the answer
         return any(stop in recent for stop in row.config.stop)
 
     def _finish(self, row: SamplingRow, reason: model.FinishReason.ValueType) -> None:
         row.over = True
         row.finish = reason
         del row.logprobs[len(row.ids) :]
-        row.text = decode(self._tokenizer, row.ids)
+        if row.reasoning:
+            row.thoughts, row.text = row.reasoning.split(row.ids)
+        else:
+            row.text = decode(self._tokenizer, row.ids)
         if reason == model.FINISH_REASON_STOP_STRING:
             places = [row.text.find(stop) for stop in row.config.stop]
             row.text = row.text[: min(place for place in places if place >= 0)]
@@ -211,11 +227,6 @@ def generate(
     )
     if not sampler.used:
         raise InternalFailure("sampler_ignored", f"{type(net).__name__} decodes without asking how")
-
-
-def decode(tokenizer: Any, ids: Sequence[int]) -> str:
-    """Returns the text of output tokens, special ones left out."""
-    return str(tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
 def token_bytes(tokenizer: Any, number: int) -> bytes:

@@ -63,6 +63,9 @@ class KitBackend(Backend):
             model.CAPABILITY_MULTI_IMAGE: kit.image_input and kit.multi_image,
             model.CAPABILITY_IMAGE_OUTPUT: kit.image_output,
             model.CAPABILITY_SEED: True,
+            model.CAPABILITY_REASONING: kit.reasoning,
+            model.CAPABILITY_THINKING: kit.thinking,
+            model.CAPABILITY_THINKING_BUDGET: kit.thinking_budget,
         }
         return describe(
             claims,
@@ -88,13 +91,21 @@ class KitBackend(Backend):
             async with self._slots.slot():
                 call.started = time.monotonic()
                 answer = await self._in_thread(self._threads, self.kit.generate, work)
-        output = self._cut(Output(answer) if isinstance(answer, str) else answer, config)
-        response = model.GenerateResponse(finish_reason=output.finish_reason, effective_config=config)
+        output = Output(answer) if isinstance(answer, str) else answer
+        if output.reasoning and not self.kit.reasoning:
+            raise InternalFailure(
+                "reasoning_not_claimed", "the model returned reasoning: set its attribute `reasoning`"
+            )
+        output, reasoned, out = self._cut(output, config)
+        response = model.GenerateResponse(
+            finish_reason=output.finish_reason, effective_config=config, reasoning=output.reasoning
+        )
         if output.text:
             response.parts.add(text=output.text)
         for data in output.image_files:
             response.parts.add(image=model.Image(data=data))
-        response.usage.CopyFrom(self._usage(work, prompt_tokens, len(self.kit.tokenize(output.text)), queued))
+        response.usage.CopyFrom(self._usage(work, prompt_tokens, out, queued))
+        response.usage.reasoning_tokens = reasoned
         return response
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
@@ -157,16 +168,23 @@ class KitBackend(Backend):
     def _count(self, work: Request) -> int:
         return len(self.kit.tokenize(work.text)) + self.kit.image_tokens * len(work.image_bytes)
 
-    def _cut(self, output: Output, config: model.GenerationConfig) -> Output:
-        """Holds a text to the output limit, then to the first stop string."""
-        text, reason = output.text, output.finish_reason
-        tokens = self.kit.tokenize(text)
-        if len(tokens) > config.max_output_tokens:
-            text, reason = "".join(tokens[: config.max_output_tokens]), model.FINISH_REASON_MAX_TOKENS
+    def _cut(self, output: Output, config: model.GenerationConfig) -> tuple[Output, int, int]:
+        """Holds an output to its limit, then the text to the first stop string.
+
+        Returns:
+            The output, its tokens of reasoning, and all its tokens.
+        """
+        text, reason, limit = output.text, output.finish_reason, config.max_output_tokens
+        thoughts, tokens = self.kit.tokenize(output.reasoning), self.kit.tokenize(text)
+        if len(thoughts) + len(tokens) > limit:
+            reason = model.FINISH_REASON_MAX_TOKENS
+            thoughts = thoughts[:limit]
+            text = "".join(tokens[: limit - len(thoughts)])
         places = [place for place in (text.find(stop) for stop in config.stop) if place >= 0]
         if places:
             text, reason = text[: min(places)], model.FINISH_REASON_STOP_STRING
-        return Output(text, reason, output.image_files)
+        cut = Output(text, reason, output.image_files, "".join(thoughts))
+        return cut, len(thoughts), len(thoughts) + len(self.kit.tokenize(text))
 
     def _usage(self, work: Request, prompt_tokens: int, out: int, queued: float) -> model.Usage:
         images = self.kit.image_tokens * len(work.image_bytes)

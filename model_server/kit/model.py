@@ -62,11 +62,13 @@ class Output:
         text: The text.
         finish_reason: Why it ended; the kit overrules it where it cuts the text.
         image_files: Encoded images, for MODALITY_IMAGE.
+        reasoning: What the model reasoned before the text; needs `Model.reasoning`.
     """
 
     text: str = ""
     finish_reason: model.FinishReason.ValueType = model.FINISH_REASON_END_OF_SEQUENCE
     image_files: Sequence[bytes] = ()
+    reasoning: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,9 @@ class Model:
         image_input: Whether images are understood.
         multi_image: Whether several images are.
         image_output: Whether images can be made.
+        reasoning: Whether the model reasons before it answers; `generate` then returns the two apart, in an `Output`.
+        thinking: Whether `generate` obeys `config.thinking`, which turns the reasoning on and off.
+        thinking_budget: Whether it obeys `config.thinking_budget`, the bound on the tokens of reasoning.
         max_concurrency: Calls of `generate` at a time, each in a thread.
         max_batch: Most requests of one call of `generate_batch`.
         batch_wait: Longest wait of a request for others to share its batch, in seconds.
@@ -107,6 +112,9 @@ class Model:
     image_input = True
     multi_image = True
     image_output = False
+    reasoning = False
+    thinking = False
+    thinking_budget = False
     max_concurrency = 8
     max_batch = 8
     batch_wait = 0.005

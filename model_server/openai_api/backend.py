@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import openai
@@ -15,6 +15,7 @@ from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
 from model_server import images
 from model_server.backend import Backend, Call, describe, seconds, usage_since
 from model_server.batching import Slots
+from model_server.decoding import MARKS, split_reasoning, struct_json
 from model_server.metrics import Metrics
 from model_server.openai_api import likelihood as scoring
 from model_server.openai_api.client import Endpoint, Settings, ask, look, make_client
@@ -26,11 +27,19 @@ _FINISH = {
     "length": model.FINISH_REASON_MAX_TOKENS,
     "content_filter": model.FINISH_REASON_CONTENT_FILTER,
 }
+_STOPPED = (model.FINISH_REASON_STOP_STRING, model.FINISH_REASON_END_OF_SEQUENCE)
+"""How an output ends at a stop string; some endpoints do not tell it from the model's own end."""
 _OLD_LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"
 _EXACT = ("vllm", "sglang")
 """Engines known to obey top_k and per-request seeds."""
 _PLAIN = {"repetition_penalty": 1.0, "min_p": 0.0}
 """What these engines would take from the checkpoint's own sampling defaults, where a request is silent."""
+_OWN = {"messages", "stream", "n", "max_tokens", "max_completion_tokens", "temperature", "top_p", "seed", "stop"}
+"""Fields that only the contract's own may set."""
+_SWITCHES = ("enable_thinking", "thinking")
+"""What chat templates call the variable that turns reasoning on and off; vLLM and SGLang pass on both."""
+_REASONING = ("reasoning", "reasoning_content")
+"""Where endpoints put what the model reasoned; the second is the older name."""
 _MATCHED = ("stop_reason", "matched_stop")
 """Where vLLM and SGLang name the stop string that matched; a number is a token that ends every output."""
 
@@ -49,6 +58,7 @@ class OpenAIBackend(Backend):
         self._endpoint = Endpoint("other", 0)
         self._client: openai.AsyncOpenAI | None = None
         self._limit_field = _OLD_LIMIT
+        self._stops_reasoning = False
 
     def load(self) -> None:
         """Looks whether the endpoint is there and serves the model."""
@@ -64,6 +74,10 @@ class OpenAIBackend(Backend):
             model.CAPABILITY_MULTI_IMAGE: True,
             model.CAPABILITY_OUTPUT_LOGPROBS: kind in (*_EXACT, "openai"),
             model.CAPABILITY_SEED: kind in _EXACT,
+            model.CAPABILITY_REASONING: True,
+            model.CAPABILITY_THINKING: kind in _EXACT,
+            model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: kind in _EXACT,
+            model.CAPABILITY_EXTRA_BODY: True,
         }
         return describe(
             claims,
@@ -83,8 +97,11 @@ class OpenAIBackend(Backend):
         start = time.monotonic()
         async with self._slots.slot():
             sent = time.monotonic()
-            reply = await self._ask_limited(call, fields, config)
-        response = read(reply, config)
+            response = await self._answer(call, fields, config)
+        if self._endpoint.kind in _EXACT:
+            _without_end(response)
+        if config.HasField("thinking") and not config.thinking and response.reasoning:
+            raise Unsupported("thinking_stays_on", "the endpoint's model reasons although thinking is off")
         response.usage.MergeFrom(usage_since(start, sent))
         return response
 
@@ -127,9 +144,24 @@ class OpenAIBackend(Backend):
             fields["stop"] = list(config.stop)
         if config.top_logprobs:
             fields |= {"logprobs": True, "top_logprobs": config.top_logprobs}
-        if self._endpoint.kind in _EXACT:
-            fields["extra_body"] = {"top_k": config.top_k or -1, **_PLAIN}
+        fields["extra_body"] = self._extra(config, fields)
         return fields
+
+    def _extra(self, config: model.GenerationConfig, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the fields of a request that the client library does not know."""
+        extra: dict[str, Any] = {}
+        if self._endpoint.kind in _EXACT:
+            extra = {"top_k": config.top_k or -1, **_PLAIN}
+            if arguments := struct_json(config.chat_template_arguments):
+                extra["chat_template_kwargs"] = arguments
+            if config.HasField("thinking"):
+                extra["chat_template_kwargs"] = dict.fromkeys(_SWITCHES, config.thinking) | arguments
+        given = struct_json(config.extra_body)
+        if own := [name for name in given if name in fields or name in _OWN or name in extra.keys() - _PLAIN.keys()]:
+            raise InvalidRequest(
+                "field_not_extra", f"extra_body has {own[0]!r}, which this server sets itself: leave it out"
+            )
+        return extra | given
 
     def _effective(self, config: model.GenerationConfig) -> model.GenerationConfig:
         """Fills in what is not asked for, where it is known that the endpoint will obey: greedy, nothing cut off."""
@@ -139,6 +171,24 @@ class OpenAIBackend(Backend):
             full.temperature, full.top_k = config.temperature, config.top_k
             full.top_p = config.top_p if config.HasField("top_p") else 1.0
         return full
+
+    async def _answer(
+        self, call: Call, fields: dict[str, Any], config: model.GenerationConfig
+    ) -> model.GenerateResponse:
+        """Asks, and keeps stop strings to the answer: most endpoints end the reasoning at them as well."""
+        if not (config.stop and self._stops_reasoning):
+            response = read(await self._ask_limited(call, fields, config), config)
+            if not (config.stop and response.reasoning and not response.parts and response.finish_reason in _STOPPED):
+                return response
+            self._stops_reasoning = True
+        without = {name: value for name, value in fields.items() if name != "stop"}
+        response = read(await self._ask_limited(call, without, config), config)
+        text = "".join(part.text for part in response.parts)
+        if places := [place for stop in config.stop if (place := text.find(stop)) >= 0]:
+            del response.parts[:]
+            response.parts.add(text=text[: min(places)])
+            response.finish_reason = model.FINISH_REASON_STOP_STRING
+        return response
 
     async def _ask_limited(self, call: Call, fields: dict[str, Any], config: model.GenerationConfig) -> Any:
         """Asks with the name that this endpoint has for the output limit: most know the old, some only the new."""
@@ -206,12 +256,12 @@ def _read(reply: Any, config: model.GenerationConfig) -> model.GenerateResponse:
     if any(isinstance(getattr(choice, name, None), str) for name in _MATCHED):
         finish = model.FINISH_REASON_STOP_STRING
     response.finish_reason = model.FINISH_REASON_CONTENT_FILTER if refusal else finish
-    text = refusal or _text(choice.message.content)
+    response.reasoning, text = _apart(choice.message)
+    text = refusal or text
     if text:
         response.parts.add(text=text)
     if reply.usage:
-        response.usage.input_tokens = reply.usage.prompt_tokens or 0
-        response.usage.output_tokens = reply.usage.completion_tokens or 0
+        _count(reply.usage, response.usage)
     if config.top_logprobs and text and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
         content = getattr(choice.logprobs, "content", None)
         if content is None:
@@ -223,12 +273,52 @@ def _read(reply: Any, config: model.GenerationConfig) -> model.GenerateResponse:
     return response
 
 
-def _text(content: Any) -> str:
-    """The answer's text: Mistral's reasoning models send a list, with their thoughts apart from it."""
+def _apart(message: Any) -> tuple[str, str]:
+    """Returns reasoning and answer: from fields of their own, from a list as Mistral sends it, or by marks in the text.
+
+    vLLM and SGLang leave the marks in the text where they run without a reasoning parser.
+    """
+    thoughts = next((found for name in _REASONING if isinstance(found := getattr(message, name, None), str)), "")
+    content = message.content
     if isinstance(content, list):
-        content = "".join(part["text"] for part in content if part["type"] == "text")
-    # Half a character of UTF-16, where a gateway cut it, is no text that could be sent on.
-    return (content or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        thoughts += "".join(_words(part["thinking"]) for part in content if part["type"] == "thinking")
+        content = _words([part for part in content if part["type"] == "text"])
+    content = content or ""
+    if not thoughts:
+        for marks in MARKS:
+            thoughts, answer = split_reasoning(content, marks)
+            if answer != content:
+                return _encodable(thoughts), _encodable(answer)
+    return _encodable(thoughts.strip()), _encodable(content.lstrip() if thoughts else content)
+
+
+def _without_end(response: model.GenerateResponse) -> None:
+    """Takes the end token out of the counts: vLLM and SGLang count it, and report its log-probability."""
+    usage = response.usage
+    if response.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE and usage.output_tokens:
+        usage.output_tokens -= 1
+        usage.reasoning_tokens = min(usage.reasoning_tokens, usage.output_tokens)
+        del response.logprobs[usage.output_tokens :]
+
+
+def _words(parts: Any) -> str:
+    return parts if isinstance(parts, str) else "".join(part["text"] for part in parts)
+
+
+def _encodable(text: str) -> str:
+    """Returns text that can be sent on: half a character of UTF-16, where a gateway cut it, cannot."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _count(said: Any, usage: model.Usage) -> None:
+    """Takes down what an endpoint says that a request cost. Gemini and Grok count reasoning beside the completion."""
+    prompt, completion = said.prompt_tokens or 0, said.completion_tokens or 0
+    reasoning = getattr(getattr(said, "completion_tokens_details", None), "reasoning_tokens", None) or 0
+    cached = getattr(getattr(said, "prompt_tokens_details", None), "cached_tokens", None) or 0
+    if reasoning > completion or (said.total_tokens or 0) >= prompt + completion + reasoning > prompt + completion:
+        completion += reasoning
+    usage.input_tokens, usage.output_tokens = prompt, completion
+    usage.reasoning_tokens, usage.cached_tokens = reasoning, min(cached, prompt)
 
 
 def _bytes(token: Any) -> bytes:

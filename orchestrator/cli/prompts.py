@@ -14,6 +14,7 @@ from lyncean.cli import Command, examples
 from orchestrator.cli.options import request_options
 
 if TYPE_CHECKING:
+    from orchestrator.engine.deviations import Deviations
     from orchestrator.samples import Sample
 
 
@@ -49,7 +50,7 @@ def command(images: Path | None, **parameters: Any) -> None:
         # Looked at for what it refuses: contradictions between options.
         _ = plan.needs
         for sample in plan.samples():
-            for line in _lines(sample, plan.request.blind, store):
+            for line in _lines(sample, plan.changes(), store):
                 sys.stdout.buffer.write(orjson.dumps(line) + b"\n")
     except BrokenPipeError:
         raise  # `head` has what it wanted: click ends the command without a word.
@@ -62,12 +63,12 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _lines(sample: Sample, blind: bool, store: Callable[[bytes], str]) -> Iterator[dict[str, Any]]:
+def _lines(sample: Sample, changes: Deviations, store: Callable[[bytes], str]) -> Iterator[dict[str, Any]]:
     from orchestrator.run.dry_run import walk
     from orchestrator.run_folder.records import request_json, scoring_json
     from orchestrator.samples import Call
 
-    for turn, call in walk(sample, blind=blind):
+    for turn, call in walk(sample, changes):
         scoring = scoring_json(turn.scoring) or {}
         targets = scoring.get("targets", [])
         line = {

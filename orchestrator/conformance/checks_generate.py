@@ -13,6 +13,11 @@ from orchestrator.conformance.check import applies, check, wants
 from orchestrator.conformance.server import Server, generation, text_of, user
 
 PROMPT = "Describe a harbour at dawn in two sentences."
+RIDDLE = "A bat and a ball cost 1.10. The bat costs 1.00 more than the ball. What does the ball cost?"
+_MARKS = ("<think>", "</think>", "[THINK]", "[/THINK]", "<|channel>", "<channel|>", "◁/think▷")
+"""What some models put around their reasoning."""
+_MARK_TOKENS = 16
+"""More than the marks around the reasoning are."""
 _REFUSALS = (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT)
 _ODD = "�"  # what stands for bytes of a character that the limit cut in two
 
@@ -141,6 +146,49 @@ async def logprobs_make_sense(server: Server) -> None:
         wants(not any(other.alternatives for other in token.alternatives), "an alternative has alternatives")
     none = await server.generate(PROMPT, max_output_tokens=2)
     wants(not none.logprobs, "log-probabilities came that nobody asked for")
+
+
+@check
+async def reasoning_stays_apart(server: Server) -> str:
+    """A riddle with room to think, then cut after two tokens."""
+    context = server.info.max_context_tokens
+    whole = await server.generate(RIDDLE, max_output_tokens=min(512, context // 2) if context else 512)
+    text, reasoning, usage = text_of(whole), whole.reasoning, whole.usage
+    for mark in _MARKS:
+        wants(mark not in text, f"parts hold {mark!r}: {text[:80]!r}")
+    number, tokens = usage.reasoning_tokens, usage.output_tokens
+    wants(number <= tokens, f"reasoning_tokens is {number}, and output_tokens {tokens}")
+    applies(bool(reasoning) and number != 1 and number != 2, f"it answered {text[:40]!r} without reasoning")
+    wants(reasoning not in text, f"parts repeat the reasoning: {text[:80]!r}")
+    cut = await server.generate(RIDDLE, max_output_tokens=2)
+    wants(not text_of(cut).strip(), f"cut after 2 tokens, inside the reasoning, parts hold {text_of(cut)!r}")
+    reason = model.FinishReason.Name(cut.finish_reason)
+    wants(cut.finish_reason == model.FINISH_REASON_MAX_TOKENS, f"reasoning cut at 2 tokens ends with {reason}")
+    if server.exact:
+        begins = cut.reasoning.rstrip(_ODD).rstrip()
+        wants(reasoning.startswith(begins), f"{begins!r} is no beginning of the reasoning {reasoning[:80]!r}")
+    return f"{number or 'an unknown number'} of {tokens} tokens"
+
+
+@check
+async def thinking_turns_off(server: Server) -> None:
+    """A riddle, to be answered without reasoning."""
+    answer = await server.generate(RIDDLE, max_output_tokens=64, thinking=False)
+    wants(not answer.reasoning, f"thinking was off, and it reasoned: {answer.reasoning[:80]!r}")
+    tokens = answer.usage.reasoning_tokens
+    wants(not tokens, f"thinking was off, and {tokens} tokens of reasoning are reported")
+
+
+@check
+async def thinking_budget_holds(server: Server) -> str:
+    """A riddle with room for two tokens of reasoning, and for an answer behind them."""
+    answer = await server.generate(RIDDLE, max_output_tokens=64, thinking_budget=2)
+    applies(bool(answer.reasoning), "it did not reason about a riddle")
+    tokens = answer.usage.reasoning_tokens
+    wants(tokens <= 2 + _MARK_TOKENS, f"a budget of 2 tokens was set and {tokens} of reasoning are reported")
+    ended = answer.finish_reason != model.FINISH_REASON_MAX_TOKENS
+    wants(ended or bool(text_of(answer)), "the reasoning filled the output although its budget was 2 tokens")
+    return f"{answer.reasoning!r}"[:60]
 
 
 @check

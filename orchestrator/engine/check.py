@@ -1,14 +1,16 @@
-"""The one place where a model's response is held against its request and the contract."""
+"""The one place where what a model server or a scorer answers is held against what was asked and the contract."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import grpc
 
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.outcomes import Outcome
 from lyncean.rpc import CallError
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.wire import Request, Response
 
 _TOKEN_BYTES = 1024
@@ -41,12 +43,104 @@ def checked(response: Response | None, request: Request) -> Response:
     return response
 
 
+def checked_verdict(verdict: scorer.Verdict, request: scorer.ScoreRequest | None) -> None:
+    """Holds a verdict against the item that it is of.
+
+    Args:
+        verdict: What the scorer returned.
+        request: The item that waits for it; None where none with its key does.
+
+    Raises:
+        CallError: INTERNAL with reason `bad_response`; the message says what is wrong.
+    """
+    defect = _verdict(verdict, request)
+    if defect:
+        raise CallError(grpc.StatusCode.INTERNAL, "bad_response", f"its verdict of {verdict.key!r}: {defect}")
+
+
+def checked_summary(
+    summary: scorer.Summary | None, sent: Mapping[str, int], metrics: Sequence[scorer.MetricSpec]
+) -> scorer.Summary:
+    """Returns a summary that counts the items that were sent and has the metrics that were asked for.
+
+    Args:
+        summary: What the scorer returned; None where the stream had none.
+        sent: How many items of each outcome were sent; "" where the scorer was to score them.
+        metrics: What was asked for.
+
+    Raises:
+        CallError: INTERNAL with reason `bad_response`; the message says what is wrong.
+    """
+    if summary is None:
+        defect = "the stream ended without one"
+    else:
+        defect = _counts(summary.counts, sent) or _metrics(summary.metrics, metrics, sum(sent.values()))
+    if summary is None or defect:
+        raise CallError(grpc.StatusCode.INTERNAL, "bad_response", f"its summary: {defect}")
+    return summary
+
+
+def _verdict(verdict: scorer.Verdict, request: scorer.ScoreRequest | None) -> str:
+    if request is None:
+        return "no item with this key waits for one"
+    if verdict.outcome not in _READ:
+        return f"the outcome {verdict.outcome!r} is none of {', '.join(_READ)}"
+    if verdict.HasField("score") is (verdict.outcome == Outcome.UNJUDGED):
+        return f"it is {verdict.outcome} and has {'a' if verdict.HasField('score') else 'no'} score"
+    if not all(map(math.isfinite, [verdict.score, *verdict.scores.values()])):
+        return "a score is not finite"
+    span = verdict.span
+    if verdict.HasField("span") and not span.start <= span.end <= len(request.text):
+        return f"its span is {span.start} to {span.end}, the answer has {len(request.text)} characters"
+    return ""
+
+
+def _counts(counts: scorer.Counts, sent: Mapping[str, int]) -> str:
+    found = {outcome: getattr(counts, outcome) for outcome in Outcome}
+    for outcome, number in found.items():
+        known = sent.get(outcome, 0)
+        if not known <= number <= known + sent.get("", 0):
+            return f"it counts {number:,} items {outcome}, {known:,} were sent"
+    if not counts.planned == sum(found.values()) == sum(sent.values()):
+        return f"it counts {counts.planned:,} items, {sum(sent.values()):,} were sent"
+    return ""
+
+
+def _metrics(results: Iterable[scorer.MetricResult], metrics: Sequence[scorer.MetricSpec], items: int) -> str:
+    wanted = {(spec.name, spec.metric) for spec in metrics}
+    overall = [(result.name, result.metric) for result in results if not result.labels]
+    if sorted(overall) != sorted(wanted):
+        return f"it has the metrics {_names(overall)}, {_names(wanted)} were asked for"
+    for result in results:
+        counts = result.counts
+        if counts.planned > items or counts.planned != sum(getattr(counts, outcome) for outcome in Outcome):
+            return f"the counts of metric {result.name!r} do not add up"
+        interval = result.interval
+        if not (math.isfinite(interval.low) and math.isfinite(interval.high) and interval.low <= interval.high):
+            return f"the interval of metric {result.name!r} is [{interval.low}, {interval.high}]"
+    return ""
+
+
+def _names(metrics: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(sorted(name for name, _ in metrics)) or "none"
+
+
+def cut_in_reasoning(response: Response) -> bool:
+    """Whether the output limit ended a response before its answer began."""
+    return (
+        isinstance(response, model.GenerateResponse)
+        and response.finish_reason == model.FINISH_REASON_MAX_TOKENS
+        and bool(response.reasoning or response.usage.reasoning_tokens)
+        and not any(part.text.strip() or part.HasField("image") for part in response.parts)
+    )
+
+
 def _generate(response: model.GenerateResponse, request: Request) -> str:
     if response.finish_reason not in _FINISHED:
         return f"finish_reason is {response.finish_reason or 'not set'}"
     if not response.parts and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
         return "it has no part; a model that said nothing has one empty text"
-    size = 0
+    size = len(response.reasoning)
     for part in response.parts:
         match part.WhichOneof("kind"):
             case "text":
@@ -62,6 +156,11 @@ def _generate(response: model.GenerateResponse, request: Request) -> str:
         return f"it has {size:,} characters, and {limit:,} tokens were asked for at most"
     if limit and len(response.logprobs) > limit:
         return f"it has {len(response.logprobs):,} log-probabilities, and {limit:,} tokens were asked for at most"
+    usage = response.usage
+    if usage.reasoning_tokens > usage.output_tokens:
+        return f"it has {usage.reasoning_tokens:,} reasoning tokens among {usage.output_tokens:,} output tokens"
+    if usage.cached_tokens > usage.input_tokens:
+        return f"it has {usage.cached_tokens:,} cached tokens among {usage.input_tokens:,} input tokens"
     return _tokens(response.logprobs)
 
 
@@ -91,3 +190,5 @@ def _plausible(logprob: float) -> bool:
 
 
 _FINISHED = set(model.FinishReason.values()) - {model.FINISH_REASON_UNSPECIFIED}
+_READ = (Outcome.SCORED, Outcome.UNPARSED, Outcome.REFUSED, Outcome.UNJUDGED)
+"""What reading an answer can come to: the others are outcomes of items without an answer."""

@@ -6,7 +6,7 @@ import asyncio
 import heapq
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +63,25 @@ class Result:
     replica: str
     seconds: float
     started: float
+
+
+class Sent:
+    """When a call was sent, and to whom.
+
+    Attributes:
+        replica: The replica.
+        to: Which start and connection of it, as `Replica.now` says.
+        started: When, seconds since the epoch.
+    """
+
+    def __init__(self, replica: Replica) -> None:
+        self.replica, self.to = replica, replica.now()
+        self.started, self._clock = time.time(), time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since then."""
+        return time.perf_counter() - self._clock
 
 
 class LeastLoaded:
@@ -186,7 +205,7 @@ class Dispatcher:
         handed: dict[Replica, list[Job]] = {}
         balance = LeastLoaded(() if only and not self._again else self.pool.replicas.values())
         wait = 0.0
-        while not self._draining and (wait := self._budget.wait()) <= 0:
+        while not (self._draining or self._budget.reached()) and (wait := self._budget.wait()) <= 0:
             pair = self._next(only, balance)
             if pair is None:
                 break
@@ -209,10 +228,13 @@ class Dispatcher:
         others = [job for job in jobs if not job.alone]
         runs = replica.bundles([job.request.size for job in others])
         for bundle in [*(others[run.start : run.stop] for run in runs), *([job] for job in alone)]:
-            work = self._attempt(replica, bundle[0]) if len(bundle) == 1 else self._attempt_together(replica, bundle)
-            task = asyncio.create_task(work)
-            self._calls.add(task)
-            task.add_done_callback(self._ended)
+            single = len(bundle) == 1
+            self._spawn(self._attempt(replica, bundle[0]) if single else self._attempt_together(replica, bundle))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._calls.add(task)
+        task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._calls.discard(task)
@@ -254,28 +276,38 @@ class Dispatcher:
 
     async def _attempt(self, replica: Replica, job: Job) -> None:
         job.attempts += 1
-        began = time.time(), time.perf_counter()
+        sent = Sent(replica)
         try:
-            answer: Ending = await replica.ask(job.request, self._timeout)
-        except CallError as error:
-            answer = error
+            answer = await replica.ask(job.request, self._timeout)
         finally:
             self._returned(replica)
-        self._handle_response(replica, job, answer, began)
+        await self._conclude(sent, [(job, answer)])
+
+    async def _conclude(self, sent: Sent, answers: Iterable[tuple[Job, Ending]]) -> None:
+        """Counts the endings of calls once it is known whose they are."""
+        replica, seconds = sent.replica, sent.seconds
+        for job, answer in answers:
+            if not isinstance(answer, CallError):
+                self._budget.used(answer.usage.input_tokens, answer.usage.output_tokens)
+                if not replica.identifies:
+                    self.pump(replica)  # its slot is another's while it waits
+            ending = await replica.trusted(answer, sent.to)
+            self._handle_response(sent, job, ending, seconds)
         self.pump(replica)
 
     async def _attempt_together(self, replica: Replica, jobs: list[Job]) -> None:
         for job in jobs:
             job.attempts += 1
-        began = time.time(), time.perf_counter()
+        sent = Sent(replica)
         unanswered = dict(enumerate(jobs))
         try:
             async for answers in replica.ask_together([job.request for job in jobs], self._timeout):
-                for index, answer in answers:
-                    if index in unanswered:
-                        self._returned(replica)
-                        self._handle_response(replica, unanswered.pop(index), answer, began)
-                self.pump(replica)
+                new = [(unanswered.pop(index), answer) for index, answer in answers if index in unanswered]
+                self._returned(replica, len(new))
+                if replica.identifies:
+                    await self._conclude(sent, new)
+                else:
+                    self._spawn(self._conclude(sent, new))
             missing = f"the server's Batch ended without a result for {len(unanswered)} of {len(jobs)} calls"
             failure = CallError(grpc.StatusCode.INTERNAL, "batch_incomplete", missing)
         except CallError as error:
@@ -286,7 +318,7 @@ class Dispatcher:
             replica.batches = False
         for job in unanswered.values():
             if failure.consequence.abort or failure.consequence.retries is None or failure.code in _REPLICA_AT_FAULT:
-                self._handle_response(replica, job, failure, began)
+                self._handle_response(sent, job, failure, sent.seconds)
             elif not self._draining:
                 # Whichever of them was at fault: each is judged by what becomes of it alone.
                 job.alone = True
@@ -297,17 +329,15 @@ class Dispatcher:
         replica.in_flight -= jobs
         self._sent -= jobs
 
-    def _handle_response(self, replica: Replica, job: Job, answer: Ending, began: tuple[float, float]) -> None:
+    def _handle_response(self, sent: Sent, job: Job, answer: Ending, seconds: float) -> None:
         """Counts the response or failure of a call and reports it, unless the job is sent again."""
-        started, clock = began
         response, failure = (None, answer) if isinstance(answer, CallError) else (answer, None)
-        seconds = time.perf_counter() - clock
         if failure is None:
-            replica.answered(seconds)
+            sent.replica.answered(seconds)
             self._seconds += (seconds - self._seconds) * (_RECENT if self._seconds else 1.0)
-        elif self._retry(replica, job, failure):
+        elif self._retry(sent.replica, job, failure):
             return
-        self._done(Result(job, response, failure, replica.address, seconds, started))
+        self._done(Result(job, response, failure, sent.replica.address, seconds, sent.started))
 
     def _retry(self, replica: Replica, job: Job, error: CallError) -> bool:
         """Handles a failure; returns whether the job is sent again, or the run stops."""

@@ -10,7 +10,7 @@ from typing import Any
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import DataError
-from orchestrator.engine.blind import blinded
+from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Result
 from orchestrator.engine.wire import Request, request_of
 from orchestrator.errors import EngineError
@@ -89,7 +89,7 @@ class UnsentOutcome:
     detail: str
 
 
-def build(episode: Episode, log: RunLog, *, blind: bool) -> PreparedRequest | UnsentOutcome:
+def build(episode: Episode, log: RunLog, changes: Deviations) -> PreparedRequest | UnsentOutcome:
     """Builds the next turn: reads its images, stores them, and renders what the log will say.
 
     Runs in a Worker: in the event loop or in a thread beside it.
@@ -102,9 +102,7 @@ def build(episode: Episode, log: RunLog, *, blind: bool) -> PreparedRequest | Un
     turn, key = episode.turn, episode.key
     try:
         answers = [_answer(answer, log) for answer in episode.answers]
-        call = turn.ask(answers)
-        if blind:
-            call = blinded(call)
+        call = changes.applied(turn.ask(answers), key)
         request = request_of(call)
     except NoAnswerError as error:
         return UnsentOutcome(Outcome.UNPARSED, error.reason, str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
@@ -11,11 +12,12 @@ import grpc
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Credentials
-from orchestrator.engine.replica import PROBED, Health, Replica, backoff, dialled
+from orchestrator.engine.replica import PROBE_TIMEOUT, PROBED, Health, Replica, backoff, dialled
 from orchestrator.engine.resolve import Endpoint, Resolver, resolve
 from orchestrator.errors import ConfigError, IncompleteError
 
 RESOLVE_SECONDS = 5.0
+_LOOK_SECONDS = 0.25
 REACH_SECONDS = 15.0
 """How long an endpoint may be out of reach at the start. One that is reached and still loads
 its model is waited for as long as patience lasts."""
@@ -174,6 +176,10 @@ class Pool:
     async def _let_go(self, replica: Replica) -> None:
         while replica.in_flight:
             await asyncio.sleep(0.1)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PROBE_TIMEOUT):
+                while replica.wanted.is_set():
+                    await asyncio.sleep(0.1)
         await replica.close()
 
     async def _watch(self) -> None:
@@ -213,6 +219,7 @@ class Pool:
             self.changed()
 
     async def _admit(self, replica: Replica, *, strict: bool) -> None:
+        look = replica.begin_look()
         try:
             info = await replica.fetch_info()
         except CallError as error:
@@ -225,25 +232,36 @@ class Pool:
                     "is that the model server?"
                 ) from None
             return
-        if replica.health is Health.GONE:
-            return
         reference = self.reference or info
         difference = _difference(reference, info) if info.model_name else "its GetModelInfo has no model_name"
+        if replica.health is Health.GONE:
+            if not difference:
+                replica.agree(look)
+            return
         if difference:
             message = f"{replica.address} serves another model than the other replicas: {difference}"
             if strict:
                 raise ConfigError(f"{message}; give one run replicas of one model only")
             if replica.last_error != difference:
                 self._notify(f"{message}; it is not used")
-            replica.refuse(difference)
+            replica.refuse(difference, look)
             return
         self.reference = reference
         new = replica.health is Health.UNKNOWN
-        replica.admit(info, self._concurrency)
+        replica.admit(info, self._concurrency, look)
         if new and not info.boot_id:
-            self._spawn(self._look_again(replica))
+            self._spawn(self._look_at_connections(replica))
+            self._spawn(self._look_at_answers(replica))
 
-    async def _look_again(self, replica: Replica) -> None:
+    async def _look_at_answers(self, replica: Replica) -> None:
+        """Asks a server that does not say in each response who it is after its answers, the last ones included."""
+        while True:
+            await replica.wanted.wait()
+            await asyncio.sleep(_LOOK_SECONDS)
+            if replica.wanted.is_set() and replica.health not in PROBED:
+                await self._admit(replica, strict=False)
+
+    async def _look_at_connections(self, replica: Replica) -> None:
         """Asks a server that does not say in each response who it is on each new connection."""
         while True:
             try:

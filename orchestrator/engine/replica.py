@@ -19,6 +19,8 @@ from orchestrator.engine.check import checked
 from orchestrator.engine.wire import Request, Response, batch_of
 
 PROBE_TIMEOUT = 5.0
+LOOK_SECONDS = 10.0
+"""How long an answer waits until it is known who gave it. Then it is asked for again, elsewhere if there is a where."""
 _SERVICE = model.DESCRIPTOR.services_by_name["ModelService"].full_name
 _RESPONSES: dict[str, type[Response]] = {"Generate": model.GenerateResponse, "Likelihood": model.LikelihoodResponse}
 _RECENT = 0.1
@@ -60,6 +62,9 @@ class Replica:
         self._boots: set[str] = set()
         self._connection = 0
         self._agreed: set[int] = set()
+        self.wanted = asyncio.Event()
+        """Set while answers wait until GetModelInfo is asked again."""
+        self._looks = self._awaited_look = self._agreeing_look = self._refused_look = 0
         self._looked = asyncio.Event()
         self._metadata = credentials.metadata
         self._channel = dial(address, credentials)
@@ -124,8 +129,19 @@ class Replica:
                 self._connection += 1
                 return
 
-    def admit(self, info: model.GetModelInfoResponse, concurrency: int | None) -> None:
-        """Takes it into service."""
+    def begin_look(self) -> int:
+        """Returns the number of a look at who answers there. It tells of answers that came before it began."""
+        self._looks += 1
+        return self._looks
+
+    def agree(self, look: int) -> None:
+        """Tells those who wait that the model is the run's at this look."""
+        self._agreeing_look = max(look, self._agreeing_look)
+        self._agreed.add(self._connection)
+        self._tell()
+
+    def admit(self, info: model.GetModelInfoResponse, concurrency: int | None, look: int) -> None:
+        """Takes it into service after a look."""
         self.info = info
         most = concurrency or info.max_concurrency or 1
         if self.health is Health.UNKNOWN:
@@ -136,31 +152,27 @@ class Replica:
         self.health = Health.READY
         self.last_error = ""
         self._boots.add(info.boot_id)
-        self._agreed.add(self._connection)
-        self._looked.set()
+        self.agree(look)
 
-    def refuse(self, why: str) -> None:
-        """Takes it out of service: it is another model."""
+    def refuse(self, why: str, look: int) -> None:
+        """Takes it out of service: it is another model at this look."""
         self.health, self.last_error = Health.REFUSED, why
+        self._refused_look = max(look, self._refused_look)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._awaited_look <= max(self._agreeing_look, self._refused_look):
+            self.wanted.clear()
         self._looked.set()
 
-    async def ask(self, request: Request, timeout: float) -> Response:
-        """Sends one request.
-
-        Raises:
-            CallError: For every status but OK, and for a response that the contract does not allow.
-        """
-        method, limit, sent = self._methods[request.method], self.info.max_request_bytes, self._now()
-        ending: Ending
+    async def ask(self, request: Request, timeout: float) -> Ending:
+        """Sends one request and returns its response or failure: a failure for whatever breaks the contract, too."""
+        method, limit = self._methods[request.method], self.info.max_request_bytes
         try:
             response = await call(method, request.data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
-            ending = checked(response, request)
+            return checked(response, request)
         except CallError as error:
-            ending = error
-        ending = await self._trusted(ending, sent, timeout)
-        if isinstance(ending, CallError):
-            raise ending
-        return ending
+            return error
 
     def bundles(self, sizes: Sequence[int]) -> Iterator[range]:
         """Cuts calls of these sizes, in bytes, into runs to make in one Batch each, or one by one.
@@ -177,30 +189,33 @@ class Replica:
         Raises:
             CallError: If the Batch itself fails. What was not answered before has no answer.
         """
-        data, limit, sent = batch_of(requests), self.info.max_request_bytes, self._now()
+        data, limit = batch_of(requests), self.info.max_request_bytes
         stream = call_stream(self._batch, data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
         async for response in stream:
-            answers = answers_of(response, requests)
-            yield [(index, await self._trusted(ending, sent, timeout)) for index, ending in answers]
+            yield list(answers_of(response, requests))
 
-    def _now(self) -> tuple[str, int]:
+    @property
+    def identifies(self) -> bool:
+        """Whether each response says who gave it."""
+        return bool(self.info.boot_id)
+
+    def now(self) -> tuple[str, int]:
         """Returns which start of the server is admitted, and the number of the connection."""
         return self.info.boot_id, self._connection
 
-    async def _trusted(self, ending: Ending, sent: tuple[str, int], timeout: float) -> Ending:
+    async def trusted(self, ending: Ending, sent: tuple[str, int]) -> Ending:
         """Returns the ending of a call as it is to be taken: UNAVAILABLE where another server may have given it.
 
         Args:
             ending: The response, or the failure.
-            sent: `_now` when the call was sent.
-            timeout: Seconds to wait for a look at a new connection.
+            sent: `now` when the call was sent.
         """
         if isinstance(ending, CallError):
             return await self._confirmed(ending, sent)
         try:
             self._identify(ending)
-            if self._connection != sent[1]:
-                await self._wait_for_look(sent[1], timeout)
+            if not self.identifies:
+                await self._wait_for_look(sent[1])
         except CallError as error:
             return error
         return ending
@@ -241,21 +256,22 @@ class Replica:
             return error
         return CallError(grpc.StatusCode.UNAVAILABLE, "identity_changed", f"the server is another by now ({error})")
 
-    async def _wait_for_look(self, since: int, timeout: float) -> None:
-        """Waits until it is known who answers on each connection that there was since one of them.
+    async def _wait_for_look(self, since: int) -> None:
+        """Waits until GetModelInfo agrees once more, and it is known who answers on each connection since one of them.
 
         Raises:
-            CallError: UNAVAILABLE, where one of them was never looked at, or is another model's.
+            CallError: UNAVAILABLE, where it disagrees, does not answer for LOOK_SECONDS, or one of the
+                connections was never looked at.
         """
-        if self.info.boot_id:
-            return  # the response says it
+        look = self._awaited_look = self._looks + 1
+        self.wanted.set()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                while self._connection not in self._agreed and self.health in PROBED:
+            async with asyncio.timeout(LOOK_SECONDS):
+                while max(self._agreeing_look, self._refused_look) < look:
                     self._looked.clear()
                     await self._looked.wait()
-        if not self._agreed.issuperset(range(since, self._connection + 1)):
-            words = "the connection changed while the call was under way, and who answered it is not known"
+        if self._agreeing_look < look or not self._agreed.issuperset(range(since, self._connection + 1)):
+            words = "the server may have become another one while the call was under way, and does not say who answered"
             raise CallError(grpc.StatusCode.UNAVAILABLE, "identity_unknown", words)
 
     def failed(self, error: CallError) -> None:
@@ -264,7 +280,9 @@ class Replica:
         self.reached = not not_there(error)
 
     async def close(self) -> None:
-        """Closes the channel; calls in flight end with CANCELLED."""
+        """Closes the channel; calls in flight end with CANCELLED, and no answer waits for a look any more."""
+        self._refused_look = self._looks + 1
+        self._tell()
         await self._channel.close()
 
 

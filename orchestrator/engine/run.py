@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -15,6 +15,8 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.accounting import Accounting
+from orchestrator.engine.check import cut_in_reasoning
+from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Dispatcher, Job, Result
 from orchestrator.engine.episode import Episode, PreparedRequest, UnsentOutcome, build, response_line, unsent_line
 from orchestrator.engine.pool import Pool
@@ -43,23 +45,24 @@ _FEW_CALLS = 8
 """With no more than these under way, a Batch being one, the event loop waits for what is built next."""
 _PREPARED_BYTES = 16 * 1024 * 1024
 _SYNC_SECONDS = 1.0
+_CUT_REASONING = "the limit of output tokens ended the reasoning, and no answer was begun"
 _NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the engine runs; nothing here changes a result.
+    """How the engine runs; nothing here but `changes` changes a result.
 
     Attributes:
         timeout: Deadline of one call, seconds.
         patience: Seconds for which a call that meets full or absent servers is sent again.
-        blind: Whether images are replaced by grey ones.
+        changes: What is changed in the benchmark's requests.
         shard: (index from 0, number of shards); None runs everything.
     """
 
     timeout: float = 600.0
     patience: float = 600.0
-    blind: bool = False
+    changes: Deviations = field(default_factory=Deviations)
     shard: tuple[int, int] | None = None
 
 
@@ -254,9 +257,9 @@ class Engine:
         task.add_done_callback(lambda _: self._room.set())
 
     async def _build_and_submit(self, episodes: list[Episode]) -> None:
-        log, blind = self._log, self._options.blind
+        log, changes = self._log, self._options.changes
         try:
-            made = await self._worker.each(lambda episode: build(episode, log, blind=blind), episodes)
+            made = await self._worker.each(lambda episode: build(episode, log, changes), episodes)
             for episode, built in zip(episodes, made, strict=True):
                 if isinstance(built, UnsentOutcome):
                     self._end_unsent(episode, built)
@@ -282,11 +285,14 @@ class Engine:
         self._accounting.answered += 1
         usage = response.usage
         self._accounting.tokens += usage.input_tokens + usage.output_tokens
-        self._budget.used(usage.input_tokens, usage.output_tokens)
         self._heed_budget()
         if getattr(response, "finish_reason", 0) == model.FINISH_REASON_CONTENT_FILTER:
             detail = "the server withheld the output by policy"
             self._end_sent(built, result, UnsentOutcome(Outcome.REFUSED, "content_filter", detail))
+            return
+        if cut_in_reasoning(response):
+            self._accounting.cut_reasoning += 1
+            self._end_sent(built, result, UnsentOutcome(Outcome.UNPARSED, "cut_reasoning", _CUT_REASONING))
             return
         offset = self._add_line(built, result, None)
         answer = answer_of(response)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import grpc
 
-from lyncean.rpc import CallError, Credentials, call, check_size, dial
+from lyncean.rpc import CallError, Credentials, call, check_size, dial, parsing
+from lyncean.rpc.channel import Method
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from lyncean.scorer.v1 import scorer_pb2_grpc
+from orchestrator.engine.check import checked_summary, checked_verdict
 from orchestrator.engine.pool import REACH_SECONDS, Notify
 from orchestrator.engine.replica import backoff, describe, dialled
 from orchestrator.engine.resolve import Endpoint
@@ -27,6 +28,7 @@ _PENDING_ITEMS = 4096
 _PENDING_BYTES = 32 * 1024 * 1024
 _LIST_SECONDS = 10.0
 _TELL_SECONDS = 3.0
+_SERVICE = scorer.DESCRIPTOR.services_by_name["ScorerService"].full_name
 
 Scoring = Mapping[str, Any]
 OnVerdict = Callable[[scorer.Verdict, Scoring], None]
@@ -62,7 +64,16 @@ class ScorerClient:
         self._metadata = credentials.metadata
         self._dialled = dialled(credentials)
         self._channel = dial(str(endpoint), credentials)
-        self._stub = scorer_pb2_grpc.ScorerServiceStub(self._channel)
+        self._list: Method[Awaitable[scorer.ListRulesResponse | None]] = self._channel.unary_unary(
+            f"/{_SERVICE}/ListRules",
+            scorer.ListRulesRequest.SerializeToString,
+            parsing(scorer.ListRulesResponse.FromString),
+        )
+        self._score: Any = self._channel.stream_stream(
+            f"/{_SERVICE}/Score",
+            scorer.ScorerServiceScoreRequest.SerializeToString,
+            parsing(scorer.ScorerServiceScoreResponse.FromString),
+        )
         self._pending: dict[str, tuple[scorer.ScoreRequest, Scoring, int]] = {}
         self._unsent: deque[str] = deque()
         self._bytes = 0
@@ -93,7 +104,10 @@ class ScorerClient:
             while True:
                 try:
                     request = scorer.ListRulesRequest()
-                    return await call(self._stub.ListRules, request, timeout=_LIST_SECONDS, metadata=self._metadata)
+                    rules = await call(self._list, request, timeout=_LIST_SECONDS, metadata=self._metadata)
+                    if rules is None:
+                        raise _broken("its bytes are no ListRulesResponse")
+                    return rules
                 except CallError as error:
                     if error.consequence.retries == 0 or error.code is grpc.StatusCode.UNIMPLEMENTED:
                         raise self._refusal(error) from None
@@ -199,12 +213,18 @@ class ScorerClient:
             await asyncio.sleep(backoff(attempt))
 
     async def _summarize(
-        self, items: Iterable[scorer.ScoreRequest], metrics: Iterable[scorer.MetricSpec]
+        self, items: Iterable[scorer.ScoreRequest], metrics: Sequence[scorer.MetricSpec]
     ) -> scorer.Summary | None:
         problems: list[Exception] = []
+        sent: Counter[str] = Counter()
+
+        def counted() -> Iterator[scorer.ScoreRequest]:
+            for item in items:
+                sent[item.verdict.outcome] += 1
+                yield item
 
         async def requests() -> AsyncIterator[scorer.ScorerServiceScoreRequest]:
-            rest = iter(items)
+            rest = counted()
             try:
                 message = scorer.ScorerServiceScoreRequest(metrics=metrics, items=islice(rest, _BATCH_ITEMS))
                 while message.items or message.metrics:
@@ -215,14 +235,16 @@ class ScorerClient:
 
         summary = None
         try:
-            async for reply in self._stub.Score(requests(), metadata=self._metadata):
+            async for reply in self._score(requests(), metadata=self._metadata):
+                if reply is None:
+                    raise _broken("its bytes are no ScorerServiceScoreResponse")
                 if reply.HasField("summary"):
                     summary = reply.summary
         except grpc.aio.AioRpcError as error:
             problems.append(CallError.from_rpc(error))
         if problems:
             raise problems[0]
-        return summary
+        return checked_summary(summary, sent, metrics) if metrics else None
 
     async def close(self) -> None:
         """Closes the channel."""
@@ -236,7 +258,7 @@ class ScorerClient:
     async def _stream(self) -> None:
         """One stream, from its opening to `finish` or a break."""
         self._unsent = deque(self._pending)
-        stream = self._stub.Score(metadata=self._metadata)
+        stream = self._score(metadata=self._metadata)
         reading = asyncio.create_task(self._read(stream))
         try:
             while not reading.done():
@@ -245,7 +267,8 @@ class ScorerClient:
                         # A message costs as much as scoring twenty small items: let some gather.
                         await asyncio.sleep(_GATHER_SECONDS)
                     await stream.write(self._batch())
-                elif self._closing and not self._pending:
+                elif self._closing:
+                    # The scorer ends the stream behind its last verdict: what it left out is then known.
                     await stream.done_writing()
                     break
                 else:
@@ -268,11 +291,14 @@ class ScorerClient:
     async def _read(self, stream: Any) -> None:
         try:
             async for reply in stream:
+                if reply is None:
+                    raise _broken("its bytes are no ScorerServiceScoreResponse")
                 for verdict in reply.verdicts:
-                    item = self._pending.pop(verdict.key, None)
-                    if item is not None:
-                        self._bytes -= item[2]
-                        self.on_verdict(verdict, item[1])
+                    request, scoring, size = self._pending.get(verdict.key, (None, {}, 0))
+                    checked_verdict(verdict, request)
+                    del self._pending[verdict.key]
+                    self._bytes -= size
+                    self.on_verdict(verdict, scoring)
                 self._moved.set()
                 if self._closing:
                     self._wake.set()
@@ -305,3 +331,7 @@ class ScorerClient:
             f"the scorer at {self.endpoint} does not answer ({describe(error)}); every answer is safe: "
             f"start it, {self._dialled}, and run the same command again to resume"
         )
+
+
+def _broken(words: str) -> CallError:
+    return CallError(grpc.StatusCode.INTERNAL, "bad_response", words)

@@ -33,6 +33,7 @@ try:
         ChatMessageUser,
         Content,
         ContentImage,
+        ContentReasoning,
         ContentText,
         ModelOutput,
         ModelUsage,
@@ -138,8 +139,12 @@ def _sample(run: Run, item: Item, embed: bool) -> EvalSample:
         input_tokens=int(usage.get("input_tokens", 0)),
         output_tokens=int(usage.get("output_tokens", 0)),
         total_tokens=int(usage.get("input_tokens", 0)) + int(usage.get("output_tokens", 0)),
+        reasoning_tokens=usage.get("reasoning_tokens"),
+        input_tokens_cache_read=usage.get("cached_tokens"),
     )
-    said = _said(item)
+    said: str | list[Content] = _said(item)
+    if thoughts := answer.get("reasoning"):
+        said = [ContentReasoning(reasoning=thoughts), ContentText(text=_said(item))]
     output = ModelOutput.from_content(model, said, _STOPS.get(str(answer.get("finish_reason")), "unknown"))
     output.usage = used
     return EvalSample(

@@ -18,7 +18,7 @@ def markdown(runs: Sequence[Run]) -> str:
             shown = [cell.shown if cell else "–" for cell in cells]
             lines.append("| " + " | ".join([_escape(name), *shown, count]) + " |")
         blocks.append("\n".join(lines))
-    notes = [f"{_escape(run.name)} ({_escape(run.model_name)}): {_accounted(run)}." for run in runs]
+    notes = [f"{_escape(run.name)} ({_escape(run.model_name)}): {_escape(_accounted(run))}." for run in runs]
     return "\n\n".join([*blocks, *notes]) + "\n"
 
 
@@ -45,7 +45,8 @@ def latex(runs: Sequence[Run]) -> str:
 
 
 def _accounted(run: Run) -> str:
-    return accounting(counts(run.tasks)) if run.tasks else "not complete, no results yet"
+    line = accounting(counts(run.tasks)) if run.tasks else "not complete, no results yet"
+    return f"{line}; not the benchmark's own decoding: {run.deviations}" if run.deviations else line
 
 
 def _tex_cell(metric: MetricResult | None) -> str:

@@ -59,6 +59,8 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text.assemble(("all tasks  ", "dim"), _accounting(counts(opened.tasks))))
     else:
         console.print(_accounting(counts(opened.tasks)))
+    if opened.deviations:
+        console.print(Text(f"not the benchmark's own decoding: {opened.deviations}", "yellow"))
     found_wrong = problems(opened)
     for problem in found_wrong[:_MOST_PROBLEMS]:
         console.print(_problem(problem))

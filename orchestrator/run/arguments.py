@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import orjson
+
+from lyncean.addresses import without_password
 from orchestrator.benchmarks import bundle
 from orchestrator.benchmarks.base import Benchmark
+from orchestrator.engine.deviations import config_of
 from orchestrator.engine.resolve import Endpoint, parse_endpoints
 from orchestrator.errors import ConfigError
+from orchestrator.run.request import RunRequest
 
 MOST_DIGITS = 20
 """Characters of `--shard`: no cluster has more shards, and Python refuses to read very long numbers."""
@@ -54,6 +59,8 @@ def data_of(
     paths: dict[str, str] = {}
     everywhere = ""
     for word in words_of(str(value) if isinstance(value, Path) else value or ()):
+        if "://" in word:
+            raise ConfigError(f"--data {without_password(word)} is a URL: download it, and give its path, or a hub id")
         task, equals, path = word.partition("=")
         if not word or (task in benchmarks and equals and not path):
             raise ConfigError(f"--data {word!r} names no data: give a path or hub id, or leave it out")
@@ -115,6 +122,86 @@ def _instance(kind: Any, values: Mapping[str, Any]) -> Any:
 def _fields(benchmark: Benchmark) -> set[str]:
     kind = benchmark.settings
     return {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+
+
+def deviations_of(request: RunRequest) -> dict[str, Any]:
+    """Returns how a run's decoding deviates from the benchmark's own, as the manifest records it; empty if it does not.
+
+    Raises:
+        ConfigError: If a setting is none, or its value is out of range, or nothing would be generated with it.
+    """
+    found = {
+        "generation": _generation(request.generation),
+        "thinking": _thinking(request.thinking),
+        "chat_template": {
+            name: _json(text) for name, text in pairs_of("--chat-template", request.chat_template, "KEY=VALUE")
+        },
+        "extra_body": _object(request.extra_body),
+    }
+    found = {name: value for name, value in found.items() if value is not None and value != {}}
+    try:
+        config_of(found)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"--chat-template and --extra-body take what JSON has, and this is not: {error}") from error
+    if found and request.method != "generate":
+        flag = "--" + next(iter(found)).replace("_", "-")
+        raise ConfigError(f"{flag} is for --method generate, and this run scores continuations: leave it out")
+    return found
+
+
+def _generation(value: str | Sequence[str] | Mapping[str, object]) -> dict[str, float]:
+    if not isinstance(value, Mapping):
+        value = [word for words in words_of(value) for word in words.split(",")]
+    settings: dict[str, float] = {}
+    for name, given in pairs_of("--generation", value, f"NAME=VALUE with one of {', '.join(_RANGES)}"):
+        if name not in _RANGES:
+            raise ConfigError(f"--generation {name}={given}: known settings are {', '.join(_RANGES)}")
+        if name in settings:
+            raise ConfigError(f"--generation {name}={given}: {name} is set already: leave one out")
+        kind, allowed, words = _RANGES[name]
+        try:
+            number = kind(str(given))
+        except (TypeError, ValueError):
+            number = None
+        if number is None or not allowed(number):
+            raise ConfigError(f"--generation {name}={given}: give {words}")
+        settings[name] = number
+    return settings
+
+
+_RANGES: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], bool], str]] = {
+    "max_output_tokens": (int, lambda value: 1 <= value < 2**32, "a whole number from 1"),
+    "temperature": (float, lambda value: 0 <= value <= 1e6, "a number from 0"),
+    "top_p": (float, lambda value: 0 < value <= 1, "a number above 0 and at most 1"),
+    "top_k": (int, lambda value: 0 <= value < 2**32, "a whole number from 0"),
+}
+"""Settings of `--generation`: how each is read, which values it may have, and that in words."""
+
+
+def _thinking(value: str | bool | int | None) -> str | int | None:
+    if value is None or isinstance(value, bool):
+        return value if value is None else ("on" if value else "off")
+    word = str(value)
+    if word in ("on", "off"):
+        return word
+    if not (word.isascii() and word.isdecimal() and len(word) <= MOST_DIGITS and 0 < int(word) < 2**32):
+        raise ConfigError(f"--thinking {word}: give on, off, or the most tokens of reasoning as a whole number from 1")
+    return int(word)
+
+
+def _object(value: str | Mapping[str, object] | None) -> Mapping[str, object] | None:
+    fields = _json(value) if isinstance(value, str) else value
+    if fields is not None and not isinstance(fields, Mapping):
+        raise ConfigError(f"--extra-body {value}: give a JSON object, for example '{{\"min_p\": 0.1}}'")
+    return fields
+
+
+def _json(value: object) -> Any:
+    """Returns what a word is in JSON, and the word itself where it is none: a template's `true` is no string."""
+    try:
+        return orjson.loads(value) if isinstance(value, str) else value
+    except orjson.JSONDecodeError:
+        return value
 
 
 def stages_of(value: Sequence[str] | Mapping[str, str]) -> dict[str, list[Endpoint]]:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.data.rows import DataError
-from orchestrator.engine.blind import blinded
+from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.wire import request_of
 from orchestrator.run.plan import Plan
 from orchestrator.run_folder.key_table import shard_of
@@ -32,14 +32,14 @@ def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> Non
     """
     total: Counter[str] = Counter()
     tasks: Counter[str] = Counter()
-    first = None
+    first, changes = None, plan.changes()
     for sample in plan.samples():
         if shard and shard_of(sample.key, shard[1]) != shard[0]:
             continue
         tasks[sample.key.split("/", 1)[0]] += 1
         total["calls"] += len(sample.turns)
         total["items"] += sum(turn.scoring is not None for turn in sample.turns)
-        for number, (_, call) in enumerate(walk(sample, blind=plan.request.blind)):
+        for number, (_, call) in enumerate(walk(sample, changes)):
             if isinstance(call, BadRowError):
                 total["rejected"] += 1
             elif isinstance(call, NoAnswerError):
@@ -84,7 +84,7 @@ def _output_line(output: int, unbounded: int) -> str:
     return f"{without} on their output tokens" if without else "no output tokens: nothing is generated"
 
 
-def walk(sample: Sample, *, blind: bool) -> Iterator[tuple[Turn, Call | BadRowError | NoAnswerError]]:
+def walk(sample: Sample, changes: Deviations) -> Iterator[tuple[Turn, Call | BadRowError | NoAnswerError]]:
     """Yields each turn with its call, or with why a run would not make it, after which no turn is asked.
 
     The placeholders are the text "{answer 1}" for the first turn's, a small grey image for a generated image, and
@@ -93,8 +93,7 @@ def walk(sample: Sample, *, blind: bool) -> Iterator[tuple[Turn, Call | BadRowEr
     answers: list[Answer] = []
     for turn in sample.turns:
         try:
-            call = turn.ask(answers)
-            call = blinded(call) if blind else call
+            call = changes.applied(turn.ask(answers), sample.item_key(turn))
         except (BadRowError, NoAnswerError) as error:
             yield turn, error
             return

@@ -17,6 +17,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import keep_freed_memory
 from orchestrator.engine import Budget, Engine, IncompleteError, Options
 from orchestrator.engine.accounting import Accounting
+from orchestrator.engine.deviations import Deviations
 from orchestrator.errors import LimitError
 from orchestrator.run import results as run_results
 from orchestrator.run import resume
@@ -29,7 +30,7 @@ from orchestrator.run.servers import Connections, Guard, Targets, connect, raced
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder import remote
 from orchestrator.run_folder.files import MANIFEST, RESULTS, VERDICTS
-from orchestrator.run_folder.lines import JudgedLine
+from orchestrator.run_folder.lines import JudgedLine, identity_hash
 from orchestrator.run_folder.log import RunLog, scan
 from orchestrator.run_folder.metrics import counts
 from orchestrator.run_folder.planned_rows import PlannedRows
@@ -143,7 +144,6 @@ async def evaluate(
     keep_freed_memory()
     request = plan.request
     shard = shard_of(request.shard)
-    options = Options(timeout=request.timeout, patience=request.patience, blind=request.blind, shard=shard)
     budget = Budget(
         max_tokens=request.max_tokens_total,
         max_per_second=request.max_requests_per_second,
@@ -154,13 +154,15 @@ async def evaluate(
         places = {name: ", ".join(map(str, pool.endpoints)) for name, pool in connections.pools.items()}
         check_capabilities(plan, models, places)
         await check_scoring(plan, connections.scorer, connections.rules)
+        changes = plan.changes(connections.info, models)
+        options = Options(timeout=request.timeout, patience=request.patience, changes=changes, shard=shard)
         stages = {name: info for name, info in models.items() if name}
         identity = plan.identity(connections.info, stages)
         path = run or default_run(plan, identity, shard)
         log = RunLog(path)
         try:
             accounting = Accounting(expected=_expected(plan, shard))
-            manifest = _manifest(plan, connections, identity, stages, shard, path, log, console)
+            manifest = _manifest(plan, connections, identity, stages, changes, shard, path, log, console)
             manifest = {**manifest, "expected": accounting.expected}
             run_manifest.write(path / MANIFEST, manifest)
             if budget.max_tokens is not None:
@@ -222,7 +224,7 @@ def judge_lines(run: Path) -> list[str]:
 def default_run(plan: Plan, identity: Mapping[str, Any], shard: tuple[int, int] | None) -> Path:
     """Returns the folder that this command, and no other, writes to."""
     names = plan.names[0] if len(plan.names) == 1 else f"{plan.names[0]}+{len(plan.names) - 1}"
-    words = (names, identity["model"]["model_name"], plan.method, run_manifest.identity_hash(identity)[:8])
+    words = (names, identity["model"]["model_name"], plan.method, identity_hash(identity)[:8])
     name = "-".join("".join(c if c.isalnum() or c in "._+" else "_" for c in word) for word in words)
     return Path("runs") / (f"{name}-{shard[0]}of{shard[1]}" if shard else name)
 
@@ -232,6 +234,7 @@ def _manifest(
     connections: Connections,
     identity: Mapping[str, Any],
     stages: Mapping[str, model.GetModelInfoResponse],
+    changes: Deviations,
     shard: tuple[int, int] | None,
     path: Path,
     log: RunLog,
@@ -257,7 +260,7 @@ def _manifest(
     old = run_manifest.read(path)
     run_manifest.check_same(path, old, identity, shard)
     if resume.code_of(old) != fresh["benchmarks"]:
-        resume.check_asked(plan, log, shard)
+        resume.check_asked(plan, log, shard, changes)
         same = "the benchmark's code has changed since, and asks the same of what was answered"
         console.print(same, style="dim", soft_wrap=True)
         old["benchmarks_resumed"] = fresh["benchmarks"]

@@ -6,8 +6,8 @@ import dataclasses
 import hashlib
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import orjson
 
@@ -18,8 +18,9 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.benchmarks.registry import find
 from orchestrator.data.rows import DataError, MissingColumnError, Row, RowSource
+from orchestrator.engine.deviations import Deviations, config_of
 from orchestrator.errors import ConfigError, EngineError
-from orchestrator.run.arguments import data_of, settings_of, words_of
+from orchestrator.run.arguments import data_of, deviations_of, settings_of, words_of
 from orchestrator.run.request import RunRequest
 from orchestrator.run_folder.manifest import model_identity
 from orchestrator.run_folder.planned_rows import STRIDE, PlannedRows
@@ -74,6 +75,22 @@ class Plan:
             for stage, needs in task.benchmark.stage_needs(task.variant).items():
                 wanted.setdefault(stage, set()).update(needs)
         return wanted
+
+    @property
+    def deviations(self) -> dict[str, Any]:
+        """How the decoding deviates from the benchmark's own, as the manifest records it."""
+        return deviations_of(self.request)
+
+    def changes(self, info: model.GetModelInfoResponse | None = None, stages: Collection[str] = ()) -> Deviations:
+        """Returns what the run changes in the benchmark's requests.
+
+        Args:
+            info: The model under evaluation; None where it is not known.
+            stages: Stages with a model of their own.
+        """
+        seeded = info is not None and model.CAPABILITY_SEED in info.capabilities
+        seed = self.request.seed if seeded else None
+        return Deviations(self.request.blind, config_of(self.deviations), frozenset(stages) - {""}, seed)
 
     def samples(self, planned: PlannedRows | None = None) -> Iterator[Sample]:
         """Yields the samples, row by row, no images read.
@@ -151,6 +168,7 @@ class Plan:
             },
             "model": model_identity(info),
             "stages": {name: model_identity(other) for name, other in sorted(stages.items())},
+            **({"deviations": self.deviations} if self.deviations else {}),
         }
 
     def code(self) -> dict[str, str]:
@@ -176,6 +194,7 @@ def make(request: RunRequest) -> Plan:
         ConfigError: If its parameters contradict each other or name what there is not.
         DataError: If data cannot be used.
     """
+    deviations_of(request)  # refuses what is no setting before any data is read
     benchmarks = find(words_of(request.tasks))
     if request.synthetic and request.data:
         raise ConfigError("--synthetic draws rows and --data reads them: leave one out")
@@ -220,6 +239,7 @@ def check_capabilities(plan: Plan, models: Mapping[str, model.GetModelInfoRespon
     wanted = {"": plan.needs}
     for stage, needs in stages.items():
         wanted.setdefault(stage if stage in models else "", set()).update(needs)
+    _check_deviations(plan.deviations, models[""], where[""])
     for stage, needs in wanted.items():
         _check_claims(plan, stage, needs, models[stage], where[stage])
 
@@ -241,6 +261,33 @@ def _check_claims(plan: Plan, stage: str, needs: set[str], info: model.GetModelI
         raise ConfigError(
             f"{info.model_name} at {where} does not claim {', '.join(missing)}, which {tasks} needs: {help_}"
         )
+
+
+def _check_deviations(deviations: Mapping[str, Any], info: model.GetModelInfoResponse, where: str) -> None:
+    config = config_of(deviations)
+    for field, flag, capability in _SETTINGS:
+        if config.HasField(field) and model.Capability.Value(f"CAPABILITY_{capability}") not in info.capabilities:
+            raise ConfigError(
+                f"{info.model_name} at {where} does not claim {capability}, which {flag} needs: leave it out, or use "
+                "another model or server"
+            )
+    unknown = set(deviations.get("chat_template", ())) - set(info.chat_template_arguments)
+    if unknown and info.chat_template_arguments:
+        known = ", ".join(info.chat_template_arguments)
+        raise ConfigError(
+            f"--chat-template {min(unknown)}: the template of {info.model_name} has no such variable; it has {known}"
+        )
+
+
+_SETTINGS: Sequence[
+    tuple[Literal["thinking", "thinking_budget", "chat_template_arguments", "extra_body"], str, str]
+] = (
+    ("thinking", "--thinking on|off", "THINKING"),
+    ("thinking_budget", "--thinking BUDGET", "THINKING_BUDGET"),
+    ("chat_template_arguments", "--chat-template", "CHAT_TEMPLATE_ARGUMENTS"),
+    ("extra_body", "--extra-body", "EXTRA_BODY"),
+)
+"""Fields of a decoding configuration that need a capability each, and the options that set them."""
 
 
 def _settings_json(settings: Any) -> dict[str, Any]:

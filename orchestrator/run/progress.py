@@ -18,6 +18,7 @@ from orchestrator.engine.accounting import Accounting, TaskCount
 _LINE_SECONDS = 10.0
 _LINE_SHARE = 0.1
 _RATE_SECONDS = 10.0
+_MANY_CUT = 5
 _LINE_TASKS, _PANEL_TASKS = 3, 12
 
 
@@ -36,6 +37,7 @@ class Progress:
         self._live: Live | None = None
         self._task: asyncio.Task[None] | None = None
         self._said = (time.monotonic(), 0.0)
+        self._warned = False
 
     async def __aenter__(self) -> Progress:
         # A dumb terminal cannot go back over its lines: it gets those of a log.
@@ -53,12 +55,14 @@ class Progress:
             await asyncio.gather(self._task, return_exceptions=True)
         if self._live:
             self._live.stop()
+        self._warn()
         self._print_line()
 
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(0.25)
             self._mark()
+            self._warn()
             if self._live:
                 self._live.update(self._panel(), refresh=True)
             else:
@@ -69,6 +73,15 @@ class Progress:
         self._marks.append((now, self._accounting.settled - self._accounting.resumed))
         while len(self._marks) > 2 and now - self._marks[0][0] > _RATE_SECONDS:
             self._marks.pop(0)
+
+    def _warn(self) -> None:
+        """Says once that many answers are lost to the output limit: a run of hours need not end before it is seen."""
+        cut = self._accounting.cut_reasoning
+        if cut >= _MANY_CUT and not self._warned:
+            self._warned = True
+            line = f"warning: {cut:,} outputs ended inside their reasoning and count as unparsed: raise "
+            line += "--generation max_output_tokens=N, or limit the reasoning with --thinking N"
+            self._console.print(line, style="yellow", highlight=False, soft_wrap=True)
 
     @property
     def _rate(self) -> float:

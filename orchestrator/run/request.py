@@ -59,6 +59,21 @@ class RunRequest:
     settings: Sequence[str] | Mapping[str, object] | None = _option(
         (), "Benchmark setting; `orchestrator tasks` lists them.", "--set", metavar="NAME=VALUE", multiple=True
     )
+    generation: str | Sequence[str] | Mapping[str, object] = _option(
+        (),
+        "Decoding in place of the benchmark's: max_output_tokens, temperature, top_p, top_k.",
+        metavar="NAME=VALUE,...",
+        multiple=True,
+    )
+    thinking: str | bool | int | None = _option(
+        None, "Turn the model's reasoning on or off, or bound its tokens.", metavar="on|off|BUDGET"
+    )
+    chat_template: Sequence[str] | Mapping[str, object] = _option(
+        (), "Variable for the model's chat template.", metavar="KEY=VALUE", multiple=True
+    )
+    extra_body: str | Mapping[str, object] | None = _option(
+        None, "Further fields of requests to the endpoint behind the model server.", metavar="JSON"
+    )
     stages: Sequence[str] | Mapping[str, str] = _option(
         (), "Model server for one stage of a sample.", "--stage", metavar="NAME=H:P", multiple=True
     )

@@ -57,6 +57,8 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
         "rules": {name: sha256 for name, sha256 in manifest["rules"].items() if name in rules},
         "manifest_sha256": manifest["identity_sha256"],
     }
+    if deviations := manifest["identity"].get("deviations"):
+        results["deviations"] = deviations
     run_manifest.write(run / RESULTS, results)
     return results
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from orchestrator.engine.blind import blinded
+from orchestrator.engine.deviations import Deviations
 from orchestrator.run.plan import Plan
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.key_table import KeyTable, shard_of
@@ -36,7 +36,7 @@ def code_of(manifest: Mapping[str, Any]) -> Mapping[str, str]:
     return code
 
 
-def check_asked(plan: Plan, log: RunLog, shard: tuple[int, int] | None) -> None:
+def check_asked(plan: Plan, log: RunLog, shard: tuple[int, int] | None, changes: Deviations) -> None:
     """Holds what the log says was asked against what the plan would ask, where the benchmark's code has changed.
 
     Builds every sample that the log knows anew, images read and later turns with the answers logged.
@@ -58,7 +58,7 @@ def check_asked(plan: Plan, log: RunLog, shard: tuple[int, int] | None) -> None:
             if left.get(key) == (0, 1):
                 left.put(key, flags=0)
                 count -= 1
-        if difference := _differing(sample, log, blind=plan.request.blind):
+        if difference := _differing(sample, log, changes):
             raise _refusal(log, *difference)
         if not count:
             return
@@ -74,7 +74,7 @@ def _refusal(log: RunLog, key: str, what: str) -> ManifestError:
     )
 
 
-def _differing(sample: Sample, log: RunLog, *, blind: bool) -> tuple[str, str] | None:
+def _differing(sample: Sample, log: RunLog, changes: Deviations) -> tuple[str, str] | None:
     """Returns the first key of a sample that would be asked or judged otherwise, and which of the two."""
     answers: list[Answer] = []
     for turn in sample.turns:
@@ -88,8 +88,7 @@ def _differing(sample: Sample, log: RunLog, *, blind: bool) -> tuple[str, str] |
         if line["request"] is None:
             return None
         try:
-            call = turn.ask(answers)
-            call = blinded(call) if blind else call
+            call = changes.applied(turn.ask(answers), key)
         except (BadRowError, NoAnswerError):
             return key, "could not be asked"
         if _plain(request_json(call, _sha256)) != line["request"]:

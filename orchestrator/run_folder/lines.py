@@ -6,7 +6,9 @@ regular expressions and dicts in docs/decisions.md, 25.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 from zlib import crc32
 
@@ -15,6 +17,7 @@ import orjson
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lyncean.outcomes import Outcome
+from orchestrator.errors import ConfigError
 
 
 class Head(Struct, frozen=True):
@@ -205,6 +208,21 @@ def verify(data: bytes) -> None:
 
 def _seal(start: memoryview) -> bytes:
     return b',"crc32":"%08x"}' % crc32(start)
+
+
+def identity_hash(identity: Mapping[str, Any]) -> str:
+    """Returns the sha256 of a manifest's identity, whatever the order of its fields."""
+    return hashlib.sha256(orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def verify_identity(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Holds a manifest's identity against its hash.
+
+    Raises:
+        ConfigError: They differ.
+    """
+    if identity_hash(manifest["identity"]) != manifest["identity_sha256"]:
+        raise ConfigError(f"{path} was changed: its identity has another hash than it says; restore it from a copy")
 
 
 def loads(data: bytes) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.metric import metric
 from orchestrator.run_folder.files import MANIFEST
+from orchestrator.run_folder.lines import identity_hash, verify_identity
 from orchestrator.run_folder.log import write_error
 from orchestrator.run_folder.records import proto_json
 
@@ -48,11 +48,6 @@ def info_json(info: model.GetModelInfoResponse) -> dict[str, Any]:
     if "max_request_bytes" in line:
         line["max_request_bytes"] = info.max_request_bytes
     return line
-
-
-def identity_hash(identity: Mapping[str, Any]) -> str:
-    """Returns the sha256 of an identity, whatever the order of its fields."""
-    return hashlib.sha256(orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def make(
@@ -105,6 +100,7 @@ def read(run: Path) -> dict[str, Any]:
 
     Raises:
         ManifestError: If there is none, or it cannot be read, or is no manifest of a run.
+        ConfigError: If its identity was changed.
     """
     path = run / MANIFEST
     try:
@@ -119,6 +115,7 @@ def read(run: Path) -> dict[str, Any]:
     if missing:
         raise ManifestError(f"{path} is not the manifest of a run: it has no {', '.join(sorted(missing))}")
     found: dict[str, Any] = manifest
+    verify_identity(path, found)
     return found
 
 
@@ -146,8 +143,8 @@ def check_same(
     Raises:
         ManifestError: If it is not; names the first field that differs.
     """
-    given = {**identity, "shard": {"index": shard[0], "of": shard[1]} if shard else None}
-    there = {**manifest["identity"], "shard": manifest["shard"]}
+    given = {**_fields(identity), "shard": {"index": shard[0], "of": shard[1]} if shard else None}
+    there = {**_fields(manifest["identity"]), "shard": manifest["shard"]}
     for field in dict.fromkeys((*given, *there)):
         if orjson.dumps(given.get(field), option=orjson.OPT_SORT_KEYS) != orjson.dumps(
             there.get(field), option=orjson.OPT_SORT_KEYS
@@ -156,6 +153,14 @@ def check_same(
                 f"{run} holds the run of another command: {field} is {_short(there.get(field))} there and "
                 f"{_short(given.get(field))} here; give --run another folder, or leave it out"
             )
+
+
+def _fields(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of an identity, each of its deviations by itself: an error names the one that differs."""
+    fields = dict(identity)
+    for name, value in fields.pop("deviations", {}).items():
+        fields[f"deviations.{name}"] = value
+    return fields
 
 
 def specs_of(manifest: Mapping[str, Any]) -> dict[str, list[scorer.MetricSpec]]:

@@ -20,7 +20,7 @@ from lyncean.outcomes import Outcome
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS, find_runs
 from orchestrator.run_folder.index import Index
-from orchestrator.run_folder.lines import CountedLine, DamagedLine, loads
+from orchestrator.run_folder.lines import CountedLine, DamagedLine, loads, verify_identity
 from orchestrator.run_folder.log import lines_at, scan
 from orchestrator.run_folder.metrics import counts, metric_results
 
@@ -173,6 +173,18 @@ class Run:
         identity: Mapping[str, Any] = self.manifest.get("identity", {})
         return identity
 
+    @property
+    def deviations(self) -> str:
+        """How its decoding deviates from the benchmark's own protocol, in words; "" where it does not."""
+        found: Mapping[str, Any] = self.identity.get("deviations") or {}
+        words = [f"{name}={value}" for name, value in found.get("generation", {}).items()]
+        if "thinking" in found:
+            words.append(f"thinking {found['thinking']}")
+        for name in ("chat_template", "extra_body"):
+            if name in found:
+                words.append(f"{name.replace('_', ' ')} {orjson.dumps(found[name]).decode()}")
+        return ", ".join(words)
+
     def specs(self, task: str) -> Sequence[Mapping[str, Any]]:
         """Returns the metrics asked for of a task (lyncean.scorer.v1.MetricSpec), where the manifest has them."""
         found: Sequence[Mapping[str, Any]] = (self.manifest.get("metrics") or {}).get(task, ())
@@ -218,6 +230,8 @@ def named_run(path: Path, name: str) -> Run:
     manifest = _read_json(path / MANIFEST)
     if not isinstance(manifest.get("identity"), dict):
         raise ConfigError(f"{path / MANIFEST} is not the manifest of a run: give the folder that --run named")
+    if "identity_sha256" in manifest:
+        verify_identity(path / MANIFEST, manifest)
     return Run(path, manifest, _read_results(path / RESULTS), name)
 
 

@@ -80,6 +80,8 @@ def response_json(response: model.GenerateResponse | model.LikelihoodResponse, s
         ],
         "finish_reason": _FINISH.get(response.finish_reason, response.finish_reason),
     }
+    if response.reasoning:
+        line["reasoning"] = response.reasoning
     if response.HasField("usage"):
         line["usage"] = _usage_json(response.usage)
     if response.HasField("effective_config"):

@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from lyncean.addresses import without_password
 from lyncean.errors import UserError
 
 IMAGES = (
@@ -96,10 +97,13 @@ def render(submission: Submission) -> str:
 
     Raises:
         SubmitError: If there is no such overlay or component, if a model's name and its weights would be of two models,
-            or if there is no kubectl, or it refuses.
+            if a password would stand in the manifests, or if there is no kubectl, or it refuses.
     """
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", submission.name):
         raise SubmitError(f"--run {submission.name!r}: a name of a-z, 0-9 and '-', 40 characters at most")
+    for word in submission.flags:
+        if (shown := without_password(word)) != word:
+            raise SubmitError(f"{shown}: what is hidden here would stand in the manifests; give it in a Secret")
     deploy = deploy_folder()
     overlay = _folder(deploy / "overlays", submission.overlay)
     # First the one that adds a Job: others change every Job that they find.

@@ -294,6 +294,28 @@ def test_likelihoods_are_a_table(tab: Any, tmp_path: Path) -> None:
     ]
 
 
+def test_reasoning_is_folded_away(tab: Any, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run", deviations={"generation": {"max_output_tokens": 8192}, "thinking": "<on>"})
+    answered = {"parts": [{"text": "3"}], "finish_reason": "FINISH_REASON_END_OF_SEQUENCE"}
+    usage = {"output_tokens": 1300, "reasoning_tokens": 1234}
+    writer.item("marvel/1", score=1.0, response={**answered, "reasoning": "<b>It is 2.</b>", "usage": usage})
+    cut = {"parts": [{"text": ""}], "finish_reason": "FINISH_REASON_MAX_TOKENS", "reasoning": "Perhaps"}
+    error = {"code": "OK", "reason": "cut_reasoning", "message": "the limit ended the reasoning"}
+    writer.item("marvel/2", outcome="unparsed", error=error, response=cut, verdict={"reason": "cut_reasoning"})
+    address = write_report(writer.close()).as_uri()
+    page = tab.open(f"{address}#sample=marvel%2F1")
+    assert "max_output_tokens=8192, thinking <on>" in page.locator(".banner").inner_text()
+    fold = page.locator("#detail .reasoning")
+    assert not fold.locator("pre").is_visible()
+    assert page.locator("#detail .answer").inner_text() == "3"
+    fold.locator("summary").click()
+    assert fold.inner_text().split("\n")[0] == "Its reasoning, 1,234 tokens"
+    assert fold.locator("pre").inner_text() == "<b>It is 2.</b>"
+    page = tab.open(f"{address}#sample=marvel%2F2")
+    assert page.locator("#detail .reasoning summary").inner_text() == "Its reasoning, 7 characters"
+    assert "cut_reasoning" in page.locator("#detail .answer").inner_text()
+
+
 def test_options_carry_the_letters_of_the_key(tab: Any, tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run")
     writer.item("t/1", answer="B", score=0.0, rule="choice", targets=["(C)"], options=["red", "green", "blue"])

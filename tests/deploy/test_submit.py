@@ -53,6 +53,17 @@ def test_the_flags_of_eval_come_through_and_mean_the_same() -> None:
     assert params == {**wanted, **here}
 
 
+@pytest.mark.parametrize(
+    "flag",
+    ["--data=https://user:hush@h/rows.parquet", "--data=s3://b?key=hush"],
+)
+def test_no_password_gets_into_a_manifest(flag: str) -> None:
+    result = submit(*DEMO, flag)
+    assert result.exit_code == 2
+    assert "would stand in the manifests" in result.stderr
+    assert "hush" not in result.output
+
+
 def test_replicas_model_names_and_places() -> None:
     manifests = rendered(
         *("--overlay=vllm", "--task=marvel", "--data=/data/marvel", "--model=/models/qwen", "--replicas=5"),

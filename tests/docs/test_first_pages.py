@@ -90,11 +90,13 @@ def test_make(demo: Server, shared_scorer: Server, tmp_path: Path, monkeypatch: 
 
 @pytest.mark.full
 def test_evaluate_a_model(demo: Server, shared_scorer: Server, folder: Path) -> None:
-    evaluations, again, shards = blocks("docs/evaluate-a-model.md")
+    evaluations, settings, again, shards = blocks("docs/evaluate-a-model.md")
     printed = type_in(evaluations, folder, demo, shared_scorer)
     assert "reform" in printed
     runs = sorted((folder / "runs").iterdir())
     assert sorted(planned(run) for run in runs) == [10, 30]
+    printed = type_in(settings, folder, demo, shared_scorer)
+    assert "not the benchmark's own decoding: max_output_tokens=64" in printed
     scorer = f"--scorer {shared_scorer.address}"
     there = f"--endpoint {demo.address} {scorer}"
     first = "orchestrator eval --task vstar_bench --synthetic --run RUN\n"

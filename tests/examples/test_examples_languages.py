@@ -23,7 +23,7 @@ MOOT = {
     "images_are_made",
     "tls_is_demanded",
     "token_is_demanded",
-    *(name for name, check in CHECKS.items() if "BATCH" in check.needs),
+    *(name for name, check in CHECKS.items() if {"BATCH", "REASONING", "THINKING"} & set(check.needs)),
 }
 
 

@@ -27,10 +27,17 @@ from model_server.kit.backend import KitBackend
 from model_server.kit.model import Model, Request
 from model_server.metrics import Metrics
 from model_server.service import NAME, ModelServicer
+from orchestrator.conformance.checks_generate import RIDDLE
 from orchestrator.conformance.checks_images import picture
 
 Results = list[model.BatchResult]
 PARTS = (math.log(0.9), math.log(0.05))
+
+
+class Thinker(HashModel):
+    """The demo model, which `Whole` lets reason about the riddle."""
+
+    reasoning = thinking = thinking_budget = True
 
 
 class Whole(ModelServicer):
@@ -41,7 +48,7 @@ class Whole(ModelServicer):
     reflects = True
     explains = True
     guards: Sequence[grpc.aio.ServerInterceptor] = ()
-    kit: type[Model] = HashModel
+    kit: type[Model] = Thinker
     # What a mutant changes: the description, a request, the answers of each method.
     describe: Callable[[Any], object] = staticmethod(lambda info: None)
     asked: Callable[[Any], object] = staticmethod(lambda request: None)
@@ -74,10 +81,23 @@ class Whole(ModelServicer):
                 token = response.logprobs.add(token=word.encode(), logprob=PARTS[0])
                 for value in PARTS[: request.config.top_logprobs]:
                     token.alternatives.add(token=b"x", logprob=value)
+        if any(part.text == RIDDLE for message in request.messages for part in message.parts):
+            self.think(response, request.config)
         if request.modality == model.MODALITY_IMAGE:
             response.parts.add(image=model.Image(data=picture("red")))
         self.said(request, response)
         return response
+
+    @staticmethod
+    def think(response: Any, config: Any) -> None:
+        """Puts four words of reasoning before an answer, held to the limit and the budget."""
+        limit, off = config.max_output_tokens, config.HasField("thinking") and not config.thinking
+        words = [] if off else ["The", "ball", "costs", "less"][: min(limit, config.thinking_budget or limit)]
+        response.reasoning, response.usage.reasoning_tokens = " ".join(words), len(words)
+        response.usage.output_tokens += len(words)
+        if len(words) == limit:
+            response.parts[0].text, response.finish_reason = "", model.FINISH_REASON_MAX_TOKENS
+            response.usage.output_tokens = limit
 
     async def Likelihood(self, request: Any, context: Any) -> Any:  # noqa: N802
         response = await self.call(request, context, super().Likelihood)
@@ -195,6 +215,30 @@ def no_stop(request: Any) -> None:
 def always_ends(request: Any, response: Any) -> None:
     if response.finish_reason == model.FINISH_REASON_MAX_TOKENS:
         response.finish_reason = model.FINISH_REASON_END_OF_SEQUENCE
+
+
+def thinks_aloud(request: Any, response: Any) -> None:
+    """The answer begins with the marks of the reasoning."""
+    if response.reasoning:
+        response.parts[0].text = f"<think>{response.reasoning}</think>{response.parts[0].text}"
+
+
+def thinks_on(request: Any, response: Any) -> None:
+    """Reasoning that is turned off goes on."""
+    if request.config.HasField("thinking"):
+        response.reasoning = "The ball costs less"
+
+
+def thinks_over(request: Any, response: Any) -> None:
+    """Reasoning that is to be short is long."""
+    if request.config.HasField("thinking_budget"):
+        response.usage.reasoning_tokens = response.usage.output_tokens = 60
+
+
+def answers_in_thought(request: Any, response: Any) -> None:
+    """Reasoning that is cut becomes the answer."""
+    if response.reasoning and not response.parts[0].text:
+        response.parts[0].text, response.reasoning = response.reasoning, ""
 
 
 def no_images(request: Any, response: Any) -> None:
@@ -485,6 +529,11 @@ MUTANTS = {
     "unhealthy": mutant(broken(health=False), "health_has_both_names"),
     "unreflected": mutant(broken(reflects=False), "reflection_names_the_service"),
     "unexplained": mutant(broken(explains=False), "errors_carry_error_info"),
+    "thinks_aloud": mutant(broken(said=thinks_aloud), "reasoning_stays_apart"),
+    "answers_in_thought": mutant(broken(said=answers_in_thought), "reasoning_stays_apart"),
+    "thinks_on": mutant(broken(said=thinks_on), "thinking_turns_off"),
+    "thinks_over": mutant(broken(said=thinks_over), "thinking_budget_holds"),
+    "contradicts": mutant(lenient("zero_budget", "thinking_conflict"), "refuses_thinking_contradictions"),
     "no_messages": mutant(lenient("empty_prompt"), "refuses_no_messages", "errors_carry_error_info"),
     "no_parts": mutant(lenient("empty_message"), "refuses_no_parts"),
     "no_kind": mutant(lenient("empty_part"), "refuses_part_without_kind"),
@@ -507,6 +556,7 @@ MUTANTS = {
         "unset_is_not_zero",
         "stop_strings_end_the_output",
         "output_limit_holds",
+        "reasoning_stays_apart",
         "seed_repeats",
         "parallel_equals_serial",
         "batch_answers_as_by_itself",
@@ -522,13 +572,14 @@ MUTANTS = {
     ),
     "no_top_p": mutant(cleared("said", "effective_config", "top_p"), "effective_config_is_complete"),
     "no_stop": mutant(broken(asked=no_stop), "stop_strings_end_the_output", "effective_config_is_complete"),
-    "always_ends": mutant(broken(said=always_ends), "output_limit_holds"),
+    "always_ends": mutant(broken(said=always_ends), "output_limit_holds", "reasoning_stays_apart"),
     "no_input_tokens": mutant(cleared("said", "usage", "input_tokens"), "usage_is_reported"),
     "no_reason": mutant(
         cleared("said", "", "finish_reason"),
         "finish_reason_is_set",
         "stop_strings_end_the_output",
         "output_limit_holds",
+        "reasoning_stays_apart",
     ),
     "numbered_samples": mutant(
         broken(said=lambda request, response: request.config.temperature > 0 and numbered(request, response)),

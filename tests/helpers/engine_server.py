@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import hashlib
 import re
+import secrets
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -38,6 +39,7 @@ class Model(model_pb2_grpc.ModelServiceServicer):
         self.calls: Counter[str] = Counter()
         self.busy = 0
         self.log = flags.log.open("a", buffering=1) if flags.log else None
+        self.served_by = model.ServedBy(model_revision=flags.weights, boot_id=secrets.token_hex(8))
 
     async def GetModelInfo(self, request: Any, context: Any) -> model.GetModelInfoResponse:  # noqa: N802
         capabilities = [model.CAPABILITY_GENERATE, model.CAPABILITY_IMAGE_INPUT]
@@ -50,6 +52,7 @@ class Model(model_pb2_grpc.ModelServiceServicer):
             model_revision=self.flags.weights,
             capabilities=capabilities,
             max_concurrency=self.flags.concurrency,
+            boot_id=self.served_by.boot_id,
         )
 
     async def Generate(self, request: model.GenerateRequest, context: Any) -> model.GenerateResponse:  # noqa: N802
@@ -60,16 +63,18 @@ class Model(model_pb2_grpc.ModelServiceServicer):
         await self._misbehave(row)
         if self.log:
             self.log.write(f"{row}\n")
-        finish = model.FINISH_REASON_END_OF_SEQUENCE
+        answer = model.GenerateResponse(finish_reason=model.FINISH_REASON_END_OF_SEQUENCE, served_by=self.served_by)
         if self.flags.empty and int(found[1]) % self.flags.empty == 0:
-            return model.GenerateResponse(parts=[model.Part(text="")], finish_reason=finish)
+            answer.parts.add(text="")
+            return answer
         if self.flags.filtered and int(found[1]) % self.flags.filtered == 0:
-            finish = model.FINISH_REASON_CONTENT_FILTER
+            answer.finish_reason = model.FINISH_REASON_CONTENT_FILTER
         number = int(found[1]) if found[1].isdigit() else 0
         if number % 3 == 0:
             number = hashlib.sha256(row.encode()).digest()[0]
-        usage = model.Usage(input_tokens=10, output_tokens=1)
-        return model.GenerateResponse(parts=[model.Part(text="ABCD"[number % 4])], finish_reason=finish, usage=usage)
+        answer.usage.CopyFrom(model.Usage(input_tokens=10, output_tokens=1))
+        answer.parts.add(text="ABCD"[number % 4])
+        return answer
 
     async def Likelihood(self, request: model.LikelihoodRequest, context: Any) -> model.LikelihoodResponse:  # noqa: N802
         if self.flags.no_likelihood:
@@ -78,7 +83,7 @@ class Model(model_pb2_grpc.ModelServiceServicer):
             model.ContinuationScore(logprob=-len(words) - index / 10, token_count=1)
             for index, words in enumerate(request.continuations)
         ]
-        return model.LikelihoodResponse(scores=scores)
+        return model.LikelihoodResponse(scores=scores, served_by=self.served_by)
 
     async def Batch(self, request: model.BatchRequest, context: Any) -> AsyncIterator[model.BatchResponse]:  # noqa: N802
         assert len(request.calls) > 1, "a call by itself needs no Batch"

@@ -92,7 +92,7 @@ class Writer:
         }  # fmt: skip
         if error:
             line |= {"outcome": outcome, "error": dict(error)}
-        else:
+        if response or not error:
             line["response"] = response or {
                 "parts": [{"text": answer or ""}], "finish_reason": "FINISH_REASON_END_OF_SEQUENCE",
                 "usage": {"input_tokens": 640, "output_tokens": 12}, "effective_config": {"max_output_tokens": 64},

@@ -172,6 +172,35 @@ def text(out: Path) -> None:
     save(ids(tok, tf.LlamaConfig(**text_config())), tok, out, tf.AutoModelForCausalLM)
 
 
+def thinking(out: Path, opens: str = "<think>", closes: str = "</think>", label: str = "") -> None:
+    """A text-only causal model that reasons: its template opens the reasoning, and it closes it after some words.
+
+    The mark is a little more probable than a word that the model says early, and takes its place.
+    """
+    tok = tokenizer()
+    # Qwen's marks are no special tokens and stay in decoded text; Gemma's are, and leave the thoughts there alone.
+    tok.add_tokens([AddedToken(mark, special=bool(label), normalized=False) for mark in (opens, closes)])
+    off = "enable_thinking is defined and not enable_thinking"
+    tok.chat_template = TEMPLATE.replace(
+        "'<|im_start|>assistant\n' }}", f"'<|im_start|>assistant\n' + ('' if {off} else '{opens}{label}\n') }}}}"
+    )
+    config = tf.LlamaConfig(**text_config(), tie_word_embeddings=False)
+    save(ids(tok, config), tok, out, tf.AutoModelForCausalLM)
+    model = tf.AutoModelForCausalLM.from_pretrained(out)
+    prompt = tok.apply_chat_template([{"role": "user", "content": "What is it?"}], add_generation_prompt=True)
+    said = model.generate(torch.tensor([prompt["input_ids"]]), max_new_tokens=40, do_sample=False)[0, -40:].tolist()
+    place = next(place for place in range(5, 40) if said[place] not in said[:place])
+    with torch.no_grad():
+        rows = model.get_output_embeddings().weight
+        rows[tok.convert_tokens_to_ids(closes)] = 1.001 * rows[said[place]]
+    model.save_pretrained(out)
+
+
+def gemma_channels(out: Path) -> None:
+    """The same with Gemma 4's marks."""
+    thinking(out, "<|channel>", "<channel|>", "thought")
+
+
 def longrope(out: Path) -> None:
     """A text-only causal model whose positions are scaled once a text is longer than 200 tokens, as Phi's are."""
     tok = tokenizer()
@@ -286,6 +315,8 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
     "longrope": longrope,
     "llama4": llama4,
     "gemma2": gemma2,
+    "thinking": thinking,
+    "gemma_channels": gemma_channels,
     "llava": llava,
     "qwen2_vl": lambda out: qwen(out, "qwen2_vl"),
     "qwen2_5_vl": lambda out: qwen(out, "qwen2_5_vl"),

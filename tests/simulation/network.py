@@ -50,6 +50,7 @@ class Weather:
     lost: float = 0.0
     partition: float = 0.0
     scorer_breaks: float = 0.0
+    scorer_mutated: float = 0.0
 
 
 @dataclass
@@ -78,6 +79,13 @@ class Network:
         for channel in self.channels:
             if channel.address == address:
                 channel.hang_up()
+
+    def swap(self, address: str, server: ModelServer) -> None:
+        """Has another server answer from now on, the connections that there are included: a proxy did it."""
+        self.servers[address] = server
+        for channel in self.channels:
+            if channel.address == address:
+                channel.hand_over(server)
 
 
 class ModelServer:
@@ -127,7 +135,7 @@ class ModelServer:
             raise failure(S.OUT_OF_RANGE, "the prompt is too long", "context_overflow")
         if " denied" in prompt:
             raise failure(S.PERMISSION_DENIED, "not this one", "policy")
-        text = "AB"[_digest(prompt, self.checkpoint) % 2]
+        text = "" if " mute" in prompt else "AB"[_digest(prompt, self.checkpoint) % 2]
         answer = model.GenerateResponse(
             parts=[model.Part(text=text)],
             finish_reason=model.FINISH_REASON_END_OF_SEQUENCE,
@@ -169,6 +177,10 @@ class Channel:
         self._server = None
         self._set(IDLE)
 
+    def hand_over(self, server: ModelServer) -> None:
+        if self._server is not None:
+            self._server = server
+
     def _set(self, state: grpc.ChannelConnectivity) -> None:
         if self._state is not state:
             self._state = state
@@ -195,7 +207,7 @@ class Channel:
         async def call(request: Any, timeout: float | None = None, metadata: Any = None) -> Any:
             data = request if isinstance(request, bytes) else request.SerializeToString()
             if "ScorerService" in path:
-                return await self._list_rules()
+                return _parsed(response_deserializer, await self._list_rules())
             try:
                 answer = await asyncio.wait_for(self._unary(method, data), timeout)
             except TimeoutError:
@@ -250,20 +262,20 @@ class Channel:
         await asyncio.sleep(draw.uniform(0.01, 1.0))
         if draw.random() < weather.lost:
             raise failure(S.UNAVAILABLE, "Socket closed")
-        if draw.random() < weather.mutated:
-            return mutated(draw, method, answer)
+        if draw.random() < weather.mutated and (lie := mutated(draw, method, answer)) != answer:
+            return lie
         net.history.add((self.address, prompt, server.boot, server.checkpoint))
         return answer
 
-    async def _list_rules(self) -> scorer.ListRulesResponse:
+    async def _list_rules(self) -> bytes:
         await asyncio.sleep(0.01)
         if not self._net.scorer_up:
             raise failure(S.UNAVAILABLE, "failed to connect to all addresses")
         self._set(READY)
-        return scorer.ListRulesResponse.FromString(_listing())
+        return _listing()
 
-    def stream_stream(self, path: str, **_: Any) -> Any:
-        return lambda requests=None, metadata=None: _ScoreStream(self._net, requests)
+    def stream_stream(self, path: str, request_serializer: Any = None, response_deserializer: Any = None) -> Any:
+        return lambda requests=None, metadata=None: _ScoreStream(self._net, response_deserializer, requests)
 
 
 def _parsed(read: Callable[[bytes], Any], data: bytes) -> Any:
@@ -298,8 +310,8 @@ class _Context:
 class _ScoreStream:
     """A stream of ScorerService.Score over the real servicer."""
 
-    def __init__(self, network: Network, requests: Any = None) -> None:
-        self._net, self._given = network, requests
+    def __init__(self, network: Network, read: Callable[[bytes], Any], requests: Any = None) -> None:
+        self._net, self._read, self._given = network, read, requests
         self._requests: asyncio.Queue[scorer.ScorerServiceScoreRequest | None] = asyncio.Queue()
         self._error: grpc.aio.AioRpcError | None = None
 
@@ -329,7 +341,10 @@ class _ScoreStream:
             if self._net.draw.random() < self._net.weather.scorer_breaks or not self._net.scorer_up:
                 self._error = failure(S.UNAVAILABLE, "Socket closed")
                 raise self._error
-            yield scorer.ScorerServiceScoreResponse.FromString(reply.SerializeToString())
+            data = reply.SerializeToString()
+            if self._net.draw.random() < self._net.weather.scorer_mutated:
+                data = self._net.draw.choice([*_RAW, *_SCORER])(self._net.draw, data)
+            yield _parsed(self._read, data)
 
     async def code(self) -> S:
         return self._error.code() if self._error else S.OK
@@ -399,6 +414,33 @@ _LIKELIHOOD: list[Mutation] = [
     _likelihood(lambda draw, m: m.ClearField("scores")),
     _score("logprob", float("nan"), float("inf"), float("-inf"), 0.5),
     _score("token_count", 0),
+]
+
+
+_scorer = partial(_changed, scorer.ScorerServiceScoreResponse)
+
+
+def _verdict(change: Callable[[random.Random, scorer.Verdict], object]) -> Mutation:
+    return _scorer(lambda draw, m: change(draw, draw.choice(m.verdicts)) if m.verdicts else None)
+
+
+def _summary(change: Callable[[scorer.Summary], object]) -> Mutation:
+    return _scorer(lambda draw, m: change(m.summary) if m.HasField("summary") else None)
+
+
+_SCORER: list[Mutation] = [
+    _verdict(lambda draw, v: setattr(v, "outcome", draw.choice(["", "right", "failed", "rejected"]))),
+    _verdict(lambda draw, v: setattr(v, "score", draw.choice([float("nan"), float("inf")]))),
+    _verdict(lambda draw, v: v.ClearField("score")),
+    _verdict(lambda draw, v: setattr(v, "key", draw.choice(["", "world/999", v.key + " "]))),
+    _verdict(lambda draw, v: v.span.CopyFrom(scorer.Span(start=5, end=900))),
+    _scorer(lambda draw, m: m.verdicts.pop() if m.verdicts else None),
+    _scorer(lambda draw, m: m.verdicts.extend(m.verdicts[:1])),
+    _summary(lambda s: setattr(s.counts, "planned", s.counts.planned + 1)),
+    _summary(lambda s: s.counts.CopyFrom(scorer.Counts(planned=s.counts.planned, failed=s.counts.planned))),
+    _summary(lambda s: s.ClearField("metrics")),
+    _summary(lambda s: s.metrics.extend(s.metrics[:1])),
+    _scorer(lambda draw, m: m.ClearField("summary")),
 ]
 
 

@@ -67,7 +67,20 @@ def _no_identity(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_second_look(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Pool, "_look_again", _soon)
+    patch.setattr(Pool, "_look_at_connections", _soon)
+
+
+def _no_last_look(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Replica, "_wait_for_look", _soon)
+
+
+def _verdicts_are_believed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(check_module, "_verdict", lambda *_: "")
+
+
+def _summaries_are_believed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(check_module, "_counts", lambda *_: "")
+    patch.setattr(check_module, "_metrics", lambda *_: "")
 
 
 def _capabilities_once(patch: pytest.MonkeyPatch) -> None:
@@ -96,6 +109,9 @@ def _folders_stay(patch: pytest.MonkeyPatch) -> None:
     [
         _no_identity,
         _no_second_look,
+        _no_last_look,
+        _verdicts_are_believed,
+        _summaries_are_believed,
         _capabilities_once,
         _every_status_is_the_models,
         _responses_are_believed,

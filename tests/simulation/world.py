@@ -110,13 +110,16 @@ class World:
         self.speaks = self.draw.random() < 0.7  # whether servers say in each answer who they are
         self.batch = self.draw.random() < 0.4
         self.deleted_at = 0.0
+        self.asked = 0
 
     def play(self) -> dict[str, Any]:
         complete = False
         for number in range(self.draw.randint(1, _SESSIONS)):
             self._serve(self._checkpoint())
             complete = self._session(f"session {number}", disturbed=True)
-            if not complete and self.draw.random() < 0.5:
+            if complete:
+                self._account()
+            elif self.draw.random() < 0.5:
                 self._rot()
         self.network.weather, self.disk.full, self.network.scorer_up = Weather(), False, True
         for number in range(_QUIET_SESSIONS):
@@ -126,6 +129,9 @@ class World:
                 break
         else:
             raise Violation("the run does not end in a world where nothing goes wrong any more")
+        self._session("again", disturbed=False)
+        if self.asked:
+            raise Violation(f"a run that is complete asks {self.asked} more")
         return self._account()
 
     def _checkpoint(self) -> int:
@@ -167,6 +173,7 @@ class World:
                     raise Violation(f"{name}: {len(late)} calls after the run folder was gone for 1.5 s")
                 if ended == "exit 0":
                     raise Violation(f"{name}: ended with 0 though its run folder was deleted under it")
+            self.asked = len(self.network.calls)
             self.network.calls.clear()
             self.trace(f"{name}: {ended} after {loop.time():.2f} s")
         self._heal(ended)
@@ -202,8 +209,10 @@ class World:
             lost=draw.choice([0.0, 0.1]),
             partition=draw.choice([0.0, 0.0, 0.03]),
             scorer_breaks=draw.choice([0.0, 0.0, 0.3]),
+            scorer_mutated=draw.choice([0.0, 0.0, 0.3]),
         )
         events = [self._kill, self._retarget, self._restart_lesser, self._scorer_away, self._disk_full, self._delete]
+        events.append(self._swap)
         for _ in range(draw.randint(0, 3)):
             loop.call_later(draw.uniform(0.0, 12.0), draw.choice(events), loop)
         if draw.random() < 0.4:
@@ -223,6 +232,11 @@ class World:
         if self.draw.random() < 0.7:
             back = self._server(self._checkpoint())
             loop.call_later(self.draw.uniform(0.1, 10.0), self.network.rotate, address, back)
+
+    def _swap(self, loop: Loop) -> None:
+        address = self.draw.choice(self.addresses)
+        self.trace(f"{loop.time():.2f}: {address} is another checkpoint, on the same connection")
+        self.network.swap(address, self._server(self._checkpoint() + 1))
 
     def _restart_lesser(self, loop: Loop) -> None:
         address = self.draw.choice(self.addresses)
@@ -327,7 +341,7 @@ def undisturbed(method: str, rows: int, checkpoint: int) -> dict[str, Any]:
         return {"results": results, "outcomes": outcomes}
 
 
-_KINDS = ("plain", "plain", "plain", "two", "bad", "long", "denied")
+_KINDS = ("plain", "plain", "plain", "two", "bad", "long", "denied", "mute")
 
 
 def _samples(row: Row, variant: Variant) -> Iterator[Sample]:

@@ -298,7 +298,11 @@
       out.push(turn);
     }
     out.push(el("h3", {}, "What it answered"));
-    const turn = el("div", { class: "turn answer" });
+    const turn = el("div", { class: "turn answer" }), usage = answer.usage || {};
+    if (answer.reasoning) {
+      const length = usage.reasoning_tokens ? `${usage.reasoning_tokens.toLocaleString("en")} tokens` : `${answer.reasoning.length.toLocaleString("en")} characters`;
+      out.push(el("details", { class: "reasoning" }, el("summary", {}, `Its reasoning, ${length}`), marked(answer.reasoning)));
+    }
     if (response.error) turn.append(pairs([["status", response.error.code], ["reason", response.error.reason], ["message", response.error.message]]));
     else if (answer.scores) turn.append(likelihoods(request.continuations || [], answer.scores, scoring.options || [], scoring.targets || [], verdict.extracted));
     else if ((answer.parts || []).length) parts(turn, answer.parts, verdict.span);
@@ -323,10 +327,9 @@
       said.append(marked(verdict.judge.words || ""));
       out.push(el("h3", {}, "What the judge said"), said);
     }
-    const usage = answer.usage || {};
     out.push(el("details", {}, el("summary", {}, "The call"),
       pairs([["replica", response.replica], ["seconds", response.seconds], ["attempts", response.attempts], ["begun", response.started], ["group", scoring.group],
-        ["input tokens", usage.input_tokens], ["of images", usage.image_tokens], ["output tokens", usage.output_tokens], ["ended by", String(answer.finish_reason || "").replace("FINISH_REASON_", "").toLowerCase()]]),
+        ["input tokens", usage.input_tokens], ["of images", usage.image_tokens], ["cached", usage.cached_tokens], ["output tokens", usage.output_tokens], ["of reasoning", usage.reasoning_tokens], ["ended by", String(answer.finish_reason || "").replace("FINISH_REASON_", "").toLowerCase()]]),
       el("pre", {}, JSON.stringify({ config: request.config, modality: request.modality, effective_config: answer.effective_config, params: scoring.params }, null, 2))));
     return out;
   }

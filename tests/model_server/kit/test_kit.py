@@ -55,6 +55,34 @@ async def test_answers_with_images_and_usage(served: Any, ask: Any, picture: Cal
         assert reply.effective_config.HasField("temperature")
 
 
+class Thinker(Echo):
+    reasoning = True
+
+    def generate(self, request: Request) -> Output:
+        return Output("the answer is B", reasoning="one two three")
+
+
+async def test_reasoning_counts_toward_the_limit_and_stays_apart(served: Any, ask: Any) -> None:
+    async with served(echo(Thinker)) as server:
+        assert model.CAPABILITY_REASONING in (await server.info()).capabilities
+        for limit, stop, reasoning, text, finish, used in (
+            (30, [], "one two three", "the answer is B", model.FINISH_REASON_END_OF_SEQUENCE, (7, 3)),
+            (5, [], "one two three", "the answer", model.FINISH_REASON_MAX_TOKENS, (5, 3)),
+            (2, [], "one two", "", model.FINISH_REASON_MAX_TOKENS, (2, 2)),
+            (30, ["two", " is"], "one two three", "the answer", model.FINISH_REASON_STOP_STRING, (5, 3)),
+        ):
+            got = await server.generate(ask("x"), max_output_tokens=limit, stop=stop)
+            assert (got.reasoning, [part.text for part in got.parts]) == (reasoning, [text])
+            assert got.finish_reason == finish
+            assert (got.usage.output_tokens, got.usage.reasoning_tokens) == used
+
+    class Unclaimed(Thinker):
+        reasoning = False
+
+    async with served(echo(Unclaimed)) as server:
+        assert await refusal(server.generate(ask("x"))) == ("INTERNAL", "reasoning_not_claimed")
+
+
 class Held(Model):
     """Answers and scores once it is let go."""
 

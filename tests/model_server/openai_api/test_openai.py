@@ -99,6 +99,111 @@ async def test_finish_reasons(reply: Any, text: str, reason: Any, endpoint: Endp
         assert got.finish_reason == reason
 
 
+THOUGHTS = "It barks, so it is the dog."
+
+
+def thinking(content: Any, **message: Any) -> dict[str, Any]:
+    return completion(content, choice={"message": {"role": "assistant", "content": content, **message}})
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        thinking("B", reasoning=THOUGHTS),
+        thinking("B", reasoning_content=THOUGHTS),
+        thinking("B", reasoning=f"{THOUGHTS}\n", reasoning_content=THOUGHTS),
+        thinking(
+            [{"type": "thinking", "thinking": [{"type": "text", "text": THOUGHTS}]}, {"type": "text", "text": "B"}]
+        ),
+        thinking(f"<think>\n{THOUGHTS}\n</think>\n\nB"),
+        thinking(f"{THOUGHTS}</think>B"),
+        thinking(f"[THINK]{THOUGHTS}[/THINK]B"),
+    ],
+)
+async def test_reasoning_is_apart_from_the_answer(reply: Any, endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.replies = [reply]
+    async with served(backend(endpoint)) as server:
+        assert model.CAPABILITY_REASONING in (await server.info()).capabilities
+        got = await server.generate(ask("x"))
+        assert (got.reasoning, [part.text for part in got.parts]) == (THOUGHTS, ["B"])
+
+
+@pytest.mark.parametrize(("owner", "finish", "tokens"), [("vllm", "stop", 2), ("vllm", "length", 3), ("x", "stop", 3)])
+async def test_the_end_token_is_no_output_token(
+    owner: str, finish: str, tokens: int, endpoint: Endpoint, served: Any, ask: Any
+) -> None:
+    """vLLM counts the token that ends an output, and gives its log-probability; our own server does neither."""
+    endpoint.card["owned_by"] = owner
+    usage = {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}
+    content = [{"token": word, "logprob": -0.5, "top_logprobs": []} for word in ("It", " is", "<|im_end|>")]
+    endpoint.replies = [completion("It is", finish, usage=usage, choice={"logprobs": {"content": content}})]
+    async with served(backend(endpoint)) as server:
+        got = await server.generate(ask("x"), **({"top_logprobs": 1} if owner == "vllm" else {}))
+        assert got.usage.output_tokens == tokens
+        if owner == "vllm":
+            assert [token.token for token in got.logprobs] == [b"It", b" is", b"<|im_end|>"][:tokens]
+
+
+async def test_thinking_and_further_fields_reach_the_endpoint(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.card["owned_by"] = "vllm"
+    async with served(backend(endpoint)) as server:
+        claims = {model.CAPABILITY_THINKING, model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS, model.CAPABILITY_EXTRA_BODY}
+        assert claims <= set((await server.info()).capabilities)
+        extra = {"min_p": 0.1, "thinking_token_budget": 64}
+        await server.generate(ask("x"), thinking=False, chat_template_arguments={"style": "short"}, extra_body=extra)
+        body = endpoint.seen[-1]
+        assert body["chat_template_kwargs"] == {"enable_thinking": False, "thinking": False, "style": "short"}
+        assert (body["min_p"], body["thinking_token_budget"], body["repetition_penalty"]) == (0.1, 64, 1.0)
+        for name in ("temperature", "messages", "top_k", "model"):
+            clash = server.generate(ask("x"), extra_body={name: 1}, chat_template_arguments={"a": 1})
+            assert await refusal(clash) == ("INVALID_ARGUMENT", "field_not_extra")
+        assert len(endpoint.seen) == 1
+        endpoint.replies = [thinking("B", reasoning=THOUGHTS)]
+        assert await refusal(server.generate(ask("x"), thinking=False)) == ("UNIMPLEMENTED", "thinking_stays_on")
+    endpoint.card["owned_by"] = "someone"
+    async with served(backend(endpoint)) as server:
+        await server.generate(ask("x"), extra_body={"reasoning": {"effort": "high"}})
+        assert endpoint.seen[-1]["reasoning"] == {"effort": "high"}
+        assert await refusal(server.generate(ask("x"), thinking=True)) == ("UNIMPLEMENTED", "no_thinking")
+
+
+async def test_a_stop_string_does_not_end_the_reasoning(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.card["owned_by"] = "vllm"
+
+    def answer(body: dict[str, Any]) -> Any:
+        message = {"role": "assistant", "reasoning": "First.\n\nSecond.", "content": "\n\nB\n\nBecause."}
+        if "stop" in body:
+            stopped = {"role": "assistant", "reasoning": "First.", "content": None}
+            return completion(None, choice={"message": stopped, "stop_reason": "\n\n"})
+        return completion("", choice={"message": message})
+
+    endpoint.answer = answer
+    async with served(backend(endpoint)) as server:
+        for calls in (2, 3):  # the endpoint is tried with stop strings once
+            got = await server.generate(ask("x"), stop=["\n\n"])
+            assert (got.reasoning, [part.text for part in got.parts]) == ("First.\n\nSecond.", ["B"])
+            assert got.finish_reason == model.FINISH_REASON_STOP_STRING
+            assert got.effective_config.stop == ["\n\n"]
+            assert len(endpoint.seen) == calls
+
+
+async def test_a_reply_of_reasoning_alone_is_not_lost(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    details = {"completion_tokens_details": {"reasoning_tokens": 9}, "prompt_tokens_details": {"cached_tokens": 8}}
+    spent = {"prompt_tokens": 11, "completion_tokens": 9, "total_tokens": 20, **details}
+    beside = {"prompt_tokens": 11, "completion_tokens": 4, "total_tokens": 24, **details}
+    endpoint.replies = [
+        completion(None, "length", usage=spent, choice={"message": {"role": "assistant", "reasoning": "half a tho"}}),
+        completion("B", usage=beside),
+    ]
+    async with served(backend(endpoint)) as server:
+        got = await server.generate(ask("x"))
+        assert (got.reasoning, [part.text for part in got.parts]) == ("half a tho", [""])
+        assert got.finish_reason == model.FINISH_REASON_MAX_TOKENS
+        for tokens in (9, 13):  # the second endpoint counts reasoning beside the completion
+            assert (got.usage.output_tokens, got.usage.reasoning_tokens, got.usage.cached_tokens) == (tokens, 9, 8)
+            got = await server.generate(ask("x")) if tokens == 9 else got
+
+
 LONG = "This model's maximum context length is 8192 tokens. However, you requested 9001 tokens."
 ERRORS = [
     (error, (401, "Incorrect API key provided", "invalid_api_key"), "UNAUTHENTICATED", "endpoint_key", 1),

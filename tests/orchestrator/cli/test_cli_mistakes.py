@@ -87,6 +87,13 @@ def test_an_empty_variable_is_not_the_hub(word: str) -> None:
     assert "names no data" in mistake(command, "--task", "marvel", "--data", word)
 
 
+@pytest.mark.parametrize("word", ["s3://key:hush@bucket/rows.parquet", "marvel=https://h/x?token=hush"])
+def test_a_url_is_no_data_and_its_password_is_not_told(word: str) -> None:
+    said = mistake(command, "--task", "marvel", "--data", word)
+    assert "is a URL: download it" in said
+    assert "hush" not in said
+
+
 def test_data_without_a_row_is_no_complete_run(tmp_path: Path) -> None:
     columns = [
         "id", "pattern", "task_configuration", "avr_question", "explanation", "answer", "f_perception_question",

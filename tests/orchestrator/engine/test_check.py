@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,20 @@ from rich.console import Console
 from simulation.world import plan_of
 
 from lyncean.model.v1 import model_pb2 as model
-from orchestrator.errors import IncompleteError
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.errors import EngineError, IncompleteError
 from orchestrator.run.evaluate import evaluate
 
 INFO = model.GetModelInfoResponse(
     model_name="m", model_revision="1", capabilities=[model.CAPABILITY_GENERATE], max_concurrency=2
 )
 GOOD = model.GenerateResponse(parts=[model.Part(text="A")], finish_reason=model.FINISH_REASON_END_OF_SEQUENCE)
+
+
+def spent(**tokens: int) -> bytes:
+    return model.GenerateResponse.FromString(
+        GOOD.SerializeToString() + model.GenerateResponse(usage=model.Usage(**tokens)).SerializeToString()
+    ).SerializeToString()
 
 
 class Raw(grpc.GenericRpcHandler):
@@ -57,6 +65,8 @@ async def server() -> AsyncIterator[tuple[Raw, str]]:
         (b"\xff\xff", "INTERNAL", "bad_response", "no GenerateResponse"),
         (b"", "INTERNAL", "bad_response", "finish_reason is not set"),
         (GOOD.SerializeToString().replace(b"A", b"\xfe"), "INTERNAL", "bad_response", "no GenerateResponse"),
+        (spent(output_tokens=3, reasoning_tokens=4), "INTERNAL", "bad_response", "4 reasoning tokens among 3"),
+        (spent(input_tokens=3, cached_tokens=4), "INTERNAL", "bad_response", "4 cached tokens among 3"),
         (grpc.StatusCode.NOT_FOUND, "NOT_FOUND", "not_found", "without ErrorInfo"),
         (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_DENIED", "permission_denied", "without ErrorInfo"),
     ],
@@ -88,3 +98,94 @@ async def test_what_is_no_answer_is_failed_and_asked_again(
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["tasks"]["world"]["counts"]["scored"] == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+Reply = scorer.ScorerServiceScoreResponse
+
+
+class LyingScorer(grpc.GenericRpcHandler):
+    """Hands calls on to a scorer, and changes one answer of each kind as it is told."""
+
+    def __init__(self, address: str, lie: Callable[[Reply], bytes | None]) -> None:
+        self.address, self.lie = address, lie
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        path = details.method
+
+        async def list_rules(request: bytes, context: Any) -> bytes:
+            async with grpc.aio.insecure_channel(self.address) as channel:
+                return bytes(await channel.unary_unary(path)(request))
+
+        async def score(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+            async with grpc.aio.insecure_channel(self.address) as channel:
+                async for reply in channel.stream_stream(path)(requests):
+                    told = self.lie(Reply.FromString(reply))
+                    if told is not None:
+                        yield told
+
+        if path.endswith("ListRules"):
+            return grpc.unary_unary_rpc_method_handler(list_rules)
+        return grpc.stream_stream_rpc_method_handler(score)
+
+
+def _verdict(**fields: Any) -> Callable[[Reply], bytes]:
+    def lie(reply: Reply) -> bytes:
+        for verdict in reply.verdicts:
+            verdict.MergeFrom(scorer.Verdict(**fields))
+        return reply.SerializeToString()
+
+    return lie
+
+
+def _summary(**counts: int) -> Callable[[Reply], bytes]:
+    def lie(reply: Reply) -> bytes:
+        if reply.HasField("summary"):
+            reply.summary.counts.CopyFrom(scorer.Counts(**counts))
+        return reply.SerializeToString()
+
+    return lie
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (lambda reply: b"\xff\xff", "its bytes are no ScorerServiceScoreResponse"),
+        (_verdict(outcome="right"), "its verdict of 'world/.': the outcome 'right' is none of scored, unparsed,"),
+        (_verdict(outcome="failed"), "the outcome 'failed' is none of"),
+        (_verdict(score=float("nan")), "a score is not finite"),
+        (_verdict(key="world/7"), "its verdict of 'world/7': no item with this key waits for one"),
+        (lambda reply: None if reply.verdicts else reply.SerializeToString(), "does not answer .*ended the stream"),
+        (_summary(planned=2, failed=2), "its summary: it counts 0 items scored, 2 were sent"),
+        (_summary(planned=3, scored=2, failed=1), "its summary: it counts 1 items failed, 0 were sent"),
+    ],
+)
+async def test_what_is_no_verdict_is_not_counted(
+    server: tuple[Raw, str],
+    shared_scorer: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lie: Callable[[Reply], bytes | None],
+    words: str,
+) -> None:
+    monkeypatch.setattr("orchestrator.run.evaluate.finish", lambda *_: None)
+    monkeypatch.setattr("orchestrator.run.evaluate.check_scoring", _soon)
+    handler, address = server
+    liar = grpc.aio.server()
+    liar.add_generic_rpc_handlers([LyingScorer(shared_scorer.address, lie)])
+    port = liar.add_insecure_port("127.0.0.1:0")
+    await liar.start()
+    plan = plan_of("generate", 2, address, f"127.0.0.1:{port}")
+    impatient = replace(plan, request=replace(plan.request, patience=1.0))
+    with pytest.raises((EngineError, IncompleteError), match=words):
+        await evaluate(impatient, Console(quiet=True), run=tmp_path / "run")
+    await liar.stop(None)
+    assert not (tmp_path / "run" / "results.json").exists()
+    asked = handler.asked
+    await evaluate(plan_of("generate", 2, address, shared_scorer.address), Console(quiet=True), run=tmp_path / "run")
+    assert handler.asked == asked == 2
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["tasks"]["world"]["counts"]["scored"] == 2
+
+
+async def _soon(*_: Any) -> None:
+    return None

@@ -136,6 +136,21 @@ def test_inspect_log_reads_back(run: Path, tmp_path: Path) -> None:
     assert len(listed) == 1, "inspect view lists it"
 
 
+def test_inspect_has_the_reasoning_apart(tmp_path: Path) -> None:
+    log = pytest.importorskip("inspect_ai.log")
+    writer = Writer(tmp_path / "run")
+    usage = {"input_tokens": 9, "output_tokens": 7, "reasoning_tokens": 5, "cached_tokens": 4}
+    finish = "FINISH_REASON_END_OF_SEQUENCE"
+    response = {"parts": [{"text": "3"}], "reasoning": "It is 2.", "finish_reason": finish, "usage": usage}
+    writer.item("marvel/1", score=1.0, response=response)
+    (path,) = invoke(writer.close(), "--format", "inspect", "--output", tmp_path / "logs").output.split()
+    (sample,) = log.read_eval_log(path).samples
+    assert [part.type for part in sample.messages[-1].content] == ["reasoning", "text"]
+    assert sample.messages[-1].content[0].reasoning == "It is 2."
+    assert sample.output.completion == "3"
+    assert (sample.output.usage.reasoning_tokens, sample.output.usage.input_tokens_cache_read) == (5, 4)
+
+
 def test_repeats_are_epochs_and_other_hashes_are_names(tmp_path: Path) -> None:
     log = pytest.importorskip("inspect_ai.log")
     writer = Writer(tmp_path / "run")

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.cli import main
 from orchestrator.data.rows import DataError
+from orchestrator.engine.deviations import Deviations
 from orchestrator.run.dry_run import walk
 from orchestrator.samples import BadRowError, Call, NoAnswerError, Sample, Turn, text_part, user
 
@@ -53,13 +54,13 @@ def test_what_a_run_would_reject_is_passed_over() -> None:
             "t/1", (Turn(lambda _: ask(None), "a"), Turn(lambda _: ask(second), "b"), Turn(lambda _: ask(None)))
         )
 
-    assert [turn.name for turn, _ in walk(sample(None), blind=False)] == ["a", "b", ""]
+    assert [turn.name for turn, _ in walk(sample(None), Deviations())] == ["a", "b", ""]
     for error, reason in (
         (DataError("page 3 is damaged"), "unreadable_row"),
         (BadRowError("bad_image", "cut"), "bad_image"),
         (NoAnswerError("no_image", "none"), "no_image"),
     ):
-        (_, first), (turn, second) = walk(sample(error), blind=False)
+        (_, first), (turn, second) = walk(sample(error), Deviations())
         assert isinstance(first, Call)
         assert turn.name == "b"
         assert isinstance(second, type(error) if not isinstance(error, DataError) else BadRowError)
@@ -70,5 +71,5 @@ def test_the_stand_in_for_an_image_is_an_image() -> None:
     seen = []
     draw = Call((user(text_part("draw")),), modality=model.MODALITY_IMAGE)
     turns = (Turn(lambda _: draw, "draw"), Turn(lambda answers: seen.append(answers[0]) or draw))
-    list(walk(Sample("t/1", turns), blind=False))
+    list(walk(Sample("t/1", turns), Deviations()))
     assert seen[0].images[0].media_type == "image/png"

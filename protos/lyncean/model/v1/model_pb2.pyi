@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
@@ -44,6 +45,18 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """Generate is implemented. Every model claims this or CAPABILITY_LIKELIHOOD."""
     CAPABILITY_BATCH: _Capability.ValueType  # 8
     """Batch is implemented."""
+    CAPABILITY_REASONING: _Capability.ValueType  # 9
+    """What the model reasons before its answer is in GenerateResponse.reasoning and
+    never in GenerateResponse.parts.
+    """
+    CAPABILITY_THINKING: _Capability.ValueType  # 10
+    """GenerationConfig.thinking turns reasoning on and off."""
+    CAPABILITY_THINKING_BUDGET: _Capability.ValueType  # 11
+    """GenerationConfig.thinking_budget bounds the reasoning."""
+    CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: _Capability.ValueType  # 12
+    """GenerationConfig.chat_template_arguments reach the chat template."""
+    CAPABILITY_EXTRA_BODY: _Capability.ValueType  # 13
+    """GenerationConfig.extra_body reaches the endpoint behind this server."""
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
     """Capability is one optional part of the contract."""
@@ -66,6 +79,18 @@ CAPABILITY_GENERATE: Capability.ValueType  # 7
 """Generate is implemented. Every model claims this or CAPABILITY_LIKELIHOOD."""
 CAPABILITY_BATCH: Capability.ValueType  # 8
 """Batch is implemented."""
+CAPABILITY_REASONING: Capability.ValueType  # 9
+"""What the model reasons before its answer is in GenerateResponse.reasoning and
+never in GenerateResponse.parts.
+"""
+CAPABILITY_THINKING: Capability.ValueType  # 10
+"""GenerationConfig.thinking turns reasoning on and off."""
+CAPABILITY_THINKING_BUDGET: Capability.ValueType  # 11
+"""GenerationConfig.thinking_budget bounds the reasoning."""
+CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: Capability.ValueType  # 12
+"""GenerationConfig.chat_template_arguments reach the chat template."""
+CAPABILITY_EXTRA_BODY: Capability.ValueType  # 13
+"""GenerationConfig.extra_body reaches the endpoint behind this server."""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 class _Role:
@@ -208,6 +233,7 @@ class GetModelInfoResponse(_message.Message):
     COMPUTE_DTYPE_FIELD_NUMBER: _builtins.int
     PROPERTIES_FIELD_NUMBER: _builtins.int
     BOOT_ID_FIELD_NUMBER: _builtins.int
+    CHAT_TEMPLATE_ARGUMENTS_FIELD_NUMBER: _builtins.int
     MAX_WAITING_FIELD_NUMBER: _builtins.int
     model_name: _builtins.str
     """Model name in results, for example "qwen2-vl-7b-instruct".
@@ -238,7 +264,8 @@ class GetModelInfoResponse(_message.Message):
     boot_id: _builtins.str
     """Drawn at random by each start of the server. A server that sets it sets
     served_by in every response. One that does not is asked GetModelInfo again on
-    each new connection: behind one address, another model may answer there.
+    each new connection and after its answers: behind one address, another model
+    may answer there.
     """
     max_waiting: _builtins.int
     """Requests beyond max_concurrency that may wait at this replica, so that it
@@ -259,6 +286,12 @@ class GetModelInfoResponse(_message.Message):
         may differ here.
         """
 
+    @_builtins.property
+    def chat_template_arguments(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names that GenerationConfig.chat_template_arguments may have. Empty if
+        unknown.
+        """
+
     def __init__(
         self,
         *,
@@ -273,11 +306,12 @@ class GetModelInfoResponse(_message.Message):
         compute_dtype: _builtins.str = ...,
         properties: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         boot_id: _builtins.str = ...,
+        chat_template_arguments: _abc.Iterable[_builtins.str] | None = ...,
         max_waiting: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "capabilities", b"capabilities", "chat_template_sha256", b"chat_template_sha256", "compute_dtype", b"compute_dtype", "max_concurrency", b"max_concurrency", "max_context_tokens", b"max_context_tokens", "max_request_bytes", b"max_request_bytes", "max_waiting", b"max_waiting", "model_name", b"model_name", "model_revision", b"model_revision", "properties", b"properties", "server_version", b"server_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "capabilities", b"capabilities", "chat_template_arguments", b"chat_template_arguments", "chat_template_sha256", b"chat_template_sha256", "compute_dtype", b"compute_dtype", "max_concurrency", b"max_concurrency", "max_context_tokens", b"max_context_tokens", "max_request_bytes", b"max_request_bytes", "max_waiting", b"max_waiting", "model_name", b"model_name", "model_revision", b"model_revision", "properties", b"properties", "server_version", b"server_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -451,8 +485,14 @@ class GenerationConfig(_message.Message):
     SEED_FIELD_NUMBER: _builtins.int
     STOP_FIELD_NUMBER: _builtins.int
     TOP_LOGPROBS_FIELD_NUMBER: _builtins.int
+    THINKING_FIELD_NUMBER: _builtins.int
+    THINKING_BUDGET_FIELD_NUMBER: _builtins.int
+    CHAT_TEMPLATE_ARGUMENTS_FIELD_NUMBER: _builtins.int
+    EXTRA_BODY_FIELD_NUMBER: _builtins.int
     max_output_tokens: _builtins.int
-    """Upper bound on output tokens. Zero is refused with INVALID_ARGUMENT."""
+    """Upper bound on output tokens, reasoning included. Zero is refused with
+    INVALID_ARGUMENT.
+    """
     temperature: _builtins.float
     """Zero is greedy decoding. Negative is refused with INVALID_ARGUMENT."""
     top_p: _builtins.float
@@ -467,10 +507,35 @@ class GenerationConfig(_message.Message):
     """Alternatives to report per output token; zero reports none. Needs
     CAPABILITY_OUTPUT_LOGPROBS.
     """
+    thinking: _builtins.bool
+    """Whether the model reasons before it answers. With false, a response has no
+    reasoning. Needs CAPABILITY_THINKING.
+    """
+    thinking_budget: _builtins.int
+    """Upper bound on the tokens of the reasoning, its marks not included. Reasoning
+    that reaches it is closed, and the model goes on with its answer. It turns
+    reasoning on where that can be turned on. Zero, and any bound beside thinking =
+    false, is refused with INVALID_ARGUMENT. Needs CAPABILITY_THINKING_BUDGET.
+    """
     @_builtins.property
     def stop(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Strings that end the output and are left out of it. An empty one is refused
-        with INVALID_ARGUMENT.
+        with INVALID_ARGUMENT. A server that claims CAPABILITY_REASONING does not look
+        for them in the reasoning.
+        """
+
+    @_builtins.property
+    def chat_template_arguments(self) -> _struct_pb2.Struct:
+        """Variables for the model's chat template. A name that the template does not know
+        is refused with INVALID_ARGUMENT. A whole number is an integer. Needs
+        CAPABILITY_CHAT_TEMPLATE_ARGUMENTS.
+        """
+
+    @_builtins.property
+    def extra_body(self) -> _struct_pb2.Struct:
+        """Further fields of the request to the endpoint behind a server that is a proxy. A
+        field that the server sets itself is refused with INVALID_ARGUMENT. A whole
+        number is an integer. Needs CAPABILITY_EXTRA_BODY.
         """
 
     def __init__(
@@ -483,10 +548,14 @@ class GenerationConfig(_message.Message):
         seed: _builtins.int | None = ...,
         stop: _abc.Iterable[_builtins.str] | None = ...,
         top_logprobs: _builtins.int = ...,
+        thinking: _builtins.bool | None = ...,
+        thinking_budget: _builtins.int | None = ...,
+        chat_template_arguments: _struct_pb2.Struct | None = ...,
+        extra_body: _struct_pb2.Struct | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_output_tokens", b"_max_output_tokens", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "max_output_tokens", b"max_output_tokens", "seed", b"seed", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_output_tokens", b"_max_output_tokens", "_seed", b"_seed", "_temperature", b"_temperature", "_thinking", b"_thinking", "_thinking_budget", b"_thinking_budget", "_top_k", b"_top_k", "_top_p", b"_top_p", "chat_template_arguments", b"chat_template_arguments", "extra_body", b"extra_body", "max_output_tokens", b"max_output_tokens", "seed", b"seed", "temperature", b"temperature", "thinking", b"thinking", "thinking_budget", b"thinking_budget", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_output_tokens", b"_max_output_tokens", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "max_output_tokens", b"max_output_tokens", "seed", b"seed", "stop", b"stop", "temperature", b"temperature", "top_k", b"top_k", "top_logprobs", b"top_logprobs", "top_p", b"top_p"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_output_tokens", b"_max_output_tokens", "_seed", b"_seed", "_temperature", b"_temperature", "_thinking", b"_thinking", "_thinking_budget", b"_thinking_budget", "_top_k", b"_top_k", "_top_p", b"_top_p", "chat_template_arguments", b"chat_template_arguments", "extra_body", b"extra_body", "max_output_tokens", b"max_output_tokens", "seed", b"seed", "stop", b"stop", "temperature", b"temperature", "thinking", b"thinking", "thinking_budget", b"thinking_budget", "top_k", b"top_k", "top_logprobs", b"top_logprobs", "top_p", b"top_p"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_output_tokens: _TypeAlias = _typing.Literal["max_output_tokens"]  # noqa: Y015
     _WhichOneofArgType__max_output_tokens: _TypeAlias = _typing.Literal["_max_output_tokens", b"_max_output_tokens"]  # noqa: Y015
@@ -494,6 +563,10 @@ class GenerationConfig(_message.Message):
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
     _WhichOneofReturnType__temperature: _TypeAlias = _typing.Literal["temperature"]  # noqa: Y015
     _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015
+    _WhichOneofReturnType__thinking: _TypeAlias = _typing.Literal["thinking"]  # noqa: Y015
+    _WhichOneofArgType__thinking: _TypeAlias = _typing.Literal["_thinking", b"_thinking"]  # noqa: Y015
+    _WhichOneofReturnType__thinking_budget: _TypeAlias = _typing.Literal["thinking_budget"]  # noqa: Y015
+    _WhichOneofArgType__thinking_budget: _TypeAlias = _typing.Literal["_thinking_budget", b"_thinking_budget"]  # noqa: Y015
     _WhichOneofReturnType__top_k: _TypeAlias = _typing.Literal["top_k"]  # noqa: Y015
     _WhichOneofArgType__top_k: _TypeAlias = _typing.Literal["_top_k", b"_top_k"]  # noqa: Y015
     _WhichOneofReturnType__top_p: _TypeAlias = _typing.Literal["top_p"]  # noqa: Y015
@@ -504,6 +577,10 @@ class GenerationConfig(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__seed) -> _WhichOneofReturnType__seed | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature) -> _WhichOneofReturnType__temperature | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__thinking) -> _WhichOneofReturnType__thinking | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__thinking_budget) -> _WhichOneofReturnType__thinking_budget | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__top_k) -> _WhichOneofReturnType__top_k | None: ...
     @_typing.overload
@@ -523,8 +600,14 @@ class GenerateResponse(_message.Message):
     EFFECTIVE_CONFIG_FIELD_NUMBER: _builtins.int
     LOGPROBS_FIELD_NUMBER: _builtins.int
     SERVED_BY_FIELD_NUMBER: _builtins.int
+    REASONING_FIELD_NUMBER: _builtins.int
     finish_reason: Global___FinishReason.ValueType
     """Why decoding ended."""
+    reasoning: _builtins.str
+    """What the model reasoned before the answer, without the marks around it; empty
+    if it did not reason, or if the server does not have the text. An output that
+    is cut inside the reasoning has one empty text in parts.
+    """
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Part]:
         """The output, in order. At least one part, which is an empty text if the model
@@ -556,10 +639,11 @@ class GenerateResponse(_message.Message):
         effective_config: Global___GenerationConfig | None = ...,
         logprobs: _abc.Iterable[Global___TokenLogprob] | None = ...,
         served_by: Global___ServedBy | None = ...,
+        reasoning: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "finish_reason", b"finish_reason", "logprobs", b"logprobs", "parts", b"parts", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "finish_reason", b"finish_reason", "logprobs", b"logprobs", "parts", b"parts", "reasoning", b"reasoning", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -612,12 +696,22 @@ class Usage(_message.Message):
     OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     QUEUE_TIME_FIELD_NUMBER: _builtins.int
     MODEL_TIME_FIELD_NUMBER: _builtins.int
+    REASONING_TOKENS_FIELD_NUMBER: _builtins.int
+    CACHED_TOKENS_FIELD_NUMBER: _builtins.int
     input_tokens: _builtins.int
     """Prompt tokens, images included."""
     image_tokens: _builtins.int
     """The part of input_tokens that stands for images."""
     output_tokens: _builtins.int
-    """Output tokens; for Likelihood the tokens scored."""
+    """Output tokens, reasoning included; the token by which the model ended the output
+    is not one. For Likelihood the tokens scored.
+    """
+    reasoning_tokens: _builtins.int
+    """The part of output_tokens that is reasoning, its marks included. Zero if
+    unknown.
+    """
+    cached_tokens: _builtins.int
+    """The part of input_tokens that was read from a cache. Zero if unknown."""
     @_builtins.property
     def queue_time(self) -> _duration_pb2.Duration:
         """Time spent waiting for the model, inside the server."""
@@ -634,10 +728,12 @@ class Usage(_message.Message):
         output_tokens: _builtins.int = ...,
         queue_time: _duration_pb2.Duration | None = ...,
         model_time: _duration_pb2.Duration | None = ...,
+        reasoning_tokens: _builtins.int = ...,
+        cached_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model_time", b"model_time", "queue_time", b"queue_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["image_tokens", b"image_tokens", "input_tokens", b"input_tokens", "model_time", b"model_time", "output_tokens", b"output_tokens", "queue_time", b"queue_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached_tokens", b"cached_tokens", "image_tokens", b"image_tokens", "input_tokens", b"input_tokens", "model_time", b"model_time", "output_tokens", b"output_tokens", "queue_time", b"queue_time", "reasoning_tokens", b"reasoning_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -426,7 +426,8 @@ class Verdict(_message.Message):
     key: _builtins.str
     """ScoreRequest.key."""
     outcome: _builtins.str
-    """Exactly one of the words below. A string rather than an enum so that the
+    """Exactly one of the words below; of an answer that was read, one of scored,
+    unparsed, refused and unjudged. A string rather than an enum so that the
     contract, the run log, the results and the command line share one spelling.
 
       scored    an answer was extracted and compared

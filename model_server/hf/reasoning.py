@@ -1,0 +1,112 @@
+"""Reasoning apart from the answer, by the marks that a checkpoint's tokenizer or template has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from model_server.decoding import MARKS, Marks, split_reasoning
+
+_WINDOW = 16
+"""More tokens than any mark that is no token of its own."""
+
+
+def marks_of(tokenizer: Any, template: str) -> Marks | None:
+    """Returns how a checkpoint marks its reasoning, None if it has no marks that are known here.
+
+    Args:
+        tokenizer: Marks are usually tokens of its own.
+        template: The chat template, which names marks that are plain text.
+    """
+    tokens = tokenizer.get_added_vocab()
+    for marks in MARKS:
+        if marks.opens in tokens and marks.closes in tokens:
+            return marks
+    return next((marks for marks in MARKS if marks.closes in template), None)
+
+
+class Reasoning:
+    """Follows one output token by token, and says which of it is reasoning.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        marks: How the model marks its reasoning.
+        prompt: The prompt's text; some templates open the reasoning at its end.
+        off: Whether the request turns reasoning off.
+
+    Attributes:
+        inside: Whether the next token is reasoning.
+        tokens: How many were, marks included.
+        answer: Index of the first token of the answer, as far as it is known.
+    """
+
+    def __init__(self, tokenizer: Any, marks: Marks, prompt: str, *, off: bool = False) -> None:
+        self._tokenizer = tokenizer
+        self._marks = marks
+        added = tokenizer.get_added_vocab()
+        self._ids: list[int] = [added[mark] for mark in marks[:2] if mark in added]
+        if len(self._ids) < 2:
+            self._ids = []
+        self._marked = 0
+        # Some prompts open the reasoning earlier than at their end, and the output has the closing mark alone.
+        self._unseen = not off and not prompt.rstrip().endswith(marks.closes)
+        self.inside = self._opened = prompt.rstrip().endswith(marks.opens + marks.label)
+        self.tokens = self.answer = 0
+
+    def feed(self, ids: Sequence[int]) -> None:
+        """Takes down the last of the output's tokens so far."""
+        if self.inside:
+            self.tokens += 1
+            if self._closes(ids):
+                self.inside, self.answer = False, len(ids)
+                self._marked += 1
+        elif self._opens(ids):
+            self.inside = True
+            self.tokens += 1 if self._ids else len(ids) - self.answer
+            self._marked += 1
+        elif self._unseen and not self.tokens and self._closes(ids):
+            self.tokens = self.answer = len(ids)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether `closing` can hold the reasoning to a bound: its marks are tokens."""
+        return bool(self._ids)
+
+    def closing(self, budget: int) -> int | None:
+        """Returns the token to go on with where the reasoning has reached its bound, None elsewhere."""
+        return self._ids[1] if self.inside and self.tokens - self._marked >= budget else None
+
+    def _opens(self, ids: Sequence[int]) -> bool:
+        if self._ids:
+            return ids[-1] == self._ids[0]
+        start = len(ids) <= _WINDOW and not self.tokens
+        return start and decode(self._tokenizer, ids).lstrip().startswith(self._marks.opens)
+
+    def _closes(self, ids: Sequence[int]) -> bool:
+        if self._ids:
+            return ids[-1] == self._ids[1]
+        return self._marks.closes in decode(self._tokenizer, ids[-_WINDOW:])
+
+    def split(self, ids: Sequence[int]) -> tuple[str, str]:
+        """Returns reasoning and answer of the whole output."""
+        if not self.tokens:
+            return "", decode(self._tokenizer, [token for token in ids if token not in self._ids])
+        if not self._ids:
+            return split_reasoning(decode(self._tokenizer, ids), self._marks, inside=self._opened)
+        found: tuple[list[str], list[str]] = ([], [])
+        inside = self._opened or next(token for token in ids if token in self._ids) == self._ids[1]
+        for mark, run in groupby(ids, lambda token: token if token in self._ids else None):
+            if mark is not None:
+                inside = mark == self._ids[0]
+            elif inside:
+                text = decode(self._tokenizer, list(run)).strip()
+                found[0].append(text.removeprefix(self._marks.label).strip())
+            else:
+                found[1].append(decode(self._tokenizer, list(run)))
+        return "\n\n".join(filter(None, found[0])), "".join(found[1]).lstrip()
+
+
+def decode(tokenizer: Any, ids: Sequence[int]) -> str:
+    """Returns the text of output tokens, special ones left out."""
+    return str(tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
