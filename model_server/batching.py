@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lyncean.rpc import DeadlineExceeded, InternalFailure, Overloaded, StatusError
 from model_server.backend import Call
@@ -72,7 +73,48 @@ class Slots:
 
 
 class OutOfMemory(Exception):
-    """Raised by a run that did not fit: the batch is split and run again."""
+    """Raised by a run that did not fit, after it has freed what it held: its jobs run again in smaller batches."""
+
+
+_GROWTH = 1 / 32
+
+
+class TokenBudget:
+    """Bounds the tokens of a batch; learns from batches that did not fit into memory.
+
+    A batch counts as its rows times the longest prompt and the longest output: what is padded takes memory too. A
+    batch that does not fit halves its own size into the limit; each that fits and fills at least half of the limit
+    raises it by a 32nd, so that a passing shortage (another process on the device) is forgotten.
+
+    Args:
+        limit: Tokens of a batch at first; infinity where it is not known.
+    """
+
+    def __init__(self, limit: float = math.inf) -> None:
+        self.limit = limit
+
+    @staticmethod
+    def tokens(jobs: Sequence[Job[Any, Any]]) -> int:
+        """Returns the padded tokens of a batch."""
+        return len(jobs) * (max(job.length for job in jobs) + max(job.output for job in jobs))
+
+    def first_batch(self, jobs: Sequence[Job[Work, Result]], max_batch: int) -> list[Job[Work, Result]]:
+        """Returns the longest beginning of the jobs that the limit allows; the first job always."""
+        batch = [jobs[0]]
+        for job in jobs[1:max_batch]:
+            if self.tokens([*batch, job]) > self.limit:
+                break
+            batch.append(job)
+        return batch
+
+    def failed(self, jobs: Sequence[Job[Any, Any]]) -> None:
+        """Shrinks the limit after a batch that did not fit."""
+        self.limit = min(self.limit, max(1, self.tokens(jobs) / 2))
+
+    def fitted(self, jobs: Sequence[Job[Any, Any]]) -> None:
+        """Raises the limit after a batch that fitted and came near it."""
+        if self.tokens(jobs) >= self.limit / 2:
+            self.limit *= 1 + _GROWTH
 
 
 @dataclass(eq=False)
@@ -82,13 +124,15 @@ class Job(Generic[Work, Result]):
     Attributes:
         work: What to run.
         key: Jobs of different keys never run together.
-        length: Jobs of similar length run together, so that little is padded.
+        length: Tokens of the prompt. Jobs of similar length run together, so that little is padded.
+        output: Most tokens behind the prompt.
         call: The request's life.
     """
 
     work: Work
     key: Hashable
     length: int
+    output: int
     call: Call
     future: asyncio.Future[Result]
     loop: asyncio.AbstractEventLoop
@@ -116,13 +160,16 @@ class Batcher(Generic[Work, Result]):
     """Collects jobs into batches and runs them one batch at a time, in a thread of its own.
 
     Args:
-        run: Runs one batch and resolves its jobs. May raise OutOfMemory, and resolve early. After any other error
-            the jobs that are not resolved are run one by one.
+        run: Runs one batch and resolves its jobs. May resolve early, and raise OutOfMemory: the jobs that are not
+            resolved then run in batches of half the tokens. After any other error they run one by one.
         max_batch: Most jobs of a batch.
         wait: Longest wait of the oldest job for others, in seconds; while the model is busy
             jobs gather anyway.
         max_queue: Most jobs waiting; one more is refused.
         metrics: The server's counters.
+
+    Attributes:
+        budget: Tokens that a batch may have.
     """
 
     def __init__(
@@ -135,6 +182,7 @@ class Batcher(Generic[Work, Result]):
         metrics: Metrics,
     ) -> None:
         self._run = run
+        self.budget = TokenBudget()
         self.max_batch = max_batch
         self._wait = wait
         self._max_queue = max_queue
@@ -144,8 +192,15 @@ class Batcher(Generic[Work, Result]):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
         self._task: asyncio.Task[None] | None = None
 
-    async def submit(self, work: Work, key: Hashable, length: int, call: Call) -> Result:
+    async def submit(self, work: Work, key: Hashable, length: int, call: Call, output: int = 0) -> Result:
         """Queues one job and waits for its result; `call.started` is set when the model takes it.
+
+        Args:
+            work: What to run.
+            key: Jobs of different keys never run together.
+            length: Tokens of the prompt.
+            call: The request's life.
+            output: Most tokens behind the prompt.
 
         Raises:
             Overloaded: If the queue is full.
@@ -157,7 +212,7 @@ class Batcher(Generic[Work, Result]):
         loop = asyncio.get_running_loop()
         if self._task is None:
             self._task = loop.create_task(self._work())
-        job: Job[Work, Result] = Job(work, key, length, call, loop.create_future(), loop)
+        job: Job[Work, Result] = Job(work, key, length, output, call, loop.create_future(), loop)
         self._queue.append(job)
         self._metrics.queued.set(len(self._queue))
         self._arrived.set()
@@ -186,8 +241,9 @@ class Batcher(Generic[Work, Result]):
                 continue
             first = self._queue[0]
             left = first.queued + self._wait - time.monotonic()
-            batch = self._mates(first)
-            if len(batch) < self.max_batch and left > 0:
+            alike = self._mates(first)
+            batch = self.budget.first_batch(alike, self.max_batch)
+            if len(batch) < self.max_batch and len(batch) == len(alike) and left > 0:
                 self._arrived.clear()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._arrived.wait(), left)
@@ -208,38 +264,56 @@ class Batcher(Generic[Work, Result]):
         alike = max(16, first.length // 4)
         mates = [j for j in self._queue if j.key == first.key and abs(j.length - first.length) <= alike]
         mates.sort(key=lambda job: (job is not first, abs(job.length - first.length), job.queued))
-        return mates[: self.max_batch]
+        return mates
 
     def _run_batch(self, batch: list[Job[Work, Result]]) -> None:
+        """Runs a batch, and what of it did not fit or failed with others in smaller ones."""
+        waiting = [batch]
+        while waiting:
+            jobs = waiting.pop(0)
+            part = self.budget.first_batch(jobs, self.max_batch)
+            if len(part) < len(jobs):
+                waiting.insert(0, jobs[len(part) :])
+                jobs = part
+            failure = self._attempt(jobs)  # no exception is being handled from here on, and none holds the run's frames
+            open_ = [job for job in jobs if not job.resolved]
+            if isinstance(failure, OutOfMemory):
+                self.budget.failed(jobs)
+            elif failure is None:
+                self.budget.fitted(jobs)
+            self._metrics.token_budget.set(self.budget.limit)
+            if len(open_) > 1 and isinstance(failure, OutOfMemory):
+                self._metrics.splits.inc()
+                log.warning(
+                    "out of memory with %d requests together: from now on at most %d tokens a batch",
+                    len(jobs),
+                    self.budget.limit,
+                )
+                waiting.insert(0, open_)
+            elif len(open_) > 1 and failure:
+                # Whose fault it was is not known, and nobody's answer may depend on who came along.
+                waiting[:0] = [[job] for job in open_]
+            else:
+                if isinstance(failure, OutOfMemory):
+                    words = f"the request alone does not fit into memory: {failure}"
+                    failure = InternalFailure("out_of_memory", words)
+                for job in open_:
+                    job.resolve(failure or InternalFailure("no_answer", "the model gave no answer"))
+
+    def _attempt(self, jobs: list[Job[Work, Result]]) -> Exception | None:
+        """Runs one batch once; returns what failed, without the frames that failed."""
         now = time.monotonic()
-        for job in batch:
+        for job in jobs:
             job.call.started = now
             self._metrics.queue_seconds.observe(now - job.queued)
-        self._metrics.batch.observe(len(batch))
-        failure: Exception | None = None
+        self._metrics.batch.observe(len(jobs))
         try:
-            self._run(batch)
-        except OutOfMemory as error:
-            open_ = [job for job in batch if not job.resolved]
-            if len(open_) > 1:
-                self._metrics.splits.inc()
-                log.warning("out of memory with %d requests together: running them in halves", len(open_))
-                self._run_batch(open_[: len(open_) // 2])
-                self._run_batch(open_[len(open_) // 2 :])
-                return
-            failure = InternalFailure("out_of_memory", f"the request alone does not fit into memory: {error}")
-        except StatusError as error:
-            failure = error
+            self._run(jobs)
+        except (OutOfMemory, StatusError) as error:
+            return error.with_traceback(None)
         except Exception as error:
-            log.error("a batch of %d failed", len(batch), exc_info=error)
-            failure = InternalFailure(
+            log.error("a batch of %d failed", len(jobs), exc_info=error)
+            return InternalFailure(
                 "model_failed", f"{type(error).__name__} in the model; the server's log has the traceback"
             )
-        waiting = [job for job in batch if not job.resolved]
-        if failure and len(waiting) > 1:
-            # Whose fault it was is not known, and nobody's answer may depend on who came along.
-            for job in waiting:
-                self._run_batch([job])
-            return
-        for job in waiting:
-            job.resolve(failure or InternalFailure("no_answer", "the model gave no answer"))
+        return None

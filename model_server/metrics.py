@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ class Metrics:
             "lyncean_image_cache", "Look-ups of vision features, by result.", ["result"], registry=registry
         )
         self.splits = Counter("lyncean_batch_splits", "Batches split for want of memory.", registry=registry)
+        self.token_budget = Gauge("lyncean_token_budget", "Tokens that a batch may have.", registry=registry)
+        self.token_budget.set(math.inf)
 
     @contextmanager
     def call(self, method: str) -> Iterator[None]:

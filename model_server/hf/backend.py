@@ -23,7 +23,7 @@ from model_server.backend import Backend, Call, continuation_score, describe, us
 from model_server.batching import Batcher, Job, OutOfMemory
 from model_server.decoding import check_context, effective_config, limit_output, struct_json
 from model_server.hf import checkpoint as checkpoints
-from model_server.hf import selfcheck
+from model_server.hf import memory, selfcheck
 from model_server.hf.draw import draw, image_tokens
 from model_server.hf.families import family_of
 from model_server.hf.likelihood import Question, Scored, expanded, packed, plain
@@ -84,6 +84,7 @@ class HfBackend(Backend):
         self._marks = marks_of(self._checkpoint.tokenizer, self._checkpoint.template)
         self._vision = VisionCache(self._checkpoint, self._settings.image_cache_bytes, self._metrics)
         self._verdict = selfcheck.check(self._checkpoint, self._family, self._prompter, self._vision)
+        self._batcher.budget.limit = memory.token_budget(self._checkpoint, self._family, self._prompter)
         log.info("likelihood: %s%s", self._verdict.method, f" ({self._verdict.reason})" if self._verdict.reason else "")
 
     def info(self) -> model.GetModelInfoResponse:
@@ -141,7 +142,9 @@ class HfBackend(Backend):
         config = self._effective(request.config, len(prompt.ids))
         # Outputs of like length end alike, so that little is decoded for rows that have ended.
         key = ("generate", prompt.signature, config.max_output_tokens.bit_length())
-        row, usage = await self._submit(Work(prompt, config), self._key(key, self._verdict.generates), call)
+        row, usage = await self._submit(
+            Work(prompt, config), self._key(key, self._verdict.generates), call, config.max_output_tokens
+        )
         assert isinstance(row, SamplingRow)
         response = model.GenerateResponse(
             finish_reason=row.finish,
@@ -174,7 +177,7 @@ class HfBackend(Backend):
         config.CopyFrom(request.config)
         config.max_output_tokens = count
         config = self._effective(config, len(prompt.ids))
-        data, usage = await self._submit(Work(prompt, config, draws=True), ("draw", object()), call)
+        data, usage = await self._submit(Work(prompt, config, draws=True), ("draw", object()), call, count)
         assert isinstance(data, bytes)
         response = model.GenerateResponse(
             finish_reason=model.FINISH_REASON_END_OF_SEQUENCE, effective_config=config, usage=usage
@@ -189,7 +192,8 @@ class HfBackend(Backend):
         longest = max(len(each.ids) for each in joined)
         check_context(len(prompt.ids), longest - len(prompt.ids), self._checkpoint.context)
         key = self._key(("likelihood", prompt.signature), self._verdict.batches)
-        scores, usage = await self._submit(Work(prompt, joined=joined), key, call)
+        output = sum(len(each.ids) - len(prompt.ids) for each in joined)
+        scores, usage = await self._submit(Work(prompt, joined=joined), key, call, output)
         assert isinstance(scores, list)
         response = model.LikelihoodResponse(usage=usage)
         for score in scores:
@@ -204,9 +208,9 @@ class HfBackend(Backend):
         await self._batcher.close()
         self._preparers.shutdown(wait=False, cancel_futures=True)
 
-    async def _submit(self, work: Work, key: object, call: Call) -> tuple[Answer, model.Usage]:
+    async def _submit(self, work: Work, key: object, call: Call, output: int) -> tuple[Answer, model.Usage]:
         queued, prompt = time.monotonic(), work.prompt
-        answer = await self._batcher.submit(work, key, len(prompt.ids), call)
+        answer = await self._batcher.submit(work, key, len(prompt.ids), call, output)
         return answer, usage_since(queued, call.started, input_tokens=len(prompt.ids), image_tokens=prompt.image_tokens)
 
     @property
@@ -258,12 +262,18 @@ class HfBackend(Backend):
             else:
                 self._run_generate(jobs)
         except torch.OutOfMemoryError as error:
-            torch.cuda.empty_cache()
-            raise OutOfMemory(str(error).split(".")[0]) from error
+            cause = str(error).split(".")[0]
+            memory.drop_frames(error)
         except RuntimeError:
-            if self._device_works():
-                raise
-            self._lose_device(jobs)
+            if not self._device_works():
+                self._lose_device(jobs)
+                return
+            raise
+        else:
+            return
+        # Behind the handler: while it runs, the error's frames hold the failed batch's cache.
+        memory.free()
+        raise OutOfMemory(cause)
 
     def _device_works(self) -> bool:
         """Whether the device computes at all: after a failed assertion on it nothing does, until the process ends."""

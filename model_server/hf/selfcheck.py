@@ -34,7 +34,8 @@ TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.1, torch.float16: 0.05}
 """Largest difference of one token's log-probability, by number format."""
 
 _TEXTS = (" yes", "no", "The answer is (B), because of its shape.", "The answer is (C), and not", "7")
-_FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, StatusError)
+FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, StatusError)
+"""What a model raises where it cannot do what a check asks of it."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def check(checkpoint: Checkpoint, family: Family, prompter: Prompter, vision: Vi
         return Verdict("none", reason="this tokenizer does not tell where its tokens end")
     try:
         sample = _Sample.make(checkpoint, family, prompter)
-    except _FAILURES as error:
+    except FAILURES as error:
         return Verdict("none", reason=f"{type(error).__name__}: {_short(error)}")
     if _longrope(checkpoint):
         return Verdict("plain", reason="longrope: a long text changes the positions of all that is run beside it")
@@ -98,9 +99,9 @@ class _Sample:
 
     @classmethod
     def make(cls, checkpoint: Checkpoint, family: Family, prompter: Prompter) -> _Sample:
-        first = _question(prompter, checkpoint, 1, "Which of these is right? (A) red (B) blue (C) green")
-        other = _question(prompter, checkpoint, 2, "Which of these is right? (A) red (B) blue (C) green")
-        short = _question(prompter, checkpoint, 3, "What is it?")
+        first = question(prompter, checkpoint, 1, "Which of these is right? (A) red (B) blue (C) green")
+        other = question(prompter, checkpoint, 2, "Which of these is right? (A) red (B) blue (C) green")
+        short = question(prompter, checkpoint, 3, "What is it?")
         wanted = plain(checkpoint, family, first.prompt, first.joined)
         wrong = _distance(wanted, plain(checkpoint, family, other.prompt, other.joined))
         return cls(
@@ -137,7 +138,7 @@ def _verdict(method: str, sample: _Sample, run: Callable[[Faults], list[Scored]]
         difference = _distance(sample.wanted, run(NONE))
         seen = min(sample.wrong_image, *(_distance(sample.wanted, run(fault)) for fault in faults), float("inf"))
         reason = _judge(difference, seen, sample.limit)
-    except _FAILURES as error:
+    except FAILURES as error:
         reason = f"{type(error).__name__}: {_short(error)}"
     return Verdict("plain", reason=f"{method}: {reason}") if reason else Verdict(method, difference, seen)
 
@@ -181,7 +182,7 @@ def _tried(what: str, test: Callable[[], bool], otherwise: str = "one by one") -
     try:
         good = test()
         cause = "they differ"
-    except _FAILURES as error:
+    except FAILURES as error:
         good, cause = False, f"{type(error).__name__}: {_short(error)}"
     if not good:
         log.warning("%s %s: %s", what, otherwise, cause)
@@ -202,7 +203,8 @@ def _distance(wanted: Sequence[Scored], got: Sequence[Scored]) -> float:
     return float("inf") if any(map(math.isnan, differences)) else max(differences, default=0.0)
 
 
-def _question(prompter: Prompter, checkpoint: Checkpoint, seed: int, text: str) -> Question:
+def question(prompter: Prompter, checkpoint: Checkpoint, seed: int, text: str) -> Question:
+    """Returns a made-up question, with an image where the model takes one."""
     message = model.Message(role=model.ROLE_USER)
     if checkpoint.has_vision:
         message.parts.add(image=model.Image(data=_picture(seed)))

@@ -7,6 +7,7 @@ import inspect
 import json
 import shutil
 import signal
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, call
 
 torch = pytest.importorskip("torch")
+from model_server.hf.memory import measured  # noqa: E402
 from model_server.hf.sampling import sample, token_bytes  # noqa: E402
 from model_server.metrics import Metrics  # noqa: E402
 
@@ -179,28 +181,65 @@ async def test_a_deadline_ends_the_decoding(served: Any, hf: Any, ask: Any, monk
         assert len(passes) < 470
 
 
-async def test_out_of_memory_splits_the_batch(served: Any, hf: Any, ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+class Memory:
+    """A device's memory on the CPU: all caches that are alive together may have so many rows times tokens."""
+
+    def __init__(self, net: Any, limit: int) -> None:
+        self.limit = limit
+        self.sizes: list[int] = []
+        self.failures = 0
+        self._caches: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._forward = net.forward
+        self.__signature__ = inspect.signature(net.forward)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        rows, added = kwargs["input_ids"].shape
+        held = sum(layer.keys.shape[0] * layer.keys.shape[2] for each in self._caches for layer in each.layers[:1])
+        if kwargs["past_key_values"].get_seq_length() == 0:
+            self.sizes.append(rows)
+        if held + rows * added > self.limit:
+            self.failures += 1
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
+        out = self._forward(*args, **kwargs)
+        self._caches.add(out.past_key_values)
+        return out
+
+
+async def test_a_batch_that_does_not_fit_is_freed_split_and_learned_from(
+    served: Any, hf: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     metrics = Metrics()
-    backend = hf("text", metrics=metrics, batch_wait=0.2)
+    backend = hf("text", metrics=metrics, batch_wait=0.5)
     async with served(backend) as server:
-        forward = backend._checkpoint.model.forward
-        sizes: list[int] = []
+        sent = [request(ask(f"What is {n}?"), max_output_tokens=12) for n in range(6)]
+        alone = [await server.send(each) for each in sent]
+        tokens = alone[0].usage.input_tokens + 12
+        # Two rows fit beside nothing else, three only until their cache has grown.
+        memory = Memory(backend._checkpoint.model, 3 * tokens - 15)
+        monkeypatch.setattr(backend._checkpoint.model, "forward", memory)
 
-        def small(*args: Any, **kwargs: Any) -> Any:
-            rows = kwargs["input_ids"].shape[0]
-            sizes.append(rows)
-            if rows > 2:
-                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
-            return forward(*args, **kwargs)
+        async def together() -> list[int]:
+            memory.sizes.clear()
+            assert [text(reply) for reply in await asyncio.gather(*map(server.send, sent))] == list(map(text, alone))
+            return list(memory.sizes)
 
-        sent = [request(ask(f"What is {n}?"), max_output_tokens=4) for n in range(6)]
-        wanted = [text(await server.send(each)) for each in sent]
-        small.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
-        monkeypatch.setattr(backend._checkpoint.model, "forward", small)
-        replies = await asyncio.gather(*[server.send(each) for each in sent])
-        assert [text(reply) for reply in replies] == wanted
-        assert max(sizes) == 6
-        assert metrics.registry.get_sample_value("lyncean_batch_splits_total") >= 2
+        # Whatever of the batch of six had stayed alive would leave no room for two rows.
+        assert await together() == [6, 3, 1, 1, 1, 1, 1, 1]
+        assert (memory.failures, metrics.registry.get_sample_value("lyncean_batch_splits_total")) == (2, 2)
+        sizes = [size for _ in range(30) for size in await together()]
+        assert sizes.count(2) > sizes.count(1), "the limit has grown back"
+        assert memory.failures < len(sizes) / 10, "and is not tried out at every batch"
+
+
+def test_the_budget_is_what_the_device_has_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bookkeeping alone, with a device's counters in its place: 7 bytes a token, and 1,000 whatever the batch."""
+    peaks: list[int] = []
+    devices = [torch.device("cuda", 0), torch.device("cuda", 1)]
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: peaks[-1] * (1 + device.index))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (70_000, 10**6))
+    limit = measured(lambda rows: peaks.append(1_000 + rows * 50 * 7), 50, devices)
+    assert limit == pytest.approx(0.9 * 70_000 / 14), "the device that fills up first decides"
 
 
 async def test_a_device_that_fails_ends_the_server(

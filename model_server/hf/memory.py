@@ -1,0 +1,91 @@
+"""Memory of the device: how many tokens a batch may have, and what is freed after a batch that did not fit."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import math
+import traceback
+from collections.abc import Callable, Sequence
+
+import torch
+
+from model_server.hf import selfcheck
+from model_server.hf.batch import to_batch
+from model_server.hf.checkpoint import Checkpoint
+from model_server.hf.families import Family
+from model_server.hf.prompt import Prompter
+
+log = logging.getLogger(__name__)
+_SHARE = 0.9
+"""Share of the free memory that a batch may take: the rest is for fragments and for what the estimate misses."""
+_WORDS = "one two three four " * 40
+"""Text of the measured prompt: long enough that what a token takes stands out from what a batch takes at least."""
+
+
+def token_budget(checkpoint: Checkpoint, family: Family, prompter: Prompter) -> float:
+    """Measures how many tokens a batch may have on the GPUs of a loaded model; infinity without a GPU."""
+    devices = sorted({part.device for part in checkpoint.model.parameters() if part.device.type == "cuda"}, key=str)
+    if not devices:
+        return math.inf
+    try:
+        prompt = selfcheck.question(prompter, checkpoint, 1, _WORDS).prompt
+
+        @torch.inference_mode()
+        def run(rows: int) -> None:
+            family.reset(checkpoint.model)
+            family.prefill(checkpoint.model, to_batch(checkpoint, [prompt.inputs] * rows))
+
+        limit = measured(run, len(prompt.ids), devices)
+    except selfcheck.FAILURES as error:
+        log.warning("the memory of a token could not be measured: %s: %s", type(error).__name__, error)
+        return math.inf
+    finally:
+        free()
+    log.info("at most %.0f tokens a batch, by the memory that is free", limit)
+    return limit
+
+
+def measured(run: Callable[[int], None], tokens: int, devices: Sequence[torch.device]) -> float:
+    """Returns how many tokens fit into the memory that is free.
+
+    The memory of a token is the difference between the peaks of three rows and of one, so that what a pass takes
+    whatever its size is not counted. It holds the pass's activations beside the cache, which a token of the output
+    does not need: the result errs on the side of small batches.
+
+    Args:
+        run: Runs a prompt in so many equal rows.
+        tokens: Tokens of a row.
+        devices: The model's GPUs; the one that fills up first decides.
+    """
+    peaks: list[list[int]] = []
+    run(1)  # the first pass allocates workspaces that stay
+    for rows in (1, 3):
+        for device in devices:
+            torch.cuda.reset_peak_memory_stats(device)
+        run(rows)
+        peaks.append([torch.cuda.max_memory_allocated(device) for device in devices])
+    free()
+    limits: list[float] = []
+    for device, one, three in zip(devices, *peaks, strict=True):
+        per_token = max(1.0, (three - one) / (2 * tokens))
+        limits.append(_SHARE * torch.cuda.mem_get_info(device)[0] / per_token)
+    return min(limits)
+
+
+def drop_frames(error: BaseException) -> None:
+    """Clears the local variables of the frames that an error and its causes went through."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            traceback.clear_frames(each.__traceback__)
+            waiting += [each.__cause__, each.__context__]
+
+
+def free() -> None:
+    """Gives memory that nothing refers to back to the device; called where no exception is being handled."""
+    gc.collect()
+    torch.cuda.empty_cache()
