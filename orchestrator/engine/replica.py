@@ -61,7 +61,6 @@ class Replica:
         self.seconds = self.longest = 0.0
         self._boots: set[str] = set()
         self._connection = 0
-        self._agreed: set[int] = set()
         self.wanted = asyncio.Event()
         """Set while answers wait until GetModelInfo is asked again."""
         self._looks = self._awaited_look = self._agreeing_look = self._refused_look = 0
@@ -137,7 +136,6 @@ class Replica:
     def agree(self, look: int) -> None:
         """Tells those who wait that the model is the run's at this look."""
         self._agreeing_look = max(look, self._agreeing_look)
-        self._agreed.add(self._connection)
         self._tell()
 
     def admit(self, info: model.GetModelInfoResponse, concurrency: int | None, look: int) -> None:
@@ -257,11 +255,10 @@ class Replica:
         return CallError(grpc.StatusCode.UNAVAILABLE, "identity_changed", f"the server is another by now ({error})")
 
     async def _wait_for_look(self, since: int) -> None:
-        """Waits until GetModelInfo agrees once more, and it is known who answers on each connection since one of them.
+        """Waits until GetModelInfo agrees once more on the connection on which a call was sent.
 
         Raises:
-            CallError: UNAVAILABLE, where it disagrees, does not answer for LOOK_SECONDS, or one of the
-                connections was never looked at.
+            CallError: UNAVAILABLE, where it disagrees, does not answer for LOOK_SECONDS, or the connection changed.
         """
         look = self._awaited_look = self._looks + 1
         self.wanted.set()
@@ -270,7 +267,7 @@ class Replica:
                 while max(self._agreeing_look, self._refused_look) < look:
                     self._looked.clear()
                     await self._looked.wait()
-        if self._agreeing_look < look or not self._agreed.issuperset(range(since, self._connection + 1)):
+        if self._agreeing_look < look or self._connection != since:
             words = "the server may have become another one while the call was under way, and does not say who answered"
             raise CallError(grpc.StatusCode.UNAVAILABLE, "identity_unknown", words)
 
