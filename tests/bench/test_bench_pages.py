@@ -24,6 +24,8 @@ from helpers.page_commands import PAGES, ROOT, commands, made
 pytestmark = pytest.mark.full
 
 SMALL = {
+    "bench_start.py": "--rows 20 --runs 1",
+    "bench_idle.py": "--seconds 0.3 --delays 1",
     "bench_pipeline.py": "--rows 24 --runs 1 --kinds tiny --folder made/by/it",
     "bench_replicas.py": "--rows 12 --runs 1",
     "bench_scorer.py": "--items 640 --json",
@@ -121,8 +123,18 @@ def objects(printed: str) -> list[dict[str, Any]]:
 def test_whatever_pages_and_make_start_is_typed_here(monkeypatch: pytest.MonkeyPatch) -> None:
     started = started_by_make(monkeypatch)
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    assert len(started) == 6
+    assert len(started) == 8
     assert set(started) | set(re.findall(r"python bench/(\w+\.py)", text)) == SMALL.keys()
+
+
+def test_start_and_idle(run: Run) -> None:
+    (printed,) = run("bench_start.py")
+    for what in ("the whole command", "to the first call", "from the last call to the end", "scorer", "all processes"):
+        assert f"one synthetic item: {what} " in printed
+    (printed,) = run("bench_idle.py")
+    figures = objects(printed)
+    assert [line["replicas"] for line in figures] == [1, 4, 16] * 2
+    assert all(0 < line["lowest"] <= line["busy"] <= 1 for line in figures)
 
 
 def test_pipeline(run: Run, folder: Path) -> None:
