@@ -40,7 +40,8 @@ from simulation.network import ModelServer, Network, Weather
 ADDRESSES = ("10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1")
 LOGS = ("responses.jsonl", "verdicts.jsonl")
 _SESSIONS = 6
-_QUIET_SESSIONS = 6
+_QUIET_SESSIONS = 12
+"""More than lines that can be damaged: each is named, deleted and asked again by a session of its own."""
 _LONGEST = 20_000.0
 """Seconds of the world's clock within which each command ends."""
 
