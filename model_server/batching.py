@@ -291,7 +291,7 @@ class Batcher(Generic[Work, Result]):
                 )
                 waiting.insert(0, open_)
             elif len(open_) > 1 and failure:
-                # Whose fault it was is not known, and nobody's answer may depend on who came along.
+                # Whose fault it was is not known, and no answer may depend on what else was in the batch.
                 waiting[:0] = [[job] for job in open_]
             else:
                 if isinstance(failure, OutOfMemory):

@@ -88,6 +88,10 @@ MARKS = (
 )
 
 
+THINKING_SWITCHES = ("enable_thinking", "thinking")
+"""What chat templates call the variable that turns reasoning on and off: Qwen, Gemma and GLM; DeepSeek and Granite."""
+
+
 def split_reasoning(text: str, marks: Marks, *, inside: bool = False) -> tuple[str, str]:
     """Returns the reasoning at the beginning of an output, and the answer behind it.
 

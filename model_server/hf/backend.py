@@ -21,7 +21,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import DeadlineExceeded, InternalFailure, InvalidRequest, Unavailable, Unsupported
 from model_server.backend import Backend, Call, continuation_score, describe, usage_since
 from model_server.batching import Batcher, Job, OutOfMemory
-from model_server.decoding import check_context, effective_config, limit_output, struct_json
+from model_server.decoding import THINKING_SWITCHES, check_context, effective_config, limit_output, struct_json
 from model_server.hf import checkpoint as checkpoints
 from model_server.hf import memory, selfcheck
 from model_server.hf.draw import draw, image_tokens
@@ -36,8 +36,6 @@ from model_server.metrics import Metrics
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
-_SWITCHES = ("enable_thinking", "thinking")
-"""What chat templates call the variable that turns reasoning on and off: Qwen, Gemma and GLM; DeepSeek and Granite."""
 _PREPARERS = max(2, min(8, os.cpu_count() or 2))
 
 
@@ -236,7 +234,7 @@ class HfBackend(Backend):
     @property
     def _switch(self) -> str:
         """The template's variable that turns reasoning on and off, "" where it has none."""
-        return next((name for name in _SWITCHES if name in self._prompter.arguments), "")
+        return next((name for name in THINKING_SWITCHES if name in self._prompter.arguments), "")
 
     def _arguments(self, config: model.GenerationConfig) -> dict[str, Any]:
         arguments = struct_json(config.chat_template_arguments)

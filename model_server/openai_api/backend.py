@@ -15,7 +15,7 @@ from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
 from model_server import images
 from model_server.backend import Backend, Call, describe, seconds, usage_since
 from model_server.batching import Slots
-from model_server.decoding import MARKS, split_reasoning, struct_json
+from model_server.decoding import MARKS, THINKING_SWITCHES, split_reasoning, struct_json
 from model_server.metrics import Metrics
 from model_server.openai_api import likelihood as scoring
 from model_server.openai_api.client import Endpoint, Settings, ask, look, make_client
@@ -36,8 +36,6 @@ _PLAIN = {"repetition_penalty": 1.0, "min_p": 0.0}
 """What these engines would take from the checkpoint's own sampling defaults, where a request is silent."""
 _OWN = {"messages", "stream", "n", "max_tokens", "max_completion_tokens", "temperature", "top_p", "seed", "stop"}
 """Fields that only the contract's own may set."""
-_SWITCHES = ("enable_thinking", "thinking")
-"""What chat templates call the variable that turns reasoning on and off; vLLM and SGLang pass on both."""
 _REASONING = ("reasoning", "reasoning_content")
 """Where endpoints put what the model reasoned; the second is the older name."""
 _MATCHED = ("stop_reason", "matched_stop")
@@ -155,7 +153,7 @@ class OpenAIBackend(Backend):
             if arguments := struct_json(config.chat_template_arguments):
                 extra["chat_template_kwargs"] = arguments
             if config.HasField("thinking"):
-                extra["chat_template_kwargs"] = dict.fromkeys(_SWITCHES, config.thinking) | arguments
+                extra["chat_template_kwargs"] = dict.fromkeys(THINKING_SWITCHES, config.thinking) | arguments
         given = struct_json(config.extra_body)
         if own := [name for name in given if name in fields or name in _OWN or name in extra.keys() - _PLAIN.keys()]:
             raise InvalidRequest(

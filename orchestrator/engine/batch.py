@@ -8,7 +8,7 @@ import grpc
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
-from orchestrator.engine.check import checked
+from orchestrator.engine.check import bad_response, checked
 from orchestrator.engine.wire import Request, Response
 
 MOST_CALLS = 16
@@ -58,7 +58,7 @@ def answers_of(
         CallError: If the response is no message.
     """
     if response is None:
-        raise CallError(grpc.StatusCode.INTERNAL, "bad_response", "the server's bytes are no BatchResponse")
+        raise bad_response("the server's bytes are no BatchResponse")
     for result in response.results:
         if result.index < len(requests):
             yield result.index, _answer(result, requests[result.index], check)

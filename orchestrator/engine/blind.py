@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from lyncean.pictures import open_image, orientation
 from orchestrator.samples import BadRowError, Call, Part, image_part
 from orchestrator.samples import Image as EncodedImage
 
@@ -35,8 +36,6 @@ def blinded(call: Call) -> Call:
 def _grey_part(image: EncodedImage) -> Part:
     from PIL import Image
 
-    from lyncean.pictures import open_image
-
     try:
         with open_image(image.data) as opened:
             size, kind = _seen_size(opened), opened.format or "PNG"
@@ -47,8 +46,6 @@ def _grey_part(image: EncodedImage) -> Part:
 
 def _seen_size(image: Image.Image) -> tuple[int, int]:
     """Width and height as a model sees them: servers turn images as EXIF says, unreadable EXIF says nothing."""
-    from lyncean.pictures import orientation
-
     if image.format == "TIFF":
         return image.size  # pillow has turned it
     return (image.height, image.width) if orientation(image) in _QUARTERS else image.size

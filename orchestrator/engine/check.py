@@ -20,6 +20,11 @@ _ROUNDING = 1e-6
 """What a sum of log-probabilities may be above 0 by rounding alone."""
 
 
+def bad_response(words: str) -> CallError:
+    """Returns the failure of a peer that answered what the contract does not allow."""
+    return CallError(grpc.StatusCode.INTERNAL, "bad_response", words)
+
+
 def checked(response: Response | None, request: Request) -> Response:
     """Returns a response that the contract allows as an answer to the request.
 
@@ -37,9 +42,7 @@ def checked(response: Response | None, request: Request) -> Response:
     else:
         defect = _generate(response, request)
     if response is None or defect:
-        raise CallError(
-            grpc.StatusCode.INTERNAL, "bad_response", f"the server's response breaks the contract: {defect}"
-        )
+        raise bad_response(f"the server's response breaks the contract: {defect}")
     return response
 
 
@@ -55,7 +58,7 @@ def checked_verdict(verdict: scorer.Verdict, request: scorer.ScoreRequest | None
     """
     defect = _verdict(verdict, request)
     if defect:
-        raise CallError(grpc.StatusCode.INTERNAL, "bad_response", f"its verdict of {verdict.key!r}: {defect}")
+        raise bad_response(f"its verdict of {verdict.key!r}: {defect}")
 
 
 def checked_summary(
@@ -76,7 +79,7 @@ def checked_summary(
     else:
         defect = _counts(summary.counts, sent) or _metrics(summary.metrics, metrics, sum(sent.values()))
     if summary is None or defect:
-        raise CallError(grpc.StatusCode.INTERNAL, "bad_response", f"its summary: {defect}")
+        raise bad_response(f"its summary: {defect}")
     return summary
 
 

@@ -66,7 +66,7 @@ class Result:
 
 
 class Sent:
-    """When a call was sent, and to whom.
+    """When a call was sent, and to which replica.
 
     Attributes:
         replica: The replica.

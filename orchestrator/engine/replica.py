@@ -15,7 +15,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Credentials, call, call_stream, dial, parsing
 from lyncean.rpc.channel import Method
 from orchestrator.engine.batch import MOST_CALLS, Answer, Ending, answers_of, bundles
-from orchestrator.engine.check import checked
+from orchestrator.engine.check import bad_response, checked
 from orchestrator.engine.wire import Request, Response, batch_of
 
 PROBE_TIMEOUT = 5.0
@@ -110,7 +110,7 @@ class Replica:
         connection = self._connection
         info = await call(self._get_info, b"", timeout=timeout, metadata=self._metadata)
         if info is None:
-            raise CallError(grpc.StatusCode.INTERNAL, "bad_response", "its bytes are no GetModelInfoResponse")
+            raise bad_response("its bytes are no GetModelInfoResponse")
         if connection != self._connection:
             raise CallError(grpc.StatusCode.UNAVAILABLE, "identity_unknown", "the connection changed meanwhile")
         return info

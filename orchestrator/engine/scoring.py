@@ -14,7 +14,7 @@ import grpc
 from lyncean.rpc import CallError, Credentials, call, check_size, dial, parsing
 from lyncean.rpc.channel import Method
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.engine.check import checked_summary, checked_verdict
+from orchestrator.engine.check import bad_response, checked_summary, checked_verdict
 from orchestrator.engine.pool import REACH_SECONDS, Notify
 from orchestrator.engine.replica import backoff, describe, dialled
 from orchestrator.engine.resolve import Endpoint
@@ -106,7 +106,7 @@ class ScorerClient:
                     request = scorer.ListRulesRequest()
                     rules = await call(self._list, request, timeout=_LIST_SECONDS, metadata=self._metadata)
                     if rules is None:
-                        raise _broken("its bytes are no ListRulesResponse")
+                        raise bad_response("its bytes are no ListRulesResponse")
                     return rules
                 except CallError as error:
                     if error.consequence.retries == 0 or error.code is grpc.StatusCode.UNIMPLEMENTED:
@@ -237,7 +237,7 @@ class ScorerClient:
         try:
             async for reply in self._score(requests(), metadata=self._metadata):
                 if reply is None:
-                    raise _broken("its bytes are no ScorerServiceScoreResponse")
+                    raise bad_response("its bytes are no ScorerServiceScoreResponse")
                 if reply.HasField("summary"):
                     summary = reply.summary
         except grpc.aio.AioRpcError as error:
@@ -292,7 +292,7 @@ class ScorerClient:
         try:
             async for reply in stream:
                 if reply is None:
-                    raise _broken("its bytes are no ScorerServiceScoreResponse")
+                    raise bad_response("its bytes are no ScorerServiceScoreResponse")
                 for verdict in reply.verdicts:
                     request, scoring, size = self._pending.get(verdict.key, (None, {}, 0))
                     checked_verdict(verdict, request)
@@ -331,7 +331,3 @@ class ScorerClient:
             f"the scorer at {self.endpoint} does not answer ({describe(error)}); every answer is safe: "
             f"start it, {self._dialled}, and run the same command again to resume"
         )
-
-
-def _broken(words: str) -> CallError:
-    return CallError(grpc.StatusCode.INTERNAL, "bad_response", words)

@@ -265,7 +265,8 @@ def _check_claims(plan: Plan, stage: str, needs: set[str], info: model.GetModelI
 
 def _check_deviations(deviations: Mapping[str, Any], info: model.GetModelInfoResponse, where: str) -> None:
     config = config_of(deviations)
-    for field, flag, capability in _SETTINGS:
+    for field, flag in _SETTINGS:
+        capability = field.upper()
         if config.HasField(field) and model.Capability.Value(f"CAPABILITY_{capability}") not in info.capabilities:
             raise ConfigError(
                 f"{info.model_name} at {where} does not claim {capability}, which {flag} needs: leave it out, or use "
@@ -279,15 +280,13 @@ def _check_deviations(deviations: Mapping[str, Any], info: model.GetModelInfoRes
         )
 
 
-_SETTINGS: Sequence[
-    tuple[Literal["thinking", "thinking_budget", "chat_template_arguments", "extra_body"], str, str]
-] = (
-    ("thinking", "--thinking on|off", "THINKING"),
-    ("thinking_budget", "--thinking BUDGET", "THINKING_BUDGET"),
-    ("chat_template_arguments", "--chat-template", "CHAT_TEMPLATE_ARGUMENTS"),
-    ("extra_body", "--extra-body", "EXTRA_BODY"),
+_SETTINGS: Sequence[tuple[Literal["thinking", "thinking_budget", "chat_template_arguments", "extra_body"], str]] = (
+    ("thinking", "--thinking on|off"),
+    ("thinking_budget", "--thinking BUDGET"),
+    ("chat_template_arguments", "--chat-template"),
+    ("extra_body", "--extra-body"),
 )
-"""Fields of a decoding configuration that need a capability each, and the options that set them."""
+"""Fields of a decoding configuration that need the capability of their name each, and the options that set them."""
 
 
 def _settings_json(settings: Any) -> dict[str, Any]:

@@ -107,7 +107,7 @@ class Summarizer:
     def finish(self) -> pb.Summary:
         """Returns the accounting and the metrics of all items; what was kept of them is given back on the way."""
         if not self._outcomes:  # a run tries its metrics on nothing before it begins
-            return pb.Summary(counts=pb.Counts(), metrics=[_empty(wanted) for wanted in self._wanted])
+            return pb.Summary(counts=pb.Counts(), metrics=[_metric(wanted, None, {}) for wanted in self._wanted])
         table = self._table()
         summary = pb.Summary(counts=table.counts())
         for wanted in self._wanted:
@@ -237,23 +237,16 @@ def _rows_by(numbers: Ints, count: int) -> list[Ints]:
     return [order[start:end] for start, end in itertools.pairwise(edges)]
 
 
-def _metric(wanted: _Wanted, table: Table, labels: Mapping[str, str]) -> pb.MetricResult:
-    if not len(table):
-        return _empty(wanted)
-    result = wanted.plan.compute(table)
+def _metric(wanted: _Wanted, table: Table | None, labels: Mapping[str, str]) -> pb.MetricResult:
+    """Returns a metric's result; None is a table without items, for which nothing is computed."""
+    result = wanted.plan.compute(table) if table is not None and len(table) else pb.MetricResult()
     result.name, result.metric = wanted.spec.name, wanted.spec.metric
     result.unit = result.unit or wanted.unit
     result.labels.update(labels)
-    result.counts.CopyFrom(table.counts())
+    result.counts.CopyFrom(pb.Counts() if table is None else table.counts())
     if wanted.percent:
         _to_percent(result)
     return result
-
-
-def _empty(wanted: _Wanted) -> pb.MetricResult:
-    """Returns the result of a metric over no items."""
-    unit = "percent" if wanted.percent else wanted.unit
-    return pb.MetricResult(name=wanted.spec.name, metric=wanted.spec.metric, unit=unit, counts=pb.Counts())
 
 
 def _to_percent(result: pb.MetricResult) -> None:
