@@ -23,14 +23,18 @@ from lyncean.model.v1 import model_pb2_grpc
 from lyncean.rpc import MAX_MESSAGE_BYTES, Server, ServerConfig, Unsupported, keep_freed_memory
 from model_server.batch_rpc import answer_batch
 
+SERVED_BY = model.ServedBy(model_revision="1", boot_id="null")
+"""Said in each answer, as our servers do: answers of a server that does not say it wait for a look."""
 ANSWER = model.GenerateResponse(
     parts=[model.Part(text="B")],
     finish_reason=model.FINISH_REASON_END_OF_SEQUENCE,
     usage=model.Usage(input_tokens=600, output_tokens=1),
+    served_by=SERVED_BY,
 )
 INFO = model.GetModelInfoResponse(
     model_name="null",
-    model_revision="1",
+    model_revision=SERVED_BY.model_revision,
+    boot_id=SERVED_BY.boot_id,
     capabilities=[model.CAPABILITY_GENERATE, model.CAPABILITY_IMAGE_INPUT, model.CAPABILITY_BATCH],
     max_concurrency=32,
 )

@@ -306,8 +306,9 @@ class Dispatcher:
                 self._returned(replica, len(new))
                 if replica.identifies:
                     await self._conclude(sent, new)
-                else:
-                    self._spawn(self._conclude(sent, new))
+                    continue
+                for answer in new:  # each by itself: one look confirms them all
+                    self._spawn(self._conclude(sent, [answer]))
             missing = f"the server's Batch ended without a result for {len(unanswered)} of {len(jobs)} calls"
             failure = CallError(grpc.StatusCode.INTERNAL, "batch_incomplete", missing)
         except CallError as error:

@@ -17,7 +17,8 @@ from orchestrator.engine.resolve import Endpoint, Resolver, resolve
 from orchestrator.errors import ConfigError, IncompleteError
 
 RESOLVE_SECONDS = 5.0
-_LOOK_SECONDS = 0.25
+_LOOK_SECONDS = 0.02
+"""From an answer of a server that does not say who it is to the look that confirms it and those that follow soon."""
 REACH_SECONDS = 15.0
 """How long an endpoint may be out of reach at the start. One that is reached and still loads
 its model is waited for as long as patience lasts."""

@@ -110,7 +110,7 @@ class ModelServer:
             model_name="model",
             model_revision=f"r{self.checkpoint}",
             capabilities=claims,
-            max_concurrency=3,
+            max_concurrency=8 if self.batch else 3,  # a Batch takes half of what may be in flight
             max_waiting=2,
         )
         info.boot_id = self.boot

@@ -238,6 +238,9 @@ class World:
         address = self.draw.choice(self.addresses)
         self.trace(f"{loop.time():.2f}: {address} is another checkpoint, on the same connection")
         self.network.swap(address, self._server(self._checkpoint() + 1))
+        if self.draw.random() < 0.5:  # the connection ends, and the next one is the right checkpoint's
+            back = self._server(self._checkpoint())
+            loop.call_later(self.draw.uniform(0.05, 2.0), self.network.rotate, address, back)
 
     def _restart_lesser(self, loop: Loop) -> None:
         address = self.draw.choice(self.addresses)

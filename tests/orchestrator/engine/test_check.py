@@ -100,6 +100,48 @@ async def test_what_is_no_answer_is_failed_and_asked_again(
     assert "Traceback" not in capsys.readouterr().err
 
 
+class Together(grpc.GenericRpcHandler):
+    """Answers Batches in one message each, and does not say who it is; counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.looks = self.answers = 0
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        async def info(request: bytes, context: Any) -> bytes:
+            self.looks += 1
+            answer = model.GetModelInfoResponse()
+            answer.CopyFrom(INFO)
+            answer.capabilities.append(model.CAPABILITY_BATCH)
+            answer.max_concurrency = 32
+            return answer.SerializeToString()
+
+        async def batch(request: bytes, context: Any) -> AsyncIterator[bytes]:
+            calls = model.BatchRequest.FromString(request).calls
+            self.answers += len(calls)
+            results = [model.BatchResult(index=index, generate=GOOD) for index in range(len(calls))]
+            yield model.BatchResponse(results=results).SerializeToString()
+
+        if details.method.endswith("GetModelInfo"):
+            return grpc.unary_unary_rpc_method_handler(info)
+        return grpc.unary_stream_rpc_method_handler(batch)
+
+
+async def test_one_look_confirms_all_answers_of_a_batch(
+    shared_scorer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.run.evaluate.finish", lambda *_: None)
+    handler, serving = Together(), grpc.aio.server()
+    serving.add_generic_rpc_handlers([handler])
+    port = serving.add_insecure_port("127.0.0.1:0")
+    await serving.start()
+    await evaluate(
+        plan_of("generate", 32, f"127.0.0.1:{port}", shared_scorer.address), Console(quiet=True), run=tmp_path / "run"
+    )
+    await serving.stop(None)
+    assert handler.answers >= 32
+    assert handler.looks < handler.answers / 4
+
+
 Reply = scorer.ScorerServiceScoreResponse
 
 
