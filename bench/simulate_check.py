@@ -46,6 +46,7 @@ class Slow(Null):
         return model.GetModelInfoResponse(
             model_name=info.model_name,
             model_revision=info.model_revision,
+            boot_id=info.boot_id,
             capabilities=[one for one in info.capabilities if self.delay or one != model.CAPABILITY_BATCH],
             max_concurrency=SLOTS,
             max_waiting=self.waiting,
