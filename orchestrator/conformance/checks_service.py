@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from lyncean.rpc.errors import ERROR_DOMAIN
 from orchestrator.conformance.check import Broken, applies, check, wants
 from orchestrator.conformance.server import (
     SERVICE,
+    Request,
     Server,
     generation,
     in_batch,
@@ -25,7 +27,10 @@ from orchestrator.conformance.server import (
     scoring,
 )
 
-_ASKED = {"GENERATE": partial(generation, "Say hello."), "LIKELIHOOD": partial(scoring, ["Say hello."], ["yes"])}
+_ASKED: dict[str, Callable[[], Request]] = {
+    "GENERATE": partial(generation, "Say hello."),
+    "LIKELIHOOD": partial(scoring, ["Say hello."], ["yes"]),
+}
 _SNAKE = re.compile(r"[a-z][a-z0-9_]*")
 
 

@@ -23,8 +23,8 @@ class Vendor:
     Attributes:
         answer: Makes the reply's object from the user's words.
         faults: Consumed from the front, one for each live request: "429", "429 after",
-            "500", "400", "404", "reset", "hang", "html", "cut", "empty", "broken", "schema",
-            "refusal", "length"; "hold" until `release` is set; "" is none.
+            "500", "400", "404", "reset", "hang", "html", "cut", "empty", "no choices", "broken",
+            "schema", "refusal", "length"; "hold" until `release` is set; "" is none.
         lasting: What every live request meets once `faults` is used up.
         expire: Whether batches expire with half of their requests answered.
         pending: How often a batch says that it is still running.
@@ -162,6 +162,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(200, b'{"choices": [')
         elif fault == "empty":
             self._json(200, {"choices": [{}]})
+        elif fault == "no choices":
+            self._json(200, {"choices": []})
         elif fault == "broken off":
             with vendor.lock:
                 data = json.dumps(vendor.completion(body)).encode()

@@ -154,6 +154,7 @@ def test_retry_after_as_endpoints_write_it() -> None:
         ("html", "judge_bad_json"),
         ("cut", "judge_bad_json"),
         ("empty", "judge_bad_json"),
+        ("no choices", "judge_bad_json"),
         ("400", "judge_error"),
         ("404", "judge_error"),
     ],
