@@ -52,7 +52,7 @@ async def test_a_causal_model_with_an_image_processor_sees(
     far: Path, served: Any, hf: Any, ask: Any, picture: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
-    async with served(hf("llava", model=str(far), trust_remote_code=True)) as server, served(hf("llava")) as plain:
+    async with served(hf("", model=str(far), trust_remote_code=True)) as server, served(hf("llava")) as plain:
         info = await server.info()
         assert model.CAPABILITY_IMAGE_INPUT in info.capabilities
         assert info.properties["likelihood_method"] == "packed"
