@@ -51,7 +51,12 @@ class Backend(ABC):
     """A model behind the contract. Requests arrive validated (see `model_server.core`).
 
     Every method but `load` runs on the event loop and must not block it.
+
+    Attributes:
+        decodes: Whether images are decoded here: their pixels then count against the memory.
     """
+
+    decodes = True
 
     def load(self) -> None:  # noqa: B027  (most backends need it, a constant one does not)
         """Loads the model; may take minutes. Called once, in a thread of its own.

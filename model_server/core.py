@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import MAX_MESSAGE_BYTES, InternalFailure, InvalidRequest, Unavailable, Unsupported
 from model_server.backend import Backend, Call
+from model_server.images import PixelBudget
 
 _Switch = Literal["thinking", "thinking_budget", "chat_template_arguments", "extra_body"]
 MAX_IMAGES = 256
@@ -34,10 +35,12 @@ class Core:
 
     Args:
         backend: The model.
+        pixels: Bounds what is decoded at a time; by default by the container's memory.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, pixels: PixelBudget | None = None) -> None:
         self.backend = backend
+        self._pixels = pixels or PixelBudget()
         self._info: model.GetModelInfoResponse | None = None
 
     def ready(self) -> None:
@@ -69,7 +72,8 @@ class Core:
                 raise Unsupported("no_image_output", f"{info.model_name} makes no images")
         elif request.modality not in (model.MODALITY_UNSPECIFIED, model.MODALITY_TEXT):
             raise Unsupported("unknown_modality", f"modality {request.modality} is not known to this server")
-        response = await self.backend.generate(request, call)
+        async with self._pixels.held(self._decoded(request.messages)):
+            response = await self.backend.generate(request, call)
         if not response.parts and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
             response.parts.add(text="")
         return response
@@ -87,11 +91,17 @@ class Core:
         for index, text in enumerate(request.continuations):
             if not text:
                 raise InvalidRequest("empty_continuation", f"continuation {index} is empty", index=str(index))
-        response = await self.backend.likelihood(request, call)
+        async with self._pixels.held(self._decoded(request.messages)):
+            response = await self.backend.likelihood(request, call)
         for index, score in enumerate(response.scores):
             if math.isnan(score.logprob):
                 raise InternalFailure("not_a_number", f"the log-probability of continuation {index} is NaN")
         return response
+
+    def _decoded(self, messages: Sequence[model.Message]) -> Iterator[bytes]:
+        """Yields the files that the backend will decode."""
+        if self.backend.decodes:
+            yield from (part.image.data for message in messages for part in message.parts if part.HasField("image"))
 
     def _check_messages(self, messages: Sequence[model.Message], info: model.GetModelInfoResponse) -> None:
         if not messages:

@@ -9,10 +9,15 @@ floating grey scaled to 8 bits over the format's whole range, transparency laid 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
 import warnings
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageFile, UnidentifiedImageError
 
 from lyncean import media
 from lyncean.pictures import DAMAGE, open_image, orientation
@@ -20,6 +25,10 @@ from lyncean.rpc import InvalidRequest
 
 MAX_PIXELS = 100_000_000
 """Default limit on an image's pixels: 300 MB once decoded."""
+
+_PIXEL_BYTES = 20
+"""Memory of a pixel at its peak: pillow keeps 4 bytes, and up to four copies while transparency is laid over white."""
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 _TURNS: dict[object, Image.Transpose] = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -31,6 +40,50 @@ _TURNS: dict[object, Image.Transpose] = {
     8: Image.Transpose.ROTATE_90,
 }
 _DEEP = {"I;16": 257.0, "I;16B": 257.0, "I;16L": 257.0, "I;16N": 257.0}
+
+
+class PixelBudget:
+    """Bounds the pixels of all requests that a backend has at a time, so that large images wait for one another.
+
+    Args:
+        limit: Pixels; by default those that half of the container's memory holds once decoded.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit or _memory() // 2 // _PIXEL_BYTES
+        self._held = 0
+        self._entry = asyncio.Lock()
+        self._freed = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def held(self, files: Iterable[bytes]) -> AsyncIterator[None]:
+        """Waits until there is room for the decoded images of a request, in the order of arrival, and holds it.
+
+        Args:
+            files: Encoded images, of which the headers are read. Those that cannot be read count nothing.
+
+        Raises:
+            InvalidRequest: With reason "image_too_large", if the images of this request alone do not fit.
+        """
+        pixels = sum(map(_pixels, files))
+        if pixels > self.limit:
+            raise InvalidRequest(
+                "image_too_large",
+                f"the request's images have {pixels:,} pixels, this server's memory is enough for {self.limit:,}",
+                limit=str(self.limit),
+                value=str(pixels),
+            )
+        if pixels:
+            async with self._entry:  # the first to come is the next to get room, however large
+                while self._held + pixels > self.limit:
+                    self._freed.clear()
+                    await self._freed.wait()
+                self._held += pixels
+        try:
+            yield
+        finally:
+            self._held -= pixels
+            self._freed.set()
 
 
 def decode(data: bytes, *, max_pixels: int = MAX_PIXELS, where: str = "the image") -> Image.Image:
@@ -45,10 +98,7 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS, where: str = "the image
         InvalidRequest: With reason "bad_image" or "image_too_large".
     """
     try:
-        with warnings.catch_warnings():
-            # Our own limit below is the one that counts, and it is an error.
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = open_image(data)
+        image = _opened(data)
         pixels = image.width * image.height
         if pixels > max_pixels:
             raise InvalidRequest(
@@ -77,13 +127,34 @@ def media_type(data: bytes) -> str:
         InvalidRequest: With reason "bad_image".
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = open_image(data)
+        image = _opened(data)
     except (*DAMAGE, Image.DecompressionBombError) as error:
         raise InvalidRequest("bad_image", "the image is in no image format that can be read") from error
     known = media.media_type(data)
     return known if known.startswith("image/") else image.get_format_mimetype() or known
+
+
+def _opened(data: bytes) -> ImageFile.ImageFile:
+    with warnings.catch_warnings():  # our own limits are the ones that count, and they are errors
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        return open_image(data)
+
+
+def _pixels(data: bytes) -> int:
+    try:
+        image = _opened(data)
+    except (*DAMAGE, Image.DecompressionBombError):
+        return 0  # decoding refuses it by its header, with words of its own
+    return image.width * image.height
+
+
+def _memory() -> int:
+    """Returns the bytes of memory that this process may take: the container's limit, or else the machine's."""
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in _LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # "max" is no limit
+            sizes.append(int(Path(path).read_text()))
+    return min(sizes)
 
 
 def _upright(image: Image.Image) -> Image.Image:
@@ -110,7 +181,7 @@ def _rgb(image: Image.Image) -> Image.Image:
         scale = 255.0 if grey.max(initial=0.0) <= 1.0 else 1.0
         return Image.fromarray((grey * scale).clip(0, 255).round().astype(np.uint8)).convert("RGB")
     if image.has_transparency_data:
-        layer = image.convert("RGBA")
+        layer = image if image.mode == "RGBA" else image.convert("RGBA")
         ground = Image.new("RGBA", layer.size, "white")
         return Image.alpha_composite(ground, layer).convert("RGB")
     return image.convert("RGB")

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <csignal>
 #include <iostream>
+#include <random>
 
 #include "lyncean/model/v1/model.grpc.pb.h"
 
@@ -72,9 +73,12 @@ void Fit(size_t tokens) {
   Demand(tokens <= kContext, "context_exceeded", message, StatusCode::OUT_OF_RANGE);
 }
 
+const string kBoot = std::to_string(std::random_device()());
+template <class Out> void Sign(Out* out) { out->set_model_revision("1"), out->set_boot_id(kBoot); }
+
 class Service final : public pb::ModelService::Service {
   Status GetModelInfo(ServerContext*, const pb::GetModelInfoRequest*, pb::GetModelInfoResponse* out) override {
-    out->set_model_name("cpp-example"), out->set_model_revision("1"), out->set_server_version("cpp-example 1.0.0");
+    Sign(out), out->set_model_name("cpp-example"), out->set_server_version("cpp-example 1.0.0");
     for (int each : {1, 2, 4, 7}) out->add_capabilities(pb::Capability(each));  // likelihood, images, several, generate
     out->set_max_concurrency(8), out->set_max_request_bytes(kLimit), out->set_max_context_tokens(kContext);
     return Status::OK;
@@ -100,14 +104,14 @@ class Service final : public pb::ModelService::Service {
     }
     const auto reason = text == whole ? pb::FINISH_REASON_END_OF_SEQUENCE : pb::FINISH_REASON_MAX_TOKENS;
     out->set_finish_reason(end < text.size() ? pb::FINISH_REASON_STOP_STRING : reason);
-    out->add_parts()->set_text(text.substr(0, end));
+    out->add_parts()->set_text(text.substr(0, end)), Sign(out->mutable_served_by());
     out->mutable_usage()->set_input_tokens(prompt.size()), out->mutable_usage()->set_output_tokens(text.size());
     return Status::OK;
   } catch (const Status& refusal) { return refusal; }
   Status Likelihood(ServerContext*, const pb::LikelihoodRequest* in, pb::LikelihoodResponse* out) override try {
     const string prompt = Render(in->messages()), best = Greedy(prompt);
     Demand(!in->continuations().empty(), "no_continuations", "there is nothing to score");
-    out->mutable_usage()->set_input_tokens(prompt.size());
+    out->mutable_usage()->set_input_tokens(prompt.size()), Sign(out->mutable_served_by());
     for (const string& text : in->continuations()) {
       Demand(!text.empty(), "empty_continuation", "a continuation is empty");
       Fit(prompt.size() + text.size());

@@ -1,6 +1,6 @@
 // A model server for Lyncean from the .proto alone. The "model" is forty lines at the top: it reads the options in the
 // prompt and names one; put yours in its place. Run: npm install && node server.js --port 50051
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import grpc from "@grpc/grpc-js";
@@ -10,6 +10,7 @@ import { HealthImplementation } from "grpc-health-check";
 
 const [LIMIT, CONTEXT, PIXELS, IMAGE_TOKENS] = [64 * 1024 * 1024, 4096, 100e6, 64];
 const SERVICE = "lyncean.model.v1.ModelService";
+const servedBy = { modelRevision: "1", bootId: randomUUID() };
 
 // ---- the model: words are tokens, and what it says depends on the prompt alone ----
 const words = (text) => text.match(/\s*\S+/g) ?? [];
@@ -92,7 +93,7 @@ function generate({ messages, config, modality }) {
   if (effective.temperature > 0) throw unimplemented("no_sampling", "this model decodes greedily only");
   fit(inputTokens, effective.maxOutputTokens);
   const { text, reason, tokens } = continueText(prompt, effective);
-  return { parts: [{ text }], finishReason: reason, effectiveConfig: effective, usage: { inputTokens, imageTokens, outputTokens: tokens } };
+  return { parts: [{ text }], finishReason: reason, effectiveConfig: effective, servedBy, usage: { inputTokens, imageTokens, outputTokens: tokens } };
 }
 function likelihood({ messages, continuations, returnTokens }) {
   const { prompt, inputTokens, imageTokens } = render(messages);
@@ -110,10 +111,10 @@ function likelihood({ messages, continuations, returnTokens }) {
     const sum = scored.reduce((total, each) => total + each.logprob, 0);
     return { logprob: sum, tokenCount: tokens.length, isGreedy, tokens: returnTokens ? scored : [] };
   });
-  return { scores, usage: { inputTokens, imageTokens, outputTokens: scores.reduce((sum, { tokenCount }) => sum + tokenCount, 0) } };
+  return { scores, servedBy, usage: { inputTokens, imageTokens, outputTokens: scores.reduce((sum, { tokenCount }) => sum + tokenCount, 0) } };
 }
 
-const info = () => ({ modelName: "node-example", modelRevision: "1", serverVersion: "node-example 1.0.0", maxConcurrency: 8,
+const info = () => ({ modelName: "node-example", ...servedBy, serverVersion: "node-example 1.0.0", maxConcurrency: 8,
   capabilities: ["GENERATE", "LIKELIHOOD", "IMAGE_INPUT", "MULTI_IMAGE"].map((name) => `CAPABILITY_${name}`), maxRequestBytes: LIMIT, maxContextTokens: CONTEXT, computeDtype: "float64" });
 
 // The one place where an exception becomes a status, with google.rpc.ErrorInfo in google.rpc.Status, written by hand.

@@ -49,6 +49,8 @@ class OpenAIBackend(Backend):
         metrics: The server's counters.
     """
 
+    decodes = False
+
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self._settings = settings
         self._slots = Slots(settings.max_concurrency, settings.max_queue, metrics)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import grpc
@@ -11,10 +12,20 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2
 
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError
 from lyncean.rpc.errors import ERROR_DOMAIN
-from orchestrator.conformance.check import Broken, check, wants
-from orchestrator.conformance.server import SERVICE, Server, method_of
+from orchestrator.conformance.check import Broken, applies, check, wants
+from orchestrator.conformance.server import (
+    SERVICE,
+    Server,
+    generation,
+    in_batch,
+    method_of,
+    one_by_one,
+    scoring,
+)
 
+_ASKED = {"GENERATE": partial(generation, "Say hello."), "LIKELIHOOD": partial(scoring, ["Say hello."], ["yes"])}
 _SNAKE = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -53,6 +64,22 @@ async def info_fields_are_well_formed(server: Server) -> None:
     wants(not bad, f"properties has {', '.join(map(repr, bad))}")
     template = server.info.chat_template_sha256
     wants(not template or bool(re.fullmatch(r"[0-9a-f]{64}", template)), f"chat_template_sha256 is {template!r}")
+
+
+@check
+async def answers_say_who_gave_them(server: Server) -> None:
+    """An answer of each method, and those of a Batch, name the checkpoint and the start of the server."""
+    info = server.info
+    applies(bool(info.boot_id), "boot_id is empty, so GetModelInfo is asked again after the answers")
+    requests = [make() for claim, make in _ASKED.items() if server.claims(claim)]
+    endings = await server.settled(one_by_one, requests)
+    if server.claims("BATCH"):
+        endings += await server.settled(in_batch, requests)
+    due = model.ServedBy(model_revision=info.model_revision, boot_id=info.boot_id)
+    for ending in endings:
+        if not isinstance(ending, CallError):  # other checks are there for those
+            said, kind = ending.served_by, type(ending).__name__
+            wants(said == due, f"served_by is {said.model_revision!r}, {said.boot_id!r} in a {kind}")
 
 
 @check

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lyncean.pictures import open_image, orientation
+from orchestrator.engine.check import check_image
 from orchestrator.samples import BadRowError, Call, Part, image_part
 from orchestrator.samples import Image as EncodedImage
 
@@ -36,6 +37,7 @@ def blinded(call: Call) -> Call:
 def _grey_part(image: EncodedImage) -> Part:
     from PIL import Image
 
+    check_image(image.data)
     try:
         with open_image(image.data) as opened:
             size, kind = _seen_size(opened), opened.format or "PNG"

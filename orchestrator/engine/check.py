@@ -9,9 +9,11 @@ import grpc
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.outcomes import Outcome
+from lyncean.pictures import damage
 from lyncean.rpc import CallError
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.wire import Request, Response
+from orchestrator.samples import BadRowError
 
 _TOKEN_BYTES = 1024
 """More than any vocabulary's longest token."""
@@ -128,6 +130,16 @@ def _names(metrics: Iterable[tuple[str, str]]) -> str:
     return ", ".join(sorted(name for name, _ in metrics)) or "none"
 
 
+def check_image(data: bytes) -> None:
+    """Holds back an image that no server could decode: how many items count must not depend on who notices.
+
+    Raises:
+        BadRowError: With reason `bad_image`.
+    """
+    if why := damage(data):
+        raise BadRowError("bad_image", f"an image is damaged: {why}")
+
+
 def cut_in_reasoning(response: Response) -> bool:
     """Whether the output limit ended a response before its answer began."""
     return (
@@ -152,6 +164,8 @@ def _generate(response: model.GenerateResponse, request: Request) -> str:
                 return "it has an image, and text was asked for"
             case "image" if not part.image.data:
                 return "an image has no bytes"
+            case "image" if why := damage(part.image.data):
+                return f"an image is damaged: {why}"
             case None:
                 return "a part is neither text nor image"
     limit = request.max_output_tokens

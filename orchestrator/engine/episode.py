@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import DataError
+from orchestrator.engine.check import check_image
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Result
 from orchestrator.engine.wire import Request, request_of
@@ -104,6 +105,7 @@ def build(episode: Episode, log: RunLog, changes: Deviations) -> PreparedRequest
         answers = [_answer(answer, log) for answer in episode.answers]
         call = changes.applied(turn.ask(answers), key)
         request = request_of(call)
+        line_request = raw(request_json(call, partial(log.images.put, check=check_image)))
     except NoAnswerError as error:
         return UnsentOutcome(Outcome.UNPARSED, error.reason, str(error))
     except BadRowError as error:
@@ -121,7 +123,7 @@ def build(episode: Episode, log: RunLog, changes: Deviations) -> PreparedRequest
         turn=turn.name,
         task=episode.task,
         method=request.method.lower(),
-        request=raw(request_json(call, log.images.put)),
+        request=line_request,
         attempts=0,
         scoring=raw(scoring),
     )

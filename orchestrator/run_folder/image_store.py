@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 _KNOWN_LIMIT = 100_000
@@ -17,8 +18,12 @@ class ImageStore:
         self._folder = f"{folder}/"
         self._known: set[bytes] = set()
 
-    def put(self, data: bytes) -> str:
+    def put(self, data: bytes, check: Callable[[bytes], None] | None = None) -> str:
         """Stores a file's bytes unless they are there, and returns their sha256 in hex.
+
+        Args:
+            data: The bytes.
+            check: Called with them once, before they are stored; what it raises is raised.
 
         Raises:
             OSError: If they cannot be written.
@@ -26,6 +31,8 @@ class ImageStore:
         sha = hashlib.sha256(data)
         name = sha.hexdigest()
         if sha.digest() not in self._known:
+            if check:
+                check(data)
             self._write(self._folder + name, data)
             if len(self._known) >= _KNOWN_LIMIT:
                 self._known.clear()

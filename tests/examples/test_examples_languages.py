@@ -116,7 +116,7 @@ def test_the_page_says_what_is_typed_here() -> None:
 
 
 def test_examples_stay_short() -> None:
-    bounds = {"constant_server.py": 60, "node/server.js": 149, "cpp/server.cpp": 149}
+    bounds = {"constant_server.py": 60, "node/server.js": 150, "cpp/server.cpp": 152}
     for name, most in bounds.items():
         lines = (EXAMPLES / name).read_text().splitlines()
         assert len(lines) <= most, name

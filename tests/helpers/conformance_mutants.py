@@ -515,6 +515,7 @@ NAMES = (
     "batch_gives_places_back",
 )
 ONCE, ALIKE, MIXED, ALONE, NO_REQUEST, NO_CALLS, TOO_MANY, PLACES = NAMES
+WHO = "answers_say_who_gave_them"
 WAIT = "batch_answers_do_not_wait"
 MUTANTS = {
     "nameless": mutant(broken(describe=lambda info: info.ClearField("model_name")), "info_names_the_model"),
@@ -525,6 +526,16 @@ MUTANTS = {
     ),
     "keys": mutant(
         broken(describe=lambda info: info.properties.update({"Compute Device": "cpu"})), "info_fields_are_well_formed"
+    ),
+    "anonymous": mutant(cleared("scored", "", "served_by"), WHO),
+    "reborn": mutant(broken(said=lambda request, response: setattr(response.served_by, "boot_id", "another")), WHO),
+    "anonymous in a Batch": mutant(
+        result_by_result(
+            lambda result: (
+                setattr(result.generate.served_by, "boot_id", "another") if result.HasField("generate") else None
+            )
+        ),
+        WHO,
     ),
     "unhealthy": mutant(broken(health=False), "health_has_both_names"),
     "unreflected": mutant(broken(reflects=False), "reflection_names_the_service"),

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from PIL import Image
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import StatusError
+from model_server import images
 from model_server.backend import Backend, Call
 from model_server.core import Core
+from model_server.images import PixelBudget
 
 ALL = [value for value in model.Capability.values() if value]
 
@@ -159,3 +165,63 @@ async def test_before_loading_everything_is_unavailable() -> None:
             await run()
         assert caught.value.code == grpc.StatusCode.UNAVAILABLE
     assert backend.reached == 0
+
+
+class Decoding(Backend):
+    """Holds each request until it is told to answer; notes how many it had at a time."""
+
+    def __init__(self) -> None:
+        self.inside: list[int] = []
+        self.most = 0
+        self.go = asyncio.Event()
+
+    def info(self) -> model.GetModelInfoResponse:
+        return model.GetModelInfoResponse(model_name="decoding", capabilities=ALL)
+
+    async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
+        self.inside.append(len(request.messages[0].parts))
+        self.most = max(self.most, sum(self.inside))
+        try:
+            await self.go.wait()
+        finally:
+            self.inside.pop()
+        return model.GenerateResponse()
+
+
+def picture(width: int, height: int) -> model.Part:
+    file = io.BytesIO()
+    Image.new("L", (width, height)).save(file, "PNG")
+    return model.Part(image=model.Image(data=file.getvalue()))
+
+
+async def test_decoded_images_stay_within_the_memory() -> None:
+    backend = Decoding()
+    core = Core(backend, PixelBudget(2500))
+    core.ready()
+    too_large = request(user(*[picture(50, 20)] * 3))
+    with pytest.raises(StatusError, match="3,000 pixels, this server's memory is enough for 2,500") as caught:
+        await core.generate(too_large, Call())
+    assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "image_too_large")
+
+    large = [asyncio.ensure_future(core.generate(request(user(picture(50, 20))), Call())) for _ in range(6)]
+    small = asyncio.ensure_future(core.generate(request(), Call()))
+    await asyncio.wait([small, *large], timeout=0.1)
+    assert len(backend.inside) == 3  # two of 1,000 pixels and one of none
+    large[2].cancel()  # whoever gives up while waiting holds nothing
+    large[0].cancel()  # nor does one that is cut off while it is answered
+    await asyncio.wait([large[0], large[2]])
+    backend.go.set()
+    await asyncio.gather(small, large[1], *large[3:])
+    assert backend.most <= 3
+    backend.decodes = False
+    await core.generate(too_large, Call())
+
+
+def test_the_budget_is_that_of_the_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit, none = tmp_path / "memory.max", tmp_path / "none"
+    none.write_text("max\n")
+    monkeypatch.setattr(images, "_LIMITS", (str(none), str(tmp_path / "absent")))
+    whole = PixelBudget().limit
+    limit.write_text(f"{512 * 2**20}\n")
+    monkeypatch.setattr(images, "_LIMITS", (str(none), str(limit)))
+    assert PixelBudget().limit == 512 * 2**20 // 40 < whole

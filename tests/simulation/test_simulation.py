@@ -15,6 +15,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
 from lyncean.rpc import errors as errors_module
 from orchestrator.engine import check as check_module
+from orchestrator.engine import episode as episode_module
 from orchestrator.engine import pool as pool_module
 from orchestrator.engine.check import checked
 from orchestrator.engine.pool import Pool
@@ -96,6 +97,10 @@ def _responses_are_believed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(check_module, "_likelihood", lambda *_: "")
 
 
+def _images_are_believed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(episode_module, "check_image", _nothing)
+
+
 def _lines_are_believed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lines_module, "verify", _nothing)
 
@@ -115,6 +120,7 @@ def _folders_stay(patch: pytest.MonkeyPatch) -> None:
         _capabilities_once,
         _every_status_is_the_models,
         _responses_are_believed,
+        _images_are_believed,
         _lines_are_believed,
         _folders_stay,
     ],

@@ -33,7 +33,7 @@ from orchestrator.run.plan import Plan, Task
 from orchestrator.run.request import RunRequest
 from orchestrator.run_folder import log as log_module
 from orchestrator.run_folder import manifest as manifest_module
-from orchestrator.samples import BadRowError, Call, Sample, Scoring, Turn, Variant, text_part, user
+from orchestrator.samples import Call, Sample, Scoring, Turn, Variant, image_part, text_part, user
 from simulation.loop import Crash, Loop, deterministic, run
 from simulation.network import ModelServer, Network, Weather
 
@@ -316,6 +316,8 @@ class World:
             prompt = line["request"]["messages"][-1]["parts"][0]["text"]
             if (line["replica"], prompt, line.get("boot_id", ""), checkpoint) not in self.network.history:
                 raise Violation(f"{key}: {line['replica']} never sent this answer")
+        if any(" bad " in prompt for _, prompt, *_ in self.network.history):
+            raise Violation("an image that cannot be decoded was sent")
         expected = undisturbed(self.method, self.rows, checkpoint)
         outcomes = {key: (line["outcome"], line.get("score")) for key, line in verdicts.items()}
         if outcomes != expected["outcomes"]:
@@ -345,6 +347,7 @@ def undisturbed(method: str, rows: int, checkpoint: int) -> dict[str, Any]:
         return {"results": results, "outcomes": outcomes}
 
 
+_CUT_IMAGE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x08\0\0\0\x08\x08\0\0\0\0"
 _KINDS = ("plain", "plain", "plain", "two", "bad", "long", "denied", "mute")
 
 
@@ -356,9 +359,10 @@ def _samples(row: Row, variant: Variant) -> Iterator[Sample]:
     )
 
     def ask(answers: Sequence[Any]) -> Call:
+        parts = [text_part(f"{number} {kind} {len(answers)}")]
         if kind == "bad":
-            raise BadRowError("bad_image", "no image")
-        call = Call((user(text_part(f"{number} {kind} {len(answers)}")),), continuations=("A", "B"))
+            parts.append(image_part(_CUT_IMAGE))
+        call = Call((user(*parts),), continuations=("A", "B"))
         return call if likelihood else Call(call.messages, config=model.GenerationConfig(max_output_tokens=16))
 
     turns = [Turn(ask, scoring=scoring)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -10,16 +12,24 @@ from typing import Any
 
 import grpc
 import pytest
+from PIL import Image
 from rich.console import Console
 from simulation.world import plan_of
 
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError
 from lyncean.scorer.v1 import scorer_pb2 as scorer
+from orchestrator import api
+from orchestrator.engine.check import checked
+from orchestrator.engine.wire import Request
 from orchestrator.errors import EngineError, IncompleteError
 from orchestrator.run.evaluate import evaluate
 
 INFO = model.GetModelInfoResponse(
-    model_name="m", model_revision="1", capabilities=[model.CAPABILITY_GENERATE], max_concurrency=2
+    model_name="m",
+    model_revision="1",
+    capabilities=[model.CAPABILITY_GENERATE, model.CAPABILITY_IMAGE_INPUT],
+    max_concurrency=2,
 )
 GOOD = model.GenerateResponse(parts=[model.Part(text="A")], finish_reason=model.FINISH_REASON_END_OF_SEQUENCE)
 
@@ -98,6 +108,61 @@ async def test_what_is_no_answer_is_failed_and_asked_again(
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["tasks"]["world"]["counts"]["scored"] == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_damaged_image_is_no_answer() -> None:
+    drawn = io.BytesIO()
+    Image.effect_noise((60, 40), 50).save(drawn, "PNG")
+    request = Request("Generate", (), modality=model.MODALITY_IMAGE)
+
+    def answer(data: bytes) -> model.GenerateResponse:
+        return model.GenerateResponse(
+            parts=[model.Part(image=model.Image(data=data))], finish_reason=GOOD.finish_reason
+        )
+
+    assert checked(answer(drawn.getvalue()), request)
+    with pytest.raises(CallError, match="an image is damaged: it cannot be decoded"):
+        checked(answer(drawn.getvalue()[:-300]), request)
+
+
+PICTURES = """data: pictures.csv
+image: image
+question: question
+options: [A, B]
+answer: answer
+prompt: "{question}"
+"""
+
+
+@pytest.mark.parametrize("blind", [False, True])
+async def test_an_image_that_nobody_can_decode_is_held_back_from_every_server(
+    server: tuple[Raw, str], shared_scorer: Any, tmp_path: Path, blind: bool
+) -> None:
+    handler, address = server
+    for form in ("JPEG", "PNG"):
+        file = io.BytesIO()
+        Image.effect_noise((60, 40), 50).save(file, form)
+        (tmp_path / f"whole.{form}").write_bytes(file.getvalue())
+        (tmp_path / f"cut.{form}").write_bytes(file.getvalue()[:-200])
+    (tmp_path / "page.PNG").write_bytes(b"<html>not found</html>")
+    names = ("whole.JPEG", "whole.PNG", "cut.JPEG", "cut.PNG", "page.PNG")
+    rows = [f"{name},What is it?,a,b,A,{name}" for name in names]
+    (tmp_path / "pictures.csv").write_text("\n".join(["id,question,A,B,answer,image", *rows]))
+    (tmp_path / "pictures.yaml").write_text(PICTURES)
+    await asyncio.to_thread(
+        lambda: api.evaluate(
+            str(tmp_path / "pictures.yaml"),
+            endpoint=address,
+            scorer=shared_scorer.address,
+            run=tmp_path / "run",
+            blind=blind,
+        )
+    )
+    assert handler.asked == 2
+    lines = [json.loads(line) for line in (tmp_path / "run" / "verdicts.jsonl").read_text().splitlines()]
+    ended = {line["key"].rpartition("/")[2]: (line["outcome"], line.get("reason")) for line in lines}
+    unsent = {key: end for key, end in ended.items() if end[0] != "scored"}
+    assert unsent == dict.fromkeys(("3", "4", "5"), ("rejected", "bad_image"))
 
 
 class Together(grpc.GenericRpcHandler):

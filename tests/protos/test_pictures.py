@@ -1,0 +1,72 @@
+"""Damaged images are named without decoding them whole."""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from lyncean.pictures import DAMAGE, damage, open_image
+
+KINDS: dict[str, dict[str, Any]] = {
+    "JPEG": {"format": "JPEG"},
+    "progressive JPEG": {"format": "JPEG", "progressive": True},
+    "PNG": {"format": "PNG"},
+    "WebP": {"format": "WEBP"},
+    "GIF": {"format": "GIF"},
+}
+
+
+@cache
+def encoded(kind: str) -> bytes:
+    buffer = io.BytesIO()
+    Image.effect_noise((90, 70), 60).convert("RGB").save(buffer, **KINDS[kind])
+    return buffer.getvalue()
+
+
+def decodes(data: bytes) -> bool:
+    try:
+        open_image(data).load()
+    except (*DAMAGE, Image.DecompressionBombError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(deadline=None, max_examples=60)
+@given(share=st.floats(0, 1, exclude_max=True))
+def test_what_is_cut_short_is_named_where_a_decoder_refuses_it(kind: str, share: float) -> None:
+    assert damage(encoded(kind)) == ""
+    cut = encoded(kind)[: int(share * len(encoded(kind)))]
+    assert bool(damage(cut)) is not decodes(cut)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(deadline=None, max_examples=100)
+@given(place=st.floats(0, 1, exclude_max=True), zeros=st.integers(1, 600))
+def test_nothing_is_named_that_decodes(kind: str, place: float, zeros: int) -> None:
+    data = bytearray(encoded(kind))
+    start = int(place * len(data))
+    data[start : start + zeros] = bytes(len(data[start : start + zeros]))
+    if decodes(bytes(data)):
+        assert damage(bytes(data)) == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [(b"", "no image format"), (b"<html>not found</html>", "no image format"), (b"\x89PNG\r\n\x1a\n", "")],
+)
+def test_why_is_said(data: bytes, words: str) -> None:
+    assert words in damage(data)
+    assert damage(data)
+
+
+def test_one_bit_of_a_png_is_found() -> None:
+    data = bytearray(encoded("PNG"))
+    data[len(data) // 2] ^= 4
+    assert "cannot be decoded" in damage(bytes(data))
