@@ -180,7 +180,7 @@ def _weights(auto: Any, config: Any, settings: Settings, device: str, shared: di
         dtype=dtype,
         attn_implementation=None if settings.attention == "auto" else settings.attention,
         # Each weight goes straight to where it stays, so that the host never holds them all.
-        device_map="auto" if spread else {"": device},
+        device_map="auto" if spread else device,
         quantization_config=_quantization(settings, torch.bfloat16 if dtype == "auto" else dtype),
         output_loading_info=True,
         **shared,

@@ -17,7 +17,7 @@ from lyncean.addresses import keep_out_of_logs, without_password
 from lyncean.errors import printable
 from lyncean.rpc import DeadlineExceeded, InternalFailure, Unauthenticated
 from model_server.backend import Call, LoadError
-from model_server.openai_api.errors import short, status_of
+from model_server.openai_api.errors import status_of
 
 keep_out_of_logs()
 log = logging.getLogger(__name__)
@@ -160,8 +160,10 @@ def _probe(settings: Settings, where: str, cards: Iterable[str]) -> None:
             if NEW_LIMIT not in str(error):  # else it knows the model, and the limit by another name
                 said = printable(str(status_of(error)))
                 raise LoadError(f"{where} does not serve {settings.model!r}; it has {some} ({said})") from error
-        except (openai.OpenAIError, ValueError) as error:
-            log.warning("%s could not be asked for one token: %s", where, printable(short(str(error))))
+        except openai.OpenAIError as error:  # busy, or not up yet
+            log.warning("%s could not be asked for one token: %s", where, printable(str(status_of(error))))
+        except ValueError as error:
+            raise LoadError(f"{where} does not answer as an OpenAI-compatible endpoint does") from error
     log.warning("%s does not list %r, only %s; it is used by that name all the same", where, settings.model, some)
 
 
