@@ -24,6 +24,7 @@ from bench_likelihood import build, picture
 from lyncean.model.v1 import model_pb2 as model
 from model_server.backend import Call
 from model_server.hf.backend import HfBackend
+from model_server.hf.sampling import sample
 from model_server.hf.settings import Settings
 from model_server.metrics import Metrics
 
@@ -57,6 +58,19 @@ async def measure(folder: Path, batch: int, sent: list[model.GenerateRequest], d
     return len(sent) / spent, ["".join(part.text for part in reply.parts) for reply in replies]
 
 
+def drawing(size: int, rows: int, **config: float) -> float:
+    """Returns the processor time of one drawn token, in milliseconds, for a vocabulary of this size."""
+    logits = 3 * torch.randn((rows, size), generator=torch.Generator().manual_seed(0))
+    configs = [model.GenerationConfig(**config)] * rows
+    generators = [torch.Generator().manual_seed(row) for row in range(rows)]
+    times = []
+    for _ in range(10):
+        start = time.process_time()
+        sample(logits, configs, generators)
+        times.append(time.process_time() - start)
+    return 1e3 * min(times) / rows
+
+
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -82,6 +96,10 @@ def main() -> None:
             print(
                 f"batch {batch:<3} {rate:7.2f} samples/s   {same} of {len(sent)} texts as at batch {options.batches[0]}"
             )
+    for config in ({"temperature": 1.0}, {"temperature": 0.7, "top_p": 0.8, "top_k": 20}):
+        spent = drawing(152_064, 8, **config)
+        figures.append({"vocabulary": 152_064, **config, "milliseconds_per_drawn_token": spent})
+        print(f"a token drawn from 152,064 with {config}: {spent:.2f} ms")
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1))
 

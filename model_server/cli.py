@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -73,6 +74,18 @@ def main() -> None:
     help="Chat template (Jinja) to use instead of the model's.",
 )
 @click.option("--trust-remote-code", is_flag=True, help="Run the checkpoint's own code.")
+@click.option(
+    "--processor",
+    metavar="NAME=VALUE,...",
+    default="",
+    callback=lambda context, parameter, value: _named_values(value),
+    help="Settings of the image processor instead of the checkpoint's, for example max_pixels=1003520.",
+)
+@click.option(
+    "--quantize",
+    type=click.Choice(["bitsandbytes-8bit", "bitsandbytes-4bit", "fp8"]),
+    help="Quantize the weights while they load; AWQ, GPTQ and other quantized checkpoints need no option.",
+)
 @click.option("--max-batch", default=8, show_default=True, type=click.IntRange(1), help="Maximum batch size.")
 @click.option(
     "--batch-wait-ms",
@@ -174,6 +187,20 @@ def _transformers(metrics: Metrics, options: dict[str, Any]) -> Backend:
         without = "; --model demo:hash does without" if bundled else ""
         raise LoadError(f"{error.name} is not installed: pip install 'lyncean[transformers]'{without}") from error
     return HfBackend(settings, metrics)
+
+
+def _named_values(text: str) -> dict[str, Any]:
+    """Reads NAME=VALUE,...; a value is JSON where it can be, else a word."""
+    values: dict[str, Any] = {}
+    for item in filter(None, text.split(",")):
+        name, separator, value = item.partition("=")
+        if not (name and separator and value):
+            raise click.BadParameter(f"{item!r} is not NAME=VALUE")
+        try:
+            values[name] = json.loads(value)
+        except ValueError:
+            values[name] = value
+    return values
 
 
 def _settings(kind: type[Fields], options: dict[str, Any]) -> Fields:

@@ -110,6 +110,8 @@ class HfBackend(Backend):
             "transformers": importlib.metadata.version("transformers"),
             "torch": torch.__version__,
             "max_batch": str(self._settings.max_batch),
+            "processor": self._settings.processor_text,
+            "quantization": loaded.quantization,
             "chat_template": "model" if loaded.template else "none",
             "likelihood_method": verdict.method,
             "likelihood_self_check": f"difference {verdict.difference:.2g}, sensitivity {verdict.sensitivity:.2g}",

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+import typing
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers as tf
+from PIL import Image
 from safetensors import SafetensorError, safe_open
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+    MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES,
 )
 
 import model_server.hf.compat  # noqa: F401  (makes the next imports work)
@@ -24,6 +26,10 @@ from model_server.hf.settings import Settings
 
 _KEPT_SETTINGS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "generation_kwargs")
 _POINTER = b"version https://git-lfs"
+_VISION = ("vision_config", "vision_tower", "mm_vision_tower", "visual", "img_processor")
+"""Settings of a config that say that the model has a vision encoder."""
+_CALL = {"data_format", "device", "disable_grouping", "input_data_format", "return_tensors"}
+"""Arguments of an image processor that say how it is called, not what it makes of an image."""
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -37,9 +43,11 @@ class Checkpoint:
         tokenizer: Its tokenizer.
         kind: The config's `model_type`.
         has_vision: Whether it takes images.
-        revision: Identity of the weights.
+        revision: Identity of the weights, and of what the settings change about the answers.
         context: Tokens of prompt and output together; 0 where the config does not say.
         template: The chat template; "" where there is none.
+        image_settings: Settings of the user's that defaults of the processor would override at each call.
+        quantization: Method by which the weights are quantized; "" where they are not.
     """
 
     model: Any
@@ -50,6 +58,8 @@ class Checkpoint:
     revision: str
     context: int
     template: str
+    image_settings: Mapping[str, Any] = field(default_factory=dict)
+    quantization: str = ""
 
     @property
     def device(self) -> torch.device:
@@ -71,15 +81,15 @@ def load(settings: Settings) -> Checkpoint:
     try:
         if folder.is_dir():
             check_files(_weight_files(folder))
-        config = tf.AutoConfig.from_pretrained(settings.model, **shared)
-        auto, has_vision = _class_for(config, settings)
-        maker = tf.AutoProcessor if has_vision else tf.AutoTokenizer
-        processor = maker.from_pretrained(settings.model, **shared)
+        whole = tf.AutoConfig.from_pretrained(settings.model, **shared)
+        config = getattr(whole, "thinker_config", whole)  # of models that also speak: the part that reads and sees
+        auto = _class_for(config, settings)
+        processor = _processor(auto, config, settings, shared)
         with ThreadPoolExecutor(1) as pool:
-            revision = pool.submit(_revision, folder, config)
-            model = _weights(auto, settings, device, shared)
+            revision = pool.submit(_revision, folder, whole)
+            model = _weights(auto, config, settings, device, shared)
             digest = revision.result()
-    except (OSError, ValueError, ImportError, KeyError, AttributeError, RuntimeError) as error:
+    except (OSError, ValueError, ImportError, KeyError, AttributeError, RuntimeError, TypeError) as error:
         raise LoadError(f"cannot load {settings.model}: {_cause(error, settings)}") from error
     tokenizer = getattr(processor, "tokenizer", processor)
     if tokenizer.pad_token_id is None:
@@ -87,10 +97,77 @@ def load(settings: Settings) -> Checkpoint:
     template = _template(settings, processor, tokenizer)
     text = model.config.get_text_config()
     context = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 0
-    return Checkpoint(model, processor, tokenizer, config.model_type, has_vision, digest, int(context), template)
+    changes = filter(None, (settings.quantize, settings.processor_text))
+    return Checkpoint(
+        model,
+        processor,
+        tokenizer,
+        config.model_type,
+        image_processor(processor) is not None,
+        "+".join((digest, *changes)),
+        int(context),
+        template,
+        _overridden(processor, settings.processor),
+        settings.quantize or _quantized(config),
+    )
 
 
-def _weights(auto: Any, settings: Settings, device: str, shared: dict[str, Any]) -> Any:
+def image_processor(processor: Any) -> Any:
+    """Returns the part of a processor that takes images, by which a model sees; None where there is none."""
+    return getattr(processor, "image_processor", None)
+
+
+def _processor(auto: Any, config: Any, settings: Settings, shared: dict[str, Any]) -> Any:
+    """Loads the processor; the tokenizer where there is no more, or where the model takes no images."""
+    cause = ""
+    try:
+        processor = tf.AutoProcessor.from_pretrained(settings.model, **settings.processor, **shared)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError, ImportError, KeyError, AttributeError, RuntimeError, TypeError) as error:
+        if auto is not tf.AutoModelForCausalLM:
+            raise
+        # A text model's files may name the processor of a larger relative, which they do not have.
+        processor, cause = None, f": {_cause(error, settings)}"
+    images = image_processor(processor)
+    if images is None and (auto is not tf.AutoModelForCausalLM or any(getattr(config, n, None) for n in _VISION)):
+        raise LoadError(
+            f"{settings.model} ({config.model_type}) has no image processor that transformers can load{cause}; "
+            + _elsewhere(settings)
+        )
+    if auto is tf.AutoModelForCausalLM and not _remote(auto, config, settings):
+        images = None  # the library's text models may stand beside the files of a larger relative
+    if images is None and settings.processor:
+        raise LoadError(f"--processor {settings.processor_text}: {settings.model} takes no images")
+    if images is None:
+        return tf.AutoTokenizer.from_pretrained(settings.model, **shared)
+    if settings.processor:
+        _check_settings(images, settings)
+    return processor
+
+
+def _overridden(processor: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the changes for which the processor has defaults of its own, which go before its image processor's."""
+    own = set(getattr(processor, "images_kwargs", {}))
+    own |= set(getattr(getattr(processor, "valid_processor_kwargs", None), "_defaults", {}).get("images_kwargs", ()))
+    return {name: value for name, value in changes.items() if name in own}
+
+
+def _check_settings(images: Any, settings: Settings) -> None:
+    """Raises LoadError for a setting that the image processor does not have or cannot use."""
+    kinds = getattr(images, "valid_kwargs", None)
+    known = set(typing.get_type_hints(kinds)) if kinds else set(images.to_dict())
+    for name in settings.processor:
+        if name not in known - _CALL:
+            raise LoadError(
+                f"--processor {name}: {type(images).__name__} has no such setting; it has "
+                + ", ".join(sorted(known - _CALL))
+            )
+    try:
+        images(images=[Image.new("RGB", (64, 64))], return_tensors="pt")
+    except Exception as error:  # whatever a processor raises: the values are the user's
+        raise LoadError(f"--processor {settings.processor_text}: {_cause(error, settings)}") from error
+
+
+def _weights(auto: Any, config: Any, settings: Settings, device: str, shared: dict[str, Any]) -> Any:
     dtype = _DTYPES.get(settings.dtype, "auto")
     if settings.dtype not in _DTYPES and settings.dtype != "auto":
         raise LoadError(f"--dtype {settings.dtype} is unknown: one of {', '.join(_DTYPES)}, auto")
@@ -99,9 +176,12 @@ def _weights(auto: Any, settings: Settings, device: str, shared: dict[str, Any])
     spread = settings.device == "auto" and torch.cuda.device_count() > 1
     model, report = auto.from_pretrained(
         settings.model,
+        config=config,
         dtype=dtype,
         attn_implementation=None if settings.attention == "auto" else settings.attention,
-        device_map="auto" if spread else None,
+        # Each weight goes straight to where it stays, so that the host never holds them all.
+        device_map="auto" if spread else device,
+        quantization_config=_quantization(settings, torch.bfloat16 if dtype == "auto" else dtype),
         output_loading_info=True,
         **shared,
     )
@@ -112,8 +192,29 @@ def _weights(auto: Any, settings: Settings, device: str, shared: dict[str, Any])
             "they would be random; is the download complete, and is it this architecture?"
         )
     _forget_sampling(model)
-    model = model.eval()
-    return model if spread else model.to(device)
+    return model.eval()
+
+
+def _quantization(settings: Settings, dtype: Any) -> Any:
+    """Returns how the library is to quantize while it loads, and compute in which format; None where it is not."""
+    if settings.quantize == "fp8":
+        return tf.FineGrainedFP8Config()
+    if settings.quantize == "bitsandbytes-8bit":
+        return tf.BitsAndBytesConfig(load_in_8bit=True)  # type: ignore[no-untyped-call]
+    if settings.quantize == "bitsandbytes-4bit":
+        return tf.BitsAndBytesConfig(  # type: ignore[no-untyped-call]
+            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype
+        )
+    if settings.quantize:
+        raise LoadError(f"--quantize {settings.quantize} is unknown: bitsandbytes-8bit, bitsandbytes-4bit or fp8")
+    return None
+
+
+def _quantized(config: Any) -> str:
+    """Returns the method of a checkpoint whose weights are quantized already, such as awq or gptq."""
+    plan = getattr(config, "quantization_config", None) or {}
+    method = plan.get("quant_method", "") if isinstance(plan, dict) else plan.quant_method
+    return str(getattr(method, "value", method))
 
 
 def _forget_sampling(model: Any) -> None:
@@ -140,18 +241,33 @@ def _device(name: str) -> str:
     return name
 
 
-def _class_for(config: Any, settings: Settings) -> tuple[Any, bool]:
+def _class_for(config: Any, settings: Settings) -> Any:
     kind = config.model_type
-    if kind in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
-        return tf.AutoModelForImageTextToText, True
+    if kind in MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES:
+        return tf.AutoModelForMultimodalLM
     if kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        return tf.AutoModelForCausalLM, False
-    remote = getattr(config, "auto_map", None) or {}
-    if settings.trust_remote_code and "AutoModelForImageTextToText" in remote:
-        return tf.AutoModelForImageTextToText, True
-    if settings.trust_remote_code and "AutoModelForCausalLM" in remote:
-        return tf.AutoModelForCausalLM, False
-    raise LoadError(f"{settings.model} is of type {kind!r}, which is neither an image-text nor a causal language model")
+        return tf.AutoModelForCausalLM
+    for auto in (tf.AutoModelForMultimodalLM, tf.AutoModelForImageTextToText, tf.AutoModelForCausalLM):
+        if _remote(auto, config, settings):
+            return auto
+    raise LoadError(
+        f"{settings.model} is of type {kind!r}, which is neither a multimodal nor a causal language model of "
+        f"transformers; {_elsewhere(settings)}"
+    )
+
+
+def _remote(auto: Any, config: Any, settings: Settings) -> bool:
+    """Whether the checkpoint's own code is the model, for one of the library's classes."""
+    return settings.trust_remote_code and auto.__name__ in (getattr(config, "auto_map", None) or {})
+
+
+def _elsewhere(settings: Settings) -> str:
+    """Names the commands that may serve a checkpoint which this backend refuses."""
+    trust = " --trust-remote-code" if settings.trust_remote_code else ""
+    return (
+        f"vLLM may know it: vllm serve {settings.model}{trust}, "
+        f"then --backend openai --model {settings.model} --base-url http://localhost:8000/v1"
+    )
 
 
 def _cause(error: Exception, settings: Settings) -> str:

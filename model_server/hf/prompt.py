@@ -259,6 +259,8 @@ class Prompter:
         recording = copy.copy(processor)
         recording.tokenizer = recorder
         kwargs = self._family.processor_kwargs(self._checkpoint) | ({"generation_mode": "image"} if draws else {})
+        if self._checkpoint.image_settings:
+            kwargs["images_kwargs"] = dict(self._checkpoint.image_settings)
         try:
             encoded = recording(
                 text=[rendered],

@@ -20,6 +20,9 @@ from model_server.hf.families import Family
 from model_server.hf.prompt import Prompt
 from model_server.hf.reasoning import Reasoning, decode
 
+_NUCLEUS_WIDTH = 1024
+"""Tokens among which a nucleus is looked for first."""
+
 
 @dataclass
 class SamplingRow:
@@ -71,6 +74,7 @@ class RowSampler(LogitsProcessor):
         """Scores: [rows, vocabulary], float32, before any change."""
         self.used = True
         largest, greedy = scores.amax(-1).tolist(), scores.argmax(-1).tolist()
+        drawn = self._draw(scores, largest)
         for index, row in enumerate(self._rows):
             if row.over:
                 continue
@@ -79,7 +83,7 @@ class RowSampler(LogitsProcessor):
                     "not_finite", "the model's numbers overflow, so it says nothing: give --dtype bfloat16 or float32"
                 )
             logits = scores[index]
-            chosen = greedy[index] if row.generator is None else sample(logits, row.config, row.generator)
+            chosen = drawn.get(index, greedy[index])
             if row.reasoning and row.config.HasField("thinking_budget"):
                 closing = row.reasoning.closing(row.config.thinking_budget)
                 chosen = chosen if closing is None else closing
@@ -90,6 +94,18 @@ class RowSampler(LogitsProcessor):
                 scores[index, chosen] = 0.0
         return scores
 
+    def _draw(self, scores: torch.Tensor, largest: Sequence[float]) -> dict[int, int]:
+        """Returns the tokens of the rows that sample, by their index."""
+        rows = {
+            index: row.generator
+            for index, row in enumerate(self._rows)
+            if row.generator is not None and not row.over and math.isfinite(largest[index])
+        }
+        if not rows:
+            return {}
+        configs = [self._rows[index].config for index in rows]
+        return dict(zip(rows, sample(scores[list(rows)], configs, list(rows.values())), strict=True))
+
     def _logprob(self, logits: torch.Tensor, chosen: int, count: int) -> model.TokenLogprob:
         logprobs = logits.float().log_softmax(-1)
         token = model.TokenLogprob(token=token_bytes(self._tokenizer, chosen), logprob=float(logprobs[chosen]))
@@ -99,18 +115,64 @@ class RowSampler(LogitsProcessor):
         return token
 
 
-def sample(logits: torch.Tensor, config: model.GenerationConfig, generator: torch.Generator) -> int:
-    """Draws one token: temperature, then top-k, then the nucleus, always at least one token."""
-    scaled = logits.detach().cpu().double() / config.temperature
-    values, order = scaled.sort(descending=True, stable=True)
-    if config.top_k:
-        values, order = values[: config.top_k], order[: config.top_k]
-    shares = values.softmax(-1)
-    if config.HasField("top_p") and config.top_p < 1:
-        before = shares.cumsum(-1) - shares
-        kept = int((before < config.top_p).sum().clamp(min=1))
-        shares, order = shares[:kept], order[:kept]
-    return int(order[torch.multinomial(shares, 1, generator=generator)])
+def sample(
+    logits: torch.Tensor, configs: Sequence[model.GenerationConfig], generators: Sequence[torch.Generator]
+) -> list[int]:
+    """Draws one token for each row: temperature, then top-k, then the nucleus, always at least one token.
+
+    A row's uniform number comes from its own generator and is looked up in the cumulative sum of its weights, in the
+    vocabulary's order. Sums run along a row alone, so that the rows beside it do not change its rounding.
+
+    Args:
+        logits: [rows, vocabulary], finite maxima.
+        configs: How each row is decoded; temperatures above 0.
+        generators: Each row's own, on the CPU.
+    """
+
+    def column(values: Sequence[float]) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.float64, device=logits.device)[:, None]
+
+    scaled = logits.detach().double()
+    scaled = (scaled - scaled.amax(-1, keepdim=True)) / column([config.temperature for config in configs])
+    weights = scaled.exp()
+    rows = [index for index, config in enumerate(configs) if config.top_k or _nucleus(config) < 1]
+    if rows:
+        weights[rows] = _cut(scaled[rows], weights[rows], [configs[index] for index in rows])
+    sums = weights.cumsum(-1)
+    uniform = [float(torch.rand((), generator=generator, dtype=torch.float64)) for generator in generators]
+    places = torch.searchsorted(sums, column(uniform) * sums[:, -1:], right=True)
+    last = torch.searchsorted(sums, sums[:, -1:].contiguous())  # the last of any weight, should the product round up
+    chosen: list[int] = torch.minimum(places, last)[:, 0].tolist()
+    return chosen
+
+
+def _nucleus(config: model.GenerationConfig) -> float:
+    return config.top_p if config.HasField("top_p") else 1.0
+
+
+def _cut(scaled: torch.Tensor, weights: torch.Tensor, configs: Sequence[model.GenerationConfig]) -> torch.Tensor:
+    """Returns the weights with those outside the top k and the nucleus at 0; of equal ones the first count."""
+    size = scaled.shape[-1]
+    limits = torch.tensor([min(config.top_k or size, size) for config in configs], device=scaled.device)[:, None]
+    nucleus = torch.tensor([_nucleus(config) for config in configs], dtype=torch.float64, device=scaled.device)[:, None]
+    width = max([min(config.top_k, size) for config in configs])
+    if not all(config.top_k for config in configs):
+        width = max(width, min(size, _NUCLEUS_WIDTH))
+    whole = weights.cumsum(-1)[:, -1:]
+    while True:  # most nuclei are small: sorting the vocabulary for them would cost the most of a draw
+        values = scaled.topk(width).values
+        places = torch.arange(width, device=scaled.device)
+        sums = (values.exp() * (places < limits)).cumsum(-1)
+        total = torch.where(limits < size, sums[:, -1:], whole)
+        before = torch.cat([torch.zeros_like(total), sums[:, :-1]], dim=-1)
+        counts = ((before < nucleus * total) & (places < limits)).sum(-1, keepdim=True).clamp(min=1)
+        if width == size or bool(((counts < width) | (limits <= width)).all()):
+            break
+        width = size
+    threshold = values.gather(-1, counts - 1)
+    above, equal = scaled > threshold, scaled == threshold
+    spare = counts - above.sum(-1, keepdim=True)
+    return weights * (above | (equal & (equal.cumsum(-1) <= spare)))
 
 
 class RowStop(StoppingCriteria):

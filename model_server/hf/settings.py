@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from model_server.backend import LoadError
 
@@ -21,6 +24,8 @@ class Settings:
         revision: Commit, branch or tag of a hub id.
         chat_template: File with a template to use instead of the checkpoint's.
         trust_remote_code: Run the checkpoint's own code.
+        processor: Settings of the image processor that replace those of its files.
+        quantize: Quantization while loading: "bitsandbytes-8bit", "bitsandbytes-4bit" or "fp8"; None does none.
         max_batch: Most requests of one batch.
         batch_wait: Longest wait of a request for others to share its batch, in seconds.
         max_queue: Maximum number of queued requests.
@@ -37,12 +42,19 @@ class Settings:
     revision: str | None = None
     chat_template: Path | None = None
     trust_remote_code: bool = False
+    processor: Mapping[str, Any] = field(default_factory=dict)
+    quantize: str | None = None
     max_batch: int = 8
     batch_wait: float = 0.005
     max_queue: int = 256
     default_max_tokens: int = 512
     image_cache_bytes: int = 512_000_000
     max_image_pixels: int = 100_000_000
+
+    @property
+    def processor_text(self) -> str:
+        """The processor's settings in one order, as part of the model's identity."""
+        return ",".join(f"{name}={json.dumps(value)}" for name, value in sorted(self.processor.items()))
 
     def check(self) -> None:
         """Finds what can be found before anything heavy is imported.

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure
+from model_server import images
 from model_server.backend import Backend, Call, continuation_score, describe, usage_since
 from model_server.batching import Batcher, Job, Slots
 from model_server.decoding import check_context, effective_config, limit_output
@@ -156,11 +157,19 @@ class KitBackend(Backend):
         return await asyncio.get_running_loop().run_in_executor(pool, _unstopped, function, *args)
 
     def _decode(self, work: Request) -> None:
-        """Refuses a bad image before the model is called; one seen before is not decoded again."""
+        """Refuses a bad image before the model is called; one seen before is not looked at again.
+
+        An author's code decodes the images that it looks at. In a batch one that fails then would fail its neighbours,
+        so there they are decoded before.
+        """
         keys = [hashlib.sha256(data).digest() for data in work.image_bytes]
         if all(key in self._checked for key in keys):
             return
-        _ = work.images
+        if self._batched:
+            _ = work.images
+        else:
+            for data in work.image_bytes:
+                images.check(data)
         self._checked.update(dict.fromkeys(keys))
         for key in list(itertools.islice(self._checked, max(0, len(self._checked) - _CHECKED))):
             self._checked.pop(key, None)
@@ -187,10 +196,8 @@ class KitBackend(Backend):
         return cut, len(thoughts), len(thoughts) + len(self.kit.tokenize(text))
 
     def _usage(self, work: Request, prompt_tokens: int, out: int, queued: float) -> model.Usage:
-        images = self.kit.image_tokens * len(work.image_bytes)
-        return usage_since(
-            queued, work.call.started, input_tokens=prompt_tokens, image_tokens=images, output_tokens=out
-        )
+        count = self.kit.image_tokens * len(work.image_bytes)
+        return usage_since(queued, work.call.started, input_tokens=prompt_tokens, image_tokens=count, output_tokens=out)
 
 
 def _unstopped(function: Callable[..., Result], *args: object) -> Result:

@@ -18,7 +18,7 @@ from model_server.batching import Slots
 from model_server.decoding import MARKS, THINKING_SWITCHES, split_reasoning, struct_json
 from model_server.metrics import Metrics
 from model_server.openai_api import likelihood as scoring
-from model_server.openai_api.client import Endpoint, Settings, ask, look, make_client
+from model_server.openai_api.client import NEW_LIMIT, OLD_LIMIT, Endpoint, Settings, ask, look, make_client
 from model_server.openai_api.errors import short
 
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
@@ -29,7 +29,6 @@ _FINISH = {
 }
 _STOPPED = (model.FINISH_REASON_STOP_STRING, model.FINISH_REASON_END_OF_SEQUENCE)
 """How an output ends at a stop string; some endpoints do not tell it from the model's own end."""
-_OLD_LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"
 _EXACT = ("vllm", "sglang")
 """Engines known to obey top_k and per-request seeds."""
 _PLAIN = {"repetition_penalty": 1.0, "min_p": 0.0}
@@ -57,7 +56,7 @@ class OpenAIBackend(Backend):
         self._slots = Slots(settings.max_concurrency, settings.max_queue, metrics)
         self._endpoint = Endpoint("other", 0)
         self._client: openai.AsyncOpenAI | None = None
-        self._limit_field = _OLD_LIMIT
+        self._limit_field = OLD_LIMIT
         self._stops_reasoning = False
 
     def load(self) -> None:
@@ -199,10 +198,10 @@ class OpenAIBackend(Backend):
         try:
             return await ask(self._dial(), call, self._settings.timeout, **fields, **{named: limit})
         except InvalidRequest as error:
-            if named == _NEW_LIMIT or _NEW_LIMIT not in str(error):
+            if named == NEW_LIMIT or NEW_LIMIT not in str(error):
                 raise
-        self._limit_field = _NEW_LIMIT
-        return await ask(self._dial(), call, self._settings.timeout, **fields, **{_NEW_LIMIT: limit})
+        self._limit_field = NEW_LIMIT
+        return await ask(self._dial(), call, self._settings.timeout, **fields, **{NEW_LIMIT: limit})
 
 
 def chat(messages: Sequence[model.Message]) -> list[dict[str, Any]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,15 @@ from urllib.parse import urlsplit
 import openai
 
 from lyncean.addresses import keep_out_of_logs, without_password
+from lyncean.errors import printable
 from lyncean.rpc import DeadlineExceeded, InternalFailure, Unauthenticated
 from model_server.backend import Call, LoadError
 from model_server.openai_api.errors import status_of
 
 keep_out_of_logs()
+log = logging.getLogger(__name__)
+OLD_LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"
+"""Names of the output limit; most endpoints know the old one, some only the new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,9 @@ def make_client(settings: Settings) -> openai.AsyncOpenAI:
 def look(settings: Settings) -> Endpoint:
     """Asks the endpoint for its models, waiting for one that is still starting.
 
+    A list that does not have the model may name it otherwise (Gemini's `models/...`, deployments of Azure, a folder):
+    then one request of one token decides.
+
     Raises:
         LoadError: If it cannot be reached, refuses the key, or does not serve the model.
     """
@@ -122,13 +131,40 @@ def look(settings: Settings) -> Endpoint:
                     "does --base-url end in /v1?"
                 ) from error
     if cards and settings.model not in cards:
-        some = ", ".join(sorted(cards)[:5])
-        raise LoadError(f"{where} does not serve {settings.model!r}; it has {some}{', ...' if len(cards) > 5 else ''}")
+        _probe(settings, where, cards)
     card = cards.get(settings.model)
     owner = str(getattr(card, "owned_by", "") or "").lower()
     kind = owner if owner in ("vllm", "sglang") else by_host
     length = getattr(card, "max_model_len", 0)
     return Endpoint(kind, length if isinstance(length, int) else 0)
+
+
+def _probe(settings: Settings, where: str, cards: Iterable[str]) -> None:
+    """Asks a model that the endpoint does not list for one token.
+
+    Raises:
+        LoadError: If the endpoint does not know it.
+    """
+    names = sorted(cards)
+    some = printable(", ".join(names[:5])) + (", ..." if len(names) > 5 else "")
+    with openai.OpenAI(
+        api_key=key_of(settings), base_url=settings.base_url, max_retries=settings.retries, timeout=settings.timeout
+    ) as client:
+        try:
+            client.chat.completions.create(
+                model=settings.model, messages=[{"role": "user", "content": "Hi"}], max_tokens=1
+            )
+        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+            raise LoadError(f"{where} refuses the key: set OPENAI_API_KEY or --api-key-file") from error
+        except (openai.NotFoundError, openai.BadRequestError, openai.UnprocessableEntityError) as error:
+            if NEW_LIMIT not in str(error):  # else it knows the model, and the limit by another name
+                said = printable(str(status_of(error)))
+                raise LoadError(f"{where} does not serve {settings.model!r}; it has {some} ({said})") from error
+        except openai.OpenAIError as error:  # busy, or not up yet
+            log.warning("%s could not be asked for one token: %s", where, printable(str(status_of(error))))
+        except ValueError as error:
+            raise LoadError(f"{where} does not answer as an OpenAI-compatible endpoint does") from error
+    log.warning("%s does not list %r, only %s; it is used by that name all the same", where, settings.model, some)
 
 
 def _check_url(url: str) -> None:

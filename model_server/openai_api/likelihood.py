@@ -24,7 +24,10 @@ _JOINED = {
 
 
 async def score(send: Send, continuations: Sequence[str], with_tokens: bool) -> model.LikelihoodResponse:
-    """Scores each continuation in a request of its own; the endpoint's prefix cache makes that cheap.
+    """Scores each continuation in a request of its own, beside one for the prompt alone.
+
+    Each of them computes the whole prompt: vLLM does not read its prefix cache for a request that asks for prompt
+    log-probabilities (`SamplingParams.skip_reading_prefix_cache`).
 
     Args:
         send: Sends the conversation, with an assistant's beginning where one is given.

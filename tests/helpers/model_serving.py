@@ -124,7 +124,7 @@ def hf(checkpoint_folder: Callable[[str], Path]) -> Callable[..., Any]:
         from model_server.hf.backend import HfBackend
         from model_server.hf.settings import Settings
 
-        kwargs.setdefault("model", str(checkpoint_folder(kind)))
+        kwargs.setdefault("model", kind and str(checkpoint_folder(kind)))
         return HfBackend(Settings(**kwargs), metrics or Metrics())
 
     return make

@@ -141,7 +141,7 @@ def save(config: Any, processor: Any, out: Path, cls: Any = None, **generation: 
             else:
                 parameter.add_(torch.randn_like(parameter) * 0.02)
         # What it says can be read: tokens that are not plain text stand at logit 0, far from the maximum.
-        head = model.get_output_embeddings()
+        head = getattr(model, "thinker", model).get_output_embeddings()
         words = {number: text.lstrip("Ġ▁") for text, number in tok.get_vocab().items()}
         odd = [number for number, text in words.items() if not (text.isalnum() and text.isascii())]
         head.weight[odd] = 0.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import transformers as tf
 
-from helpers.tiny import TEMPLATE, VOCAB, WIDTH, clip_vision, ids, save, text_config, tokenizer
+from helpers.tiny import QWEN_TOKENS, TEMPLATE, VOCAB, WIDTH, clip_vision, ids, save, text_config, tokenizer
 
 
 def siglip(image: int = 28, patch: int = 14, **kwargs: Any) -> dict[str, Any]:
@@ -278,6 +278,45 @@ def kosmos2(out: Path) -> None:
     save(ids(tok, config), processor, out)
 
 
+def qwen2_5_omni(out: Path) -> None:
+    """Qwen2.5-Omni without its voice: the weights stand under the names of the whole model."""
+    tok = tokenizer(QWEN_TOKENS | {"audio_token": "<|AUDIO|>", "audio_bos_token": "<|a|>", "audio_eos_token": "<|/a|>"})
+    number = {name: tok.convert_tokens_to_ids(value) for name, value in QWEN_TOKENS.items()}
+    images = tf.Qwen2VLImageProcessor(size={"shortest_edge": 28**2, "longest_edge": 112**2})
+    processor = tf.Qwen2_5OmniProcessor(
+        images,
+        tf.Qwen2VLVideoProcessor(),
+        tf.WhisperFeatureExtractor(),
+        tok,
+        chat_template=TEMPLATE.replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>"),
+    )
+    vision = {"depth": 2, "num_heads": 2, "hidden_size": 32, "intermediate_size": 64, "out_hidden_size": WIDTH}
+    rope = {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0}
+    text = text_config("qwen2_5_omni_text", rope_parameters=rope, rope_scaling=rope)
+    config = tf.Qwen2_5OmniConfig(
+        thinker_config={
+            "vision_config": {**vision, "fullatt_block_indexes": [1], "window_size": 56},
+            "audio_config": {
+                "d_model": 32,
+                "encoder_layers": 1,
+                "encoder_attention_heads": 2,
+                "encoder_ffn_dim": 64,
+                "output_dim": WIDTH,
+                "num_mel_bins": 16,
+            },
+            "text_config": text,
+            "audio_token_index": tok.convert_tokens_to_ids("<|AUDIO|>"),
+            "image_token_index": number["image_token"],
+            "video_token_index": number["video_token"],
+            "vision_start_token_id": number["vision_bos_token"],
+            "vision_end_token_id": number["vision_eos_token"],
+        },
+        enable_audio_output=False,
+    )
+    ids(tok, config.thinker_config)
+    save(config, processor, out, tf.AutoModelForMultimodalLM)
+
+
 FAMILIES = [llava_next, llava_onevision, internvl, idefics3, smolvlm, gemma3, paligemma]
-FAMILIES += [blip2, instructblip, janus, mllama, kosmos2]
+FAMILIES += [blip2, instructblip, janus, mllama, kosmos2, qwen2_5_omni]
 BUILDERS = {build.__name__: build for build in FAMILIES}

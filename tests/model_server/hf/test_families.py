@@ -18,6 +18,7 @@ from lyncean.model.v1 import model_pb2 as model
 
 KINDS = ["text", "llava", "llava_next", "llava_onevision", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl"]
 KINDS += ["idefics3", "smolvlm", "gemma3", "paligemma", "blip2", "instructblip", "janus", "mllama", "kosmos2"]
+KINDS += ["qwen2_5_omni"]
 SINGLE_IMAGE = {"blip2", "instructblip", "kosmos2"}
 NEEDS_IMAGE = {"blip2", "instructblip", "paligemma", "kosmos2"}
 NO_VISION_CACHE = {"text", "blip2", "instructblip", "mllama", "kosmos2"}

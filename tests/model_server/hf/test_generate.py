@@ -323,14 +323,62 @@ def test_company_changes_nothing(kind: str, served: Any, hf: Any, ask: Any, pict
             runner.run(alone.__aexit__(None, None, None))
 
 
+def drawn_plainly(logits: torch.Tensor, config: model.GenerationConfig, generator: torch.Generator) -> int:
+    """One row in the plainest way: the vocabulary is sorted, and the kept tokens' weights are added in its order."""
+    scaled = (logits.double() - logits.double().amax()) / config.temperature
+    values, order = scaled.sort(descending=True, stable=True)
+    values, order = values[: config.top_k or None], order[: config.top_k or None]
+    shares = values.exp() / values.exp().sum()
+    if config.HasField("top_p"):
+        order = order[: max(1, int((shares.cumsum(-1) - shares < config.top_p).sum()))]
+    weights = torch.zeros_like(scaled)
+    weights[order] = scaled[order].exp()
+    sums = weights.cumsum(-1)
+    uniform = torch.rand((), generator=generator, dtype=torch.float64)
+    return int(torch.searchsorted(sums, uniform * sums[-1], right=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([3, 50, 3000]),
+    st.lists(
+        st.fixed_dictionaries(
+            {"temperature": st.sampled_from([1e-30, 0.5, 1.0, 30.0])},
+            optional={
+                "top_k": st.sampled_from([1, 5, 1500, 10**6]),
+                "top_p": st.sampled_from([1e-9, 0.31, 0.87, 0.97, 1.0]),
+            },
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+)
+def test_rows_are_drawn_alike_alone_together_and_plainly(seed: int, size: int, drawn: list[dict[str, Any]]) -> None:
+    """Whether few tokens are looked at or all of them, with equal logits and without."""
+    logits = 3 * torch.randn((len(drawn), size), generator=torch.Generator().manual_seed(seed))
+    logits = logits.round(decimals=seed % 3)
+    configs = [model.GenerationConfig(**config) for config in drawn]
+
+    def generators() -> list[torch.Generator]:
+        return [torch.Generator().manual_seed(seed + row) for row in range(len(drawn))]
+
+    rows = list(zip(logits, configs, generators(), strict=True))
+    together = sample(logits, configs, generators())
+    assert together == [drawn_plainly(*row) for row in rows]
+    assert together == [
+        sample(logits[row : row + 1], [configs[row]], [each])[0] for row, each in enumerate(generators())
+    ]
+
+
 def test_sampling_follows_the_distribution() -> None:
     logits = torch.tensor([2.0, 1.0, 0.0, -1.0, -30.0])
     generator = torch.Generator().manual_seed(1)
 
     def shares(**config: Any) -> list[float]:
-        settings_ = model.GenerationConfig(**config)
-        drawn = [sample(logits, settings_, generator) for _ in range(1500)]
-        return [drawn.count(token) / 1500 for token in range(5)]
+        rows = 1500
+        drawn = sample(logits.repeat(rows, 1), [model.GenerationConfig(**config)] * rows, [generator] * rows)
+        return [drawn.count(token) / rows for token in range(5)]
 
     wanted = (logits / 0.7).softmax(-1).tolist()
     assert shares(temperature=0.7) == pytest.approx(wanted, abs=0.05)

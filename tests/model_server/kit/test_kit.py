@@ -178,6 +178,31 @@ async def test_bad_images_are_refused_each_time(served: Any, ask: Any, picture: 
             assert await refusal(server.generate(ask("x", data))) == ("INVALID_ARGUMENT", "bad_image")
 
 
+class Blind(Model):
+    """Answers without a look at its images."""
+
+    name = "blind"
+    answers = 0
+
+    def generate(self, request: Request) -> str:
+        self.answers += 1
+        return "seen nothing"
+
+
+async def test_what_the_model_never_looks_at_is_not_decoded(
+    served: Any, ask: Any, picture: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model_server.images.decode", lambda *_, **__: pytest.fail("decoded"))
+    monkeypatch.setattr("PIL.Image.Image.convert", lambda *_, **__: pytest.fail("decoded"))
+    photo = picture(1, (600, 400), "JPEG")
+    blind = Blind()
+    async with served(KitBackend(blind, Metrics())) as server:
+        assert (await server.generate(ask("x", photo, picture(2)))).parts[0].text == "seen nothing"
+        for data in (photo[:-20], picture(3)[:-20], b"junk"):
+            assert await refusal(server.generate(ask("x", data))) == ("INVALID_ARGUMENT", "bad_image")
+    assert blind.answers == 1, "a damaged image is refused before the model is called"
+
+
 async def test_likelihood_is_claimed_by_writing_it(served: Any, ask: Any) -> None:
     async with served(echo()) as server:
         info = await server.info()

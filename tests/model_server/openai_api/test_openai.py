@@ -398,10 +398,35 @@ async def test_bad_images_are_found_here(endpoint: Endpoint, served: Any, ask: A
         assert not endpoint.seen
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        completion("H", "length"),
+        error(400, "'max_tokens' is not supported: use 'max_completion_tokens'"),
+        error(503, ""),
+    ],
+    ids=["answers", "knows another limit", "is busy"],
+)
+async def test_a_model_that_the_list_names_otherwise(
+    reply: Any, endpoint: Endpoint, served: Any, ask: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    endpoint.card["id"] = "models/m\x1b[2J"
+    endpoint.replies = [reply]
+    async with served(backend(endpoint, retries=0)) as server:
+        assert [(body["model"], body["max_tokens"]) for body in endpoint.seen] == [("m", 1)]
+        assert (await server.generate(ask("Q?"))).parts[0].text == "fine"
+    warning = [
+        record.getMessage() for record in caplog.records if "does not list 'm', only models/m" in record.getMessage()
+    ]
+    assert len(warning) == 1
+    assert warning[0].isprintable()
+
+
 async def test_loading_mistakes(endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def load(**kwargs: Any) -> None:
         look(Settings(**({"model": "m", "base_url": endpoint.url, "patience": 0.0} | kwargs)))
 
+    endpoint.answer = lambda body: error(404, f"The model `{body['model']}` does not exist.")
     key = tmp_path / "key"
     for text, kwargs, words in (
         ("wrong", {"key_file": key}, "refuses the key"),
