@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lyncean.cli import Command, root
-from lyncean.cli.options import POSITIVE_SECONDS, FiniteRange, metrics_option, server_options
-from lyncean.rpc import ServerConfig
+from lyncean.cli.options import FILE, POSITIVE_SECONDS, FiniteRange, metrics_option, server_options
+from lyncean.errors import UserError
+from lyncean.rpc import Credentials, ServerConfig, Tls
+from lyncean.rpc.security import read_token
 from model_server.demo import CHECKPOINT, NAME
 
 if TYPE_CHECKING:
@@ -37,7 +39,12 @@ def server_command(make: Make) -> click.Command:
     return serve_model
 
 
-@root({"serve": ("model_server.cli:serve_command", "Serve one model until SIGTERM, then drain.")})
+@root(
+    {
+        "serve": ("model_server.cli:serve_command", "Serve one model until SIGTERM, then drain."),
+        "http": ("model_server.cli:http_command", "Serve an OpenAI-compatible HTTP API before a model server."),
+    }
+)
 def main() -> None:
     """Serve a model behind lyncean.model.v1."""
 
@@ -146,6 +153,32 @@ def serve_command(backend: str, metrics_port: int | None, config: ServerConfig, 
         raise click.UsageError(f"--backend {backend} needs --model")
     make = {"demo": _demo, "openai": _openai, "transformers": _transformers}[backend]
     run(lambda metrics: make(metrics, options), config, metrics_port)
+
+
+@click.command("http", cls=Command)
+@click.option("--endpoint", required=True, help="HOST:PORT of the model server (gRPC).")
+@click.option("--endpoint-tls-ca", type=FILE, help="Connect to it over TLS; CA certificates to trust (PEM).")
+@click.option("--endpoint-token-file", type=FILE, help="Bearer token to send to it (else $LYNCEAN_TOKEN).")
+@click.option(
+    "--timeout", type=POSITIVE_SECONDS, default=600.0, show_default=True, help="Seconds for one call of the server."
+)
+@server_options(8000)
+def http_command(
+    endpoint: str,
+    endpoint_tls_ca: Path | None,
+    endpoint_token_file: Path | None,
+    timeout: float,
+    config: ServerConfig,
+) -> None:
+    """Serve /v1/chat/completions and /v1/models before any ModelService."""
+    if config.health_port is not None or config.max_connection_age is not None:
+        raise click.UsageError("--health-port and --max-connection-age belong to gRPC; probe /health instead")
+    try:
+        from model_server.http.serve import run
+    except ModuleNotFoundError as error:
+        raise UserError(f"{error.name} is not installed: pip install 'lyncean[http]'") from error
+    credentials = Credentials(Tls(ca=endpoint_tls_ca) if endpoint_tls_ca else None, read_token(endpoint_token_file))
+    run(endpoint, config, credentials, timeout)
 
 
 def _demo(metrics: Metrics, options: dict[str, Any]) -> Backend:

@@ -1,0 +1,268 @@
+"""Chat completions in the contract's messages, and back. A field that cannot be obeyed is refused, never ignored."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import grpc
+import msgspec
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError
+
+MAX_CHOICES = 64
+"""Choices of one request; each is a call of its own."""
+_ROLES = {
+    "system": model.ROLE_SYSTEM,
+    "developer": model.ROLE_SYSTEM,
+    "user": model.ROLE_USER,
+    "assistant": model.ROLE_ASSISTANT,
+}
+_FINISH = {
+    model.FINISH_REASON_END_OF_SEQUENCE: "stop",
+    model.FINISH_REASON_STOP_STRING: "stop",
+    model.FINISH_REASON_MAX_TOKENS: "length",
+    model.FINISH_REASON_CONTENT_FILTER: "content_filter",
+}
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+    "repetition_penalty": (1,),
+    "min_p": (0,),
+    "logit_bias": ({},),
+    "response_format": ({"type": "text"},),
+    "tools": ([],),
+    "tool_choice": ("none", "auto"),
+    "functions": ([],),
+    "modalities": (["text"],),
+}
+"""Fields that the contract does not have, with the values that change nothing."""
+_WITHOUT_EFFECT = frozenset(
+    {"user", "metadata", "store", "safety_identifier", "prompt_cache_key", "parallel_tool_calls"}
+)
+"""Fields that do not change the answer."""
+
+
+class _ImageUrl(msgspec.Struct, forbid_unknown_fields=True):
+    url: str
+    detail: Literal["auto"] | None = None
+
+
+class _Text(msgspec.Struct, tag_field="type", tag="text", forbid_unknown_fields=True):
+    text: str
+
+
+class _Image(msgspec.Struct, tag_field="type", tag="image_url", forbid_unknown_fields=True):
+    image_url: _ImageUrl
+
+
+class _Message(msgspec.Struct, forbid_unknown_fields=True):
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[_Text | _Image]
+    name: None = None
+    refusal: None = None
+    tool_calls: None = None
+    function_call: None = None
+    audio: None = None
+    reasoning_content: None = None
+
+
+class _StreamOptions(msgspec.Struct, forbid_unknown_fields=True):
+    include_usage: bool = False
+
+
+class Chat(msgspec.Struct, forbid_unknown_fields=True):
+    """The fields of a chat completion that the contract can obey."""
+
+    model: str
+    messages: list[_Message]
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    n: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+
+
+def refuse(reason: str, message: str, code: grpc.StatusCode = grpc.StatusCode.INVALID_ARGUMENT) -> CallError:
+    """Returns the failure of a request that this front refuses."""
+    return CallError(code, reason, message)
+
+
+def parse(body: bytes) -> Chat:
+    """Reads a request.
+
+    Raises:
+        CallError: INVALID_ARGUMENT for what is no chat completion; UNIMPLEMENTED for a field that cannot be obeyed.
+    """
+    try:
+        fields = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise refuse("bad_json", f"the body is not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise refuse("bad_json", "the body is not a JSON object")
+    for name in list(fields):
+        value = fields[name]
+        if name in _NEUTRAL and value is not None and value not in _NEUTRAL[name]:
+            raise refuse(
+                "field_unsupported",
+                f"{name}: the contract behind this server has no such setting; leave it out",
+                grpc.StatusCode.UNIMPLEMENTED,
+            )
+        if name in _WITHOUT_EFFECT or value is None or name in _NEUTRAL:
+            del fields[name]
+        elif name not in Chat.__struct_fields__:
+            raise refuse(
+                "field_unsupported",
+                f"{name[:60]!r} is not a field that this server can obey; leave it out",
+                grpc.StatusCode.UNIMPLEMENTED,
+            )
+    try:
+        return msgspec.convert(fields, Chat)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise refuse("bad_field", str(error)) from None
+
+
+def requests(chat: Chat) -> list[model.GenerateRequest]:
+    """Returns one call per choice; with a seed, choice i is drawn with seed + i.
+
+    Raises:
+        CallError: INVALID_ARGUMENT for values that the contract cannot carry.
+    """
+    first = model.GenerateRequest()
+    for index, message in enumerate(chat.messages):
+        parts = [_Text(message.content)] if isinstance(message.content, str) else message.content
+        target = first.messages.add(role=_ROLES[message.role])
+        for number, part in enumerate(parts):
+            if isinstance(part, _Text):
+                target.parts.add(text=part.text)
+            else:
+                target.parts.add(image=_image(part.image_url.url, f"messages[{index}].content[{number}]"))
+    _configure(first.config, chat)
+    count = 1 if chat.n is None else chat.n
+    if not 1 <= count <= MAX_CHOICES:
+        raise refuse("bad_n", f"n is {count}: 1 to {MAX_CHOICES}")
+    calls = [first]
+    for offset in range(1, count):
+        call = model.GenerateRequest()
+        call.CopyFrom(first)
+        if chat.seed is not None:
+            call.config.seed = (chat.seed + offset) % 2**64
+        calls.append(call)
+    return calls
+
+
+def _configure(config: model.GenerationConfig, chat: Chat) -> None:
+    limits = {each for each in (chat.max_tokens, chat.max_completion_tokens) if each is not None}
+    if len(limits) > 1:
+        raise refuse("two_limits", "max_tokens and max_completion_tokens differ: send one of them")
+    top_k = None if chat.top_k in (None, -1) else chat.top_k  # -1 keeps all at vLLM and SGLang
+    values = {
+        "max_output_tokens": next(iter(limits), None),
+        "temperature": chat.temperature,
+        "top_p": chat.top_p,
+        "top_k": 0 if chat.top_k == -1 else top_k,
+        "seed": chat.seed,
+    }
+    try:
+        for name, value in values.items():
+            if value is not None:
+                setattr(config, name, value)
+        if chat.top_logprobs and not chat.logprobs:
+            raise refuse("bad_field", "top_logprobs needs logprobs: true")
+        if chat.logprobs:
+            config.top_logprobs = chat.top_logprobs or 1
+        if chat.stop is not None:
+            config.stop.extend([chat.stop] if isinstance(chat.stop, str) else chat.stop)
+        if chat.chat_template_kwargs:
+            config.chat_template_arguments.update(chat.chat_template_kwargs)
+    except (ValueError, TypeError) as error:
+        raise refuse("bad_field", f"a value is out of range: {error}") from None
+
+
+def _image(url: str, where: str) -> model.Image:
+    head, comma, data = url.partition(",")
+    kind = head.removeprefix("data:")
+    if not comma or kind == head or not kind.endswith(";base64"):
+        raise refuse(
+            "image_not_data_url",
+            f"{where}: this server fetches no images; send the bytes as data:image/png;base64,...",
+        )
+    try:
+        return model.Image(data=base64.b64decode(data, validate=True), media_type=kind.removesuffix(";base64"))
+    except (binascii.Error, ValueError):
+        raise refuse("bad_image", f"{where}: the data URL is not valid base64") from None
+
+
+def completion(chat: Chat, answers: Sequence[model.GenerateResponse]) -> dict[str, Any]:
+    """Returns the chat completion of these answers.
+
+    Raises:
+        CallError: INTERNAL for an answer that chat completions cannot carry.
+    """
+    return {
+        "id": f"chatcmpl-{uuid.uuid4().hex}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": chat.model,
+        "choices": [_choice(index, answer, chat) for index, answer in enumerate(answers)],
+        "usage": _usage(answers),
+    }
+
+
+def events(chat: Chat, whole: dict[str, Any]) -> list[bytes]:
+    """Returns the answer as server-sent events: one chunk for each choice, as ModelService does not stream."""
+    common = {name: whole[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    chunks = []
+    for choice in whole["choices"]:
+        delta = {"index": choice["index"], "delta": choice["message"], "logprobs": choice["logprobs"]}
+        chunks.append({**common, "choices": [{**delta, "finish_reason": choice["finish_reason"]}]})
+    if chat.stream_options and chat.stream_options.include_usage:
+        chunks.append({**common, "choices": [], "usage": whole["usage"]})
+    return [b"data: %s\n\n" % msgspec.json.encode(chunk) for chunk in chunks] + [b"data: [DONE]\n\n"]
+
+
+def _choice(index: int, answer: model.GenerateResponse, chat: Chat) -> dict[str, Any]:
+    finish = _FINISH.get(answer.finish_reason)
+    if finish is None or any(part.WhichOneof("kind") != "text" for part in answer.parts):
+        raise refuse("bad_response", "the model server's answer is no finished text", grpc.StatusCode.INTERNAL)
+    message = {"role": "assistant", "content": "".join(part.text for part in answer.parts), "refusal": None}
+    if answer.reasoning:
+        message["reasoning_content"] = answer.reasoning
+    logprobs = None
+    if chat.logprobs:
+        logprobs = {"content": [_token(token, chat.top_logprobs or 0) for token in answer.logprobs], "refusal": None}
+    return {"index": index, "message": message, "logprobs": logprobs, "finish_reason": finish}
+
+
+def _token(token: model.TokenLogprob, alternatives: int) -> dict[str, Any]:
+    def entry(each: model.TokenLogprob) -> dict[str, Any]:
+        text = each.token.decode("utf-8", "replace")
+        return {"token": text, "bytes": list(each.token), "logprob": max(each.logprob, -9999.0)}
+
+    return entry(token) | {"top_logprobs": [entry(other) for other in token.alternatives[:alternatives]]}
+
+
+def _usage(answers: Sequence[model.GenerateResponse]) -> dict[str, Any]:
+    """Returns what all choices cost; the prompt, which they share, counts once."""
+    first = answers[0].usage
+    output = sum(each.usage.output_tokens for each in answers)
+    return {
+        "prompt_tokens": first.input_tokens,
+        "completion_tokens": output,
+        "total_tokens": first.input_tokens + output,
+        "prompt_tokens_details": {"cached_tokens": first.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": sum(each.usage.reasoning_tokens for each in answers)},
+    }

@@ -1,0 +1,89 @@
+"""The life of the standalone front: bind, serve, drain."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import ssl
+import sys
+from typing import Any
+
+import uvicorn
+
+from lyncean.rpc import BindError, Credentials, SecurityError, ServerConfig, dial
+from model_server.http.app import Front
+
+log = logging.getLogger(__name__)
+
+
+def run(endpoint: str, config: ServerConfig, credentials: Credentials, timeout: float) -> None:
+    """Serves until SIGTERM or SIGINT, then drains for `config.grace` seconds.
+
+    Raises:
+        BindError: If the port cannot be bound, or the port file not written.
+        SecurityError: If TLS files cannot be read.
+    """
+    logging.basicConfig(level=logging.INFO, format="model-server: %(message)s", stream=sys.stderr)
+    listening = _bind(config)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # uvicorn raises the signal again once it has drained
+    asyncio.run(_serve(endpoint, config, credentials, timeout, listening))
+
+
+async def _serve(
+    endpoint: str, config: ServerConfig, credentials: Credentials, timeout: float, listening: socket.socket
+) -> None:
+    channel = dial(endpoint, credentials)
+    server = uvicorn.Server(settings(Front(channel, credentials, timeout, config.token), config))
+    log.info("listening on %s:%d before %s", config.host, listening.getsockname()[1], endpoint)
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        await channel.close()
+
+
+def settings(front: Front, config: ServerConfig) -> uvicorn.Config:
+    """Returns uvicorn's settings.
+
+    Raises:
+        SecurityError: If TLS files cannot be read.
+    """
+    more: dict[str, Any] = {}
+    if tls := config.tls:
+        tls.server_credentials()  # its check names the file that is wrong
+        more = {"ssl_certfile": tls.certificate, "ssl_keyfile": tls.key}
+        if tls.ca:
+            more |= {"ssl_ca_certs": str(tls.ca), "ssl_cert_reqs": ssl.CERT_REQUIRED}
+    made = uvicorn.Config(
+        front.app(),
+        lifespan="off",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=max(1, round(config.grace)),
+        **more,
+    )
+    try:
+        made.load()
+    except (OSError, ssl.SSLError) as error:
+        raise SecurityError(f"the TLS files cannot be used: {error}") from error
+    return made
+
+
+def _bind(config: ServerConfig) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    try:
+        listening = socket.create_server((config.host, config.port), family=family)
+    except OSError as error:
+        raise BindError(f"cannot listen on {config.host}:{config.port}: {error.strerror}") from error
+    if config.port_file:
+        try:
+            partial = config.port_file.with_suffix(".partial")
+            partial.write_text(f"{listening.getsockname()[1]}\n")
+            partial.replace(config.port_file)
+        except OSError as error:
+            raise BindError(f"cannot write the port to {config.port_file}: {error.strerror}") from error
+    return listening
