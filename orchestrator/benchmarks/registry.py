@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lyncean.registry import PluginError, Registry
@@ -44,10 +44,15 @@ def benchmarks() -> dict[str, Benchmark]:
     return {benchmark.name: benchmark for benchmark in found}
 
 
-def find(words: Iterable[str]) -> dict[str, Benchmark]:
+def find(words: Iterable[str], include: Sequence[str] = ()) -> dict[str, Benchmark]:
     """Returns the benchmark of each task that the words name, groups taken apart, in order.
 
+    Args:
+        words: Tasks, groups, task files, and tasks of other harnesses (`lmms:NAME`).
+        include: Folders with further configurations of other harnesses' tasks.
+
     Raises:
+        HarnessError: If another harness is not installed, or has no such task.
         TaskFileError: If a word is a task file that is wrong, or whose task is called as another is.
         UnknownTaskError: If a word names neither a task nor a group.
     """
@@ -61,6 +66,13 @@ def find(words: Iterable[str]) -> dict[str, Benchmark]:
             _check_name(benchmark.name, word, files)
             found[benchmark.name] = benchmark
             continue
+        if ":" in word:
+            from orchestrator.benchmarks import harness
+
+            foreign = harness.load(word, include)
+            found.update(foreign)
+            if foreign:
+                continue
         owner = _owner(word)
         if owner is None:
             raise UnknownTaskError(_unknown(word))

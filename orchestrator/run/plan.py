@@ -195,7 +195,7 @@ def make(request: RunRequest) -> Plan:
         DataError: If data cannot be used.
     """
     deviations_of(request)  # refuses what is no setting before any data is read
-    benchmarks = find(words_of(request.tasks))
+    benchmarks = find(words_of(request.tasks), words_of(request.include_path))
     if request.synthetic and request.data:
         raise ConfigError("--synthetic draws rows and --data reads them: leave one out")
     paths = data_of(request.data, benchmarks)
