@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from lyncean.harness import harness, split
 from orchestrator.benchmarks.base import Benchmark
@@ -26,6 +27,6 @@ def load(word: str, include: Sequence[str] = ()) -> dict[str, Benchmark]:
     if parts is None:
         return {}
     prefix, name = parts
-    folders = tuple(include)
+    folders = tuple(str(Path(folder).expanduser().absolute()) for folder in include)
     asked = _ASKED[prefix]
     return {f"{prefix}:{task}": asked(task, folders).benchmark() for task in harness(prefix).members(name, folders)}

@@ -55,6 +55,8 @@ class LmmsTask:
         self.include = include
         self.config = lmms_eval.config(name, include)
         self.kind = self.config.get("output_type", "generate_until")
+        if "class" in self.config:
+            raise HarnessError(f"task {self.word} is a class of its own, which is not supported")
         if self.kind not in _KINDS:
             raise HarnessError(f"task {self.word} is of the kind {self.kind}, which is not supported")
         self._task: Any = None

@@ -187,8 +187,6 @@ def load(name: str, include: tuple[str, ...], data: Any | None) -> Any:
         HarnessError: Something is missing: a package, the data, or what its code expects of the data.
     """
     settings = config(name, include)
-    if "class" in settings:
-        raise HarnessError(f"task lmms:{name} is a class of its own, which is not supported")
     library = _import()
 
     def read(task: Any, arguments: Any) -> None:
@@ -385,10 +383,15 @@ def _datasets(library: Any, data: Any | None) -> Iterator[None]:
         load_dataset=given,
         load_from_disk=given,
     )
+    # What process_docs makes would otherwise be kept beside the data, in a folder that is not ours.
+    kept = real.is_caching_enabled()
+    real.disable_caching()
     try:
         yield
     finally:
         library.task.datasets = real
+        if kept:
+            real.enable_caching()
 
 
 def _strip_thinking(task: Any) -> None:
