@@ -95,10 +95,16 @@ def _check_name(name: str, file: str, files: dict[str, str]) -> None:
 
 
 def _owner(word: str) -> Benchmark | None:
-    # Importing one module is enough for a task of ours; the others are looked at when none has it.
+    # Importing one module is enough where a task is called as its benchmark; the others are looked at when none has it.
     for prefix in OURS:
         if word.startswith(prefix) and _has(_REGISTRY.get(prefix), word):
             return _REGISTRY.get(prefix)
+    try:
+        for plugin in _REGISTRY.names():
+            if plugin not in OURS and word.startswith(plugin) and _has(_REGISTRY.get(plugin), word):
+                return _REGISTRY.get(plugin)
+    except PluginError as error:
+        raise UnknownTaskError(str(error)) from error
     return next((benchmark for benchmark in benchmarks().values() if _has(benchmark, word)), None)
 
 

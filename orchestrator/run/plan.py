@@ -314,6 +314,8 @@ def code_hash(benchmark: Benchmark, *, synthetic: bool) -> str:
     if synthetic:
         functions.append(benchmark.synthetic)
     modules = {module.__name__ for function in functions if (module := inspect.getmodule(function))}
+    # A method may be of a base class: what its object's own class changes counts as well.
+    modules |= {type(owner).__module__ for each in functions if (owner := getattr(each, "__self__", None)) is not None}
     packages = {"orchestrator", *(name.partition(".")[0] for name in modules)}
     files = closure(modules, packages, lambda name: not synthetic and name.rpartition(".")[2] == _SYNTHETIC)
     lines = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items()))

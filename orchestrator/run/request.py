@@ -41,7 +41,9 @@ class RunRequest:
         metadata={"help": "Task, group or .yaml task file; repeatable.", "flags": ("--task", "-t")}
     )
     _: KW_ONLY
-    include_path: str | Sequence[str] = _option((), "Folder with further task configurations for lmms:NAME.")
+    include_path: str | Sequence[str] = _option(
+        (), "Folder with further configurations for lmms:NAME and lm-eval:NAME."
+    )
     endpoint: str | Sequence[str] = _option((), "Model servers H:P[,H:P]; default: start one.", "--endpoint", "-e")
     scorer: str | None = _option(None, "Scorer H:P; default: start one.")
     model: str = _option("demo", "Model to serve: demo, demo:hash (no weights), a folder or a hub id.")

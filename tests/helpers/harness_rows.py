@@ -1,6 +1,6 @@
-"""Rows in the schema that a task of lmms-eval reads, found by trying its own code on guesses.
+"""Rows in the schema that a foreign task reads, found by trying its own code on guesses.
 
-`python tests/helpers/harness_rows.py OUT.json I/N` tries every configuration and writes what came of each.
+`python tests/helpers/harness_rows.py lmms OUT.json I/N [NAME...]` tries configurations and writes what came of each.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from typing import Any
 import datasets
 from PIL import Image
 
-from lyncean.harness import HarnessError, lmms_eval
+from lyncean.harness import HarnessError, harness
 from lyncean.harness.values import decode, encode
-from orchestrator.benchmarks.harness.lmms import LmmsSettings, LmmsTask
+from orchestrator.benchmarks.harness import ASKED
+from orchestrator.benchmarks.harness.task import ForeignTask
+from orchestrator.benchmarks.harness.visuals import Sources
 
 WORDS = ("red", "blue", "green", "grey", "two cats", "a tree", "7", "12")
 LETTERS = "ABCD"
@@ -71,6 +73,11 @@ GUESSES: dict[str, Any] = {
     "box": ([datasets.Value("float64")], lambda r, i: [0.1, 0.1, 0.5, 0.6]),
     "integers": ([datasets.Value("int64")], lambda r, i: [r.randrange(4), 1]),
     "none": (datasets.Value("string"), lambda r, i: None),
+    "pair": (datasets.Value("int64"), lambda r, i: r.randrange(2)),
+    "one_two": (datasets.Value("string"), lambda r, i: r.choice(["1", "2"])),
+    "blanked": (datasets.Value("string"), lambda r, i: f"Then _ was {r.choice(WORDS)}, number {i}."),
+    "seen": (datasets.Value("string"), lambda r, i: "What of <image 1>" + " and <image 2>" * (i % 2)),
+    "cause": (datasets.Value("string"), lambda r, i: r.choice(["cause", "effect"])),
     "flag": (datasets.Value("bool"), lambda r, i: r.random() < 0.5),
     "choices": ({"text": [datasets.Value("string")], "label": [datasets.Value("string")]},
                 lambda r, i: {"text": _words(r), "label": list(LETTERS)}),
@@ -104,7 +111,7 @@ def guesses(column: str) -> list[str]:
     return first + [kind for kind in GUESSES if kind not in first]
 
 
-def columns_of(task: LmmsTask) -> list[str]:
+def columns_of(task: ForeignTask) -> list[str]:
     """The columns that a task's functions and templates name."""
     found: list[str] = []
     modules = set()
@@ -167,29 +174,30 @@ class TooLongError(BaseException):
     """A task takes its time: it waits for a judge, or for a network."""
 
 
-def attempt(asked: LmmsTask, kinds: dict[str, str]) -> dict[str, Any]:
+def attempt(asked: ForeignTask, kinds: dict[str, str]) -> dict[str, Any]:
     """Asks and scores every row; returns what the task has. Raises whatever its code raises."""
     splits = {split for key in ("training_split", "validation_split", "test_split", "fewshot_split")
               if (split := asked.config.get(key))}  # fmt: skip
     data = datasets.DatasetDict({split: make(kinds) for split in splits})
-    task = asked._task = lmms_eval.load(asked.name, asked.include, data)
-    asked._state = json.dumps(lmms_eval.state(task))
+    task = asked._task = asked.harness.load(asked.name, asked.include, data)
+    asked._state = json.dumps(asked.harness.state(task))
     rows = list(asked._rows())
     if not rows:
         raise ValueError("no rows are left")
     images = 0
     for row in rows:
-        number = row["doc_id"]
-        messages = asked._messages(number, row["context"], LmmsSettings(), asked._sources(number))
+        number, context = row["doc_id"], row["context"]
+        first = context if isinstance(context, str) else context[0]
+        messages = asked.messages(number, first, asked.settings(), Sources(asked.stored(number)))
         images = max(images, sum(part.image is not None for message in messages for part in message.parts))
-    scored = lmms_eval.scored(asked.name, asked.include, asked._state)
+    scored = asked.harness.scored(asked.name, asked.include, asked._state)
     values: dict[tuple[str, str], list[Any]] = {}
     for row, answer in zip(rows, ("A", "", "yes", "The answer is 7.", "(B) blue", "no"), strict=False):
         doc = decode(encode(dict(row["doc"])))
         if asked.kind == "generate_until":
             responses: list[Any] = [[answer]]
         else:
-            count = len(task.doc_to_choice(doc)) if asked.kind == "multiple_choice" else 1
+            count = sum(len(continuations) for _, continuations in asked.continuations(row))
             responses = [[(float(hash((answer, place)) % 7), place == 1)] for place in range(count)]
         for key, metrics in scored.results(doc, responses).items():
             for name, value in metrics.items():
@@ -203,11 +211,11 @@ def attempt(asked: LmmsTask, kinds: dict[str, str]) -> dict[str, Any]:
     return {"images": images, "metrics": figures, "filters": len(task._filters)}
 
 
-def search(name: str) -> dict[str, Any]:
+def search(prefix: str, name: str) -> dict[str, Any]:
     """Looks for rows with which a task can be asked and scored."""
     started = time.monotonic()
     try:
-        asked = LmmsTask(name, ())
+        asked = ASKED[prefix](name, ())
     except HarnessError as error:
         return {"outcome": "not loaded", "why": str(error)}
     kinds = {column: guesses(column)[0] for column in columns_of(asked)}
@@ -261,16 +269,16 @@ def _late(*_: Any) -> None:
     raise TooLongError
 
 
-def run(out: Path, shard: str) -> None:
+def run(prefix: str, out: Path, shard: str, chosen: list[str]) -> None:
     """Tries every configuration, or every N-th from I."""
     datasets.disable_progress_bars()
     signal.signal(signal.SIGALRM, _late)
     part, _, count = shard.partition("/")
-    names = sorted(name for name, entry in lmms_eval.index().items() if entry["type"] == "task")
+    names = chosen or sorted(name for name, entry in harness(prefix).index().items() if entry["type"] == "task")
     found = {}
     for name in names[int(part) :: int(count)]:
         try:
-            found[name] = search(name)
+            found[name] = search(prefix, name)
         except TooLongError:
             found[name] = {"outcome": "no rows found", "why": "waits for a judge or a network"}
         print(name, found[name]["outcome"], flush=True)
@@ -280,4 +288,4 @@ def run(out: Path, shard: str) -> None:
 
 
 if __name__ == "__main__":
-    run(Path(sys.argv[1]), sys.argv[2])
+    run(sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4:])

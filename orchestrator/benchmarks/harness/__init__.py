@@ -1,4 +1,4 @@
-"""Benchmarks of other evaluation harnesses, asked through this engine: `lmms:NAME` is a task or group of lmms-eval."""
+"""Benchmarks of other evaluation harnesses, asked through this engine: `lmms:NAME` and `lm-eval:NAME`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 from lyncean.harness import harness, split
 from orchestrator.benchmarks.base import Benchmark
+from orchestrator.benchmarks.harness.lm_eval import LmEvalTask
 from orchestrator.benchmarks.harness.lmms import LmmsTask
 
-_ASKED = {"lmms": LmmsTask}
+ASKED = {"lmms": LmmsTask, "lm-eval": LmEvalTask}
 """Prefix -> what asks a task of that harness."""
 
 
@@ -28,5 +29,5 @@ def load(word: str, include: Sequence[str] = ()) -> dict[str, Benchmark]:
         return {}
     prefix, name = parts
     folders = tuple(str(Path(folder).expanduser().absolute()) for folder in include)
-    asked = _ASKED[prefix]
+    asked = ASKED[prefix]
     return {f"{prefix}:{task}": asked(task, folders).benchmark() for task in harness(prefix).members(name, folders)}

@@ -1,4 +1,4 @@
-"""Which configurations of the installed lmms-eval can be asked here, as a page: `python -m ...harness.coverage`."""
+"""Which configurations of an installed harness load here, as a page: `python -m ...harness.coverage lmms`."""
 
 from __future__ import annotations
 
@@ -7,30 +7,34 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lyncean.harness import HarnessError, lmms_eval
-from orchestrator.benchmarks.harness.lmms import LmmsTask
+from lyncean.harness import HarnessError, harness
+from orchestrator.benchmarks.harness import ASKED
+from orchestrator.benchmarks.harness.task import ForeignTask
 
 _VIDEO_OR_SOUND = re.compile(r"video|audio|speech|sound", re.IGNORECASE)
-_ASKS = "doc_to_visual", "doc_to_messages"
+_ASKS = ("doc_to_visual", "doc_to_messages", "doc_to_image", "doc_to_audio")
 
 
-def page() -> Iterator[str]:
-    """Yields the lines of the page."""
-    tasks = sorted(name for name, entry in lmms_eval.index().items() if entry["type"] in ("task", "python_task"))
+def page(prefix: str) -> Iterator[str]:
+    """Yields the lines of the page of a harness, `lmms` or `lm-eval`."""
+    module = harness(prefix)
+    title = module.LIBRARY.title
+    tasks = sorted(name for name, entry in module.index().items() if entry["type"] in ("task", "python_task"))
     loaded: dict[str, list[str]] = {}
     missing: dict[str, list[str]] = {}
     for name in tasks:
         try:
-            asked = LmmsTask(name, ())
+            asked = ASKED[prefix](name, ())
         except HarnessError as error:
-            missing.setdefault(_reason(name, str(error)), []).append(name)
+            missing.setdefault(_reason(f"{prefix}:{name}", str(error)), []).append(name)
         else:
             loaded.setdefault(_kind(asked), []).append(name)
     count = sum(map(len, loaded.values()))
-    yield "# Configurations of lmms-eval that load"
+    yield f"# Configurations of {title} that load"
     yield ""
-    yield f"Written by `python -m {__spec__.name}`. Of {len(tasks):,} task configurations of lmms-eval"
-    yield f"{lmms_eval.version()}, {count:,} load where it was run. Loading does not prove that the data fit."
+    yield f"Written by `python -m {__spec__.name} {prefix}`."
+    yield f"Of {len(tasks):,} task configurations of {title} {module.version()}, {count:,} load where it was run."
+    yield "Loading does not prove that the data fit."
     yield ""
     yield "| kind | configurations | for example |"
     yield "|---|---|---|"
@@ -49,11 +53,11 @@ def _by_size(found: dict[str, list[str]]) -> list[tuple[str, list[str]]]:
 
 def _reason(name: str, error: str) -> str:
     """Returns an error without what only this task has in it."""
-    text = re.sub(rf"task lmms:{re.escape(name)}( of lmms-eval \S+)? ", "", error).partition(": install it")[0]
+    text = re.sub(rf"task {re.escape(name)}( of [\w-]+ [\d.]+)? ", "", error).partition(": install it")[0]
     return re.sub(r"(?:/[\w.@+-]+){2,}/", ".../", text).replace("*", r"\*").replace("|", "/")
 
 
-def _kind(asked: LmmsTask) -> str:
+def _kind(asked: ForeignTask) -> str:
     """Returns what a task's answers are, and whether its code speaks of video or sound."""
     shown: list[Callable[..., Any]] = [value for key in _ASKS if callable(value := asked.config.get(key))]
     words = " ".join(function.__name__ for function in shown)
@@ -64,4 +68,4 @@ def _kind(asked: LmmsTask) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write("\n".join(page()) + "\n")
+    sys.stdout.write("\n".join(page(sys.argv[1])) + "\n")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,21 @@ def open_splits(data: str, splits: Iterable[str], name: str | None) -> tuple[dat
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     base = path.parent if path.is_file() else path
     return found, path.name, digest_files((str(file.relative_to(base)), file) for file in files)
+
+
+@contextlib.contextmanager
+def uncached(data: str | None) -> Iterator[None]:
+    """Keeps what a task makes of given data out of their folder, which is not ours and whose files are its digest."""
+    import datasets
+
+    kept = data is not None and datasets.is_caching_enabled()
+    if kept:
+        datasets.disable_caching()
+    try:
+        yield
+    finally:
+        if kept:
+            datasets.enable_caching()
 
 
 def _read(path: Path, name: str | None) -> Any:

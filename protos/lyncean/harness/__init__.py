@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from lyncean.errors import UserError
 
-PREFIXES = {"lmms": "lyncean.harness.lmms_eval"}
+PREFIXES = {"lmms": "lyncean.harness.lmms_eval", "lm-eval": "lyncean.harness.lm_eval"}
 """Prefix of a task's name, before its colon -> the module that knows the harness."""
 
 

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import math
 import shlex
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.engine_cluster import Server, environment, wait_for
+from helpers import harness_runs
+from helpers.engine_cluster import environment
 from helpers.page_commands import commands
 
 from orchestrator import evaluate
-from orchestrator.api import MetricResult, Results
-from orchestrator.benchmarks.harness.lmms import decoding
+from orchestrator.benchmarks.harness.task import decoding
 from orchestrator.benchmarks.registry import find
 
 ROOT = Path(__file__).parents[4]
@@ -48,60 +45,18 @@ def test_lmms_eval_is_imported_by_no_other_task() -> None:
 
 
 def test_decoding_is_what_the_task_asks_for() -> None:
-    assert decoding({}, stops=True).max_output_tokens == 1024
+    assert decoding({}, tokens=1024, stops=True).max_output_tokens == 1024
     greedy = {"max_new_tokens": 16, "temperature": 0.7, "do_sample": False, "top_p": 0.5, "until": ["\n\n", ""]}
-    assert not decoding(greedy, stops=False).HasField("temperature")
-    assert list(decoding(greedy, stops=True).stop) == ["\n\n"]
-    assert not decoding(greedy, stops=False).stop
-    sampled = decoding({"temperature": 0.7, "top_p": 0.5, "do_sample": True, "until": "."}, stops=True)
+    assert not decoding(greedy, tokens=1024, stops=False).HasField("temperature")
+    assert list(decoding(greedy, tokens=1024, stops=True).stop) == ["\n\n"]
+    assert not decoding(greedy, tokens=1024, stops=False).stop
+    sampled = decoding({"temperature": 0.7, "top_p": 0.5, "do_sample": True, "until": "."}, tokens=1024, stops=True)
     assert (round(sampled.temperature, 6), sampled.top_p, list(sampled.stop)) == (0.7, 0.5, ["."])
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Each task's splits, and beside them where they are stored."""
-    import datasets
-    from helpers import harness_rows
-
-    from lyncean.harness import lmms_eval
-
-    found = {}
-    folder = tmp_path_factory.mktemp("data")
-    for name, known in COLUMNS.items():
-        config = lmms_eval.config(name)
-        keys = ("training_split", "validation_split", "test_split", "fewshot_split")
-        splits = {split for key in keys if (split := config.get(key))}
-        made = harness_rows.make(known["columns"], rows=known.get("rows", 8), seed=3)
-        found[name] = datasets.DatasetDict(dict.fromkeys(splits, made))
-        found[name].save_to_disk(folder / name)
-    return {"splits": found, "paths": {f"lmms:{name}": str(folder / name) for name in found}}
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The model server."""
-    yield from _serve(tmp_path_factory.mktemp("model"), str(ROOT / "tests" / "helpers" / "harness_model.py"))
-
-
-@pytest.fixture(scope="module")
-def scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The scorer."""
-    yield from _serve(tmp_path_factory.mktemp("scorer"), "-m", "scorer", "serve")
-
-
-def _serve(folder: Path, *command: str) -> Iterator[str]:
-    server = Server(folder, [sys.executable, *command]).start()
-    yield server.address
-    server.kill()
-
-
-def tasks_of(method: str) -> list[str]:
-    kinds = {"generate": "generate_until", "likelihood": "multiple_choice"}
-    return [f"lmms:{name}" for name, known in COLUMNS.items() if known["kind"] == kinds[method]]
-
-
-def overall(results: Results) -> dict[tuple[str, str], MetricResult]:
-    return {(metric.task, metric.name): metric for metric in results.metrics if not metric.labels}
+    return harness_runs.stored("lmms", COLUMNS, tmp_path_factory.mktemp("data"))
 
 
 @installed
@@ -113,47 +68,14 @@ def test_every_metric_is_that_of_lmms_eval_to_the_bit(
 ) -> None:
     from helpers import harness_theirs
 
-    tasks = tasks_of(method)
+    names = [name for name, known in COLUMNS.items() if harness_runs.METHODS[known["kind"]] == method]
+    tasks = [f"lmms:{name}" for name in names]
     paths = {task: data["paths"][task] for task in tasks}
     given: dict[str, Any] = {"method": method, "data": paths, "endpoint": address, "scorer": scorer}
-    one = evaluate(tasks, **given, concurrency=1, run=tmp_path / "one")
-    many = evaluate(tasks, **given, concurrency=64, run=tmp_path / "many")
-    assert (tmp_path / "one" / "results.json").read_bytes() == (tmp_path / "many" / "results.json").read_bytes()
-    _killed_and_resumed(tasks, paths, given, tmp_path / "killed")
-    assert (tmp_path / "one" / "results.json").read_bytes() == (tmp_path / "killed" / "results.json").read_bytes()
-    ours = overall(many)
-    assert overall(one).keys() == ours.keys()
-    splits = {task.removeprefix("lmms:"): data["splits"][task.removeprefix("lmms:")] for task in tasks}
+    ours = harness_runs.run_every_way(tasks, given, tmp_path)
+    splits = {name: data["splits"][name] for name in names}
     theirs = harness_theirs.figures(splits, address, str(tmp_path), simple=method == "likelihood")
-    differ, compared = [], 0
-    for name, metrics in theirs.items():
-        for metric, value in metrics.items():
-            found = ours.get((f"lmms:{name}", metric.removesuffix(",none")))
-            if isinstance(value, (list, dict, str)) or value is None or math.isnan(float(value)):
-                same = found is None or found.value is None
-            else:
-                compared += 1
-                same = found is not None and found.value == float(value)
-            if not same:
-                differ.append((name, metric, value, found and found.value))
-    assert not differ
-    assert compared >= len(tasks)
-
-
-def _killed_and_resumed(tasks: list[str], paths: dict[str, str], given: dict[str, Any], run: Path) -> None:
-    """Runs the command, kills it once it has some answers, and runs it again to the end."""
-    words = [word for task in tasks for word in ("--task", task)]
-    words += [word for task, path in paths.items() for word in ("--data", f"{task}={path}")]
-    for option in ("method", "endpoint", "scorer"):
-        words += [f"--{option}", given[option]]
-    command = [sys.executable, "-m", "orchestrator", "eval", *words, "--concurrency", "1", "--run", str(run)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    log = run / "responses.jsonl"
-    wait_for(lambda: process.poll() is not None or (log.exists() and log.stat().st_size > 4000))
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert not (run / "results.json").exists()
-    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    assert harness_runs.compare(ours, theirs, "lmms") >= len(tasks)
 
 
 @installed
@@ -222,9 +144,12 @@ def test_the_commands_of_the_page(data: dict[str, Any], address: str, scorer: st
     )
     (tmp_path / "mine.jsonl").write_text('{"question": "What is 2 + 2?", "answer": "7.5"}\n' * 3)
     install, *typed = commands(ROOT / "docs" / "lmms-eval-tasks.md")
+    typed = [line for line in typed if "lm-eval:" not in line or importlib.util.find_spec("lm_eval")]
     assert install == "pip install 'lyncean[lmms]'"
-    sources = ["MME.parquet", "", data["paths"]["lmms:hellaswag"], "mine.jsonl"]
-    for number, (line, source) in enumerate(zip(typed, sources, strict=True)):
+    sources = ["MME.parquet", "", data["paths"]["lmms:hellaswag"], "mine.jsonl", "text.jsonl"]
+    swag = {"ctx_a": "A man sits.", "ctx_b": "he", "activity_label": "Rest", "label": "1", "endings": list("abcd")}
+    (tmp_path / "text.jsonl").write_text(json.dumps(swag) + "\n")
+    for number, (line, source) in enumerate(zip(typed, sources, strict=False)):
         words = [sys.executable, "-m", *shlex.split(line.replace("HOST:50051", address)), "--scorer", scorer]
         words += ["--run", f"run{number}", *(["--data", source] if source else [])]
         done = subprocess.run(words, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
