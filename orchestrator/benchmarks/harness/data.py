@@ -84,7 +84,7 @@ def _read(path: Path, name: str | None) -> Any:
     if path.is_file():
         if path.suffix not in _BUILDERS:
             raise DataError(f"{path} is of no known form; --data takes {FORMS}")
-        return datasets.load_dataset(_BUILDERS[path.suffix], data_files=str(path))
+        return datasets.load_dataset(_BUILDERS[path.suffix], data_files=str(path), split="train")
     if (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
         return datasets.load_from_disk(str(path))
     try:
