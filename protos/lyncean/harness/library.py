@@ -104,6 +104,8 @@ class Library:
             if isinstance(cause, ModuleNotFoundError) and cause.name:
                 package = cause.name.partition(".")[0]
                 return HarnessError(f"{where} needs the package {package}", fix=f"install it beside {self.title}")
+            if isinstance(cause, ConnectionError):
+                return HarnessError(f"{where}: its data cannot be reached ({line(cause)})", fix="give --data")
             cause = cause.__cause__ or cause.__context__
         return HarnessError(f"{where} cannot be loaded: {line(error)}")
 

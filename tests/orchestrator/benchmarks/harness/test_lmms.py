@@ -113,7 +113,7 @@ def _why(run: Path) -> str:
 @installed
 @pytest.mark.full
 def test_what_cannot_be_asked_is_said_in_one_line(tmp_path: Path) -> None:
-    from lyncean.harness import HarnessError
+    from lyncean.harness import HarnessError, lmms_eval
 
     with pytest.raises(HarnessError, match="has no task 'mmee': did you mean lmms:mme"):
         find(["lmms:mmee"])
@@ -123,6 +123,8 @@ def test_what_cannot_be_asked_is_said_in_one_line(tmp_path: Path) -> None:
         find(["lmms:mine"], [str(tmp_path)])
     assert "\n" not in str(caught.value)
     assert "lmms:mine" in str(caught.value)
+    unreached = lmms_eval.LIBRARY.lacking("mme", ConnectionError("offline"))
+    assert str(unreached).endswith("its data cannot be reached (ConnectionError: offline): give --data")
 
 
 @installed
