@@ -18,7 +18,16 @@ from orchestrator.report.problems import ordered
 from orchestrator.report.published import tables
 from orchestrator.report.readings import readings
 from orchestrator.report.samples import Packed, pack
-from orchestrator.run_folder.metrics import OUTCOMES, MetricResult, accounting, counts, metric_results, overall, slices
+from orchestrator.run_folder.metrics import (
+    OUTCOMES,
+    MetricResult,
+    accounting,
+    counts,
+    metric_results,
+    overall,
+    slices,
+    undefined,
+)
 from orchestrator.run_folder.reader import Run
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -120,6 +129,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         run=run,
         complete=bool(run.tasks),
         metrics=overall(found),
+        undefined=undefined(found),
         total=total,
         accounting=accounting(total),
         bar=_bar(total),

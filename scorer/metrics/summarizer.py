@@ -8,6 +8,7 @@ import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lyncean.arrays import Ints, NDArray, np
 from lyncean.keys import split_repeat
@@ -17,7 +18,7 @@ from scorer.errors import RequestError
 from scorer.judges.panel import decision
 from scorer.metrics import multiplicity
 from scorer.metrics.base import COMMON_PARAMS, Metric, Params, Plan
-from scorer.metrics.mean import DETECTABLE
+from scorer.metrics.computing import FAILED, attempt, result_of
 from scorer.metrics.table import CODES, Table, numbered
 from scorer.registry import Registry
 
@@ -200,6 +201,9 @@ def _read(spec: pb.MetricSpec, registry: Registry[Metric]) -> _Wanted:
         return _Wanted(spec, metric.plan(params), metric.unit, percent)
     except RequestError as error:
         raise RequestError(f"metric {spec.name!r}: {error}", error.reason) from None
+    except Exception as error:  # refused before the first item, as parameters without sense are
+        words = f"{type(error).__name__}: {error}"
+        raise RequestError(f"metric {spec.name!r} cannot read its parameters: {words}", "invalid_param") from error
 
 
 def _labels_of(wanted: _Wanted) -> set[str]:
@@ -225,8 +229,10 @@ def _slices(wanted: _Wanted, table: Table, names: list[str]) -> list[pb.MetricRe
         if len(rows):
             metrics.append(_metric(wanted, table.take(rows), dict(zip(names, key, strict=True))))
             members.append(rows)
-    if wanted.plan.items is not None and len(metrics) > 1:
-        multiplicity.note(metrics, members, *wanted.plan.items(table))
+    if (items := wanted.plan.items) is not None and len(metrics) > 1:
+        _, reason = attempt(wanted.spec.name, lambda: multiplicity.note(metrics, members, *items(table)))
+        for metric in metrics if reason else ():
+            metric.details.update({"against_rest": {FAILED: reason}})
     return metrics
 
 
@@ -239,23 +245,11 @@ def _rows_by(numbers: Ints, count: int) -> list[Ints]:
 
 def _metric(wanted: _Wanted, table: Table | None, labels: Mapping[str, str]) -> pb.MetricResult:
     """Returns a metric's result; None is a table without items, for which nothing is computed."""
-    result = wanted.plan.compute(table) if table is not None and len(table) else pb.MetricResult()
+    result = pb.MetricResult()
+    if table is not None and len(table):
+        result = result_of(wanted.spec.name, partial(wanted.plan.compute, table), percent=wanted.percent)
     result.name, result.metric = wanted.spec.name, wanted.spec.metric
-    result.unit = result.unit or wanted.unit
+    result.unit = "percent" if wanted.percent else result.unit or wanted.unit
     result.labels.update(labels)
     result.counts.CopyFrom(pb.Counts() if table is None else table.counts())
-    if wanted.percent:
-        _to_percent(result)
     return result
-
-
-def _to_percent(result: pb.MetricResult) -> None:
-    for name in ("value", "value_answered"):
-        if result.HasField(name):
-            setattr(result, name, 100 * getattr(result, name))
-    if result.HasField("interval"):
-        result.interval.low *= 100
-        result.interval.high *= 100
-    if DETECTABLE in result.details:
-        result.details.fields[DETECTABLE].number_value *= 100
-    result.unit = "percent"

@@ -46,6 +46,12 @@ class Table:
     words: Mapping[str, Ints] = field(default_factory=dict)
     vocabulary: Mapping[str, Sequence[str | tuple[str, ...]]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Protects the columns: a metric that changed one would change what the metrics after it see."""
+        columns: list[NDArray[Any]] = [self.outcome, self.score, self.group, self.sample, self.repeat]
+        for column in (*columns, self.combination, *self.parts.values(), *self.words.values()):
+            column.flags.writeable = False
+
     def __len__(self) -> int:
         return len(self.outcome)
 

@@ -1,0 +1,153 @@
+"""A run with rules and metrics of a plugin, some of which do not keep what they promise."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.engine_cluster import Cluster, Server, environment
+
+PLUGIN = """
+import os
+
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics.base import Metric, Plan
+
+
+def changes(table):
+    table.score[:] = 1.0
+    return pb.MetricResult(value=1.0)
+
+
+def forged(table):
+    result = pb.MetricResult(value=0.5, denominator=1)
+    result.details["share"] = float("nan")
+    return result
+
+
+def nested(table):
+    result = pb.MetricResult(value=0.5)
+    inner = result.details
+    for _ in range(200):
+        inner = inner.get_or_create_struct("deeper")
+    return result
+
+
+def items(table):
+    raise LookupError("no clusters")
+
+
+COMPUTE = {
+    "raises": lambda table: {}["two\\nrows\\x1b[31m"],
+    "exits": lambda table: os.sys.exit("wants a package"),
+    "no_result": lambda table: 0.25,
+    "endless": lambda table: pb.MetricResult(value=float("inf")),
+    "reversed": lambda table: pb.MetricResult(value=1, interval=pb.Interval(low=2, high=1)),
+    "forged": forged,
+    "nested": nested,
+    "changes": changes,
+    "labelled": lambda table: pb.MetricResult(value=0.75, labels={"topic": "none"}),
+    "halves": lambda table: pb.MetricResult(value=1 / (len(table) - 2)),
+}
+if "MENDED" in os.environ:
+    COMPUTE = dict.fromkeys(COMPUTE, lambda table: pb.MetricResult(value=0.75))
+METRICS = [Metric(name=n, description=n, plan=lambda _, n=n: Plan(COMPUTE[n], items=items)) for n in COMPUTE]
+globals().update({metric.name: metric for metric in METRICS})
+"""
+FAILING = {
+    "raises": "KeyError: 'two\\nrows\\x1b[31m'",
+    "exits": "SystemExit: wants a package",
+    "no_result": "it returned a float, not a MetricResult",
+    "endless": "its value is inf",
+    "reversed": "its interval is [2.0, 1.0]",
+    "forged": "its details cannot be written as JSON",
+    "nested": "its details cannot be written as JSON",
+    "changes": "ValueError: assignment destination is read-only",
+}
+NAMES = [*FAILING, "labelled", "halves"]
+
+
+def plugin(folder: Path, code: str, **groups: list[str]) -> Path:
+    """Writes an installed distribution of one module into a folder."""
+    info = folder / "hostile_plugin-1.0.dist-info"
+    info.mkdir(parents=True)
+    (folder / "hostile_plugin.py").write_text(code)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hostile-plugin\nVersion: 1.0\n")
+    entries = "\n".join(
+        f"[lyncean.{group}]\n" + "".join(f"{name} = hostile_plugin:{name}\n" for name in names)
+        for group, names in groups.items()
+    )
+    (info / "entry_points.txt").write_text(entries)
+    return folder
+
+
+def scorer(cluster: Cluster, folder: Path, *variables: str) -> Server:
+    """Starts a scorer that finds the plugin in a folder."""
+    path = f"PYTHONPATH={folder}{os.pathsep}{environment()['PYTHONPATH']}"
+    command = ["env", path, *variables, sys.executable, "-m", "scorer", "serve"]
+    server = Server(cluster.folder / f"scorer{len(cluster.servers)}", command).start()
+    cluster.servers.append(server)
+    return server
+
+
+def results(cluster: Cluster, run: str) -> dict[tuple[str, str], Any]:
+    found = json.loads(cluster.results(run))["tasks"]["rows"]["metrics"]
+    return {(each["name"], each["labels"].get("topic", "")): each for each in found}
+
+
+def rows(folder: Path, metrics: str, rule: str = "choice") -> None:
+    lines = [f"q{n},row {n}: what?,yes,no,A,{'odd' if n % 3 else 'even'}\n" for n in range(6)]
+    (folder / "rows.csv").write_text("id,question,A,B,answer,topic\n" + "".join(lines))
+    (folder / "rows.yaml").write_text(
+        "data: rows.csv\nid: id\nquestion: question\noptions: [A, B]\nanswer: answer\nlabels: topic\n"
+        f"rule: {rule}\nmetrics: [{metrics}]\n"
+    )
+
+
+def test_a_metric_that_fails_is_one_undefined_metric(cluster: Cluster, tmp_path: Path) -> None:
+    folder = plugin(tmp_path / "plugin", PLUGIN, metrics=NAMES)
+    rows(tmp_path, ", ".join(["accuracy", *NAMES, "choice_bias"]))
+    words = ("--task", "rows.yaml", "--data", "rows.csv")
+    output = cluster.eval("run", [cluster.model()], scorer(cluster, folder), *words, code=4)
+    found = results(cluster, "run")
+    for name, reason in FAILING.items():
+        for topic in ("", "odd", "even"):
+            each = found[name.replace("_", " "), topic]
+            assert each["value"] is None
+            assert each["details"]["metric_failed"].startswith(reason)
+        assert f"rows, {name.replace('_', ' ')}: {reason}" in output
+    assert "9 metrics could not be computed, all others stand" in output
+    assert "orchestrator score run" in output
+    # Only the slice of two rows divides by zero, and the comparison of slices is lost, not the slices.
+    assert "rows, halves [topic=even]: ZeroDivisionError" in output
+    assert (found["halves", ""]["value"], found["halves", "odd"]["value"]) == (0.25, 0.5)
+    assert found["labelled", "odd"]["details"]["against_rest"] == {"metric_failed": "LookupError: no clusters"}
+    assert found["labelled", ""]["value"] == 0.75
+    assert found["accuracy", ""]["denominator"] == 6
+    assert found["choice bias", ""]["denominator"] == 3
+    assert "\x1b[31m" not in output
+
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert len(re.findall("Not computed: rows, ", page)) == 9
+    mended = scorer(cluster, folder, "MENDED=1")
+    cluster.orchestrator("score", "run", "--scorer", mended.address)
+    assert {each["value"] for (name, _), each in results(cluster, "run").items() if name in FAILING} == {0.75}
+
+
+@pytest.mark.parametrize("code", ["{}['x']", "params.level / 0"])
+def test_a_metric_that_cannot_read_its_parameters_is_refused_before_any_request(
+    cluster: Cluster, tmp_path: Path, code: str
+) -> None:
+    text = "from scorer.metrics.base import Metric\n"
+    text += f"broken = Metric(name='broken', description='x', plan=lambda params: {code})"
+    folder = plugin(tmp_path / "plugin", text, metrics=["broken"])
+    rows(tmp_path, "accuracy, broken")
+    words = ("--task", "rows.yaml", "--data", "rows.csv")
+    output = cluster.eval("run", [cluster.model()], scorer(cluster, folder), *words, code=2)
+    assert "metric 'broken' cannot read its parameters" in output
+    assert not cluster.calls()
