@@ -76,19 +76,21 @@ def scored(
     span: tuple[int, int] | None = None,
     reason: str = "",
     scores: Mapping[str, float] | None = None,
+    details: str = "",
 ) -> pb.Verdict:
     """Returns the verdict of an answer that was extracted and compared."""
     verdict = pb.Verdict(outcome=Outcome.SCORED, extracted=extracted, score=score, reason=reason, scores=scores or {})
+    verdict.details = details
     if span:
         verdict.span.start, verdict.span.end = span
     return verdict
 
 
-def unparsed(reason: str, detail: str = "") -> pb.Verdict:
+def unparsed(reason: str, detail: str = "", *, details: str = "") -> pb.Verdict:
     """Returns the verdict of an answer in which nothing can be extracted: wrong, own rate."""
-    return pb.Verdict(outcome=Outcome.UNPARSED, score=0.0, reason=reason, detail=detail)
+    return pb.Verdict(outcome=Outcome.UNPARSED, score=0.0, reason=reason, detail=detail, details=details)
 
 
-def refused(reason: str = Reason.DECLINED, detail: str = "") -> pb.Verdict:
+def refused(reason: str = Reason.DECLINED, detail: str = "", *, details: str = "") -> pb.Verdict:
     """Returns the verdict of an answer in which the model declines: wrong, own rate."""
-    return pb.Verdict(outcome=Outcome.REFUSED, score=0.0, reason=reason, detail=detail)
+    return pb.Verdict(outcome=Outcome.REFUSED, score=0.0, reason=reason, detail=detail, details=details)

@@ -98,6 +98,7 @@ class VerdictLine(Struct, kw_only=True, omit_defaults=True):
         span: Where in the answer's text `extracted` stands, in characters.
         reason: Why the outcome is what it is; a stable word.
         detail: The same for people.
+        details: The rule's record for a metric of its own.
         task: The task's name.
         rule: The rule that scored it.
         labels: What the item can be sliced by.
@@ -116,6 +117,7 @@ class VerdictLine(Struct, kw_only=True, omit_defaults=True):
     span: dict[str, int] = {}
     reason: str = ""
     detail: str = ""
+    details: str = ""
     task: str
     rule: str
     labels: Mapping[str, str]

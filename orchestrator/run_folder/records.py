@@ -192,6 +192,7 @@ def verdict_line(verdict: scorer.Verdict, task: str, scoring: Mapping[str, Any])
         line.judge = proto_json(verdict.judge)
     if verdict.panel:
         line.panel = [proto_json(voice) for voice in verdict.panel]
+    line.details = verdict.details
     if verdict.HasField("span"):
         line.span = {"start": verdict.span.start, "end": verdict.span.end}
     return encode(line)
@@ -214,6 +215,7 @@ def unanswered_line(line: Mapping[str, Any]) -> bytes:
 def pass_through(line: VerdictLine) -> scorer.ScoreRequest:
     """Returns the ScoreRequest that carries a line of `verdicts.jsonl` into a summary."""
     verdict = scorer.Verdict(key=line.key, outcome=line.outcome, extracted=line.extracted, reason=line.reason)
+    verdict.details = line.details
     if line.score is not UNSET:
         verdict.score = float(line.score)
     for name, value in line.scores.items():

@@ -13,6 +13,7 @@ from functools import partial
 from lyncean.arrays import Ints, NDArray, np
 from lyncean.keys import split_repeat
 from lyncean.outcomes import Outcome
+from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.judges.panel import decision
@@ -29,6 +30,7 @@ Column = Callable[[pb.ScoreRequest, pb.Verdict], Words]
 
 _COLUMNS: dict[str, Column] = {
     "extracted": lambda _, verdict: verdict.extracted,
+    "details": lambda _, verdict: verdict.details,
     "reason": lambda _, verdict: verdict.reason,
     "rule": lambda request, _: request.rule,
     "targets": lambda request, _: tuple(request.targets),
@@ -80,6 +82,8 @@ class Summarizer:
         score = verdict.score if verdict.HasField("score") else math.nan
         if outcome == _SCORED and not math.isfinite(score):
             raise RequestError("a scored verdict needs a finite score", "invalid_verdict")
+        if len(verdict.details) > MAX_DETAILS:
+            raise RequestError(f"the verdict's details have more than {MAX_DETAILS:,} characters", "invalid_verdict")
         # Read before anything is kept, so that a failure leaves no half of an item behind.
         parts = verdict.scores
         labels: Words = ()

@@ -31,7 +31,7 @@ class Table:
         combination: Number of the row's labels in `labels`.
         labels: The combinations of label values that occur.
         parts: Verdict.scores by name; NaN where the part is missing.
-        words: Further columns ("extracted", "targets", "options", "reason", "rule"): codes into `vocabulary`.
+        words: Further columns, as `Plan.columns` names them: codes into `vocabulary`.
         vocabulary: The values that the codes stand for: a string, or a tuple of strings.
     """
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -151,3 +154,65 @@ def test_a_metric_that_cannot_read_its_parameters_is_refused_before_any_request(
     output = cluster.eval("run", [cluster.model()], scorer(cluster, folder), *words, code=2)
     assert "metric 'broken' cannot read its parameters" in output
     assert not cluster.calls()
+
+
+RECORDS = """
+import json
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics.base import Metric, Plan
+from scorer.rule import Rule, scored
+
+def read(request):
+    record = json.dumps({"said": request.text, "größe": len(request.text) + 0.1, "secret": "zebra"})
+    return scored(request.text, float(request.text in request.targets), details=record)
+
+def compute(table):
+    found = [json.loads(word) for word in table.word("details") if word]
+    return pb.MetricResult(value=sum(one["größe"] for one in found), denominator=len(found))
+
+recorded = Rule(name="recorded", description="Keeps a record.", read=read)
+sizes = Metric(name="sizes", description="Of the records.", plan=lambda _: Plan(compute, frozenset({"details"})))
+"""
+
+
+def test_a_rules_record_reaches_its_metric_however_the_run_went(cluster: Cluster, tmp_path: Path) -> None:
+    folder = plugin(tmp_path / "plugin", RECORDS, rules=["recorded"], metrics=["sizes"])
+    rows(tmp_path, "accuracy, sizes", "recorded")
+    server, model = scorer(cluster, folder), cluster.model()
+    words = ("--task", "rows.yaml", "--data", "rows.csv")
+    cluster.eval("run", [model], server, *words)
+    whole = cluster.results("run")
+    assert results(cluster, "run")["sizes", ""]["value"] == pytest.approx(6 * 1.1)
+
+    # Killed between an answer and its verdict, and before the results.
+    shutil.copytree(tmp_path / "run", tmp_path / "cut")
+    for name, kept in (("responses.jsonl", 4), ("verdicts.jsonl", 2)):
+        lines = (tmp_path / "cut" / name).read_bytes().splitlines(keepends=True)
+        (tmp_path / "cut" / name).write_bytes(b"".join(lines[:kept]))
+    (tmp_path / "cut" / "results.json").unlink()
+    cluster.eval("cut", [model], server, *words)
+    assert cluster.results("cut") == whole
+    for number in (0, 1):
+        cluster.eval(f"shard{number}", [model], server, *words, "--shard", f"{number}/2")
+    cluster.orchestrator("merge", "shard0", "shard1", "--run", "merged", "--scorer", server.address)
+    assert cluster.results("merged") == whole
+    output = cluster.orchestrator("score", "run", "--scorer", server.address)
+    assert cluster.results("run") == whole
+
+    output += cluster.orchestrator("compare", "run", "cut", "--html", "compare.html")
+    assert {json.loads(line["details"])["secret"] for line in cluster.lines("run", "verdicts.jsonl")} == {"zebra"}
+    page = (tmp_path / "run" / "report.html").read_text() + (tmp_path / "compare.html").read_text()
+    packed = re.findall(r'type="application/gzip" id="[^"]*">([^<]+)<', page)
+    assert len(packed) > 1
+    assert "zebra" not in output + page
+    assert not any(b"zebra" in gzip.decompress(base64.b64decode(chunk)) for chunk in packed)
+
+
+def test_a_record_beyond_bounds_names_its_item(cluster: Cluster, tmp_path: Path) -> None:
+    code = RECORDS.replace("json.dumps(", '"x" * 1_048_576 + json.dumps(')
+    folder = plugin(tmp_path / "plugin", code, rules=["recorded"], metrics=["sizes"])
+    rows(tmp_path, "accuracy", "recorded")
+    words = ("--task", "rows.yaml", "--data", "rows.csv")
+    output = cluster.eval("run", [cluster.model()], scorer(cluster, folder), *words, code=2)
+    assert "item 'rows/q0': the rule's details have 1,048," in output
+    assert "the limit is 1,048,576" in output
