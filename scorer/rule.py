@@ -25,6 +25,8 @@ class BaseRule:
             another kind is refused before the rule sees it.
         depends: Texts beside the source code that its verdicts depend on (patterns, prompts);
             they go into the hash that ListRules reports.
+        reads_empty: Whether it is given answers that are empty once reasoning is removed, too;
+            without it they are unparsed with reason `empty_answer`.
     """
 
     name: str
@@ -34,6 +36,7 @@ class BaseRule:
     version: int = 1
     reads: tuple[str, ...] = ("text",)
     depends: tuple[str, ...] = ()
+    reads_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +57,9 @@ class JudgedRule(BaseRule):
     """A rule that asks a judge.
 
     The service awaits many of them at once (bounded for each stream), while items of plain
-    rules go on being answered. `read` is never called for an empty answer. It turns a judge's
-    failure into the outcome `unjudged` itself; a `RequestError` means a defect of the request.
+    rules go on being answered. `read` is never called for an empty answer, unless `reads_empty`
+    is set. It turns a judge's failure into the outcome `unjudged` itself; a `RequestError` means a
+    defect of the request.
 
     Attributes:
         read: Scores one request with the judge that the scorer was started with. What a

@@ -71,7 +71,7 @@ class Scorer:
             split = None
             if not rule.parity and request.WhichOneof("answer") == "text":
                 split = reasoning.split(request.text)
-                if not split.answer.strip():
+                if not split.answer.strip() and not rule.reads_empty:
                     return _finished(unparsed(Reason.EMPTY_ANSWER), key, split)
                 if split.removed:
                     whole, request = request, pb.ScoreRequest()

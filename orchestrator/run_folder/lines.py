@@ -105,6 +105,7 @@ class VerdictLine(Struct, kw_only=True, omit_defaults=True):
         group: Name of the group, "" where it has none.
         targets: The correct answers.
         options: The options of a choice.
+        params: The rule's parameters, of an item without an answer: no rule could take from them what metrics need.
     """
 
     key: str
@@ -124,6 +125,7 @@ class VerdictLine(Struct, kw_only=True, omit_defaults=True):
     group: str
     targets: list[str]
     options: list[str]
+    params: Mapping[str, Any] = {}
 
 
 class _Usage(Struct, frozen=True):

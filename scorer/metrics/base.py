@@ -86,8 +86,8 @@ class Plan:
     Attributes:
         compute: Makes the metric of a table of at least one item; the summarizer sets name,
             labels and counts. Depends on the items alone, never on their order.
-        columns: Word columns it reads: "extracted", "details", "targets", "options", "reason", "rule" and
-            "panel".
+        columns: Word columns it reads: "key", "params", "extracted", "details", "targets", "options", "reason",
+            "rule" and "panel".
         labels: Labels it reads.
         parts: Parts of Verdict.scores it reads.
         items: For a metric that is a mean over items: the value of each row, and its cluster or

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+
+from google.protobuf.json_format import MessageToDict
 
 from lyncean.arrays import Ints, NDArray, np
 from lyncean.keys import split_repeat
@@ -29,6 +32,8 @@ Words = str | tuple[str, ...]
 Column = Callable[[pb.ScoreRequest, pb.Verdict], Words]
 
 _COLUMNS: dict[str, Column] = {
+    "key": lambda request, _: request.key,
+    "params": lambda request, _: _params(request),
     "extracted": lambda _, verdict: verdict.extracted,
     "details": lambda _, verdict: verdict.details,
     "reason": lambda _, verdict: verdict.reason,
@@ -151,6 +156,16 @@ class Summarizer:
             words=words,
             vocabulary=vocabulary,
         )
+
+
+def _params(request: pb.ScoreRequest) -> str:
+    """Returns as JSON the parameters of an item whose answer no rule has read here; "" without."""
+    if request.WhichOneof("answer") != "verdict" or not request.HasField("params"):
+        return ""
+    try:
+        return json.dumps(MessageToDict(request.params), sort_keys=True, ensure_ascii=False)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"its parameters cannot be read: {error}", "invalid_param") from None
 
 
 def _hash(word: str, size: int) -> bytes:

@@ -103,12 +103,12 @@ def results(cluster: Cluster, run: str) -> dict[tuple[str, str], Any]:
     return {(each["name"], each["labels"].get("topic", "")): each for each in found}
 
 
-def rows(folder: Path, metrics: str, rule: str = "choice") -> None:
+def rows(folder: Path, metrics: str, rule: str = "choice", more: str = "") -> None:
     lines = [f"q{n},row {n}: what?,yes,no,A,{'odd' if n % 3 else 'even'}\n" for n in range(6)]
     (folder / "rows.csv").write_text("id,question,A,B,answer,topic\n" + "".join(lines))
     (folder / "rows.yaml").write_text(
         "data: rows.csv\nid: id\nquestion: question\noptions: [A, B]\nanswer: answer\nlabels: topic\n"
-        f"rule: {rule}\nmetrics: [{metrics}]\n"
+        f"rule: {rule}\nmetrics: [{metrics}]\n{more}"
     )
 
 
@@ -216,3 +216,41 @@ def test_a_record_beyond_bounds_names_its_item(cluster: Cluster, tmp_path: Path)
     output = cluster.eval("run", [cluster.model()], scorer(cluster, folder), *words, code=2)
     assert "item 'rows/q0': the rule's details have 1,048," in output
     assert "the limit is 1,048,576" in output
+
+
+ALL_ITEMS = """
+import json
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics.base import Metric, Plan
+from scorer.metrics.table import OUTCOMES
+from scorer.rule import Rule, scored
+
+def read(request):
+    return scored("silence", 0.5) if not request.text else scored(request.text, 1.0, details="heard")
+
+def compute(table):
+    result = pb.MetricResult(value=0.0)
+    words = [table.word(name) for name in ("key", "extracted", "params")]
+    for outcome, key, extracted, params in zip(table.outcome, *words):
+        page = json.loads(params)["row"]["page"] if params else ""
+        result.details[key] = f"{OUTCOMES[outcome]} {extracted}{page}"
+    return result
+
+hears = Rule(name="hears", description="Silence too.", read=read, reads_empty=True, params={"row": "the row"})
+columns = frozenset({"key", "params", "extracted"})
+every = Metric(name="every", description="Lists all items.", plan=lambda _: Plan(compute, columns))
+"""
+
+
+def test_a_rule_may_see_empty_answers_and_a_metric_the_rows_without_one(cluster: Cluster, tmp_path: Path) -> None:
+    folder = plugin(tmp_path / "plugin", ALL_ITEMS, rules=["hears"], metrics=["every"])
+    rows(tmp_path, "accuracy, every", "hears", "params: {row: {page: vii}}\n")
+    model = cluster.model("--too-long", "3", "--empty", "5", "--filtered", "4")
+    server = scorer(cluster, folder)
+    for run in ("run", "run"):  # the second time from the run folder alone
+        cluster.eval(run, [model], server, "--task", "rows.yaml", "--data", "rows.csv")
+        assert results(cluster, "run")["every", ""]["details"] == {
+            "rows/q0": "rejected vii", "rows/q1": "scored B", "rows/q2": "scored C", "rows/q3": "rejected vii",
+            "rows/q4": "refused vii", "rows/q5": "scored silence",
+        }  # fmt: skip
+    assert results(cluster, "run")["accuracy", ""]["value"] == pytest.approx(2.5 / 6)
