@@ -59,7 +59,7 @@ def result_of(name: str, compute: Callable[[], pb.MetricResult], *, percent: boo
     """
 
     def work() -> pb.MetricResult:
-        result = _copied(compute())
+        result = copied(compute())
         if percent:
             _to_percent(result)
         _check(result)
@@ -80,7 +80,7 @@ def _reason(error: BaseException) -> str:
     return words if len(words) <= _LONGEST else words[:_LONGEST] + "…"
 
 
-def _copied(returned: object) -> pb.MetricResult:
+def copied(returned: object) -> pb.MetricResult:
     """Returns a copy without what the summarizer sets: a metric may return one object twice."""
     if not isinstance(returned, pb.MetricResult):
         raise NotAResultError(f"it returned a {type(returned).__name__}, not a MetricResult")

@@ -20,9 +20,9 @@ from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.judges.panel import decision
-from scorer.metrics import multiplicity
+from scorer.metrics import bootstrap, multiplicity
 from scorer.metrics.base import COMMON_PARAMS, Metric, Params, Plan
-from scorer.metrics.computing import FAILED, attempt, result_of
+from scorer.metrics.computing import FAILED, attempt, copied, result_of
 from scorer.metrics.table import CODES, Table, numbered
 from scorer.registry import Registry
 
@@ -201,6 +201,9 @@ class _Wanted:
     plan: Plan
     unit: str
     percent: bool
+    bootstrap: str
+    draws: int
+    level: float
 
 
 def _read(spec: pb.MetricSpec, registry: Registry[Metric]) -> _Wanted:
@@ -214,10 +217,15 @@ def _read(spec: pb.MetricSpec, registry: Registry[Metric]) -> _Wanted:
         percent = params.word("unit", "fraction", ("fraction", "percent")) == "percent"
         if percent and metric.unit not in ("fraction", ""):
             raise RequestError(f"metric {metric.name!r} is in {metric.unit}, not in percent", "invalid_param")
-        _ = params.level
+        unit = params.word("bootstrap", "", ("", *bootstrap.UNITS))
+        draws = params.integer("draws", bootstrap.DRAWS, 100, 100_000)
+        level = params.level
         if any(not slicing.labels for slicing in spec.by):
             raise RequestError("a slice names no label", "invalid_metric")
-        return _Wanted(spec, metric.plan(params), metric.unit, percent)
+        plan = metric.plan(params)
+        if plan.bootstrap not in ("", *bootstrap.UNITS):
+            raise RequestError(f"its plan resamples {plan.bootstrap!r}, neither samples nor groups", "invalid_metric")
+        return _Wanted(spec, plan, metric.unit, percent, unit, draws, level)
     except RequestError as error:
         raise RequestError(f"metric {spec.name!r}: {error}", error.reason) from None
     except Exception as error:  # refused before the first item, as parameters without sense are
@@ -262,11 +270,25 @@ def _rows_by(numbers: Ints, count: int) -> list[Ints]:
     return [order[start:end] for start, end in itertools.pairwise(edges)]
 
 
+def _computed(wanted: _Wanted, table: Table) -> pb.MetricResult:
+    """Returns a metric's own result, with an interval by bootstrap where one is wanted."""
+    result = copied(wanted.plan.compute(table))
+    unit = wanted.bootstrap or ("" if result.HasField("interval") else wanted.plan.bootstrap)
+    if unit and result.HasField("value"):
+        interval, reason = bootstrap.interval(table, wanted.plan.compute, unit, wanted.draws, wanted.level)
+        result.ClearField("interval")
+        if interval is not None:
+            result.interval.CopyFrom(interval)
+        else:
+            result.details["no_interval"] = reason
+    return result
+
+
 def _metric(wanted: _Wanted, table: Table | None, labels: Mapping[str, str]) -> pb.MetricResult:
     """Returns a metric's result; None is a table without items, for which nothing is computed."""
     result = pb.MetricResult()
     if table is not None and len(table):
-        result = result_of(wanted.spec.name, partial(wanted.plan.compute, table), percent=wanted.percent)
+        result = result_of(wanted.spec.name, partial(_computed, wanted, table), percent=wanted.percent)
     result.name, result.metric = wanted.spec.name, wanted.spec.metric
     result.unit = "percent" if wanted.percent else result.unit or wanted.unit
     result.labels.update(labels)

@@ -82,13 +82,19 @@ class Table:
         values = [labels.get(name) for labels in self.labels]
         return [values[code] for code in self.combination.tolist()]
 
-    def take(self, rows: Bools | Ints) -> Table:
-        """Returns the table of some rows, given by a mask or by rising positions."""
+    def take(self, rows: Bools | Ints, *, group: Ints | None = None, sample: Ints | None = None) -> Table:
+        """Returns the table of some rows.
+
+        Args:
+            rows: A mask, or positions, which may repeat.
+            group: New numbers of the rows' groups.
+            sample: New numbers of the rows' samples.
+        """
         return Table(
             outcome=self.outcome[rows],
             score=self.score[rows],
-            group=self.group[rows],
-            sample=self.sample[rows],
+            group=self.group[rows] if group is None else group,
+            sample=self.sample[rows] if sample is None else sample,
             repeat=self.repeat[rows],
             combination=self.combination[rows],
             labels=self.labels,
