@@ -30,7 +30,7 @@ _TELL_SECONDS = 3.0
 _SERVICE = scorer.DESCRIPTOR.services_by_name["ScorerService"].full_name
 
 Scoring = Mapping[str, Any]
-OnVerdict = Callable[[scorer.Verdict, Scoring], None]
+OnVerdict = Callable[[scorer.Verdict, Scoring, str], None]
 
 
 class ScorerClient:
@@ -44,7 +44,7 @@ class ScorerClient:
         credentials: How to dial.
         patience: Seconds for which a scorer that does not answer is tried again.
         notify: Gets one line for people when the scorer is waited for.
-        on_verdict: Gets each verdict with what the item's line says about scoring.
+        on_verdict: Gets each verdict with what the item's line says about scoring, and the answer's text.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ScorerClient:
         *,
         patience: float,
         notify: Notify = lambda _: None,
-        on_verdict: OnVerdict = lambda _verdict, _scoring: None,
+        on_verdict: OnVerdict = lambda _verdict, _scoring, _text: None,
     ) -> None:
         self.endpoint = endpoint
         self.on_verdict = on_verdict
@@ -301,7 +301,7 @@ class ScorerClient:
                     checked_verdict(verdict, request)
                     del self._pending[verdict.key]
                     self._bytes -= size
-                    self.on_verdict(verdict, scoring)
+                    self.on_verdict(verdict, scoring, request.text if request else "")
                 self._moved.set()
                 if self._closing:
                     self._wake.set()
