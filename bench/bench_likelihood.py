@@ -6,8 +6,12 @@ checks that all ways agree, and prints milliseconds and ratios. With a GPU it ru
   reform    the whole input repeated per candidate, full logits: ReForm-Eval's way
   single    one forward pass per candidate
   expanded  the prompt once, its cache repeated per candidate
+  forked    the same, one token of each candidate at a time (--hybrid)
   packed    the prompt once, all candidates in one row behind it (what the server does)
   floor     one plain forward pass over the prompt and all candidates' tokens
+
+`--hybrid` puts gated delta nets, as Qwen3.5 has them, in place of three of four attention layers: nothing is packed
+there, and `expanded` is what the server does.
 """
 
 # ruff: noqa: E402  (the path comes before the imports that need it)
@@ -48,7 +52,7 @@ WORDS = (
 )
 
 
-def build(folder: Path, width: int, layers: int) -> None:
+def build(folder: Path, width: int, layers: int, hybrid: bool = False) -> None:
     """Writes a LLaVA of 576 image tokens."""
     tok = tiny.tokenizer({"image_token": "<image>"})
     images = tf.CLIPImageProcessor(size={"shortest_edge": 336}, crop_size={"height": 336, "width": 336})
@@ -60,7 +64,14 @@ def build(folder: Path, width: int, layers: int) -> None:
         num_additional_image_tokens=1,
         chat_template=tiny.TEMPLATE.replace("IMAGE", "<image>\n"),
     )
+    delta: dict[str, Any] = {}
+    if hybrid:
+        delta["layer_types"] = ["full_attention" if place % 4 == 3 else "linear_attention" for place in range(layers)]
+        delta |= {f"linear_num_{part}_heads": width // 64 for part in ("key", "value")}
+        delta |= {f"linear_{part}_head_dim": 64 for part in ("key", "value")}
     text = tiny.text_config(
+        "qwen3_5_text" if hybrid else "llama",
+        **delta,
         hidden_size=width,
         intermediate_size=width * 11 // 4,
         num_hidden_layers=layers,
@@ -139,12 +150,13 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--dtype", default="auto")
+    parser.add_argument("--hybrid", action="store_true", help="Recurrent layers beside those of attention.")
     parser.add_argument("--rows", type=int, default=64, help="Most rows of ReForm-Eval's way at a time.")
     parser.add_argument("--cpu-time", action="store_true", help="Processor time, for a machine that is busy otherwise.")
     parser.add_argument("--json", type=Path, help="Write the figures here as well.")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        build(Path(folder), options.width, options.layers)
+        build(Path(folder), options.width, options.layers, options.hybrid)
         loaded = checkpoints.load(Settings(model=folder, dtype=options.dtype))
     family = family_of(loaded)
     prompter = Prompter(loaded, family, 10**9)
@@ -178,11 +190,15 @@ def main() -> None:
             "reform": lambda q=question: reform(loaded, q, options.rows),
             "single": lambda q=question: plain(loaded, family, q.prompt, q.joined),
             "expanded": lambda q=question: expanded(loaded, family, q),
-            "packed": lambda q=question: packed(loaded, family, [q]),
-            "packed, image kept": lambda q=question, k=kept: packed(loaded, family, [q], k),
-            "floor": lambda q=question, t=tokens: floor(loaded, family, q, t),
         }
-        ours = [score.logprob for score in ways["packed"]()[0]]
+        if options.hybrid:
+            ways["forked"] = lambda q=question: expanded(loaded, family, q, stepwise=True)
+        else:
+            ways["packed"] = lambda q=question: packed(loaded, family, [q])[0]
+            ways["packed, image kept"] = lambda q=question, k=kept: packed(loaded, family, [q], k)[0]
+        ways["floor"] = lambda q=question, t=tokens: floor(loaded, family, q, t)
+        server = "expanded" if options.hybrid else "packed"
+        ours = [score.logprob for score in ways[server]()]
         theirs = ways["reform"]()
         apart = max(abs(one - other) for one, other in zip(ours, theirs, strict=True))
         times = best_ms(ways, options.repeats, clock)
@@ -192,8 +208,8 @@ def main() -> None:
         print(
             f"N={count:<4} M={tokens:<5}"
             + "  ".join(f"{name} {value:,.0f}" for name, value in times.items())
-            + f"  | reform/packed {times['reform'] / times['packed']:.1f}x"
-            + f"  packed/floor {times['packed'] / times['floor']:.2f}  largest difference {apart:.1e}"
+            + f"  | reform/{server} {times['reform'] / times[server]:.1f}x"
+            + f"  {server}/floor {times[server] / times['floor']:.2f}  largest difference {apart:.1e}"
         )
 
 

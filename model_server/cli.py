@@ -124,6 +124,12 @@ def main() -> None:
 )
 @click.option("--base-url", help="Endpoint (openai), for example http://host:8000/v1; else $OPENAI_BASE_URL.")
 @click.option(
+    "--image-output",
+    type=click.Choice(["images", "chat", "responses"]),
+    help="API by which the endpoint draws images (openai): its images API, images in chat replies, or the tool of its "
+    "responses API.",
+)
+@click.option(
     "--api-key-file",
     "key_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

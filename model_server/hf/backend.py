@@ -309,8 +309,9 @@ class HfBackend(Backend):
                 job.resolve(scores)
             return
         for job, question in zip(jobs, questions, strict=True):
-            if self._verdict.method == "expanded":
-                job.resolve(expanded(self._checkpoint, self._family, question))
+            if self._verdict.method in ("expanded", "forked"):
+                stepwise = self._verdict.method == "forked"
+                job.resolve(expanded(self._checkpoint, self._family, question, stepwise=stepwise))
             else:
                 job.resolve(plain(self._checkpoint, self._family, question.prompt, question.joined))
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from transformers import DynamicCache
+from transformers.cache_utils import LinearAttentionCacheLayerMixin
 
 from lyncean.model.v1 import model_pb2 as model
 from model_server.hf.checkpoint import Checkpoint
@@ -21,7 +22,7 @@ class Prefill:
 
     Attributes:
         last: Logits behind the last prompt token: [batch, vocabulary].
-        cache: The key-value cache.
+        cache: The key-value cache, with the states of recurrent layers.
         mask: Which prompt tokens are real: [batch, prompt].
         next_position: Position of the token that comes next: [batch].
         inputs: What the prompts were.
@@ -37,6 +38,22 @@ class Prefill:
         """Forgets the last `added` tokens."""
         if added:
             self.cache.crop(-added)
+
+
+def is_recurrent(model: Any) -> bool:
+    """Whether some layers keep a state in place of the tokens before: Mamba, gated delta nets, short convolutions."""
+    return any(isinstance(layer, LinearAttentionCacheLayerMixin) for layer in DynamicCache(config=model.config).layers)
+
+
+def _new_cache(model: Any) -> DynamicCache:
+    # Without a config each layer keeps all tokens, which a tree behind the prompt needs where attention slides.
+    return DynamicCache(config=model.config) if is_recurrent(model) else DynamicCache()
+
+
+def _as_argument(model: Any, cache: DynamicCache) -> dict[str, DynamicCache]:
+    """Returns a cache under the name that the model has for it; models without attention have another."""
+    names = inspect.signature(model.forward).parameters
+    return {"past_key_values" if "past_key_values" in names or "cache_params" not in names else "cache_params": cache}
 
 
 def attention(model: Any, visible: torch.Tensor, positions: torch.Tensor, state: Prefill) -> Any:
@@ -158,13 +175,13 @@ class Family:
     def prefill(self, model: Any, inputs: dict[str, Any]) -> Prefill:
         """Runs a left-padded batch of prompts once and keeps its cache."""
         mask = inputs["attention_mask"]
-        cache = DynamicCache()
-        more: dict[str, Any] = {}
+        cache = _new_cache(model)
+        more: dict[str, Any] = _as_argument(model, cache)
         if self.prefill_positions:
             more["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0) + self.first_position
         if "logits_to_keep" in inspect.signature(model.forward).parameters:
             more["logits_to_keep"] = 1
-        out = model(**inputs, **more, past_key_values=cache, use_cache=True)
+        out = model(**inputs, **more, use_cache=True)
         return Prefill(out.logits[:, -1], cache, mask, mask.sum(-1) + self.first_position, inputs)
 
     def step(
@@ -192,19 +209,30 @@ class Family:
         ).logits
         return logits
 
-    def step_rows(self, model: Any, cache: Any, state: Prefill, ids: torch.Tensor) -> torch.Tensor:
-        """Runs right-padded rows behind a prompt whose cache was repeated for each: [rows, tokens, vocabulary].
+    def step_rows(self, model: Any, cache: Any, state: Prefill, ids: torch.Tensor, done: int = 0) -> torch.Tensor:
+        """Runs right-padded rows behind a prompt whose cache was repeated for each.
 
         Padding stands behind what counts, where a causal model cannot see it.
+
+        Args:
+            model: The model.
+            cache: The repeated cache.
+            state: The prompt.
+            ids: [rows, tokens].
+            done: How many tokens of the rows the cache holds already.
+
+        Returns:
+            Logits: [rows, tokens, vocabulary].
         """
-        mask = torch.ones((ids.shape[0], state.mask.shape[1] + ids.shape[1]), dtype=torch.long, device=ids.device)
-        positions = {}
+        part = self._text_part(model)
+        more: dict[str, Any] = _as_argument(part, cache)
+        if "past_key_values" in more:  # models without attention want the mask of these tokens alone: all are real
+            seen = (ids.shape[0], state.mask.shape[1] + done + ids.shape[1])
+            more["attention_mask"] = torch.ones(seen, dtype=torch.long, device=ids.device)
         if self.row_positions:
-            places = state.next_position[:, None] + torch.arange(ids.shape[1], device=ids.device)
-            positions["position_ids"] = self.text_positions(places.expand(ids.shape[0], -1))
-        logits: torch.Tensor = self._text_part(model)(
-            input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, **positions
-        ).logits
+            places = state.next_position[:, None] + done + torch.arange(ids.shape[1], device=ids.device)
+            more["position_ids"] = self.text_positions(places.expand(ids.shape[0], -1))
+        logits: torch.Tensor = part(input_ids=ids, use_cache=True, **more).logits
         return logits
 
     def _text_part(self, model: Any) -> Any:
@@ -322,4 +350,6 @@ FAMILIES: dict[str, Family] = {
     "qwen2_5_vl": Qwen(),
     "qwen3_vl": Qwen(),
     "qwen3_vl_moe": Qwen(),
+    "qwen3_5": Qwen(),
+    "qwen3_5_moe": Qwen(),
 }

@@ -1,10 +1,12 @@
-"""Likelihood, in three ways of the same result.
+"""Likelihood, in several ways of the same result.
 
 `plain`: one forward pass per continuation; the others are compared with it. `packed`: all continuations of a question
 stand in one row behind the prompt, as a tree (continuations that begin alike share their first tokens), and a mask lets
 each token see the prompt and its own ancestors; questions batch together. `expanded`: the prompt's cache is repeated,
-one row per continuation; for models that take no such mask. The last two encode the image once and read the prompt
-once. Neither is used before `model_server.hf.selfcheck` has compared it with `plain`.
+one row per continuation; for models that take no such mask and those with recurrent layers, whose state is in the
+cache. `forked` is `expanded` one token at a time, for recurrent layers that go on from a state in no other way. All but
+`plain` encode the image once and read the prompt once. None is used before `model_server.hf.selfcheck` has compared it
+with `plain`.
 """
 
 from __future__ import annotations
@@ -173,8 +175,18 @@ def packed(
 
 
 @torch.inference_mode()
-def expanded(checkpoint: Checkpoint, family: Family, question: Question, rows: int = 64) -> list[Scored]:
-    """Scores the continuations of one question in rows of a repeated cache."""
+def expanded(
+    checkpoint: Checkpoint, family: Family, question: Question, rows: int = 64, *, stepwise: bool = False
+) -> list[Scored]:
+    """Scores the continuations of one question in rows of a repeated cache.
+
+    Args:
+        checkpoint: The model.
+        family: Behaviour of its model type.
+        question: The question.
+        rows: Continuations in one pass.
+        stepwise: Whether each pass reads one token of each row, not all.
+    """
     state = _prefill(checkpoint, family, [question], None)
     shared, device = question.shared, checkpoint.device
     results: list[Scored] = []
@@ -182,19 +194,23 @@ def expanded(checkpoint: Checkpoint, family: Family, question: Question, rows: i
         part = question.joined[first : first + rows]
         tails = [each.ids[shared:] for each in part]
         longest = max(len(tail) for tail in tails) - 1
-        logits = state.last[:, None].expand(len(part), -1, -1)
+        logits = [state.last[:, None].expand(len(part), -1, -1)]
         if longest:
             ids = torch.zeros((len(part), longest), dtype=torch.long, device=device)
             for row, tail in enumerate(tails):
                 ids[row, : len(tail) - 1] = torch.tensor(tail[:-1], device=device)
             cache = copy.deepcopy(state.cache)
-            cache.batch_repeat_interleave(len(part))
-            logits = torch.cat([logits, family.step_rows(checkpoint.model, cache, state, ids)], dim=1)
+            cache.reorder_cache(torch.zeros(len(part), dtype=torch.long, device=device))
+            step = 1 if stepwise else longest
+            for done in range(0, longest, step):
+                some = ids[:, done : done + step]
+                logits.append(family.step_rows(checkpoint.model, cache, state, some, done))
+        seen = torch.cat(logits, dim=1)
         for row, (each, tail) in enumerate(zip(part, tails, strict=True)):
             tree = Tree(
                 paths=[list(range(each.start - shared - 1, len(tail) - 1))], owned=[tail[each.start - shared :]]
             )
-            results += _read(logits[row], tree)
+            results += _read(seen[row], tree)
     return results
 
 

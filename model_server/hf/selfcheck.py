@@ -22,16 +22,18 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import StatusError
 from model_server.backend import Call
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.families import Family
+from model_server.hf.families import Family, is_recurrent
 from model_server.hf.likelihood import NONE, Faults, Question, Scored, expanded, packed, plain
 from model_server.hf.prompt import Prompt, Prompter
-from model_server.hf.sampling import SamplingRow, generate
+from model_server.hf.sampling import SamplingRow, end_tokens, generate
 from model_server.hf.vision import VisionCache
 
 log = logging.getLogger(__name__)
 
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.1, torch.float16: 0.05}
 """Largest difference of one token's log-probability, by number format."""
+_SHORT_CHUNK = 16
+"""Tokens of a chunk while a model that attends in chunks is checked."""
 
 _TEXTS = (" yes", "no", "The answer is (B), because of its shape.", "The answer is (C), and not", "7")
 FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, StatusError)
@@ -43,7 +45,7 @@ class Verdict:
     """What the check found.
 
     Attributes:
-        method: "packed", "expanded" or "plain"; "none" where not even the plain way works.
+        method: "packed", "expanded", "forked" or "plain"; "none" where not even the plain way works.
         difference: Largest difference from the plain way, per token.
         sensitivity: Smallest difference that a mistake made on purpose caused.
         batches: Whether questions of different lengths score alike side by side and alone.
@@ -73,8 +75,11 @@ def check(checkpoint: Checkpoint, family: Family, prompter: Prompter, vision: Vi
         return Verdict("plain", reason="longrope: a long text changes the positions of all that is run beside it")
     generates = _tried("requests are continued", lambda: _generates(checkpoint, family, sample))
     if "chunked_attention" in (getattr(checkpoint.model.config.get_text_config(), "layer_types", None) or ()):
-        return Verdict("plain", generates=generates, reason="chunked attention: a short question is one chunk")
-    verdict = _packed(checkpoint, family, sample)
+        verdict = _chunked(checkpoint, family, prompter, sample)
+    elif is_recurrent(checkpoint.model):
+        verdict = _by_rows(checkpoint, family, sample, "packed: recurrent layers read one continuation at a time")
+    else:
+        verdict = _packed(checkpoint, family, sample)
     kept = vision.usable and verdict.method == "packed" and _vision(checkpoint, family, sample, vision)
     return dataclasses.replace(verdict, generates=generates, vision=kept)
 
@@ -88,13 +93,16 @@ def _longrope(checkpoint: Checkpoint) -> bool:
 
 @dataclass(frozen=True)
 class _Sample:
-    """A made-up question, the same behind another image, a shorter one, and their plain scores."""
+    """A made-up question, a shorter one, their plain scores, and how far those behind a wrong prompt are from them.
+
+    The wrong prompt has another image; where the model takes none, it is the shorter question.
+    """
 
     first: Question
     short: Question
     wanted: list[Scored]
     wanted_short: list[Scored]
-    wrong_image: float
+    wrong_prompt: float
     limit: float
 
     @classmethod
@@ -103,14 +111,10 @@ class _Sample:
         other = question(prompter, checkpoint, 2, "Which of these is right? (A) red (B) blue (C) green")
         short = question(prompter, checkpoint, 3, "What is it?")
         wanted = plain(checkpoint, family, first.prompt, first.joined)
-        wrong = _distance(wanted, plain(checkpoint, family, other.prompt, other.joined))
+        wanted_short = plain(checkpoint, family, short.prompt, short.joined)
+        wrong = plain(checkpoint, family, other.prompt, other.joined) if checkpoint.has_vision else wanted_short
         return cls(
-            first,
-            short,
-            wanted,
-            plain(checkpoint, family, short.prompt, short.joined),
-            wrong if checkpoint.has_vision else float("inf"),
-            TOLERANCE.get(checkpoint.model.dtype, 0.1),
+            first, short, wanted, wanted_short, _distance(wanted, wrong), TOLERANCE.get(checkpoint.model.dtype, 0.1)
         )
 
 
@@ -128,15 +132,44 @@ def _packed(checkpoint: Checkpoint, family: Family, sample: _Sample) -> Verdict:
     if verdict.method == "packed":
         meet = sample.first.prompt.signature == sample.short.prompt.signature
         return dataclasses.replace(verdict, batches=not meet or _tried("questions are scored", together))
-    other = _verdict("expanded", sample, lambda _: expanded(checkpoint, family, sample.first))
-    return dataclasses.replace(other, reason="; ".join(filter(None, (verdict.reason, other.reason))))
+    return _by_rows(checkpoint, family, sample, verdict.reason)
+
+
+def _by_rows(checkpoint: Checkpoint, family: Family, sample: _Sample, reason: str) -> Verdict:
+    """Chooses among the ways that copy the prompt's cache for each continuation, and the plain one."""
+    reasons = [reason]
+    for method, stepwise in (("expanded", False), ("forked", True)):
+
+        def run(_: Faults, stepwise: bool = stepwise) -> list[Scored]:
+            return expanded(checkpoint, family, sample.first, stepwise=stepwise)
+
+        verdict = _verdict(method, sample, run)
+        reasons.append(verdict.reason)
+        if verdict.method == method:
+            break
+    return dataclasses.replace(verdict, reason="; ".join(filter(None, reasons)))
+
+
+def _chunked(checkpoint: Checkpoint, family: Family, prompter: Prompter, sample: _Sample) -> Verdict:
+    """Checks where layers attend in chunks (Llama 4): the test question is one chunk until chunks are made short."""
+    text = checkpoint.model.config.get_text_config()
+    size = text.attention_chunk_size
+    text.attention_chunk_size = _SHORT_CHUNK
+    try:
+        cut = _Sample.make(checkpoint, family, prompter)
+        cut = dataclasses.replace(cut, wrong_prompt=min(cut.wrong_prompt, _distance(sample.wanted, cut.wanted)))
+        return _by_rows(checkpoint, family, cut, "packed: attention in chunks")
+    except FAILURES as error:
+        return Verdict("plain", reason=f"attention in chunks: {type(error).__name__}: {_short(error)}")
+    finally:
+        text.attention_chunk_size = size
 
 
 def _verdict(method: str, sample: _Sample, run: Callable[[Faults], list[Scored]], *faults: Faults) -> Verdict:
     """Compares a way of scoring, right and with mistakes made on purpose, with the plain way."""
     try:
         difference = _distance(sample.wanted, run(NONE))
-        seen = min(sample.wrong_image, *(_distance(sample.wanted, run(fault)) for fault in faults), float("inf"))
+        seen = min(sample.wrong_prompt, *(_distance(sample.wanted, run(fault)) for fault in faults), float("inf"))
         reason = _judge(difference, seen, sample.limit)
     except FAILURES as error:
         reason = f"{type(error).__name__}: {_short(error)}"
@@ -151,7 +184,7 @@ def _generates(checkpoint: Checkpoint, family: Family, sample: _Sample) -> bool:
 
     def run(*chosen: Prompt) -> list[SamplingRow]:
         rows = [SamplingRow(config, Call(), lambda _: None) for _ in chosen]
-        generate(checkpoint, family, chosen, rows, frozenset())
+        generate(checkpoint, family, chosen, rows, end_tokens(checkpoint))
         return rows
 
     for alone, company in zip([run(prompt)[0] for prompt in prompts], run(*prompts), strict=True):

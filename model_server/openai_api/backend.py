@@ -17,6 +17,7 @@ from model_server.backend import Backend, Call, describe, seconds, usage_since
 from model_server.batching import Slots
 from model_server.decoding import MARKS, THINKING_SWITCHES, split_reasoning, struct_json
 from model_server.metrics import Metrics
+from model_server.openai_api import drawing
 from model_server.openai_api import likelihood as scoring
 from model_server.openai_api.client import NEW_LIMIT, OLD_LIMIT, Endpoint, Settings, ask, look, make_client
 from model_server.openai_api.errors import short
@@ -58,6 +59,7 @@ class OpenAIBackend(Backend):
         self._client: openai.AsyncOpenAI | None = None
         self._limit_field = OLD_LIMIT
         self._stops_reasoning = False
+        self._images: drawing.ImagesApi | None = None
 
     def load(self) -> None:
         """Looks whether the endpoint is there and serves the model."""
@@ -71,6 +73,7 @@ class OpenAIBackend(Backend):
             model.CAPABILITY_LIKELIHOOD: kind == "vllm",
             model.CAPABILITY_IMAGE_INPUT: True,
             model.CAPABILITY_MULTI_IMAGE: True,
+            model.CAPABILITY_IMAGE_OUTPUT: bool(self._settings.image_output),
             model.CAPABILITY_OUTPUT_LOGPROBS: kind in (*_EXACT, "openai"),
             model.CAPABILITY_SEED: kind in _EXACT,
             model.CAPABILITY_REASONING: True,
@@ -83,7 +86,8 @@ class OpenAIBackend(Backend):
             model_name=self._settings.name or self._settings.model,
             max_concurrency=self._settings.max_concurrency,
             max_context_tokens=self._endpoint.context,
-            properties={"endpoint": kind, "endpoint_model": self._settings.model},
+            properties={"endpoint": kind, "endpoint_model": self._settings.model}
+            | ({"image_output": self._settings.image_output} if self._settings.image_output else {}),
         )
 
     async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
@@ -91,12 +95,18 @@ class OpenAIBackend(Backend):
         config = self._effective(request.config)
         if config.top_k and self._endpoint.kind not in _EXACT:
             raise Unsupported("no_top_k", f"the endpoint ({self._endpoint.kind}) knows no top_k: leave it unset")
+        draws = request.modality == model.MODALITY_IMAGE
+        if draws:
+            drawing.check(self._settings.image_output, request.config)
         fields = self._fields(config)
         fields["messages"] = await asyncio.to_thread(chat, request.messages)
         start = time.monotonic()
         async with self._slots.slot():
             sent = time.monotonic()
-            response = await self._answer(call, fields, config)
+            if draws:
+                response = await self._draw(call, request, fields, config)
+            else:
+                response = await self._answer(call, fields, config)
         if self._endpoint.kind in _EXACT:
             _without_end(response)
         if config.HasField("thinking") and not config.thinking and response.reasoning:
@@ -104,19 +114,37 @@ class OpenAIBackend(Backend):
         response.usage.MergeFrom(usage_since(start, sent))
         return response
 
+    async def _draw(
+        self, call: Call, request: model.GenerateRequest, fields: dict[str, Any], config: model.GenerationConfig
+    ) -> model.GenerateResponse:
+        way, timeout = self._settings.image_output, self._settings.timeout
+        if way == "chat":
+            fields["extra_body"] = {"modalities": ["image", "text"]} | fields["extra_body"]
+            reply = await self._ask_limited(call, fields, config)
+            response = read(reply, config)
+            drawing.add_images(response, reply)
+            return response
+        if way == "images":
+            if self._images is None:
+                self._images = drawing.ImagesApi(self._dial(), timeout)
+            return await self._images.draw(call, request.messages, self._settings.model, fields["extra_body"])
+        if config.HasField("max_output_tokens"):
+            fields["max_output_tokens"] = config.max_output_tokens
+        response = await drawing.by_responses(self._dial(), call, timeout, fields)
+        response.effective_config.CopyFrom(config)
+        return response
+
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
         """Scores continuations by the endpoint's prompt log-probabilities."""
         messages = await asyncio.to_thread(chat, request.messages)
         start = time.monotonic()
-        fields = {"model": self._settings.model}
 
         async def send(extra: dict[str, Any], text: str | None) -> Any:
             more = [] if text is None else [{"role": "assistant", "content": text}]
             # One request waits once, however many continuations it has: the queue's limit is on requests.
             async with self._slots.slot() if text is None else self._slots.semaphore:
-                return await ask(
-                    self._dial(), call, self._settings.timeout, messages=[*messages, *more], extra_body=extra, **fields
-                )
+                fields = {"model": self._settings.model, "messages": [*messages, *more], "extra_body": extra}
+                return await ask(self._completions, call, self._settings.timeout, **fields)
 
         response = await scoring.score(send, request.continuations, request.return_tokens)
         response.usage.model_time.CopyFrom(seconds(time.monotonic() - start))
@@ -131,6 +159,10 @@ class OpenAIBackend(Backend):
         if self._client is None:
             self._client = make_client(self._settings)
         return self._client
+
+    @property
+    def _completions(self) -> Any:
+        return self._dial().chat.completions.create
 
     def _fields(self, config: model.GenerationConfig) -> dict[str, Any]:
         fields: dict[str, Any] = {"model": self._settings.model}
@@ -192,16 +224,16 @@ class OpenAIBackend(Backend):
     async def _ask_limited(self, call: Call, fields: dict[str, Any], config: model.GenerationConfig) -> Any:
         """Asks with the name that this endpoint has for the output limit: most know the old, some only the new."""
         if not config.HasField("max_output_tokens"):
-            return await ask(self._dial(), call, self._settings.timeout, **fields)
+            return await ask(self._completions, call, self._settings.timeout, **fields)
         limit = config.max_output_tokens
         named = self._limit_field  # other calls that are under way change it
         try:
-            return await ask(self._dial(), call, self._settings.timeout, **fields, **{named: limit})
+            return await ask(self._completions, call, self._settings.timeout, **fields, **{named: limit})
         except InvalidRequest as error:
             if named == NEW_LIMIT or NEW_LIMIT not in str(error):
                 raise
         self._limit_field = NEW_LIMIT
-        return await ask(self._dial(), call, self._settings.timeout, **fields, **{NEW_LIMIT: limit})
+        return await ask(self._completions, call, self._settings.timeout, **fields, **{NEW_LIMIT: limit})
 
 
 def chat(messages: Sequence[model.Message]) -> list[dict[str, Any]]:

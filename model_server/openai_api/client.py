@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ class Settings:
         max_queue: Requests waiting; one more is refused.
         retries: Retries of the client itself, after 408, 409, 429 and 5xx, honouring Retry-After.
         patience: Seconds to wait for an endpoint that is not up yet.
+        image_output: By which of its APIs it draws: "images", "chat" or "responses"; "" where it does not.
     """
 
     model: str
@@ -50,6 +51,7 @@ class Settings:
     max_queue: int = 256
     retries: int = 5
     patience: float = 60.0
+    image_output: str = ""
 
 
 @dataclass(frozen=True)
@@ -184,8 +186,14 @@ def _by_host(url: str) -> str:
     return "openai" if "://api.openai.com" in url else "other"
 
 
-async def ask(client: openai.AsyncOpenAI, call: Call, timeout: float, **fields: Any) -> Any:
-    """Makes one chat completion within the caller's deadline.
+async def ask(send: Callable[..., Awaitable[Any]], call: Call, timeout: float, **fields: Any) -> Any:
+    """Makes one request within the caller's deadline.
+
+    Args:
+        send: The client's method, such as `client.chat.completions.create`.
+        call: The call that waits.
+        timeout: Seconds at most.
+        **fields: The request.
 
     Raises:
         StatusError: Whatever went wrong, in the contract's words.
@@ -194,7 +202,7 @@ async def ask(client: openai.AsyncOpenAI, call: Call, timeout: float, **fields: 
     if left <= 0:
         raise DeadlineExceeded("deadline_in_queue", "the deadline passed before the endpoint was asked")
     try:
-        return await client.chat.completions.create(timeout=left, **fields)
+        return await send(timeout=left, **fields)
     except openai.OpenAIError as error:
         raise status_of(error) from error
     except ValueError as error:

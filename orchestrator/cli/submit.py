@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
+import yaml
 
 from lyncean.cli import Command, examples
 from orchestrator.cli.eval import command as evaluate
-from orchestrator.submit.render import Submission, render
+from orchestrator.run.request import RunRequest
+from orchestrator.submit.render import TASKS, Submission, render
 from orchestrator.submit.watch import watch
 
 _NOT_HERE = {
@@ -85,15 +89,46 @@ def command(follow: bool, name: str | None, **given: Any) -> None:
     Takes the options of `orchestrator eval` except those that the cluster decides. The same command with
     --watch follows the run's log to its end and exits as the run does: 0 complete, 3 otherwise.
     """
+    files = _check(given)
     submission = Submission(
-        flags=tuple(flags_of(given)),
-        name=given["tasks"][0].lower().replace("_", "-") if name is None else name,
+        flags=tuple(flags_of({**given, "tasks": [files.get(word, word) for word in given["tasks"]]})),
+        files={Path(path).name: Path(path).read_text(encoding="utf-8") for path in files},
+        name=_name(given["tasks"][0]) if name is None else name,
         **{key: given[key] for key in ("overlay", "components", "model", "weights", "replicas", "shards")},
         **{key: given[key] for key in ("namespace", "registry", "tag")},
     )
     if follow:
         sys.exit(watch(submission))
     click.echo(render(submission), nl=False)
+
+
+def _name(task: str) -> str:
+    """Returns a run's name after its first task."""
+    return re.sub("[^a-z0-9-]+", "-", Path(task).stem.lower())
+
+
+def _check(given: dict[str, Any]) -> dict[str, str]:
+    """Refuses what would end the run on the cluster, and returns where its task files will be there.
+
+    Raises:
+        ConfigError: For an unknown task, a bad setting, or a task file whose data is on this machine alone.
+    """
+    from orchestrator.benchmarks.registry import TASK_FILES
+    from orchestrator.errors import ConfigError
+    from orchestrator.run.plan import make, variants
+
+    request = RunRequest(**{option.name: given[option.name] for option in SHARED if option.name})
+    variants(request)
+    if request.synthetic:
+        make(request)  # the rows are made from the seed, here as there
+    files = [word for word in given["tasks"] if word.endswith(TASK_FILES)]
+    if len({Path(path).name for path in files}) < len(files):
+        raise ConfigError(f"{', '.join(files)}: two task files of one name; rename one")
+    for path in files:
+        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))["data"]
+        if isinstance(data, str) and not request.data and (Path(path).parent / data).exists():
+            raise ConfigError(f"{path}: its data, {data}, is on this machine: give --data its path on the cluster")
+    return {path: f"{TASKS}/{Path(path).name}" for path in files}
 
 
 command.params = [*SHARED, *command.params]

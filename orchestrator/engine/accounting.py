@@ -12,12 +12,23 @@ from lyncean.stats import wilson
 
 @dataclass(slots=True)
 class TaskCount:
-    """One task's items: planned, and by outcome those that are settled."""
+    """One task's items: planned, and by outcome those that are settled.
+
+    Attributes:
+        planned: Items.
+        outcomes: Those that are settled.
+        resumed: Those that an earlier process settled.
+        score: Sum of the scores.
+        unreadable: Answers that this process received and no rule could read.
+        example: One of them: the item's key, the answer and a right answer.
+    """
 
     planned: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     resumed: int = 0
     score: float = 0.0
+    unreadable: int = 0
+    example: tuple[str, str, str] = ("", "", "")
 
     @property
     def settled(self) -> int:
@@ -90,6 +101,13 @@ class Accounting:
         count = self.tasks[task]
         count.outcomes[outcome] += 1
         count.score += score
+
+    def unread(self, task: str, key: str, text: str, target: str) -> None:
+        """Counts an answer that could not be read."""
+        count = self.tasks[task]
+        count.unreadable += 1
+        if not count.example[0]:
+            count.example = (key, text, target)
 
     def pass_over(self, task: str, outcome: Outcome) -> None:
         """Counts an item that is planned and that an earlier process has settled."""

@@ -35,6 +35,7 @@ from orchestrator.run_folder.records import (
     unanswered_line,
     verdict_line,
 )
+from orchestrator.run_folder.unreadable import understood
 from orchestrator.samples import Sample, Turn
 
 _BATCH = 16
@@ -358,8 +359,10 @@ class Engine:
             line = outcome_line(key, ended.outcome, ended.reason, ended.detail, episode.task, scoring)
             self._add_verdict(key, episode.task, ended.outcome, line)
 
-    def _judged(self, verdict: scorer.Verdict, scoring: Mapping[str, Any]) -> None:
+    def _judged(self, verdict: scorer.Verdict, scoring: Mapping[str, Any], text: str) -> None:
         task = verdict.key.split("/", 1)[0]
+        if verdict.outcome == Outcome.UNPARSED and not understood(verdict.reason):
+            self._accounting.unread(task, verdict.key, text, next(iter(scoring["targets"]), ""))
         line = verdict_line(verdict, task, scoring)
         self._add_verdict(verdict.key, task, Outcome(verdict.outcome), line, verdict.score)
 

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 import grpc
@@ -31,7 +30,7 @@ _TELL_SECONDS = 3.0
 _SERVICE = scorer.DESCRIPTOR.services_by_name["ScorerService"].full_name
 
 Scoring = Mapping[str, Any]
-OnVerdict = Callable[[scorer.Verdict, Scoring], None]
+OnVerdict = Callable[[scorer.Verdict, Scoring, str], None]
 
 
 class ScorerClient:
@@ -45,7 +44,7 @@ class ScorerClient:
         credentials: How to dial.
         patience: Seconds for which a scorer that does not answer is tried again.
         notify: Gets one line for people when the scorer is waited for.
-        on_verdict: Gets each verdict with what the item's line says about scoring.
+        on_verdict: Gets each verdict with what the item's line says about scoring, and the answer's text.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class ScorerClient:
         *,
         patience: float,
         notify: Notify = lambda _: None,
-        on_verdict: OnVerdict = lambda _verdict, _scoring: None,
+        on_verdict: OnVerdict = lambda _verdict, _scoring, _text: None,
     ) -> None:
         self.endpoint = endpoint
         self.on_verdict = on_verdict
@@ -224,12 +223,16 @@ class ScorerClient:
                 yield item
 
         async def requests() -> AsyncIterator[scorer.ScorerServiceScoreRequest]:
-            rest = counted()
             try:
-                message = scorer.ScorerServiceScoreRequest(metrics=metrics, items=islice(rest, _BATCH_ITEMS))
-                while message.items or message.metrics:
+                message, size = scorer.ScorerServiceScoreRequest(metrics=metrics), 0
+                for item in counted():
+                    message.items.append(item)
+                    size += item.ByteSize()
+                    if len(message.items) == _BATCH_ITEMS or size > _BATCH_BYTES:
+                        yield message
+                        message, size = scorer.ScorerServiceScoreRequest(), 0
+                if message.items or message.metrics:
                     yield message
-                    message = scorer.ScorerServiceScoreRequest(items=islice(rest, _BATCH_ITEMS))
             except Exception as error:
                 problems.append(error)  # the stream ends here, and its summary is of no use
 
@@ -298,7 +301,7 @@ class ScorerClient:
                     checked_verdict(verdict, request)
                     del self._pending[verdict.key]
                     self._bytes -= size
-                    self.on_verdict(verdict, scoring)
+                    self.on_verdict(verdict, scoring, request.text if request else "")
                 self._moved.set()
                 if self._closing:
                     self._wake.set()

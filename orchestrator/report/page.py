@@ -18,8 +18,18 @@ from orchestrator.report.problems import ordered
 from orchestrator.report.published import tables
 from orchestrator.report.readings import readings
 from orchestrator.report.samples import Packed, pack
-from orchestrator.run_folder.metrics import OUTCOMES, MetricResult, accounting, counts, metric_results, overall, slices
+from orchestrator.run_folder.metrics import (
+    OUTCOMES,
+    MetricResult,
+    accounting,
+    counts,
+    metric_results,
+    overall,
+    slices,
+    undefined,
+)
 from orchestrator.run_folder.reader import Run
+from orchestrator.run_folder.unreadable import excerpt, unreadable
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _SHOWN_ELSEWHERE = ("model", "model_name", "model_revision", "rules")
@@ -37,6 +47,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["excerpt"] = excerpt
     environment.filters["commas"] = lambda number: f"{number:,}"
     environment.filters["breakable"] = _breakable
     return environment
@@ -120,6 +131,9 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         run=run,
         complete=bool(run.tasks),
         metrics=overall(found),
+        undefined=undefined(found),
+        unreadable=(lost := unreadable(run)),
+        silent={each.task for each in lost},
         total=total,
         accounting=accounting(total),
         bar=_bar(total),

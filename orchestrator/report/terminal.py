@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from rich import box
@@ -10,9 +10,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lyncean.errors import printable
 from orchestrator.report.problems import Problem, problems
-from orchestrator.run_folder.metrics import MetricResult, accounting, counts, metric_results, overall, slices
+from orchestrator.run_folder.metrics import (
+    MetricResult,
+    accounting,
+    counts,
+    metric_results,
+    overall,
+    slices,
+    undefined,
+)
 from orchestrator.run_folder.reader import open_run
+from orchestrator.run_folder.unreadable import unreadable
 
 _MOST_VALUES = 24
 _MOST_TASKS = 3
@@ -38,16 +48,22 @@ def print_results(run: Path, console: Console) -> None:
         console.print(f"{opened.name}: no results yet")
         return
     found = list(metric_results(opened.tasks))
+    lost = unreadable(opened)
+    for each in lost:
+        console.print()
+        console.print(Text(str(each), "bold red"))
+    silent = {each.task for each in lost}
     if len(opened.tasks) > _MOST_TASKS:
         console.print()
         console.print(Text(opened.model_name, "bold"))
-        console.print(_table(overall(found), console.width, tasks=True))
+        console.print(_table(overall(found), console.width, silent, tasks=True))
     else:
         tables = slices(found)
         for task in opened.tasks:
             console.print()
             console.print(Text.assemble((task, "bold"), ("  " + opened.model_name, "dim")))
-            console.print(_table([metric for metric in overall(found) if metric.task == task], console.width))
+            totals = [metric for metric in overall(found) if metric.task == task]
+            console.print(_table(totals, console.width, silent))
             if console.width >= NARROW:
                 for label, rows in _by_label(task, tables).items():
                     if len(rows) <= _MOST_VALUES:
@@ -59,6 +75,8 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text.assemble(("all tasks  ", "dim"), _accounting(counts(opened.tasks))))
     else:
         console.print(_accounting(counts(opened.tasks)))
+    for line in undefined(found):
+        console.print(Text(f"  not computed: {printable(line)}", "yellow"))
     if opened.deviations:
         console.print(Text(f"not the benchmark's own decoding: {opened.deviations}", "yellow"))
     found_wrong = problems(opened)
@@ -69,7 +87,7 @@ def print_results(run: Path, console: Console) -> None:
     console.print()
 
 
-def _table(rows: Sequence[MetricResult], width: int, *, tasks: bool = False) -> Table:
+def _table(rows: Sequence[MetricResult], width: int, silent: Collection[str], *, tasks: bool = False) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", expand=False)
     names = [row.name for row in rows]
     wide = width >= NARROW
@@ -92,7 +110,7 @@ def _table(rows: Sequence[MetricResult], width: int, *, tasks: bool = False) -> 
         cells = [Text(row.task)] if tasks and not stacked else []
         cells += [
             Text(f"{row.task}\n{row.name}" if stacked else row.name),
-            _value(row),
+            _value(row, bold=row.task not in silent),
             Text(f"{row.denominator:,}", "dim"),
         ]
         if wide:
@@ -104,8 +122,8 @@ def _table(rows: Sequence[MetricResult], width: int, *, tasks: bool = False) -> 
     return table
 
 
-def _value(row: MetricResult) -> Text:
-    return Text.assemble((row.text(row.value), "bold"), " ", (f"{row.interval:>12}", "dim"))
+def _value(row: MetricResult, *, bold: bool) -> Text:
+    return Text.assemble((row.text(row.value), "bold" if bold else "dim"), " ", (f"{row.interval:>12}", "dim"))
 
 
 def _by_label(
@@ -146,7 +164,7 @@ def _slices(label: str, rows: Mapping[str, Mapping[str, MetricResult]], width: i
 def _cell(metric: MetricResult | None, interval: bool) -> Text:
     if metric is None:
         return Text("")
-    return _value(metric) if interval else Text(metric.text(metric.value))
+    return _value(metric, bold=True) if interval else Text(metric.text(metric.value))
 
 
 def _problem(problem: Problem) -> Text:

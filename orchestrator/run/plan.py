@@ -194,31 +194,46 @@ def make(request: RunRequest) -> Plan:
         ConfigError: If its parameters contradict each other or name what there is not.
         DataError: If data cannot be used.
     """
-    deviations_of(request)  # refuses what is no setting before any data is read
-    benchmarks = find(words_of(request.tasks), words_of(request.include_path))
-    if request.synthetic and request.data:
-        raise ConfigError("--synthetic draws rows and --data reads them: leave one out")
-    paths = data_of(request.data, benchmarks)
-    settings = settings_of(request.settings, list({b.name: b for b in benchmarks.values()}.values()))
+    chosen = variants(request)
+    paths = data_of(request.data, {name: benchmark for name, (benchmark, _) in chosen.items()})
     tasks = []
-    for name, benchmark in benchmarks.items():
-        if request.method not in benchmark.methods:
-            known = " or ".join(benchmark.methods)
-            raise ConfigError(f"task {name} has no method {request.method!r}: give --method {known}")
-        variant = Variant(
-            task=name,
-            method=request.method,
-            seed=request.seed,
-            repeats=request.repeats,
-            shuffle_options=request.shuffle_options,
-            parity=request.parity,
-            settings=settings[benchmark.name],
-        )
+    for name, (benchmark, variant) in chosen.items():
         source = _synthetic(benchmark, name, request) if request.synthetic else benchmark.rows(name, paths.get(name))
         if source.count == 0:
             raise ConfigError(f"task {name}: {source.origin} has no rows for it: give --data another path")
         tasks.append(Task(benchmark, variant, source))
     return Plan(tuple(tasks), request)
+
+
+def variants(request: RunRequest) -> dict[str, tuple[Benchmark, Variant]]:
+    """Returns each task's benchmark and how it is run; the data, which may be elsewhere, is not looked at.
+
+    Raises:
+        ConfigError: As `make` does.
+    """
+    deviations_of(request)  # refuses what is no setting before any data is read
+    benchmarks = find(words_of(request.tasks), words_of(request.include_path))
+    if request.synthetic and request.data:
+        raise ConfigError("--synthetic draws rows and --data reads them: leave one out")
+    settings = settings_of(request.settings, list({b.name: b for b in benchmarks.values()}.values()))
+    found = {}
+    for name, benchmark in benchmarks.items():
+        if request.method not in benchmark.methods:
+            known = " or ".join(benchmark.methods)
+            raise ConfigError(f"task {name} has no method {request.method!r}: give --method {known}")
+        found[name] = (
+            benchmark,
+            Variant(
+                task=name,
+                method=request.method,
+                seed=request.seed,
+                repeats=request.repeats,
+                shuffle_options=request.shuffle_options,
+                parity=request.parity,
+                settings=settings[benchmark.name],
+            ),
+        )
+    return found
 
 
 def check_capabilities(plan: Plan, models: Mapping[str, model.GetModelInfoResponse], where: Mapping[str, str]) -> None:

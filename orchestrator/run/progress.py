@@ -14,11 +14,13 @@ from rich.text import Text
 
 from lyncean.outcomes import Outcome
 from orchestrator.engine.accounting import Accounting, TaskCount
+from orchestrator.run_folder.unreadable import Unreadable
 
 _LINE_SECONDS = 10.0
 _LINE_SHARE = 0.1
 _RATE_SECONDS = 10.0
 _MANY_CUT = 5
+_MANY_UNREADABLE = 20
 _LINE_TASKS, _PANEL_TASKS = 3, 12
 
 
@@ -37,7 +39,7 @@ class Progress:
         self._live: Live | None = None
         self._task: asyncio.Task[None] | None = None
         self._said = (time.monotonic(), 0.0)
-        self._warned = False
+        self._warned: set[str] = set()
 
     async def __aenter__(self) -> Progress:
         # A dumb terminal cannot go back over its lines: it gets those of a log.
@@ -75,13 +77,20 @@ class Progress:
             self._marks.pop(0)
 
     def _warn(self) -> None:
-        """Says once that many answers are lost to the output limit: a run of hours need not end before it is seen."""
+        """Says once that many answers are lost: a run of hours need not end before it is seen."""
         cut = self._accounting.cut_reasoning
-        if cut >= _MANY_CUT and not self._warned:
-            self._warned = True
-            line = f"warning: {cut:,} outputs ended inside their reasoning and count as unparsed: raise "
-            line += "--generation max_output_tokens=N, or limit the reasoning with --thinking N"
-            self._console.print(line, style="yellow", highlight=False, soft_wrap=True)
+        if cut >= _MANY_CUT:
+            line = f"{cut:,} outputs ended inside their reasoning and count as unparsed: raise "
+            self._say_once("", line + "--generation max_output_tokens=N, or limit the reasoning with --thinking N")
+        for task, count in self._accounting.tasks.items():
+            found = Unreadable(task, count.unreadable, count.settled - count.resumed, *count.example)
+            if found.count >= _MANY_UNREADABLE and found.most:
+                self._say_once(task, f"{found}; orchestrator prompts --task {task} shows what is asked")
+
+    def _say_once(self, about: str, line: str) -> None:
+        if about not in self._warned:
+            self._warned.add(about)
+            self._console.print(f"warning: {line}", style="yellow", highlight=False, soft_wrap=True)
 
     @property
     def _rate(self) -> float:

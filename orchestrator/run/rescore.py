@@ -70,7 +70,7 @@ async def rescore(run: Path, client: ScorerClient, rules: scorer.ListRulesRespon
 
 
 async def _score_all(log: RunLog, verdicts: Appender, client: ScorerClient, parity: bool) -> None:
-    def judged(verdict: scorer.Verdict, scoring: Mapping[str, Any]) -> None:
+    def judged(verdict: scorer.Verdict, scoring: Mapping[str, Any], _: str) -> None:
         verdicts.add(verdict_line(verdict, verdict.key.split("/", 1)[0], scoring))
 
     async def feed() -> None:

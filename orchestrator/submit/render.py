@@ -8,8 +8,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ IMAGES = (
     "lyncean-model-server-cpu",
 )
 JOB = "orchestrator"
+TASKS = "/tasks"
+"""Where the task files of a run are in its pods."""
 LOADING = "load-weights"
 
 
@@ -49,6 +51,7 @@ class Submission:
         shards: Parts that the run is made in, each by a pod of its own, and merged; None for one pod.
         registry: What comes before the images' names, for example `registry.example/team`.
         tag: Tag of the images.
+        files: Task files by name, with their contents; the flags name them under `TASKS`.
     """
 
     flags: tuple[str, ...]
@@ -62,6 +65,7 @@ class Submission:
     shards: int | None = None
     registry: str | None = None
     tag: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def job(self) -> str:
@@ -116,6 +120,8 @@ def render(submission: Submission) -> str:
         # In layers, since components come before the patches beside them and after the generators: the run's flags
         # replace the overlay's first, then components such as mtls add theirs, then the numbers they brought are set.
         _write(here / "run", _run(submission), overlay)
+        for name, text in submission.files.items():
+            (here / "run" / name).write_text(text, encoding="utf-8")
         _write(here / "with", {"namespace": "lyncean"}, here / "run", components)
         content = _all(submission)
         if submission.model is not None or submission.weights is not None:
@@ -127,12 +133,17 @@ def render(submission: Submission) -> str:
 def _run(submission: Submission) -> dict[str, Any]:
     arguments = ["eval", *submission.flags, "--run=$(RUN)"]
     arguments += ["--endpoint=model:50051", "--scorer=scorer:50052", "--patience=3600"]
-    path = "/spec/template/spec/containers/0/args"
-    return {
-        "namespace": "lyncean",
-        "configMapGenerator": [_merged("lyncean-run", {"RUN": f"/runs/{submission.name}"})],
-        "patches": [_patch("Job", JOB, {"op": "replace", "path": path, "value": arguments})],
-    }
+    pod = "/spec/template/spec"
+    changes: list[dict[str, Any]] = [{"op": "replace", "path": f"{pod}/containers/0/args", "value": arguments}]
+    maps = [_merged("lyncean-run", {"RUN": f"/runs/{submission.name}"})]
+    if submission.files:
+        name = f"tasks-{submission.name}"
+        maps.append({"name": name, "namespace": "lyncean", "files": sorted(submission.files)})
+        mount = {"name": "tasks", "mountPath": TASKS, "readOnly": True}
+        changes.append({"op": "add", "path": f"{pod}/containers/0/volumeMounts/-", "value": mount})
+        volume = {"name": "tasks", "configMap": {"name": name}}
+        changes.append({"op": "add", "path": f"{pod}/volumes/-", "value": volume})
+    return {"namespace": "lyncean", "configMapGenerator": maps, "patches": [_patch("Job", JOB, *changes)]}
 
 
 def _all(submission: Submission) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from scorer.metrics.intervals import of_mean
 from scorer.metrics.table import Table
 from scorer.rules.harness_task import TASK_PARAMS, grouped, number_of, task_of
 
-_RECORD = "extracted"
+_RECORD = "details"
 """The column with the rule's record."""
 
-UNDEFINED = "undefined"
+UNDEFINED = "not_computed"
 """Key of MetricResult.details: why there is no value, in words."""
 
 
@@ -29,18 +29,14 @@ def plan(params: Params) -> Plan:
 
     def compute(table: Table) -> pb.MetricResult:
         result = pb.MetricResult(denominator=len(table))
-        try:
-            task = task_of(about)
-            rows = np.flatnonzero(table.scored)
-            records = [decode(word) for word in table.take(rows).word(_RECORD)]  # type: ignore[arg-type]
-            figures = []
-            for repeat in sorted(set(table.repeat[rows].tolist())):
-                own = [r for r, n in zip(records, table.repeat[rows].tolist(), strict=True) if n == repeat]
-                with seeded(f"{about['task']} {name} {repeat}"):
-                    figures.append(_figure(task, name, key, own, result))
-        except Exception as error:
-            result.details[UNDEFINED] = f"the task's code: {type(error).__name__}: {error}"[:500]
-            return result
+        task = task_of(about)
+        rows = np.flatnonzero(table.scored)
+        records = [decode(word) for word in table.take(rows).word(_RECORD)]  # type: ignore[arg-type]
+        figures = []
+        for repeat in sorted(set(table.repeat[rows].tolist())):
+            own = [r for r, n in zip(records, table.repeat[rows].tolist(), strict=True) if n == repeat]
+            with seeded(f"{about['task']} {name} {repeat}"):
+                figures.append(_figure(task, name, key, own, result))
         if not figures or None in figures:
             return result
         value = figures[0] if len(figures) == 1 else math.fsum(figures) / len(figures)  # type: ignore[arg-type]

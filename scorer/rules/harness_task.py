@@ -53,7 +53,7 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
     if params.get("requests", 1) * params.get("repeats", 1) > 1:
         place = (int(params["request"]), int(params["repeat"]))
         record |= {"place": place, "response": response, "doc": doc if place == (0, 0) else None}
-        return scored(encode(record), 0.0, reason="part_of_an_answer")
+        return scored("", 0.0, reason="part_of_an_answer", details=encode(record))
     try:
         with seeded(request.key):
             found = task.results(doc, grouped([response]))
@@ -63,7 +63,8 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
         detail = f"the task's code fails on this answer: {type(error).__name__}: {error}"
         return pb.Verdict(outcome="unjudged", reason="task_failed", detail=detail[:500])
     score, parts = _scores(task, found)
-    return scored(text, 0.0 if score is None else score, reason="" if score is not None else "no_score", scores=parts)
+    reason = "" if score is not None else "no_score"
+    return scored(request.text.strip(), score or 0.0, reason=reason, scores=parts, details=text)
 
 
 def grouped(responses: list[Any]) -> list[list[Any]]:

@@ -16,7 +16,8 @@ import orchestrator.cli
 from orchestrator.cli.eval import command as evaluate
 
 pytestmark = needs_kubectl
-DEMO = ("--overlay=cpu-demo", "--task=vstar_bench", "--synthetic")
+HERE = ("--overlay=cpu-demo", "--task=vstar_bench")
+DEMO = (*HERE, "--synthetic")
 
 
 def submit(*flags: str, env: dict[str, str] | None = None) -> Result:
@@ -44,13 +45,51 @@ def test_the_flags_of_eval_come_through_and_mean_the_same() -> None:
         "--shuffle-options",
         "--data=/data/x y",
     ]
-    manifests = rendered(*DEMO, *flags, "--run=night")
+    manifests = rendered(*HERE, *flags, "--run=night")
     given = arguments(manifests, "orchestrator-night")
     assert given[0] == "eval"
     params = evaluate.make_context("eval", given[1:]).params
-    wanted = evaluate.make_context("eval", ["--task=vstar_bench", "--synthetic", *flags, "--run=/runs/night"]).params
+    wanted = evaluate.make_context("eval", ["--task=vstar_bench", *flags, "--run=/runs/night"]).params
     here = {"endpoint": ("model:50051",), "scorer": "scorer:50052", "patience": 3600.0}
     assert params == {**wanted, **here}
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--task=nosuch", "--data=/data/x"), "nosuch"),
+        ((*DEMO, "--set=nosuch=1"), "nosuch"),
+        ((*DEMO, "--data=/data/x"), "leave one out"),
+        (("--task=voila_wd", "--data=/data/x", "--method=likelihood"), "no method 'likelihood'"),
+        (("--task=nosuch.yaml", "--data=/data/x"), "nosuch.yaml"),
+    ],
+)
+def test_what_would_end_the_run_on_the_cluster_is_refused_here(flags: tuple[str, ...], says: str) -> None:
+    result = submit(*flags)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+TASK = "task: animals\ndata: rows.csv\nid: id\nquestion: question\noptions: [A, B]\nanswer: answer\nanswer_is: letter\n"
+
+
+@pytest.mark.parametrize("more", [(), ("--shards=3",)])
+def test_a_task_file_travels_with_the_run(tmp_path: Path, more: tuple[str, ...]) -> None:
+    file = tmp_path / "My_animals.yaml"
+    file.write_text(TASK)
+    (tmp_path / "rows.csv").write_text("id,question,A,B,answer\n1,What?,cat,dog,A\n")
+    refused = submit("--overlay=cpu-demo", f"--task={file}")
+    assert refused.exit_code == 2
+    assert "its data, rows.csv, is on this machine: give --data its path on the cluster" in refused.stderr
+    manifests = rendered("--overlay=cpu-demo", f"--task={file}", "--data=/data/rows.csv", *more)
+    (job,) = (one for one in of_kind(manifests, "Job") if one["metadata"]["name"] == "orchestrator-my-animals")
+    pod = job["spec"]["template"]["spec"]
+    assert {"--task=/tasks/My_animals.yaml", "--data=/data/rows.csv"} <= set(pod["containers"][0]["args"])
+    (volume,) = (one for one in pod["volumes"] if one["name"] == "tasks")
+    held = {found["metadata"]["name"]: found["data"] for found in of_kind(manifests, "ConfigMap")}
+    assert held[volume["configMap"]["name"]] == {"My_animals.yaml": TASK}
+    assert {"name": "tasks", "mountPath": "/tasks", "readOnly": True} in pod["containers"][0]["volumeMounts"]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +97,7 @@ def test_the_flags_of_eval_come_through_and_mean_the_same() -> None:
     ["--data=https://user:hush@h/rows.parquet", "--data=s3://b?key=hush"],
 )
 def test_no_password_gets_into_a_manifest(flag: str) -> None:
-    result = submit(*DEMO, flag)
+    result = submit(*HERE, flag)
     assert result.exit_code == 2
     assert "would stand in the manifests" in result.stderr
     assert "hush" not in result.output

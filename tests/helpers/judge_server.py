@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -93,7 +94,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, text in headers.items():
             self.send_header(name.replace("_", "-"), text)
         self.end_headers()
-        self.wfile.write(data)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # whoever asked may be gone: some are killed
+            self.wfile.write(data)
 
     def do_POST(self) -> None:
         vendor: Vendor = self.server.vendor

@@ -22,6 +22,7 @@ class Endpoint:
 
     def __init__(self) -> None:
         self.seen: list[dict[str, Any]] = []
+        self.paths: list[str] = []
         self.keys: list[str] = []
         self.replies: list[Any] = []
         self.card: dict[str, Any] = {"id": "m", "object": "model", "created": 0, "owned_by": "someone"}
@@ -34,9 +35,23 @@ class Endpoint:
             return error(401, "Incorrect API key provided", "invalid_api_key")
         return self.listing()
 
+    async def images(self, request: web.Request) -> Any:
+        """Generations and edits: the form's files are in "image" as bytes, by name."""
+        if request.content_type == "application/json":
+            body = await request.json()
+        else:
+            form = await request.post()
+            body = {name: value for name, value in form.items() if isinstance(value, str)}
+            files = [value for value in form.values() if isinstance(value, web.FileField)]
+            body["image"] = [(each.filename, each.content_type, each.file.read()) for each in files]
+        return await self._reply(body, request)
+
     async def chat(self, request: web.Request) -> Any:
-        body = await request.json()
+        return await self._reply(await request.json(), request)
+
+    async def _reply(self, body: dict[str, Any], request: web.Request) -> Any:
         self.seen.append(body)
+        self.paths.append(request.path)
         self.keys.append(request.headers.get("authorization", ""))
         reply = self.replies.pop(0) if self.replies else self.answer(body)
         reply = reply(body) if callable(reply) else reply
@@ -70,7 +85,10 @@ async def endpoint_server() -> AsyncIterator[Endpoint]:
     made = Endpoint()
     app = web.Application(client_max_size=2**26)
     app.router.add_get("/v1/models", made.models)
-    app.router.add_post("/v1/chat/completions", made.chat)
+    for path in ("chat/completions", "responses"):
+        app.router.add_post(f"/v1/{path}", made.chat)
+    for path in ("images/generations", "images/edits"):
+        app.router.add_post(f"/v1/{path}", made.images)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -232,6 +232,37 @@ def llama4(out: Path) -> None:
     )
 
 
+def nemotron_h(out: Path) -> None:
+    """A text-only causal model with a Mamba layer between its attention and its perceptron."""
+    _decoder(
+        out,
+        "nemotron_h",
+        layers_block_type=["mamba", "attention", "mlp"],
+        num_hidden_layers=3,
+        mamba_num_heads=4,
+        mamba_head_dim=32,
+        ssm_state_size=16,
+        n_groups=2,
+        chunk_size=8,
+    )
+
+
+def jamba(out: Path) -> None:
+    """A text-only causal model whose Mamba layer goes on from its state by one token at a time alone."""
+    _decoder(
+        out,
+        "jamba",
+        attn_layer_period=2,
+        attn_layer_offset=1,
+        num_experts=2,
+        num_experts_per_tok=1,
+        expert_layer_period=2,
+        expert_layer_offset=1,
+        mamba_d_state=8,
+        mamba_dt_rank=8,
+    )
+
+
 def gemma2(out: Path) -> None:
     """A text-only causal model whose attention the library has in its eager form alone, PaliGemma 2's."""
     _decoder(out, "gemma2", sliding_window=16, query_pre_attn_scalar=16)
@@ -274,15 +305,16 @@ QWEN_TOKENS = {
 
 
 def qwen(out: Path, kind: str) -> None:
-    """Qwen2-VL, Qwen2.5-VL and Qwen3-VL: patches of 14 (16), merged 2 by 2; any image size."""
+    """Qwen2-VL to Qwen3.5: patches of 14 (16), merged 2 by 2; any image size; Qwen3.5 has a gated delta net."""
     tok = tokenizer(QWEN_TOKENS)
     number = {name: tok.convert_tokens_to_ids(value) for name, value in QWEN_TOKENS.items()}
-    patch = 16 if kind == "qwen3_vl" else 14
+    third = kind in ("qwen3_vl", "qwen3_5")
+    patch = 16 if third else 14
     sizes = {"shortest_edge": (2 * patch) ** 2, "longest_edge": (8 * patch) ** 2}
     images = tf.Qwen2VLImageProcessor(patch_size=patch, size=sizes)
     template = TEMPLATE.replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>")
-    names = {"qwen2_vl": "Qwen2VL", "qwen2_5_vl": "Qwen2_5_VL", "qwen3_vl": "Qwen3VL"}
-    videos = getattr(tf, "Qwen3VLVideoProcessor" if kind == "qwen3_vl" else "Qwen2VLVideoProcessor")(patch_size=patch)
+    names = {"qwen2_vl": "Qwen2VL", "qwen2_5_vl": "Qwen2_5_VL", "qwen3_vl": "Qwen3VL", "qwen3_5": "Qwen3VL"}
+    videos = getattr(tf, "Qwen3VLVideoProcessor" if third else "Qwen2VLVideoProcessor")(patch_size=patch)
     processor = getattr(tf, f"{names[kind]}Processor")(images, tok, videos, chat_template=template)
     vision: dict[str, Any] = {"depth": 2, "num_heads": 2, "patch_size": patch, "spatial_merge_size": 2}
     if kind == "qwen2_vl":
@@ -292,11 +324,15 @@ def qwen(out: Path, kind: str) -> None:
         vision |= {"window_size": 4 * patch}
     else:
         vision |= {"hidden_size": 32, "intermediate_size": 64, "out_hidden_size": WIDTH, "num_position_embeddings": 16}
-        vision |= {"deepstack_visual_indexes": [0]}
+        vision |= {"deepstack_visual_indexes": [0]} if kind == "qwen3_vl" else {}
     rope = {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0}
-    kwargs = {"rope_parameters": rope, "rope_scaling": rope}
-    if kind == "qwen3_vl":
+    kwargs: dict[str, Any] = {"rope_parameters": rope, "rope_scaling": rope}
+    if third:
         rope["mrope_interleaved"] = True
+    if kind == "qwen3_5":
+        kwargs["layer_types"] = ["linear_attention", "full_attention"]
+        kwargs |= {f"linear_num_{part}_heads": 2 for part in ("key", "value")}
+        kwargs |= {f"linear_{part}_head_dim": 16 for part in ("key", "value")}
     config = tf.AutoConfig.for_model(
         kind,
         vision_config=vision,
@@ -315,12 +351,15 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
     "longrope": longrope,
     "llama4": llama4,
     "gemma2": gemma2,
+    "nemotron_h": nemotron_h,
+    "jamba": jamba,
     "thinking": thinking,
     "gemma_channels": gemma_channels,
     "llava": llava,
     "qwen2_vl": lambda out: qwen(out, "qwen2_vl"),
     "qwen2_5_vl": lambda out: qwen(out, "qwen2_5_vl"),
     "qwen3_vl": lambda out: qwen(out, "qwen3_vl"),
+    "qwen3_5": lambda out: qwen(out, "qwen3_5"),
 }
 
 

@@ -145,6 +145,24 @@ def smolvlm(out: Path) -> None:
     _idefics(out, "smolvlm")
 
 
+def lfm2_vl(out: Path) -> None:
+    """LFM2-VL: a short convolution beside one layer of attention."""
+    names = {"image_token": "<image>", "image_start_token": "<|image_start|>", "image_end_token": "<|image_end|>"}
+    tok = tokenizer({**names, "image_thumbnail_token": "<|img_thumbnail|>"})
+    images = tf.Lfm2VlImageProcessor(
+        do_image_splitting=False, encoder_patch_size=14, min_image_tokens=1, max_image_tokens=4, tile_size=28
+    )
+    processor = tf.Lfm2VlProcessor(images, tok, chat_template=TEMPLATE.replace("IMAGE", "<image>"))
+    vision = siglip(patch=14) | {"model_type": "siglip2_vision_model", "num_patches": 16}
+    config = tf.Lfm2VlConfig(
+        vision_config=vision,
+        text_config=text_config("lfm2", layer_types=["conv", "full_attention"]),
+        image_token_id=tok.convert_tokens_to_ids("<image>"),
+        projector_hidden_size=64,
+    )
+    save(ids(tok, config), processor, out)
+
+
 def gemma3(out: Path) -> None:
     """Gemma 3: sliding attention in one layer of two, with a window shorter than any prompt."""
     names = {"image_token": "<image_soft_token>", "boi_token": "<start_of_image>", "eoi_token": "<end_of_image>"}
@@ -317,6 +335,6 @@ def qwen2_5_omni(out: Path) -> None:
     save(config, processor, out, tf.AutoModelForMultimodalLM)
 
 
-FAMILIES = [llava_next, llava_onevision, internvl, idefics3, smolvlm, gemma3, paligemma]
+FAMILIES = [llava_next, llava_onevision, internvl, idefics3, smolvlm, lfm2_vl, gemma3, paligemma]
 FAMILIES += [blip2, instructblip, janus, mllama, kosmos2, qwen2_5_omni]
 BUILDERS = {build.__name__: build for build in FAMILIES}

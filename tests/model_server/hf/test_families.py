@@ -18,18 +18,19 @@ from lyncean.model.v1 import model_pb2 as model
 
 KINDS = ["text", "llava", "llava_next", "llava_onevision", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl"]
 KINDS += ["idefics3", "smolvlm", "gemma3", "paligemma", "blip2", "instructblip", "janus", "mllama", "kosmos2"]
-KINDS += ["qwen2_5_omni"]
+KINDS += ["qwen2_5_omni", "qwen3_5", "lfm2_vl", "nemotron_h", "jamba"]
+TEXT_ONLY = {"text", "nemotron_h", "jamba"}
 SINGLE_IMAGE = {"blip2", "instructblip", "kosmos2"}
 NEEDS_IMAGE = {"blip2", "instructblip", "paligemma", "kosmos2"}
-NO_VISION_CACHE = {"text", "blip2", "instructblip", "mllama", "kosmos2"}
-EXPECTED = {"kosmos2": "expanded"}
+NO_VISION_CACHE = {*TEXT_ONLY, "blip2", "instructblip", "mllama", "kosmos2", "qwen3_5", "lfm2_vl"}
+EXPECTED = dict.fromkeys(("kosmos2", "qwen3_5", "lfm2_vl", "nemotron_h"), "expanded") | {"jamba": "forked"}
 CONTINUATIONS = [" yes", "no", "The answer is B, because", "The answer is C", " the answer", "7", "no"]
 
 
 def requests(kind: str, ask: Any, picture: Any) -> list[model.GenerateRequest]:
     """Different lengths, images, orders and ways of decoding."""
     one, two = picture(1), picture(2, (40, 60))
-    blank = kind == "text"
+    blank = kind in TEXT_ONLY
     made = [
         ask(*([] if blank else [one]), "Which of these is right? (A) red (B) blue (C) green"),
         ask(*([] if blank else [two]), "What is it?"),
@@ -84,8 +85,8 @@ async def test_family(kind: str, served: Any, hf: Any, ask: Any, picture: Any) -
         assert info.properties["likelihood_method"] == EXPECTED.get(kind, "packed")
         assert info.properties["vision_cache"] == ("off" if kind in NO_VISION_CACHE else "on")
         claimed = set(info.capabilities)
-        assert (model.CAPABILITY_IMAGE_INPUT in claimed) == (kind != "text")
-        assert (model.CAPABILITY_MULTI_IMAGE in claimed) == (kind != "text" and kind not in SINGLE_IMAGE)
+        assert (model.CAPABILITY_IMAGE_INPUT in claimed) == (kind not in TEXT_ONLY)
+        assert (model.CAPABILITY_MULTI_IMAGE in claimed) == (kind not in TEXT_ONLY and kind not in SINGLE_IMAGE)
         alone = [await server.send(request) for request in sent]
         alone_scores = [await scores(server, request.messages[0], CONTINUATIONS) for request in sent]
 
@@ -113,7 +114,7 @@ async def test_family(kind: str, served: Any, hf: Any, ask: Any, picture: Any) -
             assert [s.is_greedy for s in one] == [s.is_greedy for s in other]
             assert [s.token_count for s in one] == [s.token_count for s in other]
             assert one[1].logprob == one[6].logprob  # the same continuation twice
-    if kind != "text":
+    if kind not in TEXT_ONLY:
         assert said(alone[0])[4] > 0, "image tokens are counted"
         different = [a.logprob != b.logprob for a, b in zip(alone_scores[1], alone_scores[3], strict=True)]
         assert any(different), "another image gives other scores"

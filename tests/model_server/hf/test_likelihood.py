@@ -286,9 +286,10 @@ async def test_where_long_texts_scale_all_positions_nothing_is_shared(served: An
 
 
 async def test_a_chunk_ends_for_every_continuation(served: Any, hf: Any, ask: Any, loaded: Any) -> None:
-    """What the check at load asks is shorter than a chunk: it cannot see that a mask forgets its border."""
+    """The check at load makes the chunks short; with their own size prompts and continuations cross a border too."""
     parts: Loaded = loaded("llama4")
     async with served(hf("llama4")) as server:
+        assert (await server.info()).properties["likelihood_method"] == "expanded"
         for count in (186, 240):
             prompt = parts.prompter.prepare([message := ask("Which option" + " yes" * count)])
             texts = [" yes no yes no yes no yes", "no"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import orjson
@@ -12,8 +13,10 @@ from helpers.report_runs import Writer, marvel_run
 from rich.console import Console
 
 from orchestrator.cli.report import command
+from orchestrator.report.page import render
 from orchestrator.report.terminal import print_results
 from orchestrator.run_folder.lines import sealed
+from orchestrator.run_folder.reader import open_run
 
 
 def shown(run: Path, width: int, **options: object) -> str:
@@ -113,3 +116,30 @@ def test_a_damaged_verdict_is_named(tmp_path: Path) -> None:
     result = CliRunner().invoke(command, [str(run), "--format", "terminal"])
     assert result.exit_code == 2
     assert "verdicts.jsonl, line 1: damaged" in result.output
+
+
+@pytest.mark.parametrize(
+    ("unread", "reason", "told"), [(21, "no_choice", True), (20, "no_choice", False), (30, "abstained", False)]
+)
+def test_a_run_that_says_nothing_about_the_model_says_so(tmp_path: Path, unread: int, reason: str, told: bool) -> None:
+    writer = Writer(tmp_path / "run")
+    for number in range(40):
+        answer = "It \x1b[31m<b>depends</b>\n on you."
+        if number < unread:
+            verdict = {"reason": reason}
+            writer.item(
+                f"marvel/{number}", answer=answer, outcome="unparsed", score=0.0, verdict=verdict, targets=["3"]
+            )
+        else:
+            writer.item(f"marvel/{number}", answer="3", score=1.0)
+    run = writer.close()
+    text = shown(run, 100, force_terminal=True)
+    page = render(open_run(run))
+    words = f"{unread} of 40 answers could not be read, so its figures say nothing about the model"
+    assert (words in " ".join(re.sub(r"\x1b\[[\d;]*m", "", text).split())) is told
+    assert ("so its figures say nothing about the model" in page) is told
+    assert ("&lt;b&gt;depends&lt;/b&gt; on you.&#34; where &#34;3&#34; is right" in page) is told
+    assert "\x1b[31m<b>" not in text
+    # What says nothing is not set in bold.
+    assert bool(re.search(r"\x1b\[1m\s*\d+\.\d", text)) is not told
+    assert ('<tr class="silent">' in page) is told

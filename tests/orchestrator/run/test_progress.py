@@ -48,6 +48,20 @@ def test_a_terminal_shows_a_dozen_tasks_and_says_how_many_came_before() -> None:
     assert LONG[49] in text
 
 
+def test_twenty_answers_that_nobody_can_read_are_a_warning_with_one_of_them() -> None:
+    for unread, scored, warned in ((19, 0, False), (20, 0, True), (20, 20, False), (21, 20, True)):
+        accounting = Accounting(complete=True)
+        for number in range(unread + scored):
+            accounting.plan("marvel")
+            accounting.settle("marvel", Outcome.UNPARSED if number < unread else Outcome.SCORED, 0.0)
+        for number in range(unread):
+            accounting.unread("marvel", f"marvel/{number}", "It\x1b[31m depends.\n", "B")
+        lines = [line for line in shown(accounting, terminal=False) if line.startswith("warning")]
+        words = f"warning: marvel: {unread} of {unread + scored} answers could not be read, so its figures say nothing "
+        words += 'about the model; marvel/0 says "It\\x1b[31m depends." where "B" is right; orchestrator prompts '
+        assert lines == ([f"{words}--task marvel shows what is asked"] if warned else [])
+
+
 def test_nothing_is_left_as_long_as_nobody_knows_how_much() -> None:
     accounting = Accounting(expected=10)
     accounting.plan("marvel")

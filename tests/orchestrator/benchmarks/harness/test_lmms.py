@@ -18,6 +18,7 @@ from helpers.page_commands import commands
 from orchestrator import evaluate
 from orchestrator.benchmarks.harness.task import decoding
 from orchestrator.benchmarks.registry import find
+from orchestrator.errors import LimitError
 
 ROOT = Path(__file__).parents[4]
 COLUMNS: dict[str, dict[str, Any]] = json.loads((ROOT / "tests" / "fixtures" / "harness_lmms.json").read_text())
@@ -98,16 +99,17 @@ def test_too_few_rows_or_a_failing_item_leave_one_metric_undefined(address: str,
     found = evaluate("lmms:mme", data=whole, **given, run=tmp_path / "run")["mme_perception_score"]
     assert found.value is not None
     # MME takes questions in pairs: the aggregation of three raises.
-    assert evaluate("lmms:mme", data=three, **given, run=tmp_path / "run3")["mme_perception_score"].value is None
-    assert "AssertionError" in _why(tmp_path / "run3")
+    with pytest.raises(LimitError):  # the run is complete, and the exit code says that a metric failed
+        evaluate("lmms:mme", data=three, **given, run=tmp_path / "run3")
+    assert _why(tmp_path / "run3", "metric_failed") == "AssertionError: MME only supports pairwise evaluation"
     lacking = evaluate("lmms:mme", data=failing, **given, run=tmp_path / "run4")["mme_perception_score"]
     assert (lacking.value, lacking.value_answered) == (None, found.value)
-    assert _why(tmp_path / "run4") == "1 of 5 items have no result; the value is over the others"
+    assert _why(tmp_path / "run4", "not_computed") == "1 of 5 items have no result; the value is over the others"
 
 
-def _why(run: Path) -> str:
+def _why(run: Path, key: str) -> str:
     results = json.loads((run / "results.json").read_text())
-    return str(results["tasks"]["lmms:mme"]["metrics"][0]["details"]["undefined"])
+    return str(results["tasks"]["lmms:mme"]["metrics"][0]["details"][key])
 
 
 @installed

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 from helpers.engine_cluster import HERE, Cluster, Server
 
+BIN = Path(sys.executable).parent
 TASK = ("--task", "VisualPuzzles_visual_cot", "--limit", "5")
 
 
@@ -54,6 +56,16 @@ def test_another_model_draws(cluster, serve, shared_scorer):
     assert accuracy(cluster) == 100
     replicas = {line["turn"]: line["replica"] for line in lines(cluster, "responses.jsonl")}
     assert replicas == {"diagram": drawer.address, "answer": reader.address}
+
+
+@pytest.mark.parametrize("way", ["chat", "responses", "images"])
+def test_an_openai_compatible_endpoint_draws(way, cluster, serve, shared_scorer):
+    url = f"http://{serve('endpoint').address}/v1"
+    command = [str(BIN / "model-server"), "serve", "--backend", "openai", "--model", "m", "--base-url", url]
+    server = Server(cluster.folder / "proxy", [*command, "--image-output", way]).start()
+    cluster.servers.append(server)
+    cluster.eval("run", [server], shared_scorer, *TASK)
+    assert accuracy(cluster) == 100
 
 
 def test_a_model_that_cannot_draw_is_refused_at_the_start(cluster, serve, shared_scorer):

@@ -1,0 +1,194 @@
+"""Images as output: of an endpoint's images API, in its chat replies, or of the tool of its responses API.
+
+Each function sends one conversation and returns what came back; a reply of words alone is the model's answer, and is
+returned as such.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import openai
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
+from model_server import images
+from model_server.backend import Call
+from model_server.openai_api.client import ask
+from model_server.openai_api.errors import short
+
+UNHEARD = {
+    "images": ("temperature", "top_p", "top_k", "stop", "top_logprobs", "max_output_tokens"),
+    "chat": ("top_logprobs",),
+    "responses": ("top_k", "stop", "top_logprobs"),
+}
+"""Settings that each way has no field for; a request that sets one is refused."""
+
+_TOOL = {"type": "image_generation"}
+_CUT = {
+    "max_output_tokens": model.FINISH_REASON_MAX_TOKENS,
+    "content_filter": model.FINISH_REASON_CONTENT_FILTER,
+}
+
+
+def check(way: str, config: model.GenerationConfig) -> None:
+    """Raises Unsupported for a setting that the endpoint cannot be told."""
+    for name in UNHEARD[way]:
+        if (value := getattr(config, name)) and (name, value) != ("top_p", 1.0):
+            raise Unsupported(
+                f"no_image_{name}", f"{name} cannot be set where the endpoint draws by its {way} API: leave it unset"
+            )
+
+
+class ImagesApi:
+    """`/images/generations`, and `/images/edits` where the prompt holds images.
+
+    Args:
+        client: The endpoint's.
+        timeout: Seconds for one request.
+    """
+
+    def __init__(self, client: openai.AsyncOpenAI, timeout: float) -> None:
+        self._client = client
+        self._timeout = timeout
+        self._asks_for_data = True
+
+    async def draw(
+        self, call: Call, messages: Sequence[model.Message], name: str, extra: dict[str, Any]
+    ) -> model.GenerateResponse:
+        """Draws one image after the texts and images of one turn; the API knows neither their order nor roles.
+
+        Raises:
+            Unsupported: If the conversation has an earlier answer of the model's.
+        """
+        if any(message.role == model.ROLE_ASSISTANT for message in messages):
+            raise Unsupported("one_turn", "an images API takes one turn: the conversation holds an earlier answer")
+        parts = [part for message in messages for part in message.parts]
+        pictures = [part.image.data for part in parts if part.WhichOneof("kind") == "image"]
+        fields: dict[str, Any] = {"model": name, "n": 1, "extra_body": extra}
+        fields["prompt"] = "\n".join(part.text for part in parts if part.WhichOneof("kind") == "text")
+        send: Any = self._client.images.generate
+        if pictures:
+            send = self._client.images.edit
+            kinds = [images.media_type(data) for data in pictures]
+            fields["image"] = [
+                (f"{place}.{kind.partition('/')[2]}", data, kind)
+                for place, (data, kind) in enumerate(zip(pictures, kinds, strict=True))
+            ]
+        reply = await self._send(send, call, fields)
+        response = model.GenerateResponse(finish_reason=model.FINISH_REASON_END_OF_SEQUENCE)
+        for each in getattr(reply, "data", None) or ():
+            _add(response, getattr(each, "b64_json", None) or getattr(each, "url", None))
+        if not response.parts:
+            raise InternalFailure("bad_reply", "the endpoint's images API sent no image")
+        usage = getattr(reply, "usage", None)
+        response.usage.input_tokens = getattr(usage, "input_tokens", None) or 0
+        response.usage.output_tokens = getattr(usage, "output_tokens", None) or 0
+        return response
+
+    async def _send(self, send: Any, call: Call, fields: dict[str, Any]) -> Any:
+        """Asks for data and not for a link; an endpoint that has no such field sends data anyway."""
+        if self._asks_for_data:
+            try:
+                return await ask(send, call, self._timeout, **fields, response_format="b64_json")
+            except InvalidRequest as error:
+                if "response_format" not in str(error):
+                    raise
+            self._asks_for_data = False
+        return await ask(send, call, self._timeout, **fields)
+
+
+def add_images(response: model.GenerateResponse, reply: Any) -> None:
+    """Adds the images of a chat completion: from the message's `images`, or from parts of its content."""
+    message = reply.choices[0].message
+    content = message.content if isinstance(message.content, list) else []
+    for part in [*content, *(getattr(message, "images", None) or ())]:
+        if isinstance(part, dict) and part.get("type") == "image_url":
+            link = part.get("image_url")
+            _add(response, link.get("url") if isinstance(link, dict) else link)
+
+
+async def by_responses(
+    client: openai.AsyncOpenAI, call: Call, timeout: float, fields: Mapping[str, Any]
+) -> model.GenerateResponse:
+    """Draws with the responses API's tool, which the model is told to use.
+
+    Args:
+        client: The endpoint's.
+        call: The call that waits.
+        timeout: Seconds.
+        fields: The request in the form of a chat completion.
+    """
+    more = {name: value for name, value in fields.items() if name not in ("messages", "seed")}
+    reply = await ask(
+        client.responses.create,
+        call,
+        timeout,
+        input=[_turn(message) for message in fields["messages"]],
+        tools=[_TOOL],
+        tool_choice=_TOOL,
+        store=False,
+        **more,
+    )
+    try:
+        return _read(reply)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InternalFailure("bad_reply", f"the endpoint's reply cannot be read: {error}") from error
+
+
+def _turn(message: dict[str, Any]) -> dict[str, Any]:
+    words = "output_text" if message["role"] == "assistant" else "input_text"
+    content = message["content"]
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    parts = [
+        {"type": words, "text": part["text"]}
+        if part["type"] == "text"
+        else {"type": "input_image", "image_url": part["image_url"]["url"], "detail": "auto"}
+        for part in content
+    ]
+    return {"role": message["role"], "content": parts}
+
+
+def _read(reply: Any) -> model.GenerateResponse:
+    response = model.GenerateResponse(finish_reason=model.FINISH_REASON_END_OF_SEQUENCE)
+    if reply.status == "incomplete":
+        cause = getattr(reply.incomplete_details, "reason", None)
+        if cause not in _CUT:
+            raise InternalFailure(
+                "bad_reply", f"the endpoint ended with {short(str(cause))!r}, which means nothing here"
+            )
+        response.finish_reason = _CUT[cause]
+    elif reply.status != "completed":
+        said = getattr(reply.error, "message", None) or reply.status
+        raise InternalFailure("bad_reply", f"the endpoint could not draw: {short(str(said))}")
+    for item in reply.output:
+        if item.type == "image_generation_call":
+            _add(response, item.result)
+        for part in item.content or () if item.type == "message" else ():
+            if part.type == "refusal":
+                response.finish_reason = model.FINISH_REASON_CONTENT_FILTER
+            response.parts.add(text=part.refusal if part.type == "refusal" else part.text)
+    if not response.parts and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
+        response.parts.add(text="")
+    if reply.usage:
+        response.usage.input_tokens, response.usage.output_tokens = reply.usage.input_tokens, reply.usage.output_tokens
+    return response
+
+
+def _add(response: model.GenerateResponse, image: Any) -> None:
+    """Adds an image from base64 or a data URL; a link is never followed, whoever says so."""
+    if not isinstance(image, str):
+        raise InternalFailure("bad_reply", "the endpoint's reply has an image without data")
+    if "://" in image[:16]:
+        raise InternalFailure("image_is_a_link", "the endpoint sent a link in place of an image, and must send data")
+    data = image.partition(";base64,")[2] if image.startswith("data:") else image
+    try:
+        raw = base64.b64decode(data, validate=True)
+        kind = images.media_type(raw)
+    except (binascii.Error, InvalidRequest) as error:
+        raise InternalFailure("bad_reply", "the endpoint's reply has an image that cannot be read") from error
+    response.parts.add(image=model.Image(data=raw, media_type=kind))
