@@ -10,6 +10,7 @@ from google.protobuf.json_format import MessageToDict
 
 from lyncean.harness import HarnessError, ScoredTask, harness, seeded, split
 from lyncean.harness.values import decode, encode
+from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.rule import Rule, scored
@@ -53,7 +54,7 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
     if params.get("requests", 1) * params.get("repeats", 1) > 1:
         place = (int(params["request"]), int(params["repeat"]))
         record |= {"place": place, "response": response, "doc": doc if place == (0, 0) else None}
-        return scored("", 0.0, reason="part_of_an_answer", details=encode(record))
+        return _kept(scored("", 0.0, reason="part_of_an_answer", details=encode(record)))
     try:
         with seeded(request.key):
             found = task.results(doc, grouped([response]))
@@ -64,7 +65,15 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
         return pb.Verdict(outcome="unjudged", reason="task_failed", detail=detail[:500])
     score, parts = _scores(task, found)
     reason = "" if score is not None else "no_score"
-    return scored(request.text.strip(), score or 0.0, reason=reason, scores=parts, details=text)
+    return _kept(scored(request.text.strip(), score or 0.0, reason=reason, scores=parts, details=text))
+
+
+def _kept(verdict: pb.Verdict) -> pb.Verdict:
+    """Returns a verdict, or where its record is too long to be kept one that says so."""
+    if len(verdict.details) <= MAX_DETAILS:
+        return verdict
+    detail = f"the task's record of this answer has {len(verdict.details):,} characters; {MAX_DETAILS:,} are kept"
+    return pb.Verdict(outcome="unjudged", reason="record_too_long", detail=detail)
 
 
 def grouped(responses: list[Any]) -> list[list[Any]]:
