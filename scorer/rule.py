@@ -25,6 +25,8 @@ class BaseRule:
             another kind is refused before the rule sees it.
         depends: Texts beside the source code that its verdicts depend on (patterns, prompts);
             they go into the hash that ListRules reports.
+        reads_empty: Whether it is given answers that are empty once reasoning is removed, too;
+            without it they are unparsed with reason `empty_answer`.
     """
 
     name: str
@@ -34,6 +36,7 @@ class BaseRule:
     version: int = 1
     reads: tuple[str, ...] = ("text",)
     depends: tuple[str, ...] = ()
+    reads_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +57,9 @@ class JudgedRule(BaseRule):
     """A rule that asks a judge.
 
     The service awaits many of them at once (bounded for each stream), while items of plain
-    rules go on being answered. `read` is never called for an empty answer. It turns a judge's
-    failure into the outcome `unjudged` itself; a `RequestError` means a defect of the request.
+    rules go on being answered. `read` is never called for an empty answer, unless `reads_empty`
+    is set. It turns a judge's failure into the outcome `unjudged` itself; a `RequestError` means a
+    defect of the request.
 
     Attributes:
         read: Scores one request with the judge that the scorer was started with. What a
@@ -76,19 +80,21 @@ def scored(
     span: tuple[int, int] | None = None,
     reason: str = "",
     scores: Mapping[str, float] | None = None,
+    details: str = "",
 ) -> pb.Verdict:
     """Returns the verdict of an answer that was extracted and compared."""
     verdict = pb.Verdict(outcome=Outcome.SCORED, extracted=extracted, score=score, reason=reason, scores=scores or {})
+    verdict.details = details
     if span:
         verdict.span.start, verdict.span.end = span
     return verdict
 
 
-def unparsed(reason: str, detail: str = "") -> pb.Verdict:
+def unparsed(reason: str, detail: str = "", *, details: str = "") -> pb.Verdict:
     """Returns the verdict of an answer in which nothing can be extracted: wrong, own rate."""
-    return pb.Verdict(outcome=Outcome.UNPARSED, score=0.0, reason=reason, detail=detail)
+    return pb.Verdict(outcome=Outcome.UNPARSED, score=0.0, reason=reason, detail=detail, details=details)
 
 
-def refused(reason: str = Reason.DECLINED, detail: str = "") -> pb.Verdict:
+def refused(reason: str = Reason.DECLINED, detail: str = "", *, details: str = "") -> pb.Verdict:
     """Returns the verdict of an answer in which the model declines: wrong, own rate."""
-    return pb.Verdict(outcome=Outcome.REFUSED, score=0.0, reason=reason, detail=detail)
+    return pb.Verdict(outcome=Outcome.REFUSED, score=0.0, reason=reason, detail=detail, details=details)

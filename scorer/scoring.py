@@ -8,6 +8,7 @@ from functools import partial
 
 from lyncean.reasons import Reason
 from lyncean.rpc import InternalFailure
+from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.judges.base import Judge
@@ -70,7 +71,7 @@ class Scorer:
             split = None
             if not rule.parity and request.WhichOneof("answer") == "text":
                 split = reasoning.split(request.text)
-                if not split.answer.strip():
+                if not split.answer.strip() and not rule.reads_empty:
                     return _finished(unparsed(Reason.EMPTY_ANSWER), key, split)
                 if split.removed:
                     whole, request = request, pb.ScoreRequest()
@@ -110,6 +111,9 @@ def _check(rule: AnyRule, request: pb.ScoreRequest) -> None:
 
 def _finished(verdict: pb.Verdict, key: str, split: Reasoned | None) -> pb.Verdict:
     """Returns the rule's verdict with its key, its span counted in the whole text."""
+    if len(verdict.details) > MAX_DETAILS:
+        number = f"{len(verdict.details):,}"
+        raise RequestError(f"item {key!r}: the rule's details have {number} characters, the limit is {MAX_DETAILS:,}")
     verdict.key = key
     if split is not None and split.removed:
         if verdict.HasField("span"):

@@ -68,6 +68,7 @@ def command(
                     scored = await rescore.rescore(folder, client, rules, parity=name == "parity")
                 click.echo(f"{name:<8} {_accuracies(scored)}")
                 evaluate.finish(scored, Terminal(quiet=True, markup=False))
+                evaluate.check_metrics(scored)
         click.echo(f"theirs   {_mean(scores, planned)}")
         if reading == "both":
             click.echo("\n".join(described(folder)))

@@ -63,5 +63,6 @@ def command(
         wanted = Wanted(file, formulation, infer, stability, multi_round, task, model)
         await imported(wanted, folder, one_endpoint(scorer), credentials, patience)
         evaluate.finish(folder, Terminal(quiet=quiet, markup=False))
+        evaluate.check_metrics(folder)
 
     ended(work())

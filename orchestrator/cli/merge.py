@@ -60,5 +60,6 @@ def command(
                 f"{failed:,} items failed after retries: run the shards' commands again to ask them again, then merge "
                 "into a new folder"
             )
+        evaluate.check_metrics(path)
 
     ended(work())

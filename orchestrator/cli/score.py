@@ -66,5 +66,6 @@ def command(
                 click.echo("\n".join(described(path)))
                 # The run's own page now has a reference's reading to show beside its metrics.
                 click.echo(f"report of both: {write_report(path)}")
+            evaluate.check_metrics(scored)
 
     ended(work())

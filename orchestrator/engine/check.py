@@ -11,6 +11,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.outcomes import Outcome
 from lyncean.pictures import damage
 from lyncean.rpc import CallError
+from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.wire import Request, Response
 from orchestrator.samples import BadRowError
@@ -94,6 +95,8 @@ def _verdict(verdict: scorer.Verdict, request: scorer.ScoreRequest | None) -> st
         return f"it is {verdict.outcome} and has {'a' if verdict.HasField('score') else 'no'} score"
     if not all(map(math.isfinite, [verdict.score, *verdict.scores.values()])):
         return "a score is not finite"
+    if len(verdict.details) > MAX_DETAILS:
+        return f"its details have {len(verdict.details):,} characters, the limit is {MAX_DETAILS:,}"
     span = verdict.span
     if verdict.HasField("span") and not span.start <= span.end <= len(request.text):
         return f"its span is {span.start} to {span.end}, the answer has {len(request.text)} characters"

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 import grpc
@@ -224,12 +223,16 @@ class ScorerClient:
                 yield item
 
         async def requests() -> AsyncIterator[scorer.ScorerServiceScoreRequest]:
-            rest = counted()
             try:
-                message = scorer.ScorerServiceScoreRequest(metrics=metrics, items=islice(rest, _BATCH_ITEMS))
-                while message.items or message.metrics:
+                message, size = scorer.ScorerServiceScoreRequest(metrics=metrics), 0
+                for item in counted():
+                    message.items.append(item)
+                    size += item.ByteSize()
+                    if len(message.items) == _BATCH_ITEMS or size > _BATCH_BYTES:
+                        yield message
+                        message, size = scorer.ScorerServiceScoreRequest(), 0
+                if message.items or message.metrics:
                     yield message
-                    message = scorer.ScorerServiceScoreRequest(items=islice(rest, _BATCH_ITEMS))
             except Exception as error:
                 problems.append(error)  # the stream ends here, and its summary is of no use
 

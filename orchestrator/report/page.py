@@ -18,7 +18,16 @@ from orchestrator.report.problems import ordered
 from orchestrator.report.published import tables
 from orchestrator.report.readings import readings
 from orchestrator.report.samples import Packed, pack
-from orchestrator.run_folder.metrics import OUTCOMES, MetricResult, accounting, counts, metric_results, overall, slices
+from orchestrator.run_folder.metrics import (
+    OUTCOMES,
+    MetricResult,
+    accounting,
+    counts,
+    metric_results,
+    overall,
+    slices,
+    undefined,
+)
 from orchestrator.run_folder.reader import Run
 from orchestrator.run_folder.unreadable import excerpt, unreadable
 
@@ -124,6 +133,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         metrics=overall(found),
         unreadable=(lost := unreadable(run)),
         silent={each.task for each in lost},
+        undefined=undefined(found),
         total=total,
         accounting=accounting(total),
         bar=_bar(total),

@@ -134,7 +134,8 @@ def _show(packed: Packed, items: Iterable[Item]) -> None:
         for message in (item.response.get("request") or {}).get("messages", ()):
             _images(packed, message.get("parts", ()))
         _images(packed, (item.response.get("response") or {}).get("parts", ()))
-        chunk.append({"r": item.response, "v": item.verdict})
+        verdict = {name: value for name, value in item.verdict.items() if name != "details"}  # nothing for people
+        chunk.append({"r": item.response, "v": verdict})
         if len(chunk) == CHUNK:
             packed.chunks.append(_squeeze(chunk))
             chunk = []

@@ -10,8 +10,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lyncean.errors import printable
 from orchestrator.report.problems import Problem, problems
-from orchestrator.run_folder.metrics import MetricResult, accounting, counts, metric_results, overall, slices
+from orchestrator.run_folder.metrics import (
+    MetricResult,
+    accounting,
+    counts,
+    metric_results,
+    overall,
+    slices,
+    undefined,
+)
 from orchestrator.run_folder.reader import open_run
 from orchestrator.run_folder.unreadable import unreadable
 
@@ -66,6 +75,8 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text.assemble(("all tasks  ", "dim"), _accounting(counts(opened.tasks))))
     else:
         console.print(_accounting(counts(opened.tasks)))
+    for line in undefined(found):
+        console.print(Text(f"  not computed: {printable(line)}", "yellow"))
     if opened.deviations:
         console.print(Text(f"not the benchmark's own decoding: {opened.deviations}", "yellow"))
     found_wrong = problems(opened)

@@ -32,7 +32,7 @@ from orchestrator.run_folder import remote
 from orchestrator.run_folder.files import MANIFEST, RESULTS, VERDICTS
 from orchestrator.run_folder.lines import JudgedLine, identity_hash
 from orchestrator.run_folder.log import RunLog, scan
-from orchestrator.run_folder.metrics import counts
+from orchestrator.run_folder.metrics import counts, metric_results, undefined
 from orchestrator.run_folder.planned_rows import PlannedRows
 from orchestrator.run_folder.records import tokens_of_log
 
@@ -64,6 +64,7 @@ async def run(request: RunRequest, console: Console) -> Path:
             path = await evaluate(plan, console, run=folder, beside=guards)
         finish(path, console)
     check_limits(path, request)
+    check_metrics(path)
     return path
 
 
@@ -104,6 +105,20 @@ def check_limits(run: Path, request: RunRequest) -> None:
     if total["unjudged"] and not total["scored"] + total["unparsed"]:
         raise LimitError(
             f"none of the {total['unjudged']:,} items could be judged; orchestrator score {run} asks the judge again"
+        )
+
+
+def check_metrics(run: Path) -> None:
+    """Makes sure that no metric of a complete run failed; what a metric lacks to be computed is no failure.
+
+    Raises:
+        LimitError: One did; the message has the first reason, results.json and the report have all.
+    """
+    failed = undefined([result for result in metric_results(run_results.read(run)["tasks"]) if result.failed])
+    if failed:
+        raise LimitError(
+            f"{len(failed):,} metric{'s' if len(failed) > 1 else ''} could not be computed, all others stand: "
+            f"{failed[0]}; mend it, then run: orchestrator score {run}"
         )
 
 

@@ -98,12 +98,14 @@ class VerdictLine(Struct, kw_only=True, omit_defaults=True):
         span: Where in the answer's text `extracted` stands, in characters.
         reason: Why the outcome is what it is; a stable word.
         detail: The same for people.
+        details: The rule's record for a metric of its own.
         task: The task's name.
         rule: The rule that scored it.
         labels: What the item can be sliced by.
         group: Name of the group, "" where it has none.
         targets: The correct answers.
         options: The options of a choice.
+        params: The rule's parameters, of an item without an answer: no rule could take from them what metrics need.
     """
 
     key: str
@@ -116,12 +118,14 @@ class VerdictLine(Struct, kw_only=True, omit_defaults=True):
     span: dict[str, int] = {}
     reason: str = ""
     detail: str = ""
+    details: str = ""
     task: str
     rule: str
     labels: Mapping[str, str]
     group: str
     targets: list[str]
     options: list[str]
+    params: Mapping[str, Any] = {}
 
 
 class _Usage(Struct, frozen=True):

@@ -67,6 +67,16 @@ class MetricResult:
         return f"{value:.{digits}f}" if self.unit == "percent" else f"{value:.{digits + 2}f}"
 
     @property
+    def failed(self) -> str:
+        """Why the metric is undefined although there are items, "" where it did not fail."""
+        return str(self.details.get("metric_failed", ""))
+
+    @property
+    def undefined(self) -> str:
+        """The same, or what the metric lacks (a program, a package) to be computed."""
+        return self.failed or str(self.details.get("not_computed", ""))
+
+    @property
     def interval(self) -> str:
         """The interval in brackets, "" without one."""
         return "" if self.low is None else f"[{self.text(self.low)}, {self.text(self.high)}]"
@@ -129,6 +139,20 @@ def slices(found: Iterable[MetricResult]) -> dict[tuple[str, str, tuple[str, ...
         key: sorted(rows, key=lambda row: [natural_key(value) for value in row.labels.values()])
         for key, rows in tables.items()
     }
+
+
+def undefined(found: Iterable[MetricResult]) -> list[str]:
+    """Returns a line for each metric that says why it is undefined: overall, else in which of its slices."""
+    kinds: dict[tuple[str, str], list[MetricResult]] = {}
+    for result in found:
+        if result.undefined:
+            kinds.setdefault((result.task, result.name), []).append(result)
+    lines = []
+    for (task, name), results in kinds.items():
+        places = [result.where for result in results if result.labels] if all(r.labels for r in results) else []
+        more = f" and {len(places) - 1} more slices" if len(places) > 1 else ""
+        lines.append(f"{task}, {name}{f' [{places[0]}]{more}' if places else ''}: {results[0].undefined}")
+    return lines
 
 
 def counts(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:

@@ -109,10 +109,7 @@ def scoring_json(scoring: Scoring | None) -> Json | None:
 def score_request(key: str, scoring: Mapping[str, Any]) -> scorer.ScoreRequest:
     """Returns a ScoreRequest that has everything but the answer; `scoring` as in a line."""
     request = scorer.ScoreRequest(key=key, **{name: scoring[name] for name in _SCORED})
-    if scoring["params"]:
-        params = Struct()
-        params.update(scoring["params"])
-        request.params.CopyFrom(params)
+    _put_params(request, scoring["params"])
     return request
 
 
@@ -192,6 +189,7 @@ def verdict_line(verdict: scorer.Verdict, task: str, scoring: Mapping[str, Any])
         line.judge = proto_json(verdict.judge)
     if verdict.panel:
         line.panel = [proto_json(voice) for voice in verdict.panel]
+    line.details = verdict.details
     if verdict.HasField("span"):
         line.span = {"start": verdict.span.start, "end": verdict.span.end}
     return encode(line)
@@ -200,6 +198,7 @@ def verdict_line(verdict: scorer.Verdict, task: str, scoring: Mapping[str, Any])
 def outcome_line(key: str, outcome: Outcome, reason: str, detail: str, task: str, scoring: Mapping[str, Any]) -> bytes:
     """Returns the line of a verdict that needs no scorer."""
     line = _verdict(key, outcome, reason, detail, task, scoring)
+    line.params = scoring["params"]
     if outcome not in UNSCORED:
         line.score = 0.0
     return encode(line)
@@ -214,6 +213,7 @@ def unanswered_line(line: Mapping[str, Any]) -> bytes:
 def pass_through(line: VerdictLine) -> scorer.ScoreRequest:
     """Returns the ScoreRequest that carries a line of `verdicts.jsonl` into a summary."""
     verdict = scorer.Verdict(key=line.key, outcome=line.outcome, extracted=line.extracted, reason=line.reason)
+    verdict.details = line.details
     if line.score is not UNSET:
         verdict.score = float(line.score)
     for name, value in line.scores.items():
@@ -221,7 +221,16 @@ def pass_through(line: VerdictLine) -> scorer.ScoreRequest:
     for voice in line.panel:
         # A server may leave out what its model is called.
         verdict.panel.add(model=voice.get("model", ""), words=voice["words"])
-    return scorer.ScoreRequest(key=line.key, verdict=verdict, **{name: getattr(line, name) for name in _SCORED})
+    request = scorer.ScoreRequest(key=line.key, verdict=verdict, **{name: getattr(line, name) for name in _SCORED})
+    _put_params(request, line.params)
+    return request
+
+
+def _put_params(request: scorer.ScoreRequest, params: Mapping[str, Any]) -> None:
+    if params:
+        made = Struct()
+        made.update(params)
+        request.params.CopyFrom(made)
 
 
 def _verdict(

@@ -16,8 +16,10 @@ from scorer.metrics.table import Table
 COMMON_PARAMS = {
     "level": "coverage of the interval, default 0.95",
     "unit": '"fraction" (default) or "percent", which multiplies the metric and its interval by 100',
+    "bootstrap": '"samples" or "groups": the interval comes from resamples of these; default the metric\'s own',
+    "draws": "resamples of the bootstrap, each of which computes the metric again, default 1000",
 }
-"""Parameters that every metric takes; the summarizer reads `unit`."""
+"""Parameters that every metric takes; the summarizer reads all but `level`."""
 
 
 class Params:
@@ -86,9 +88,12 @@ class Plan:
     Attributes:
         compute: Makes the metric of a table of at least one item; the summarizer sets name,
             labels and counts. Depends on the items alone, never on their order.
-        columns: Word columns it reads: "extracted", "targets", "options", "reason", "rule" and "panel".
+        columns: Word columns it reads: "key", "params", "extracted", "details", "targets", "options", "reason",
+            "rule" and "panel".
         labels: Labels it reads.
         parts: Parts of Verdict.scores it reads.
+        bootstrap: "samples" or "groups": the summarizer gives a result without an interval one, from resamples of
+            these. Each calls `compute` again; a copy of a sample or group has a number of its own.
         items: For a metric that is a mean over items: the value of each row, and its cluster or
             None where all are independent. Slices are then compared with the rest.
     """
@@ -97,6 +102,7 @@ class Plan:
     columns: frozenset[str] = frozenset()
     labels: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
+    bootstrap: str = ""
     items: Callable[[Table], tuple[Floats, Ints | None]] | None = None
 
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+
+from google.protobuf.json_format import MessageToDict
 
 from lyncean.arrays import Ints, NDArray, np
 from lyncean.keys import split_repeat
 from lyncean.outcomes import Outcome
+from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.judges.panel import decision
-from scorer.metrics import multiplicity
+from scorer.metrics import bootstrap, multiplicity
 from scorer.metrics.base import COMMON_PARAMS, Metric, Params, Plan
-from scorer.metrics.mean import DETECTABLE
+from scorer.metrics.computing import FAILED, attempt, copied, result_of
 from scorer.metrics.table import CODES, Table, numbered
 from scorer.registry import Registry
 
@@ -27,7 +32,10 @@ Words = str | tuple[str, ...]
 Column = Callable[[pb.ScoreRequest, pb.Verdict], Words]
 
 _COLUMNS: dict[str, Column] = {
+    "key": lambda request, _: request.key,
+    "params": lambda request, _: _params(request),
     "extracted": lambda _, verdict: verdict.extracted,
+    "details": lambda _, verdict: verdict.details,
     "reason": lambda _, verdict: verdict.reason,
     "rule": lambda request, _: request.rule,
     "targets": lambda request, _: tuple(request.targets),
@@ -79,6 +87,8 @@ class Summarizer:
         score = verdict.score if verdict.HasField("score") else math.nan
         if outcome == _SCORED and not math.isfinite(score):
             raise RequestError("a scored verdict needs a finite score", "invalid_verdict")
+        if len(verdict.details) > MAX_DETAILS:
+            raise RequestError(f"the verdict's details have more than {MAX_DETAILS:,} characters", "invalid_verdict")
         # Read before anything is kept, so that a failure leaves no half of an item behind.
         parts = verdict.scores
         labels: Words = ()
@@ -148,6 +158,16 @@ class Summarizer:
         )
 
 
+def _params(request: pb.ScoreRequest) -> str:
+    """Returns as JSON the parameters of an item whose answer no rule has read here; "" without."""
+    if request.WhichOneof("answer") != "verdict" or not request.HasField("params"):
+        return ""
+    try:
+        return json.dumps(MessageToDict(request.params), sort_keys=True, ensure_ascii=False)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"its parameters cannot be read: {error}", "invalid_param") from None
+
+
 def _hash(word: str, size: int) -> bytes:
     return hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=size).digest()
 
@@ -181,6 +201,9 @@ class _Wanted:
     plan: Plan
     unit: str
     percent: bool
+    bootstrap: str
+    draws: int
+    level: float
 
 
 def _read(spec: pb.MetricSpec, registry: Registry[Metric]) -> _Wanted:
@@ -194,12 +217,20 @@ def _read(spec: pb.MetricSpec, registry: Registry[Metric]) -> _Wanted:
         percent = params.word("unit", "fraction", ("fraction", "percent")) == "percent"
         if percent and metric.unit not in ("fraction", ""):
             raise RequestError(f"metric {metric.name!r} is in {metric.unit}, not in percent", "invalid_param")
-        _ = params.level
+        unit = params.word("bootstrap", "", ("", *bootstrap.UNITS))
+        draws = params.integer("draws", bootstrap.DRAWS, 100, 100_000)
+        level = params.level
         if any(not slicing.labels for slicing in spec.by):
             raise RequestError("a slice names no label", "invalid_metric")
-        return _Wanted(spec, metric.plan(params), metric.unit, percent)
+        plan = metric.plan(params)
+        if plan.bootstrap not in ("", *bootstrap.UNITS):
+            raise RequestError(f"its plan resamples {plan.bootstrap!r}, neither samples nor groups", "invalid_metric")
+        return _Wanted(spec, plan, metric.unit, percent, unit, draws, level)
     except RequestError as error:
         raise RequestError(f"metric {spec.name!r}: {error}", error.reason) from None
+    except Exception as error:  # refused before the first item, as parameters without sense are
+        words = f"{type(error).__name__}: {error}"
+        raise RequestError(f"metric {spec.name!r} cannot read its parameters: {words}", "invalid_param") from error
 
 
 def _labels_of(wanted: _Wanted) -> set[str]:
@@ -225,8 +256,10 @@ def _slices(wanted: _Wanted, table: Table, names: list[str]) -> list[pb.MetricRe
         if len(rows):
             metrics.append(_metric(wanted, table.take(rows), dict(zip(names, key, strict=True))))
             members.append(rows)
-    if wanted.plan.items is not None and len(metrics) > 1:
-        multiplicity.note(metrics, members, *wanted.plan.items(table))
+    if (items := wanted.plan.items) is not None and len(metrics) > 1:
+        _, reason = attempt(wanted.spec.name, lambda: multiplicity.note(metrics, members, *items(table)))
+        for metric in metrics if reason else ():
+            metric.details.update({"against_rest": {FAILED: reason}})
     return metrics
 
 
@@ -237,25 +270,27 @@ def _rows_by(numbers: Ints, count: int) -> list[Ints]:
     return [order[start:end] for start, end in itertools.pairwise(edges)]
 
 
-def _metric(wanted: _Wanted, table: Table | None, labels: Mapping[str, str]) -> pb.MetricResult:
-    """Returns a metric's result; None is a table without items, for which nothing is computed."""
-    result = wanted.plan.compute(table) if table is not None and len(table) else pb.MetricResult()
-    result.name, result.metric = wanted.spec.name, wanted.spec.metric
-    result.unit = result.unit or wanted.unit
-    result.labels.update(labels)
-    result.counts.CopyFrom(pb.Counts() if table is None else table.counts())
-    if wanted.percent:
-        _to_percent(result)
+def _computed(wanted: _Wanted, table: Table) -> pb.MetricResult:
+    """Returns a metric's own result, with an interval by bootstrap where one is wanted."""
+    result = copied(wanted.plan.compute(table))
+    unit = wanted.bootstrap or ("" if result.HasField("interval") else wanted.plan.bootstrap)
+    if unit and result.HasField("value"):
+        interval, reason = bootstrap.interval(table, wanted.plan.compute, unit, wanted.draws, wanted.level)
+        result.ClearField("interval")
+        if interval is not None:
+            result.interval.CopyFrom(interval)
+        else:
+            result.details["no_interval"] = reason
     return result
 
 
-def _to_percent(result: pb.MetricResult) -> None:
-    for name in ("value", "value_answered"):
-        if result.HasField(name):
-            setattr(result, name, 100 * getattr(result, name))
-    if result.HasField("interval"):
-        result.interval.low *= 100
-        result.interval.high *= 100
-    if DETECTABLE in result.details:
-        result.details.fields[DETECTABLE].number_value *= 100
-    result.unit = "percent"
+def _metric(wanted: _Wanted, table: Table | None, labels: Mapping[str, str]) -> pb.MetricResult:
+    """Returns a metric's result; None is a table without items, for which nothing is computed."""
+    result = pb.MetricResult()
+    if table is not None and len(table):
+        result = result_of(wanted.spec.name, partial(_computed, wanted, table), percent=wanted.percent)
+    result.name, result.metric = wanted.spec.name, wanted.spec.metric
+    result.unit = "percent" if wanted.percent else result.unit or wanted.unit
+    result.labels.update(labels)
+    result.counts.CopyFrom(pb.Counts() if table is None else table.counts())
+    return result

@@ -31,7 +31,7 @@ class Table:
         combination: Number of the row's labels in `labels`.
         labels: The combinations of label values that occur.
         parts: Verdict.scores by name; NaN where the part is missing.
-        words: Further columns ("extracted", "targets", "options", "reason", "rule"): codes into `vocabulary`.
+        words: Further columns, as `Plan.columns` names them: codes into `vocabulary`.
         vocabulary: The values that the codes stand for: a string, or a tuple of strings.
     """
 
@@ -45,6 +45,12 @@ class Table:
     parts: Mapping[str, Floats] = field(default_factory=dict)
     words: Mapping[str, Ints] = field(default_factory=dict)
     vocabulary: Mapping[str, Sequence[str | tuple[str, ...]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Protects the columns: a metric that changed one would change what the metrics after it see."""
+        columns: list[NDArray[Any]] = [self.outcome, self.score, self.group, self.sample, self.repeat]
+        for column in (*columns, self.combination, *self.parts.values(), *self.words.values()):
+            column.flags.writeable = False
 
     def __len__(self) -> int:
         return len(self.outcome)
@@ -76,13 +82,19 @@ class Table:
         values = [labels.get(name) for labels in self.labels]
         return [values[code] for code in self.combination.tolist()]
 
-    def take(self, rows: Bools | Ints) -> Table:
-        """Returns the table of some rows, given by a mask or by rising positions."""
+    def take(self, rows: Bools | Ints, *, group: Ints | None = None, sample: Ints | None = None) -> Table:
+        """Returns the table of some rows.
+
+        Args:
+            rows: A mask, or positions, which may repeat.
+            group: New numbers of the rows' groups.
+            sample: New numbers of the rows' samples.
+        """
         return Table(
             outcome=self.outcome[rows],
             score=self.score[rows],
-            group=self.group[rows],
-            sample=self.sample[rows],
+            group=self.group[rows] if group is None else group,
+            sample=self.sample[rows] if sample is None else sample,
             repeat=self.repeat[rows],
             combination=self.combination[rows],
             labels=self.labels,

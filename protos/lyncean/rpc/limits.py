@@ -3,6 +3,9 @@
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Largest message, either way. gRPC's own default is 4 MiB for receiving."""
 
+MAX_DETAILS = 1024 * 1024
+"""Characters that `Verdict.details` may hold."""
+
 KEEPALIVE_TIME_MS = 20_000
 """Interval of the client's pings while calls are in flight: a dead peer is noticed within
 about half a minute although a call may rightly take minutes."""

@@ -260,6 +260,7 @@ def _summary(**counts: int) -> Callable[[Reply], bytes]:
         (_verdict(outcome="right"), "its verdict of 'world/.': the outcome 'right' is none of scored, unparsed,"),
         (_verdict(outcome="failed"), "the outcome 'failed' is none of"),
         (_verdict(score=float("nan")), "a score is not finite"),
+        (_verdict(details="x" * 1_048_577), "its details have 1,048,577 characters, the limit is 1,048,576"),
         (_verdict(key="world/7"), "its verdict of 'world/7': no item with this key waits for one"),
         (lambda reply: None if reply.verdicts else reply.SerializeToString(), "does not answer .*ended the stream"),
         (_summary(planned=2, failed=2), "its summary: it counts 0 items scored, 2 were sent"),

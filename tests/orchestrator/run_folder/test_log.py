@@ -253,6 +253,7 @@ verdicts = st.builds(
     judge=st.none() | st.builds(scorer.Judgement, model=texts, words=texts, cached=st.booleans()),
     reason=texts,
     detail=texts,
+    details=texts,
     panel=st.lists(st.builds(scorer.Judgement, model=texts, words=st.just("{}")), max_size=2),
 )
 SCORING = {"rule": "choice", "targets": ["A"], "options": ["x", "y"], "params": {}, "labels": {"a": "b"}, "group": "g"}
@@ -269,3 +270,4 @@ def test_verdict(verdict: scorer.Verdict) -> None:
     assert carried.verdict.HasField("score") == verdict.HasField("score")
     assert carried.verdict.score == verdict.score
     assert carried.verdict.panel == verdict.panel
+    assert carried.verdict.details == verdict.details

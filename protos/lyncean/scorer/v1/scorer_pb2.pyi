@@ -423,6 +423,7 @@ class Verdict(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     PANEL_FIELD_NUMBER: _builtins.int
+    DETAILS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """ScoreRequest.key."""
     outcome: _builtins.str
@@ -453,6 +454,11 @@ class Verdict(_message.Message):
     """
     detail: _builtins.str
     """One sentence for readers; may be empty."""
+    details: _builtins.str
+    """The rule's record of this item for a metric that knows its form, for example
+    JSON. At most 1,048,576 characters. Kept with the verdict; reports and
+    comparisons never show it.
+    """
     @_builtins.property
     def scores(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """Named parts of the score."""
@@ -482,10 +488,11 @@ class Verdict(_message.Message):
         reason: _builtins.str = ...,
         detail: _builtins.str = ...,
         panel: _abc.Iterable[Global___Judgement] | None = ...,
+        details: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "judge", b"judge", "score", b"score", "span", b"span"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "detail", b"detail", "extracted", b"extracted", "judge", b"judge", "key", b"key", "outcome", b"outcome", "panel", b"panel", "reason", b"reason", "score", b"score", "scores", b"scores", "span", b"span"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "detail", b"detail", "details", b"details", "extracted", b"extracted", "judge", b"judge", "key", b"key", "outcome", b"outcome", "panel", b"panel", "reason", b"reason", "score", b"score", "scores", b"scores", "span", b"span"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__score: _TypeAlias = _typing.Literal["score"]  # noqa: Y015
     _WhichOneofArgType__score: _TypeAlias = _typing.Literal["_score", b"_score"]  # noqa: Y015
@@ -796,7 +803,9 @@ class MetricResult(_message.Message):
     metric: _builtins.str
     """MetricSpec.metric."""
     value: _builtins.float
-    """The value over all planned items. Unset if undefined (no items)."""
+    """The value over all planned items. Unset if undefined: there are no items, or
+    details.metric_failed is the reason.
+    """
     value_answered: _builtins.float
     """The value over answered items (scored and unparsed). Unset if undefined."""
     denominator: _builtins.int

@@ -1,0 +1,83 @@
+"""A confidence interval for any metric that is a function of a table, by resampling samples or groups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+from lyncean.arrays import Ints, np
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics.table import Table, numbered
+
+DRAWS = 1_000
+"""Resamples, where a spec does not say how many."""
+
+UNITS = ("samples", "groups")
+
+_MOST_UNDEFINED = 0.05
+
+
+def interval(
+    table: Table, compute: Callable[[Table], pb.MetricResult], unit: str, draws: int, level: float
+) -> tuple[pb.Interval | None, str]:
+    """Returns the percentile bootstrap interval of a metric (Efron 1979).
+
+    The seed is fixed and a table's order depends on its keys alone: the same items have the same interval.
+
+    Args:
+        table: The items.
+        compute: The metric; may raise or leave `value` unset for a resample.
+        unit: What is drawn with replacement: "samples" (an item with its repeats) or "groups".
+        draws: Number of resamples, each a call of the metric.
+        level: Coverage.
+
+    Returns:
+        The interval and "", or None and the reason: fewer than two units, or a metric that is undefined for more than
+        a twentieth of the resamples.
+    """
+    count = len(np.unique(table.group if unit == "groups" else table.sample))
+    if count < 2:
+        return None, f"fewer than two {unit}"
+    values, undefined, why = [], 0, ""
+    for resample in _resamples(table, unit, draws):
+        value = math.nan
+        try:
+            result = compute(resample)
+            value = result.value if result.HasField("value") else math.nan
+        except (Exception, SystemExit) as error:
+            why = f", {type(error).__name__} for example"
+        if math.isfinite(value):
+            values.append(value)
+            continue
+        undefined += 1
+        if undefined > _MOST_UNDEFINED * draws:
+            return None, f"undefined for more than {_MOST_UNDEFINED:.0%} of the resamples of {unit}{why}"
+    # Sums in another order of instructions differ in the last digit; the results must not.
+    low, high = (round(float(end), 10) + 0.0 for end in np.quantile(values, ((1 - level) / 2, (1 + level) / 2)))
+    return pb.Interval(low=low, high=high, level=level, method=f"bootstrap over {unit}, {draws} draws"), ""
+
+
+def _resamples(table: Table, unit: str, draws: int) -> Iterator[Table]:
+    numbers = numbered(table.group if unit == "groups" else table.sample)
+    count = int(numbers.max()) + 1
+    order = np.argsort(numbers, kind="stable").astype(np.int64)
+    sizes = np.bincount(numbers, minlength=count)
+    starts = np.cumsum(sizes) - sizes
+    # A group of one sample is that sample: its copies are as independent as those of a sample without a group.
+    lone = np.bincount(table.group)[table.group] == np.bincount(table.sample)[table.sample]
+    random = np.random.default_rng(0)
+    for _ in range(draws):
+        drawn = random.integers(0, count, count)
+        lengths = sizes[drawn]
+        copy = np.repeat(np.arange(count), lengths)
+        within = np.arange(len(copy)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        rows = order[starts[drawn][copy] + within]
+        sample = _fresh(copy, table.sample[rows])
+        group = _fresh(np.where(lone[rows], copy, 0) if unit == "samples" else copy, table.group[rows])
+        yield table.take(rows, group=group, sample=sample)
+
+
+def _fresh(copy: Ints, numbers: Ints) -> Ints:
+    """Returns a number of its own for each pair of a copy and an old number."""
+    fresh: Ints = numbered(copy.astype(np.int64) * (int(numbers.max()) + 1) + numbers)
+    return fresh

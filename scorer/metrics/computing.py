@@ -1,0 +1,130 @@
+"""Calls to a metric's own code: what raises, or returns what no summary can carry, is one undefined metric."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+from google.protobuf.json_format import MessageToDict
+
+from lyncean.errors import printable
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
+from scorer.metrics.mean import DETECTABLE
+
+T = TypeVar("T")
+
+FAILED = "metric_failed"
+"""A key of MetricResult.details: why a metric is undefined although there are items."""
+
+MOST_BYTES = 1024 * 1024
+"""Size of one result. All results of a stream travel in one message."""
+
+_LONGEST = 300
+
+log = logging.getLogger(__name__)
+
+
+class NotAResultError(Exception):
+    """What a metric returned is not a result; the message says why."""
+
+
+def attempt(name: str, work: Callable[[], T]) -> tuple[T | None, str]:
+    """Calls a metric's code.
+
+    Args:
+        name: The metric, for the log.
+        work: The call.
+
+    Returns:
+        What it returned and "", or None and the reason in one line where it raised.
+    """
+    try:
+        return work(), ""
+    except (Exception, SystemExit) as error:  # foreign code ends a process where it cannot go on
+        if not isinstance(error, RequestError | NotAResultError):
+            log.exception("metric %r raised", name)
+        return None, _reason(error)
+
+
+def result_of(name: str, compute: Callable[[], pb.MetricResult], *, percent: bool) -> pb.MetricResult:
+    """Returns a metric's result; an undefined one whose `details.metric_failed` is the reason where there is none.
+
+    Args:
+        name: The metric, for the log.
+        compute: The metric's call.
+        percent: Whether value and interval are multiplied by 100.
+    """
+
+    def work() -> pb.MetricResult:
+        result = copied(compute())
+        if percent:
+            _to_percent(result)
+        _check(result)
+        return result
+
+    result, reason = attempt(name, work)
+    if result is None:
+        result = pb.MetricResult()
+        result.details[FAILED] = reason
+    return result
+
+
+def _reason(error: BaseException) -> str:
+    words = " ".join(str(error).split())
+    if not isinstance(error, RequestError | NotAResultError):
+        words = f"{type(error).__name__}: {words}" if words else type(error).__name__
+    words = printable(words.encode("utf-8", "replace").decode())
+    return words if len(words) <= _LONGEST else words[:_LONGEST] + "…"
+
+
+def copied(returned: object) -> pb.MetricResult:
+    """Returns a copy without what the summarizer sets: a metric may return one object twice."""
+    if not isinstance(returned, pb.MetricResult):
+        raise NotAResultError(f"it returned a {type(returned).__name__}, not a MetricResult")
+    result = pb.MetricResult()
+    result.CopyFrom(returned)
+    result.ClearField("labels")
+    return result
+
+
+def _check(result: pb.MetricResult) -> None:
+    numbers = {name: getattr(result, name) for name in ("value", "value_answered")}
+    numbers |= {f"interval.{name}": getattr(result.interval, name) for name in ("low", "high", "level")}
+    for name, number in numbers.items():
+        if not math.isfinite(number):
+            raise NotAResultError(f"its {name} is {number}")
+    if result.interval.low > result.interval.high:
+        raise NotAResultError(f"its interval is [{result.interval.low}, {result.interval.high}]")
+    size = result.ByteSize()
+    if size > MOST_BYTES:
+        raise NotAResultError(f"its result has {size:,} bytes, the limit is {MOST_BYTES:,}")
+    if len(result.details.fields):
+        _check_details(result)
+
+
+def _check_details(result: pb.MetricResult) -> None:
+    """Makes sure that the details arrive and can be written as JSON, which has neither NaN nor infinity."""
+    try:
+        summary = pb.Summary(metrics=[result])
+        MessageToDict(pb.ScorerServiceScoreResponse.FromString(_response(summary)))
+    except Exception as error:
+        raise NotAResultError(f"its details cannot be written as JSON: {' '.join(str(error).split())}") from None
+
+
+def _response(summary: pb.Summary) -> bytes:
+    return pb.ScorerServiceScoreResponse(summary=summary).SerializeToString()
+
+
+def _to_percent(result: pb.MetricResult) -> None:
+    for name in ("value", "value_answered"):
+        if result.HasField(name):
+            setattr(result, name, 100 * getattr(result, name))
+    if result.HasField("interval"):
+        result.interval.low *= 100
+        result.interval.high *= 100
+    if DETECTABLE in result.details:
+        result.details.fields[DETECTABLE].number_value *= 100
+    result.unit = "percent"
