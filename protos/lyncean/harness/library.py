@@ -9,9 +9,11 @@ import importlib.util
 import inspect
 import json
 import os
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -133,7 +135,7 @@ class Scored:
     def results(self, doc: Mapping[str, Any], responses: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:
         """Returns what its filters and `process_results` make of one document."""
         instances = [self.instance(doc, place, list(repeats)) for place, repeats in enumerate(responses)]
-        with quiet():
+        with quiet(), no_judge_of_its_own():
             self.filter(instances, doc)
             return {
                 key: dict(self.process(doc, [instance.filtered_resps[key] for instance in instances]))
@@ -155,7 +157,7 @@ class Scored:
     def aggregate(self, metric: str, values: list[Any]) -> Any:
         """Returns its aggregation of a metric's values; files that it writes go to a folder that is deleted."""
         function = self._task.aggregation()[metric]
-        with quiet():
+        with quiet(), no_judge_of_its_own():
             if "args" in inspect.signature(function).parameters:
                 return function(values, args=arguments(self._folder.name))
             return function(values)
@@ -226,6 +228,51 @@ def quiet() -> Iterator[None]:
     """Keeps what foreign code prints off standard output, which belongs to our commands."""
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
         yield
+
+
+@contextlib.contextmanager
+def no_judge_of_its_own() -> Iterator[None]:
+    """Raises where a task's code asked a server although no key was given for one: many then score 0 in silence.
+
+    Raises:
+        RuntimeError: It did; names the server.
+    """
+    if os.environ.get("OPENAI_API_KEY") != NO_KEY:
+        yield
+        return
+    _audit()
+    asked: list[str] = []
+    _asked.append(asked)
+    try:
+        yield
+    finally:
+        _asked.remove(asked)
+        if asked:
+            raise RuntimeError(f"it asks a server of its own ({asked[0]}): set OPENAI_API_KEY for the scorer")
+
+
+NO_KEY = "none"
+"""The key of clients that tasks make of judges when they are imported, where no other is given."""
+
+CLOSED = ("127.0.0.1", 9)
+"""Where such clients would connect to: nobody answers, and no request leaves the machine."""
+
+_asked: list[list[str]] = []
+
+
+@cache
+def _audit() -> None:
+    """Notes the servers that Python code of this process looks up or connects to, the hub's aside."""
+
+    def note(event: str, details: tuple[Any, ...]) -> None:
+        if not _asked or event not in ("socket.getaddrinfo", "socket.connect"):
+            return
+        host = str(details[0] if event == "socket.getaddrinfo" else "")
+        if (host and host != CLOSED[0] and "huggingface" not in host) or details[1] == CLOSED:
+            for asked in _asked:
+                asked.append(host or "a judge")
+
+    sys.addaudithook(note)
 
 
 def line(error: BaseException) -> str:

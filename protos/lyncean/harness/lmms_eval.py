@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from lyncean.harness import HarnessError
-from lyncean.harness.library import LOADING, Docs, Index, Library, NoData, line, quiet, replaced_data
+from lyncean.harness.library import CLOSED, LOADING, NO_KEY, Docs, Index, Library, NoData, line, quiet, replaced_data
 from lyncean.harness.library import Scored as BaseScored
 from lyncean.harness.library import arguments as arguments
 from lyncean.harness.library import state as state
@@ -23,10 +23,6 @@ version = LIBRARY.version
 SEEDS = (0, 1234)
 """What its evaluator seeds Python's generator of random numbers and NumPy's with, before it reads any data."""
 
-_CLOSED = "http://127.0.0.1:9/v1"
-"""An address at which nobody answers: a task that makes a client of a judge when it is imported can be loaded, and no
-request leaves the machine by it."""
-
 
 @cache
 def _import() -> Any:
@@ -34,7 +30,8 @@ def _import() -> Any:
     version()
     os.environ.setdefault("HF_HOME", str(Path("~/.cache/huggingface").expanduser()))
     if "OPENAI_API_KEY" not in os.environ:
-        os.environ.update(OPENAI_API_KEY="none", OPENAI_BASE_URL=_CLOSED, OPENAI_API_URL=_CLOSED)
+        closed = "http://{}:{}/v1".format(*CLOSED)
+        os.environ.update(OPENAI_API_KEY=NO_KEY, OPENAI_BASE_URL=closed, OPENAI_API_URL=closed)
     with LOADING:
         try:
             from loguru import logger
