@@ -36,13 +36,14 @@ class Library:
         package: The name to import.
         title: Its name for people.
         prefix: What its tasks' names begin with here, before the colon.
+        install: The command that installs it.
     """
 
-    def __init__(self, package: str, title: str, prefix: str) -> None:
+    def __init__(self, package: str, title: str, prefix: str, install: str) -> None:
         self.package = package
         self.title = title
         self.prefix = prefix
-        self.install = f"pip install 'lyncean[{prefix}]'"
+        self.install = install
 
     def version(self) -> str:
         """Returns the installed version.

@@ -15,7 +15,7 @@ from lyncean.harness.library import LOADING, Docs, Index, Library, NoData, line,
 from lyncean.harness.library import Scored as BaseScored
 from lyncean.harness.library import state as state
 
-LIBRARY = Library("lm_eval", "lm-evaluation-harness", "lm-eval")
+LIBRARY = Library("lm_eval", "lm-evaluation-harness", "lm-eval", "pip install 'lyncean[lm-eval]'")
 version = LIBRARY.version
 
 SEEDS = (0, 1234)

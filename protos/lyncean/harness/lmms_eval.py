@@ -17,7 +17,7 @@ from lyncean.harness.library import Scored as BaseScored
 from lyncean.harness.library import arguments as arguments
 from lyncean.harness.library import state as state
 
-LIBRARY = Library("lmms_eval", "lmms-eval", "lmms")
+LIBRARY = Library("lmms_eval", "lmms-eval", "lmms", "pip install 'lyncean[lmms]'")
 version = LIBRARY.version
 
 SEEDS = (0, 1234)
