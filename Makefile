@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 3
 
-.PHONY: setup demo test test-all check bench simulate images breaking protos format clean
+.PHONY: setup demo dist test test-all check bench simulate images breaking protos format clean
 
 # Three sets of dependencies, each with a stamp: the demo's, the tests' and everything. The larger include the smaller.
 TESTED := transformers,openai,http,captions,inspect,otel,postgres,remote,test
@@ -33,6 +33,10 @@ demo: $(VENV)/.demo
 	$(BIN)/orchestrator eval $(DEMO) --blind --quiet --run runs/demo-blind
 	$(BIN)/orchestrator eval $(DEMO) --run runs/demo
 	$(BIN)/orchestrator report runs/demo runs/demo-blind
+
+# The wheel, into dist/.
+dist: $(VENV)/.demo
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 # All tests but those marked "full".
 test: $(VENV)/.test

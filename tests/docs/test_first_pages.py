@@ -71,6 +71,34 @@ def test_readme(demo: Server, shared_scorer: Server, folder: Path) -> None:
     assert [planned(run) for run in (folder / "runs").iterdir()] == [10]
 
 
+@pytest.mark.full
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+def test_the_wheel_in_an_environment_of_its_own(tmp_path: Path) -> None:
+    (built,) = made("make dist")
+    wheels, here = tmp_path / "wheels", tmp_path / "installed"
+    words = built.replace(".venv/bin/python", sys.executable).replace(" dist ", f" {wheels} ")
+    subprocess.run(words.split(), cwd=ROOT, check=True)
+    (wheel,) = wheels.iterdir()
+    (named,) = {word for line in commands(ROOT / "README.md") for word in re.findall(r"dist/([\w.-]+\.whl)", line)}
+    assert wheel.name == named
+    subprocess.run([sys.executable, "-m", "venv", str(here)], check=True)
+    install = ["-m", "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), str(wheel)]
+    subprocess.run([str(here / "bin/python"), *install], check=True)
+    command = [str(here / "bin/orchestrator"), "eval", "--task", "marvel", "--synthetic", "--limit", "2"]
+    bare = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+
+    def typed(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*command, *more], cwd=tmp_path, env=bare, capture_output=True, text=True, check=False)
+
+    done = typed("--model", "demo:hash", "--run", "run")
+    assert done.returncode == 0, done.stderr
+    assert planned(tmp_path / "run") == 10
+    assert (tmp_path / "run" / "report.html").is_file()
+    missing = typed("--run", "other")
+    assert missing.returncode == 2
+    assert "pip install 'lyncean[transformers]'" in missing.stderr
+
+
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
 def test_make(demo: Server, shared_scorer: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     typed = [line for page in ("README.md", "CONTRIBUTING.md") for line in commands(ROOT / page) if "make " in line]
@@ -90,11 +118,12 @@ def test_make(demo: Server, shared_scorer: Server, tmp_path: Path, monkeypatch: 
 
 @pytest.mark.full
 def test_evaluate_a_model(demo: Server, shared_scorer: Server, folder: Path) -> None:
-    evaluations, settings, again, shards = blocks("docs/evaluate-a-model.md")
+    evaluations, options, settings, again, shards = blocks("docs/evaluate-a-model.md")
     printed = type_in(evaluations, folder, demo, shared_scorer)
     assert "reform" in printed
     runs = sorted((folder / "runs").iterdir())
     assert sorted(planned(run) for run in runs) == [10, 30]
+    assert "20 planned" in type_in(options, folder, demo, shared_scorer)
     printed = type_in(settings, folder, demo, shared_scorer)
     assert "not the benchmark's own decoding: max_output_tokens=64" in printed
     scorer = f"--scorer {shared_scorer.address}"
