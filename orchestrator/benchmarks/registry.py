@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lyncean.registry import PluginError, Registry
@@ -44,10 +44,15 @@ def benchmarks() -> dict[str, Benchmark]:
     return {benchmark.name: benchmark for benchmark in found}
 
 
-def find(words: Iterable[str]) -> dict[str, Benchmark]:
+def find(words: Iterable[str], include: Sequence[str] = ()) -> dict[str, Benchmark]:
     """Returns the benchmark of each task that the words name, groups taken apart, in order.
 
+    Args:
+        words: Tasks, groups, task files, and tasks of other harnesses (`lmms:NAME`).
+        include: Folders with further configurations of other harnesses' tasks.
+
     Raises:
+        HarnessError: If another harness is not installed, or has no such task.
         TaskFileError: If a word is a task file that is wrong, or whose task is called as another is.
         UnknownTaskError: If a word names neither a task nor a group.
     """
@@ -61,6 +66,13 @@ def find(words: Iterable[str]) -> dict[str, Benchmark]:
             _check_name(benchmark.name, word, files)
             found[benchmark.name] = benchmark
             continue
+        if ":" in word:
+            from orchestrator.benchmarks import harness
+
+            foreign = harness.load(word, include)
+            found.update(foreign)
+            if foreign:
+                continue
         owner = _owner(word)
         if owner is None:
             raise UnknownTaskError(_unknown(word))
@@ -83,10 +95,16 @@ def _check_name(name: str, file: str, files: dict[str, str]) -> None:
 
 
 def _owner(word: str) -> Benchmark | None:
-    # Importing one module is enough for a task of ours; the others are looked at when none has it.
+    # Importing one module is enough where a task is called as its benchmark; the others are looked at when none has it.
     for prefix in OURS:
         if word.startswith(prefix) and _has(_REGISTRY.get(prefix), word):
             return _REGISTRY.get(prefix)
+    try:
+        for plugin in _REGISTRY.names():
+            if plugin not in OURS and word.startswith(plugin) and _has(_REGISTRY.get(plugin), word):
+                return _REGISTRY.get(plugin)
+    except PluginError as error:
+        raise UnknownTaskError(str(error)) from error
     return next((benchmark for benchmark in benchmarks().values() if _has(benchmark, word)), None)
 
 

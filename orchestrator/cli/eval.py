@@ -13,10 +13,65 @@ from orchestrator.cli.options import refuse, refuse_dialling, request_options
 from orchestrator.cli.outcome import ended
 from orchestrator.run.request import RunRequest
 
+_GROUPS = {
+    "Most used": ("tasks", "data", "synthetic", "limit", "model", "endpoint", "method", "generation", "run", "dry_run"),
+    "What is evaluated": ("include_path", "settings", "repeats", "shuffle_options", "seed", "blind", "parity", "shard"),
+    "The model": ("model_options", "stages", "concurrency", "timeout", "patience"),
+    "Decoding": ("thinking", "chat_template", "extra_body"),
+    "Limits": (
+        *("max_tokens_total", "max_requests_per_second", "deadline"),
+        *("max_unparsed", "max_failed", "max_unjudged"),
+    ),
+    "Scorer and judge": ("scorer", "judge", "judge_cache"),
+    "Access to servers that run already": ("tls", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "token_file"),
+    "Output": ("as_json", "quiet", "_click_default_help"),
+}
+"""Options by what they concern, in the order of `--help`."""
+
+_HERE = {
+    "--tasks": "give --task once for each task; lmms:NAME and lm-eval:NAME are those harnesses' tasks",
+    "--model-args": "--model names the checkpoint, --model-option NAME=VALUE is an option of the server that loads it",
+    "--batch-size": "the model server batches by itself: --model-option max-batch=N bounds it",
+    "--gen-kwargs": "give --generation NAME=VALUE,...",
+    "--max-tokens": "give --generation max_output_tokens=N for each answer, --max-tokens-total N for the whole run",
+    "--output-path": "give --run DIRECTORY",
+    "--log-samples": "the run folder has every sample",
+    "--num-fewshot": "the examples are the task's own: marvel_few_shot, or an lmms:NAME that has them",
+    "--apply-chat-template": "the model server always applies the model's; --chat-template sets its variables",
+    "--use-cache": "the same command resumes its run, and asks nothing twice",
+    "--device": "give --model-option device=cuda:1",
+    "--dtype": "give --model-option dtype=bfloat16",
+    "--revision": "give --model-option revision=COMMIT",
+    "--quantize": "give --model-option quantize=fp8",
+    "--trust-remote-code": "give --model-option trust-remote-code",
+}
+"""Options of other harnesses and of the model server, and what does it here."""
+_HERE |= {"--max-new-tokens": _HERE["--max-tokens"], "--max-output-tokens": _HERE["--max-tokens"]}
+
+
+class _Eval(Command):
+    """Shows its options by what they concern, and answers those of other harnesses."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            here = _HERE.get(error.option_name.replace("_", "-"))
+            if here is None:
+                raise
+            raise click.UsageError(f"no such option {error.option_name}: {here}", ctx) from error
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes one section for each group."""
+        options = {option.name: option.get_help_record(ctx) for option in self.get_params(ctx)}
+        for title, names in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([record for name in names if (record := options.get(name)) is not None])
+
 
 @click.command(
     "eval",
-    cls=Command,
+    cls=_Eval,
     epilog=examples(
         "orchestrator eval --task marvel --synthetic --limit 20",
         "orchestrator eval --task marvel --data marvel.parquet --model Qwen/Qwen2.5-VL-7B-Instruct",
@@ -40,7 +95,7 @@ def command(dry_run: bool, as_json: bool, quiet: bool, credentials: Credentials,
 
     request = RunRequest(**parameters, credentials=credentials)
     if request.endpoint:
-        refuse(["model"], "starts a model server, --endpoint names those that run: leave one out")
+        refuse(["model", "model_options"], "starts a model server, --endpoint names those that run: leave one out")
     if not (request.endpoint or request.scorer or request.stages):
         refuse_dialling("--endpoint", "--scorer", "--stage")
     console = Terminal(stderr=as_json, quiet=quiet, markup=False)

@@ -22,6 +22,7 @@ _NOT_HERE = {
     "endpoint": "the cluster's model servers are used",
     "scorer": "the cluster's scorer is used",
     "model": "--model is the model servers'",
+    "model_options": "the overlay holds the model servers' command",
     "shard": "--shards N runs all of them",
     "run": "--run is a name, not a folder",
     "patience": "it is long enough for a node to be replaced",

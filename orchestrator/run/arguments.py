@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,10 @@ def pairs_of(option: str, value: Sequence[str] | Mapping[str, Any], form: str) -
         if not (name and equals):
             raise ConfigError(f"{option} {name}{equals}{text}: give {form}")
     return [(name, text) for name, _, text in pairs]
+
+
+_GIVEN = {"backend", "model", "host", "port", "port-file", "help", "tls-cert", "tls-key", "tls-client-ca", "token-file"}
+"""Options of a model server that a run gives it, or with which it could not reach it."""
 
 
 def data_of(
@@ -258,3 +263,30 @@ def judge_arguments(judges: Sequence[str], cache: str | None, scorer: str | None
         raise ConfigError("--judge-cache keeps what a judge said, and there is none: give --judge, or leave it out")
     words = [word for judge in judges for word in ("--judge", judge)]
     return [*words, "--judge-cache", cache] if cache else words
+
+
+def model_arguments(model: str, options: Sequence[str] | Mapping[str, object]) -> list[str]:
+    """Returns the arguments of `model-server serve` for a run's model; the server itself checks its options.
+
+    Args:
+        model: The request's `model`.
+        options: The request's `model_options`: NAME=VALUE or NAME each; in a mapping True is a name alone, False none.
+
+    Raises:
+        ConfigError: If one is no option, or one that the run itself gives the server.
+    """
+    kind, _, argument = model.partition(":")
+    own_demo = kind == "demo" and argument
+    words = ["--backend", *(("demo", "--model", argument) if own_demo else ("transformers", "--model", model))]
+    if isinstance(options, Mapping):
+        given = {name: value for name, value in options.items() if value is not False}
+        options = [name if value is True else f"{name}={value}" for name, value in given.items()]
+    for word in options:
+        name, equals, value = word.partition("=")
+        name = name.strip().removeprefix("--").replace("_", "-")
+        if not re.fullmatch("[a-z][a-z-]*", name):
+            raise ConfigError(f"--model-option {word!r} is not NAME or NAME=VALUE, for example dtype=bfloat16")
+        if name in _GIVEN:
+            raise ConfigError(f"--model-option {word}: the run itself decides --{name} of the server that it starts")
+        words.append(f"--{name}{equals}{value}")
+    return words

@@ -212,7 +212,7 @@ def variants(request: RunRequest) -> dict[str, tuple[Benchmark, Variant]]:
         ConfigError: As `make` does.
     """
     deviations_of(request)  # refuses what is no setting before any data is read
-    benchmarks = find(words_of(request.tasks))
+    benchmarks = find(words_of(request.tasks), words_of(request.include_path))
     if request.synthetic and request.data:
         raise ConfigError("--synthetic draws rows and --data reads them: leave one out")
     settings = settings_of(request.settings, list({b.name: b for b in benchmarks.values()}.values()))
@@ -329,6 +329,8 @@ def code_hash(benchmark: Benchmark, *, synthetic: bool) -> str:
     if synthetic:
         functions.append(benchmark.synthetic)
     modules = {module.__name__ for function in functions if (module := inspect.getmodule(function))}
+    # A method may be of a base class: what its object's own class changes counts as well.
+    modules |= {type(owner).__module__ for each in functions if (owner := getattr(each, "__self__", None)) is not None}
     packages = {"orchestrator", *(name.partition(".")[0] for name in modules)}
     files = closure(modules, packages, lambda name: not synthetic and name.rpartition(".")[2] == _SYNTHETIC)
     lines = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items()))

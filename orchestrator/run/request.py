@@ -41,9 +41,20 @@ class RunRequest:
         metadata={"help": "Task, group or .yaml task file; repeatable.", "flags": ("--task", "-t")}
     )
     _: KW_ONLY
+    include_path: str | Sequence[str] = _option(
+        (), "Folder with further configurations for lmms:NAME and lm-eval:NAME."
+    )
     endpoint: str | Sequence[str] = _option((), "Model servers H:P[,H:P]; default: start one.", "--endpoint", "-e")
     scorer: str | None = _option(None, "Scorer H:P; default: start one.")
     model: str = _option("demo", "Model to serve: demo, demo:hash (no weights), a folder or a hub id.")
+    model_options: Sequence[str] | Mapping[str, object] = _option(
+        (),
+        "Option of the model server that --model starts: dtype=bfloat16, device=cuda:1, trust-remote-code; "
+        "`model-server serve --help` lists them.",
+        "--model-option",
+        metavar="NAME[=VALUE]",
+        multiple=True,
+    )
     method: Literal["generate", "likelihood"] = _option("generate", "How answers are obtained.")
     data: str | Path | Sequence[str] | Mapping[str, str | Path] | None = _option(
         None, "Path or hub id of the data, or TASK=PATH; default: each task's hub id.", multiple=True

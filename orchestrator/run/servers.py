@@ -17,7 +17,7 @@ from lyncean.rpc import PLAIN, Credentials
 from lyncean.scorer.v1 import scorer_pb2
 from orchestrator.engine import Endpoint, IncompleteError, Pool, ScorerClient, parse_endpoints
 from orchestrator.engine.pool import Notify
-from orchestrator.run.arguments import judge_arguments, one_endpoint, stages_of, words_of
+from orchestrator.run.arguments import judge_arguments, model_arguments, one_endpoint, stages_of, words_of
 from orchestrator.run.local_server import LocalServer
 from orchestrator.run.request import RunRequest
 
@@ -34,25 +34,29 @@ class Targets(NamedTuple):
         stages: Model servers of further stages by name.
         scorer: The scorer; None starts one.
         judge: Arguments of the `scorer serve` that is started, to give it its judges.
+        model: Arguments of the `model-server serve` that is started.
     """
 
     endpoints: Sequence[Endpoint]
     stages: Mapping[str, Sequence[Endpoint]]
     scorer: Endpoint | None
     judge: Sequence[str]
+    model: Sequence[str]
 
     @classmethod
     def of(cls, request: RunRequest) -> Targets:
         """Returns the addresses of a request.
 
         Raises:
-            ConfigError: If one is none, or a judge is given to a scorer that runs already.
+            ConfigError: If one is none, a judge is given to a scorer that runs already, or an option of the model
+                server is none.
         """
         return cls(
             parse_endpoints(words_of(request.endpoint)),
             stages_of(request.stages),
             one_endpoint(request.scorer),
             judge_arguments(request.judge, request.judge_cache, request.scorer),
+            model_arguments(request.model, request.model_options),
         )
 
 
@@ -88,7 +92,7 @@ async def connect(request: RunRequest, console: Console) -> AsyncIterator[Connec
         async def models() -> dict[str, Pool]:
             endpoints, credentials, embedded = targets.endpoints, request.credentials, None
             if not endpoints:
-                embedded = LocalServer("model_server", _serve_arguments(request.model))
+                embedded = LocalServer("model_server", targets.model)
                 endpoints, credentials = [await stack.enter_async_context(embedded)], PLAIN
                 guards.append(embedded.watch)
             pools = {"": pool(endpoints, credentials)}
@@ -164,10 +168,3 @@ async def together(*works: Coroutine[Any, Any, Any]) -> list[Any]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _serve_arguments(name: str) -> list[str]:
-    kind, _, argument = name.partition(":")
-    if kind == "demo" and argument:
-        return ["--backend", "demo", "--model", argument]
-    return ["--backend", "transformers", "--model", name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from google.protobuf import struct_pb2
@@ -43,6 +43,10 @@ class Params:
     def names(self) -> list[str]:
         """Returns the keys given."""
         return sorted(self._values)
+
+    def of_names(self, names: Iterable[str]) -> dict[str, object]:
+        """Returns those of some parameters that were given, as they are."""
+        return {name: self._values[name] for name in names if name in self._values}
 
     def word(self, name: str, default: str, allowed: tuple[str, ...] = ()) -> str:
         """Returns a string, one of `allowed` where that is given."""

@@ -25,6 +25,7 @@ MODULES = {
     "reform_ocr": "scorer.rules.reform_ocr",
     "reform_kie": "scorer.rules.reform_kie",
     "judge_answer": "scorer.rules.judge_answer",
+    "harness_task": "scorer.rules.harness_task",
 }
 """Rule -> module whose `RULE` it is."""
 

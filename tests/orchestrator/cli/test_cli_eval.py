@@ -189,10 +189,11 @@ def test_mistakes_before_anything_starts(cluster: Cluster, words: tuple[str, ...
 
 def test_embedded_servers_and_default_folder(cluster: Cluster) -> None:
     command = ("eval", "--task", "toys", "--synthetic", "--limit", "3", "--model", "demo:hash")
+    command = (*command, "--model-option", "name=mine")
     output = cluster.orchestrator(*command)
     assert "toy_two" in output
     (run,) = (cluster.folder / "runs").iterdir()
-    assert run.name.startswith("toy+1-demo")
+    assert run.name.startswith("toy+1-mine")
     before = (run / "responses.jsonl").read_bytes()
     cluster.orchestrator(*command)
     assert (run / "responses.jsonl").read_bytes() == before

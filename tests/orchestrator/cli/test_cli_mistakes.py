@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click import Context
 from click.testing import CliRunner
 from helpers.engine_cluster import Cluster, Server, wait_for
 from helpers.mistakes import mistake
@@ -29,10 +31,27 @@ from orchestrator.cli.eval import command
         (("--scorer", ""), "is empty"),
         (("--stage", "draw="), "is empty"),
         (("--endpoint", "http://localhost:8000"), "is not host:port"),
+        (("--model-option", "port=1"), "the run itself decides --port"),
+        (("--model-option", "=bfloat16"), "is not NAME or NAME=VALUE"),
+        (("--model-option", "dtypo=bfloat16"), "model-server has ended: No such option '--dtypo'"),
+        (("--endpoint", "a:1", "--model-option", "dtype=float32"), "--model-option starts a model server"),
+        (("--tasks", "a,b"), "no such option --tasks: give --task once for each task"),
+        (("--model_args", "pretrained=x"), "--model names the checkpoint, --model-option"),
+        (("--batch_size", "8"), "--model-option max-batch=N"),
+        (("--max-tokens", "9"), "--generation max_output_tokens=N for each answer"),
+        (("--trust_remote_code",), "--model-option trust-remote-code"),
     ],
 )
 def test_words_that_cannot_be_meant(words: tuple[str, ...], hint: str) -> None:
     assert hint in mistake(command, "--task", "marvel", "--synthetic", *words)
+
+
+def test_the_help_has_every_option_once() -> None:
+    shown = CliRunner().invoke(main, ["eval", "--help"]).stdout
+    flags = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", shown, re.MULTILINE)
+    wanted = [max(option.opts, key=len) for option in command.get_params(Context(command))]
+    assert sorted(flags) == sorted(wanted)
+    assert flags.index("--model") < flags.index("--seed") < flags.index("--tls")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,68 @@
+"""Tasks of lm-evaluation-harness: one user message with the context, images at its placeholders."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from lyncean.harness import lm_eval
+from lyncean.model.v1 import model_pb2 as model
+from orchestrator.benchmarks.harness.task import ForeignTask, decoding
+from orchestrator.benchmarks.harness.visuals import NotAskableError, Sources, parts
+from orchestrator.data.rows import Row
+from orchestrator.samples import Message, Part, text_part
+
+_TOKENS = 256
+"""Limit of an answer where the task sets none: that of its models."""
+
+_IMAGE = "<image>"
+"""What stands for an image in a context."""
+
+
+class LmEvalTask(ForeignTask):
+    """A task of lm-evaluation-harness."""
+
+    harness = lm_eval
+    scores_images = False
+    _docs: Any = None
+
+    def documents(self) -> Any:
+        """Returns the documents."""
+        if self._docs is None:
+            self._docs = self._task.eval_docs
+        return self._docs
+
+    def context(self, doc: Any) -> Any:
+        """Returns the text of a document's question with description and examples; several for multiple inputs."""
+        prefix = self._task.doc_to_prefix(doc)
+        return self._task.fewshot_context(doc, num_fewshot=self._task.config.num_fewshot, gen_prefix=prefix)
+
+    def stored(self, number: int) -> Any:
+        """Returns a document as the data store it."""
+        docs = self.documents()
+        return docs.with_format("arrow")[number : number + 1].to_pylist()[0] if hasattr(docs, "with_format") else {}
+
+    def messages(self, number: int, context: str, settings: Any, sources: Sources) -> list[Message]:
+        """Returns one message; images stand at their placeholders, or in front where these are not as many."""
+        if self.config.get("doc_to_audio"):
+            raise NotAskableError("its questions have sound, and requests hold text and images")
+        shown: list[Part] = []
+        if self.config.get("doc_to_image"):
+            shown = list(parts(self._task.doc_to_image(self.documents()[number]), sources))
+        texts = context.split(_IMAGE)
+        if len(texts) != len(shown) + 1:
+            return [Message(model.ROLE_USER, (*shown, text_part(context.replace(_IMAGE, ""))))]
+        pieces = [piece for pair in itertools.zip_longest(map(text_part, texts), shown) for piece in pair if piece]
+        return [Message(model.ROLE_USER, tuple(piece for piece in pieces if piece.image or piece.text))]
+
+    def continuations(self, row: Row) -> list[tuple[str, tuple[str, ...]]]:
+        """Returns the contexts of the harness's own requests, those beside each other with one context together."""
+        about = (self.name, row["doc_id"], 1)
+        found = self._task.construct_requests(doc=row["doc"], ctx=row["context"], metadata=about)
+        pairs = [request.args[:2] for request in (found if isinstance(found, list) else [found])]
+        grouped = itertools.groupby(pairs, key=lambda pair: pair[0])
+        return [(context, tuple(str(after) for _, after in own)) for context, own in grouped]
+
+    def generation(self, settings: Any) -> model.GenerationConfig:
+        """Returns the decoding of the task."""
+        return decoding(self._task.config.generation_kwargs or {}, tokens=_TOKENS, stops=True)

@@ -1,0 +1,78 @@
+"""Tasks of other evaluation harnesses: what asking and scoring share of them.
+
+A harness is imported when one of its tasks is asked for, and never before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import random
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from lyncean.errors import UserError
+
+PREFIXES = {"lmms": "lyncean.harness.lmms_eval", "lm-eval": "lyncean.harness.lm_eval"}
+"""Prefix of a task's name, before its colon -> the module that knows the harness."""
+
+
+class HarnessError(UserError):
+    """A foreign task that cannot be used: its name, what it lacks, and what to do."""
+
+
+class ScoredTask(Protocol):
+    """The scoring half of a foreign task, made without its data."""
+
+    def results(self, doc: Mapping[str, Any], responses: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:
+        """Returns what its filters and `process_results` make of one document: filter -> metric -> value.
+
+        Args:
+            doc: The document, without what `process_results` does not get there.
+            responses: The answers to each of the document's requests, one for each repeat.
+        """
+
+    def likelihoods(self, scores: Sequence[tuple[float, int, bool]]) -> list[Any]:
+        """Returns what a model of the harness returns of continuations, each (log-probability, tokens, greedy)."""
+
+    def aggregate(self, metric: str, values: list[Any]) -> Any:
+        """Returns its aggregation of a metric's values, in the order of the documents."""
+
+    def is_mean(self, metric: str) -> bool:
+        """Whether a metric's aggregation is the harness's own mean."""
+
+
+def split(word: str) -> tuple[str, str] | None:
+    """Returns (prefix, name) of a foreign task's name, None for any other word."""
+    prefix, colon, name = word.partition(":")
+    return (prefix, name) if colon and name and prefix in PREFIXES else None
+
+
+def harness(prefix: str) -> Any:
+    """Returns the module that knows a harness; the harness itself is not imported by it."""
+    return importlib.import_module(PREFIXES[prefix])
+
+
+@contextmanager
+def seeded(words: str | tuple[int, int]) -> Iterator[None]:
+    """Gives foreign code generators of random numbers of its own, and ours back afterwards.
+
+    Args:
+        words: What the numbers are to depend on; or the seeds of Python's generator and of NumPy's.
+    """
+    hashed = int.from_bytes(hashlib.sha256(str(words).encode()).digest()[:4], "big")
+    seed, numpy_seed = words if isinstance(words, tuple) else (hashed, hashed)
+    state = random.getstate()
+    numpy = sys.modules.get("numpy")
+    numpy_state = numpy.random.get_state() if numpy else None
+    random.seed(seed)
+    if numpy:
+        numpy.random.seed(numpy_seed)
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        if numpy:
+            numpy.random.set_state(numpy_state)

@@ -1,0 +1,121 @@
+"""A metric of a foreign task: its own aggregation over the records of the rule `harness_task`, in the data's order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lyncean.arrays import np
+from lyncean.harness import ScoredTask, seeded
+from lyncean.harness.values import decode
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.intervals import of_mean
+from scorer.metrics.table import Table
+from scorer.rules.harness_task import TASK_PARAMS, grouped, number_of, task_of
+
+_RECORD = "details"
+"""The column with the rule's record."""
+
+UNDEFINED = "not_computed"
+"""Key of MetricResult.details: why there is no value, in words."""
+
+
+def plan(params: Params) -> Plan:
+    """Reads the parameters; the task itself is loaded when there are items."""
+    name, key = params.word("metric", ""), params.word("filter", "none")
+    about = params.of_names(TASK_PARAMS)
+
+    def compute(table: Table) -> pb.MetricResult:
+        result = pb.MetricResult(denominator=len(table))
+        task = task_of(about)
+        rows = np.flatnonzero(table.scored)
+        records = [decode(word) for word in table.take(rows).word(_RECORD)]  # type: ignore[arg-type]
+        figures = []
+        for repeat in sorted(set(table.repeat[rows].tolist())):
+            own = [r for r, n in zip(records, table.repeat[rows].tolist(), strict=True) if n == repeat]
+            with seeded(f"{about['task']} {name} {repeat}"):
+                figures.append(_figure(task, name, key, own, result))
+        if not figures or None in figures:
+            return result
+        value = figures[0] if len(figures) == 1 else math.fsum(figures) / len(figures)  # type: ignore[arg-type]
+        result.value_answered, result.denominator_answered = value, len(rows)  # type: ignore[assignment]
+        if len(rows) < len(table):
+            missing = len(table) - len(rows)
+            result.details[UNDEFINED] = f"{missing} of {len(table)} items have no result; the value is over the others"
+            return result
+        result.value = value  # type: ignore[assignment]
+        if task.is_mean(name):
+            numbers = [number_of(value) for value in _values(task, name, key, records)]
+            if None not in numbers:
+                interval = of_mean(np.array(numbers, np.float64), None, params.level)
+                if interval:
+                    result.interval.CopyFrom(interval)
+        return result
+
+    return Plan(compute, columns=frozenset({_RECORD}))
+
+
+def _figure(
+    task: ScoredTask, name: str, key: str, records: Iterable[Mapping[str, Any]], result: pb.MetricResult
+) -> float | None:
+    """Returns the aggregation as a number; says in the result's details why it is none."""
+    values = _values(task, name, key, records)
+    if not values:
+        result.details[UNDEFINED] = f"no item has {name}"
+        return None
+    found = task.aggregate(name, values)
+    number = number_of(found)
+    if number is None:
+        result.details[UNDEFINED] = f"its aggregation returns {_words(found)}"
+        for part, value in found.items() if isinstance(found, Mapping) else ():
+            if (inner := number_of(value)) is not None:
+                result.details[str(part)] = inner
+    return number
+
+
+def _values(task: ScoredTask, name: str, key: str, records: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Returns a metric's values in the order of the documents."""
+    documents: dict[int, list[Mapping[str, Any]]] = {}
+    for record in records:
+        documents.setdefault(record["index"], []).append(record)
+    found = []
+    for index in sorted(documents):
+        own = documents[index]
+        results = own[0]["results"] if "results" in own[0] else _together(task, own)
+        metrics = results.get(key, {})
+        if name in metrics:
+            found.append(metrics[name])
+    return found
+
+
+def _together(task: ScoredTask, records: list[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Returns what the task makes of a document that was asked several requests."""
+    requests: dict[int, dict[int, Any]] = {}
+    for record in records:
+        request, repeat = record["place"]
+        requests.setdefault(request, {})[repeat] = record["response"]
+    doc = next(record["doc"] for record in records if record["doc"] is not None)
+    answers = [[repeats[number] for number in sorted(repeats)] for _, repeats in sorted(requests.items())]
+    if len(answers) > 1 or isinstance(answers[0][0], list):
+        answers = grouped([repeats[0] for repeats in answers])
+    return task.results(doc, answers)
+
+
+def _words(found: Any) -> str:
+    return "nothing" if found is None else f"no number but a {type(found).__name__}"
+
+
+METRIC = Metric(
+    name="harness_task",
+    description="Aggregation of a task of another harness, by its own code, over the rule harness_task's records in "
+    "the order of the data. value is set where every item has a result; value_answered is over those that have one.",
+    plan=plan,
+    params={
+        **TASK_PARAMS,
+        "metric": "the metric, as the task names it",
+        "filter": 'the filter whose answers count, default "none"',
+    },
+    unit="",
+)

@@ -1,0 +1,45 @@
+"""A model server whose answers depend on the text and the pixels that it sees, and on nothing else.
+
+`python tests/helpers/harness_model.py --port 50051`
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from lyncean.rpc import InvalidRequest
+from model_server.kit import Model, Request, Score, main
+
+ANSWERS = ("A", "B", "(C)", "The answer is D.", "yes", "No", "2", "7.5", "a red car", "", "Answer: B", "\\boxed{4}")
+
+
+class Hashing(Model):
+    name = "hashing"
+    revision = "1"
+    multi_image = True
+    max_concurrency = 64
+    max_context_tokens = 1 << 20
+
+    def generate(self, request: Request) -> str:
+        if "REFUSE" in request.text:
+            raise InvalidRequest("asked_for", "it was asked to refuse")
+        return ANSWERS[self._number(request, "") % len(ANSWERS)]
+
+    def likelihood(self, request: Request, continuations: Sequence[str]) -> list[Score]:
+        found = []
+        for text in continuations:
+            number = self._number(request, text)
+            tokens = [(word, -(number % 997 + 1) / 331) for word in self.tokenize(text) or [text]]
+            found.append(Score(sum(logprob for _, logprob in tokens), tokens, number % 3 == 0))
+        return found
+
+    def _number(self, request: Request, more: str) -> int:
+        digest = hashlib.sha256(f"{request.text}\n{more}".encode())
+        for image in request.images:
+            digest.update(repr(image.size).encode() + image.tobytes())
+        return int.from_bytes(digest.digest()[:6], "big")
+
+
+if __name__ == "__main__":
+    main(Hashing)

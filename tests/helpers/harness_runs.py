@@ -1,0 +1,83 @@
+"""Runs of foreign tasks on rows in their schemas, for comparison with the harness's own evaluator."""
+
+from __future__ import annotations
+
+import math
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from helpers.engine_cluster import environment, wait_for
+from lyncean.harness import harness
+from orchestrator import evaluate
+from orchestrator.api import MetricResult, Results
+
+METHODS = {"generate_until": "generate", "multiple_choice": "likelihood", "loglikelihood": "likelihood"}
+
+
+def stored(prefix: str, columns: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Draws each task's splits and stores them: by the harness's name of it, and the folder by ours."""
+    import datasets
+
+    from helpers import harness_rows
+
+    found = {}
+    for name, known in columns.items():
+        config = harness(prefix).config(name)
+        keys = ("training_split", "validation_split", "test_split", "fewshot_split")
+        splits = [config.get(key) for key in keys] + [(config.get("fewshot_config") or {}).get("split")]
+        made = harness_rows.make(known["columns"], rows=8, seed=3)
+        found[name] = datasets.DatasetDict({split: made for split in splits if split})
+        found[name].save_to_disk(folder / name)
+    return {"splits": found, "paths": {f"{prefix}:{name}": str(folder / name) for name in found}}
+
+
+def run_every_way(tasks: list[str], given: dict[str, Any], folder: Path) -> Results:
+    """Runs tasks one request at a time, 64 at a time, and killed and resumed: the results are the same bytes."""
+    one = evaluate(tasks, **given, concurrency=1, run=folder / "one")
+    evaluate(tasks, **given, concurrency=64, run=folder / "many")
+    killed_and_resumed(tasks, given, folder / "killed")
+    written = {(folder / name / "results.json").read_bytes() for name in ("one", "many", "killed")}
+    assert len(written) == 1
+    return one
+
+
+def compare(ours: Results, theirs: Mapping[str, Mapping[str, Any]], prefix: str) -> int:
+    """Holds every metric against the harness's own; returns how many numbers were compared."""
+    found = overall(ours)
+    differ, compared = [], 0
+    for name, metrics in theirs.items():
+        for metric, value in metrics.items():
+            own = found.get((f"{prefix}:{name}", metric.removesuffix(",none")))
+            if isinstance(value, (list, dict, str)) or value is None or math.isnan(float(value)):
+                same = own is None or own.value is None
+            else:
+                compared += 1
+                same = own is not None and own.value == float(value)
+            if not same:
+                differ.append((name, metric, value, own and own.value))
+    assert not differ, differ
+    return compared
+
+
+def overall(results: Results) -> dict[tuple[str, str], MetricResult]:
+    return {(metric.task, metric.name): metric for metric in results.metrics if not metric.labels}
+
+
+def killed_and_resumed(tasks: list[str], given: dict[str, Any], run: Path) -> None:
+    """Runs the command, kills it once it has some answers, and runs it again to the end."""
+    words = [word for task in tasks for word in ("--task", task)]
+    words += [word for task, path in given["data"].items() for word in ("--data", f"{task}={path}")]
+    for option in ("method", "endpoint", "scorer"):
+        words += [f"--{option}", given[option]]
+    command = [sys.executable, "-m", "orchestrator", "eval", *words, "--concurrency", "1", "--run", str(run)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
+    log = run / "responses.jsonl"
+    wait_for(lambda: process.poll() is not None or (log.exists() and log.stat().st_size > 4000))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (run / "results.json").exists()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment())

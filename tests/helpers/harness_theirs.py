@@ -1,0 +1,136 @@
+"""lmms-eval's own evaluator over a gRPC server: what our figures are compared with."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+from unittest import mock
+
+import datasets
+import grpc
+import numpy as np
+from lmms_eval import evaluator, utils
+from lmms_eval.api import samplers
+from lmms_eval.api.model import lmms
+from lmms_eval.api.task import ConfigurableMessagesTask, ConfigurableTask
+
+from lyncean.harness import lmms_eval
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.model.v1 import model_pb2_grpc
+
+ROLES = {"system": model.ROLE_SYSTEM, "user": model.ROLE_USER, "assistant": model.ROLE_ASSISTANT}
+
+
+class Asking(lmms):  # type: ignore[misc]
+    """A model of lmms-eval that asks a ModelService: images as PNG of what the task's code returned."""
+
+    def __init__(self, address: str, *, simple: bool) -> None:
+        super().__init__()
+        self.is_simple = simple
+        self._stub = model_pb2_grpc.ModelServiceStub(grpc.insecure_channel(address))
+
+    def generate_until(self, requests: list[Any]) -> list[str]:
+        """Answers each request by Generate."""
+        answers = []
+        for request in requests:
+            if self.is_simple:
+                text, settings, visual, doc_id, task, split = request.args
+                shown = visual(self.task_dict[task][split][doc_id]) or []
+                messages = [self._user(text, shown)]
+            else:
+                _, told, settings, doc_id, task, split = request.args
+                messages = [self._message(each) for each in told(self.task_dict[task][split][doc_id])]
+            config = model.GenerationConfig(max_output_tokens=settings.get("max_new_tokens", 1024))
+            response = self._stub.Generate(model.GenerateRequest(messages=messages, config=config))
+            answers.append("".join(part.text for part in response.parts))
+        return answers
+
+    def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
+        """Answers each request by Likelihood, as lmms-eval's models do: mean loss of a token, and whether greedy."""
+        answers = []
+        for request in requests:
+            text, continuation, visual, doc_id, task, split = request.args
+            doc = self.task_dict[task][split][doc_id]
+            asked = model.LikelihoodRequest(
+                messages=[self._user(text, visual(doc) or [])], continuations=[continuation]
+            )
+            score = self._stub.Likelihood(asked).scores[0]
+            answers.append((-score.logprob / score.token_count, score.is_greedy))
+        return answers
+
+    def generate_until_multi_round(self, requests: list[Any]) -> list[str]:
+        """Is not asked for."""
+        raise NotImplementedError
+
+    def _user(self, text: str, visuals: list[Any]) -> model.Message:
+        return model.Message(role=model.ROLE_USER, parts=[*map(_image, visuals), model.Part(text=text)])
+
+    def _message(self, told: Mapping[str, Any]) -> model.Message:
+        content = told["content"]
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        parts = [model.Part(text=c["text"]) if c["type"] == "text" else _image(c["url"]) for c in content]
+        return model.Message(role=ROLES[told["role"]], parts=parts)
+
+
+def _image(image: Any) -> model.Part:
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return model.Part(image=model.Image(data=buffer.getvalue(), media_type="image/png"))
+
+
+def figures(
+    data: Mapping[str, datasets.DatasetDict], address: str, output: str, *, simple: bool
+) -> dict[str, dict[str, Any]]:
+    """Evaluates tasks by lmms-eval's evaluator and returns its metrics by task.
+
+    Args:
+        data: Each task's splits, by lmms-eval's name of it.
+        address: The model server.
+        output: A folder for the files that aggregations write.
+        simple: Whether to ask as its simple models do; its chat models have no likelihood.
+    """
+    lmms_eval._import()
+    kind = ConfigurableTask if simple else ConfigurableMessagesTask
+    tasks = []
+    for name, splits in data.items():
+        random.seed(0)  # as its evaluator does before it reads a task's data
+        np.random.seed(1234)
+        with mock.patch.object(datasets, "load_dataset", lambda *_, splits=splits, **__: datasets.DatasetDict(splits)):
+            task = kind(config=utils.load_yaml_config(lmms_eval.index()[name]["yaml_path"], mode="full"))
+        if task.config.num_fewshot and not hasattr(task, "sampler"):  # 0.7.3 fails on these
+            task.sampler = samplers.get_sampler("default")(list(task.fewshot_docs()), task, rnd=random.Random(1234))
+        tasks.append(task)
+    with _mended():
+        found = evaluator.simple_evaluate(
+            model=Asking(address, simple=simple),
+            tasks=tasks,
+            task_manager=mock.Mock(),
+            bootstrap_iters=0,
+            log_samples=False,
+            cli_args=lmms_eval.arguments(output),
+            process_docs_parallel=1,
+        )
+    return {
+        name: {metric: value for metric, value in found["results"][name].items() if not _is_error(metric)}
+        for name in data
+    }
+
+
+def _is_error(metric: str) -> bool:
+    return "," not in metric or "_stderr" in metric
+
+
+@contextlib.contextmanager
+def _mended() -> Iterator[None]:
+    """Undoes what makes 0.7.3 fail on every multiple_choice task: it turns a pair of loss and greedy into its text."""
+    real = evaluator.unwrap_generation_output
+
+    def kept(output: Any) -> Any:
+        return (output, None) if isinstance(output, tuple) and len(output) == 2 else real(output)
+
+    with mock.patch.object(evaluator, "unwrap_generation_output", kept):
+        yield
