@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from lyncean.cli import Command, examples
 from orchestrator.cli.eval import command as evaluate
 from orchestrator.run.request import RunRequest
 from orchestrator.submit.render import TASKS, Submission, render
+from orchestrator.submit.server import Server
 from orchestrator.submit.watch import watch
 
 _NOT_HERE = {
@@ -73,9 +75,18 @@ class _Submit(Command):
         "orchestrator submit --overlay cpu-demo --task marvel --synthetic --watch",
     ),
 )
-@click.option("--overlay", default="gpu", show_default=True, metavar="NAME|PATH", help="Folder of deploy/overlays.")
+@click.option(
+    "--overlay", metavar="NAME|PATH", help="Folder of deploy/overlays; default: gpu, with --image proprietary."
+)
 @click.option("--component", "components", multiple=True, metavar="NAME|PATH", help="Folder of deploy/components.")
 @click.option("--model", help="Model to load, for example /models/NAME; default: the overlay's.")
+@click.option("--image", help="Image of a model server of your own; its arguments come after `--`.")
+@click.option("--gpus", type=click.IntRange(0), help="GPUs of each model server; default: the overlay's.")
+@click.option("--memory", help="Memory of each model server, for example 64Gi; default: the overlay's.")
+@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Environment of the model servers.")
+@click.option("--node-selector", "selectors", multiple=True, metavar="KEY=VALUE", help="Nodes of the model servers.")
+@click.option("--toleration", "tolerations", multiple=True, metavar="KEY[=VALUE][:EFFECT]", help="Taint they tolerate.")
+@click.option("--pull-secret", "pull_secrets", multiple=True, metavar="NAME", help="Secret that pulls all images.")
 @click.option("--weights", metavar="REPO@REVISION", help="Weights to download into --model if missing.")
 @click.option("--replicas", type=click.IntRange(1), help="Number of model servers; default: the overlay's.")
 @click.option("--shards", type=click.IntRange(2), help="Number of shards, run in parallel pods and merged.")
@@ -84,6 +95,7 @@ class _Submit(Command):
 @click.option("--registry", help="Registry prefix of the images, for example registry.example/team.")
 @click.option("--tag", help="Tag of the images; default: the overlay's.")
 @click.option("--watch", "follow", is_flag=True, help="Follow the log of the applied run instead of rendering.")
+@click.argument("arguments", nargs=-1, metavar="[-- SERVER ARGUMENTS]")
 def command(follow: bool, name: str | None, **given: Any) -> None:
     """Render a run as Kubernetes manifests: pipe the output into `kubectl apply -f -`.
 
@@ -95,8 +107,10 @@ def command(follow: bool, name: str | None, **given: Any) -> None:
         flags=tuple(flags_of({**given, "tasks": [files.get(word, word) for word in given["tasks"]]})),
         files={Path(path).name: Path(path).read_text(encoding="utf-8") for path in files},
         name=_name(given["tasks"][0]) if name is None else name,
-        **{key: given[key] for key in ("overlay", "components", "model", "weights", "replicas", "shards")},
-        **{key: given[key] for key in ("namespace", "registry", "tag")},
+        overlay=given["overlay"] or ("proprietary" if given["image"] else "gpu"),
+        server=Server(**{one.name: given[one.name] for one in fields(Server)}),
+        **{key: given[key] for key in ("components", "model", "weights", "replicas", "shards")},
+        **{key: given[key] for key in ("namespace", "registry", "tag", "pull_secrets")},
     )
     if follow:
         sys.exit(watch(submission))

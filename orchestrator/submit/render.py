@@ -17,6 +17,7 @@ import yaml
 
 from lyncean.addresses import without_password
 from lyncean.errors import UserError
+from orchestrator.submit.server import NAME, Server, merge
 
 IMAGES = (
     "lyncean-orchestrator",
@@ -25,6 +26,8 @@ IMAGES = (
     "lyncean-model-server-slim",
     "lyncean-model-server-cpu",
 )
+ENGINE = "vllm/vllm-openai"
+"""An image of others, which --registry mirrors under its own tag."""
 JOB = "orchestrator"
 TASKS = "/tasks"
 """Where the task files of a run are in its pods."""
@@ -51,6 +54,8 @@ class Submission:
         shards: Parts that the run is made in, each by a pod of its own, and merged; None for one pod.
         registry: What comes before the images' names, for example `registry.example/team`.
         tag: Tag of the images.
+        server: What the flags change of the model server.
+        pull_secrets: Secrets that pull the images of every pod.
         files: Task files by name, with their contents; the flags name them under `TASKS`.
     """
 
@@ -65,6 +70,8 @@ class Submission:
     shards: int | None = None
     registry: str | None = None
     tag: str | None = None
+    server: Server = field(default_factory=Server)
+    pull_secrets: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -105,7 +112,11 @@ def render(submission: Submission) -> str:
     """
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", submission.name):
         raise SubmitError(f"--run {submission.name!r}: a name of a-z, 0-9 and '-', 40 characters at most")
-    for word in submission.flags:
+    if submission.server.image and (submission.model or submission.weights):
+        raise SubmitError("--image with --model or --weights: an image has its own; give its arguments after `--`")
+    if submission.server.arguments and not submission.server.image:
+        raise SubmitError("arguments after `--` are those of --image")
+    for word in (*submission.flags, *submission.server.arguments, *submission.server.variables):
         if (shown := without_password(word)) != word:
             raise SubmitError(f"{shown}: what is hidden here would stand in the manifests; give it in a Secret")
     deploy = deploy_folder()
@@ -124,8 +135,11 @@ def render(submission: Submission) -> str:
             (here / "run" / name).write_text(text, encoding="utf-8")
         _write(here / "with", {"namespace": "lyncean"}, here / "run", components)
         content = _all(submission)
+        before = _kubectl("kustomize", str(here / "with"))
         if submission.model is not None or submission.weights is not None:
-            content["configMapGenerator"] += _model(submission, _kubectl("kustomize", str(here / "with")))
+            content["configMapGenerator"] += _model(submission, before)
+        if submission.server != Server():
+            content["patches"].append(submission.server.patch(before))
         _write(here / "all", content, here / "with")
         return _kubectl("kustomize", str(here / "all"))
 
@@ -151,7 +165,7 @@ def _all(submission: Submission) -> dict[str, Any]:
     patches = [_rename(JOB, submission.job), _rename(LOADING, f"{LOADING}-{submission.name}")]
     content: dict[str, Any] = {"namespace": submission.namespace, "patches": patches, "configMapGenerator": []}
     if submission.replicas is not None:
-        content["replicas"] = [{"name": "model-server", "count": submission.replicas}]
+        content["replicas"] = [{"name": NAME, "count": submission.replicas}]
     if submission.shards:
         parts = [{"op": "replace", "path": f"/spec/{key}", "value": submission.shards} for key in _PARTS]
         patches.insert(0, _patch("Job", JOB, *parts))
@@ -167,6 +181,10 @@ def _all(submission: Submission) -> dict[str, Any]:
         prefix = f"{submission.registry.rstrip('/')}/" if submission.registry else ""
         tag = {"newTag": submission.tag} if submission.tag else {}
         content["images"] = [{"name": name, "newName": prefix + name, **tag} for name in IMAGES]
+        content["images"] += [{"name": ENGINE, "newName": prefix + ENGINE}]
+    if submission.pull_secrets:
+        secrets = [{"name": name} for name in submission.pull_secrets]
+        patches.append(merge("Deployment|Job", {"template": {"spec": {"imagePullSecrets": secrets}}}))
     return content
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -10,7 +11,17 @@ import kubernetes_validate
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from helpers.manifests import COMPONENTS, DEPLOY, OVERLAYS, Manifest, environment, needs_kubectl, of_kind, words
+from helpers.manifests import (
+    COMPONENTS,
+    DEPLOY,
+    OVERLAYS,
+    REPOSITORY,
+    Manifest,
+    environment,
+    needs_kubectl,
+    of_kind,
+    words,
+)
 
 import orchestrator.cli
 from orchestrator.cli.eval import command as evaluate
@@ -94,7 +105,7 @@ def test_a_task_file_travels_with_the_run(tmp_path: Path, more: tuple[str, ...])
 
 @pytest.mark.parametrize(
     "flag",
-    ["--data=https://user:hush@h/rows.parquet", "--data=s3://b?key=hush"],
+    ["--data=https://user:hush@h/rows.parquet", "--data=s3://b?key=hush", "--env=HUB=https://user:hush@h"],
 )
 def test_no_password_gets_into_a_manifest(flag: str) -> None:
     result = submit(*HERE, flag)
@@ -116,7 +127,75 @@ def test_replicas_model_names_and_places() -> None:
     assert {found["metadata"]["namespace"] for found in manifests} == {"team"}
     images = {c["image"] for d in deployments.values() for c in d["spec"]["template"]["spec"]["containers"]}
     assert images == {"registry.example/x/lyncean-model-server-slim:v9", "registry.example/x/lyncean-scorer:v9"}
-    assert pod["initContainers"][1]["image"].startswith("vllm/vllm-openai:")
+    assert pod["initContainers"][1]["image"] == "registry.example/x/vllm/vllm-openai:v0.11.0", "with its own tag"
+
+
+IMAGE = ("--task=marvel", "--data=/data/marvel", "--image=registry.example/acme/vlm:2.3")
+
+
+@pytest.mark.parametrize("secured", [False, True])
+def test_an_image_is_plugged_by_flags_alone(secured: bool) -> None:
+    manifests = rendered(
+        *(*IMAGE, "--gpus=4", "--memory=64Gi", "--env=MODE=fast", "--env=LIST=a=b", "--node-selector=pool=big"),
+        *(
+            "--toleration=team=vision:NoSchedule",
+            "--toleration=amd.com/gpu",
+            "--pull-secret=acme",
+            "--pull-secret=ours",
+        ),
+        *(["--component=mtls"] if secured else []),
+        *("--shards=2", "--", "--serve", "--port=50051"),
+    )
+    pods = {
+        found["metadata"]["name"]: found["spec"]["template"]["spec"]
+        for found in of_kind(manifests, "Deployment", "Job")
+    }
+    assert pods.keys() == {"model-server", "scorer", "orchestrator-marvel", "merge-marvel"}
+    assert all(pod["imagePullSecrets"] == [{"name": "acme"}, {"name": "ours"}] for pod in pods.values())
+    pod = pods["model-server"]
+    (container,) = pod["containers"]
+    assert container["image"] == "registry.example/acme/vlm:2.3"
+    assert container["args"] == ["--serve", "--port=50051"], "none of our own server's flags"
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": "4", "memory": "64Gi"}
+    assert container["resources"]["requests"]["memory"] == "64Gi"
+    assert pod["nodeSelector"] == {"pool": "big"}
+    assert pod["tolerations"] == [
+        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "team", "operator": "Equal", "value": "vision", "effect": "NoSchedule"},
+        {"key": "amd.com/gpu", "operator": "Exists"},
+    ]
+    found = environment(container, manifests)
+    assert (found["MODE"], found["LIST"]) == ("fast", "a=b")
+    names = set(
+        re.findall(r"^\| `(LYNCEAN_(?!TOKEN)\w+)` \|", (REPOSITORY / "docs/contract.md").read_text(), re.MULTILINE)
+    )
+    assert len(names) == 4
+    assert names & found.keys() == (names if secured else set())
+    if secured:
+        (mounted,) = (mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "tls")
+        files = {found[name] for name in names if name.startswith("LYNCEAN_TLS_")}
+        assert files == {f"{mounted}/{name}" for name in ("tls.crt", "tls.key", "ca.crt")}
+        assert found["LYNCEAN_HEALTH_PORT"] == str(container["livenessProbe"]["grpc"]["port"])
+    claimed = {claim["metadata"]["name"] for claim in of_kind(manifests, "PersistentVolumeClaim")}
+    mounted_claims = {
+        volume["persistentVolumeClaim"]["claimName"]
+        for one in pods.values()
+        for volume in one["volumes"]
+        if "persistentVolumeClaim" in volume
+    }
+    assert claimed == mounted_claims
+    for manifest in manifests:
+        if "cert-manager" not in manifest["apiVersion"]:
+            kubernetes_validate.validate(manifest, "1.34", strict=True)
+
+
+def test_resources_of_our_own_server_change_by_flags_too() -> None:
+    manifests = rendered(*HERE, "--synthetic", "--gpus=0", "--memory=2Gi", "--replicas=3")
+    (server,) = (one for one in of_kind(manifests, "Deployment") if one["metadata"]["name"] == "model-server")
+    (container,) = server["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["limits"] == {"memory": "2Gi"}
+    assert "--backend=demo" in container["args"]
+    assert server["spec"]["replicas"] == 3
 
 
 def downloaded(manifests: list[Manifest]) -> tuple[str, str, str]:
@@ -206,6 +285,13 @@ def test_every_overlay_validates(overlay: str) -> None:
         (("--weights=team/llava",), "--weights 'team/llava': REPO@REVISION, for example team/model@COMMIT"),
         (("--weights=a/b@c", "--overlay=cpu-demo"), "overlay 'cpu-demo' has no load-weights, which downloads them"),
         (("--replicas=2", "--component=keda"), "KEDA decides the number"),
+        (("--image=a/b:1", "--model=/models/x"), "--image with --model or --weights"),
+        (("--", "--port=1"), "arguments after `--` are those of --image"),
+        (("--memory=64g",), "--memory '64g': a quantity such as 64Gi"),
+        (("--env=MODE",), "--env 'MODE': give NAME=VALUE"),
+        (("--env=LYNCEAN_TOKEN=hush",), "--env LYNCEAN_TOKEN: it comes from a Secret"),
+        (("--node-selector=pool",), "--node-selector 'pool': give NAME=VALUE"),
+        (("--toleration=a:Never",), "--toleration 'a:Never': KEY[=VALUE][:EFFECT]"),
     ],
 )
 def test_mistakes_are_one_line(flags: tuple[str, ...], says: str) -> None:

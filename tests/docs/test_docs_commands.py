@@ -78,6 +78,7 @@ def test_what_is_written_can_be_typed(page: Path) -> None:
             assert inner, f"{line}: there is no {rest[0]}"
             found, rest = inner, rest[1:]
         known = {name for option in found.params for name in (*option.opts, *option.secondary_opts)} | {"--help", "-h"}
-        own = rest[: rest.index("|")] if "|" in rest else rest
-        unknown = {word.partition("=")[0] for word in own if word.startswith("--") and word != "--"} - known
+        ends = [rest.index(word) for word in ("|", "--") if word in rest]  # after `--` are another program's arguments
+        own = rest[: min(ends, default=len(rest))]
+        unknown = {word.partition("=")[0] for word in own if word.startswith("--")} - known
         assert not unknown, f"{line}: {unknown}"
