@@ -61,6 +61,11 @@ def find(words: Iterable[str]) -> dict[str, Benchmark]:
             _check_name(benchmark.name, word, files)
             found[benchmark.name] = benchmark
             continue
+        if word.startswith("vlmevalkit:"):
+            from orchestrator.benchmarks.vlmevalkit import benchmark as vlmevalkit
+
+            found[word] = vlmevalkit.load(word)
+            continue
         owner = _owner(word)
         if owner is None:
             raise UnknownTaskError(_unknown(word))
