@@ -66,6 +66,11 @@ def find(words: Iterable[str], include: Sequence[str] = ()) -> dict[str, Benchma
             _check_name(benchmark.name, word, files)
             found[benchmark.name] = benchmark
             continue
+        if word.startswith("vlmevalkit:"):
+            from orchestrator.benchmarks.vlmevalkit import benchmark as vlmevalkit
+
+            found[word] = vlmevalkit.load(word)
+            continue
         if ":" in word:
             from orchestrator.benchmarks import harness
 

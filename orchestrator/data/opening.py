@@ -31,7 +31,7 @@ def open_rows(data: str | Path | None, table: Table, *, image_root: Path | None 
     Raises:
         DataError: It is not there, cannot be read, or lacks columns.
     """
-    from orchestrator.data import arrow, parquet, textual
+    from orchestrator.data import arrow, parquet, textual, vlmevalkit
 
     path = Path(data or table.hub).expanduser()
     if data is None or not path.exists():
@@ -51,6 +51,8 @@ def open_rows(data: str | Path | None, table: Table, *, image_root: Path | None 
         return textual.open_text(_table_file(path), table, root=image_root)
     if path.suffix == ".parquet":
         return parquet.open_parquet(path, table)
+    if list(table.images) == ["image"] and vlmevalkit.is_vlmevalkit(path):
+        return vlmevalkit.open_vlmevalkit(path, table)
     if path.suffix in textual.SUFFIXES:
         return textual.open_text(path, table, root=image_root)
     raise DataError(f"{path} is of no known form; --data takes {FORMS}")

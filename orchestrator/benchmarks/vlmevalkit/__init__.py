@@ -1,0 +1,1 @@
+"""VLMEvalKit's tables as tasks `vlmevalkit:NAME`."""
