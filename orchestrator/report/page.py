@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from orchestrator.report.cards import cards, headlines, item_labels
 from orchestrator.report.charts import Chart, by_label, by_task, crossed, grid
 from orchestrator.report.problems import ordered
 from orchestrator.report.published import tables
@@ -123,7 +124,9 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         published: Whether published results are shown beside the run's own.
         blind: The same run without images, shown beside the run's own results.
     """
-    found, packed = list(metric_results(run.tasks)), pack(run)
+    found = list(metric_results(run.tasks))
+    labels = {task: item_labels(run, head) for task, head in headlines(found).items()}
+    packed = pack(run, labels)
     total = counts(run.tasks) if run.tasks else _so_far(packed)
     return document(
         "report.html",
@@ -131,6 +134,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         run=run,
         complete=bool(run.tasks),
         metrics=overall(found),
+        cards=cards(found, labels, packed.wrong),
         unreadable=(lost := unreadable(run)),
         silent={each.task for each in lost},
         undefined=undefined(found),
@@ -138,6 +142,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         accounting=accounting(total),
         bar=_bar(total),
         problems=ordered(packed.problems),
+        expected=sum((run.manifest.get("planned") or {}).values()) or run.manifest.get("expected"),
         model=_model(run),
         configuration=_configuration(run, packed),
         topics=_topics(
@@ -238,19 +243,10 @@ def _charts(run: Run, found: list[MetricResult]) -> list[Chart]:
     charts += [by_task(name, rows) for name, rows in by_name.items() if 2 < len(rows) <= _MOST_TASKS]
     for (task, name, labels), rows in slices(found).items():
         if len(labels) == 1 and 1 < len(rows) <= _MOST_ROWS:
-            charts.append(by_label(rows, totals.get((task, name)), _where(run, task, name), several=several))
+            charts.append(by_label(rows, totals.get((task, name)), item_labels(run, rows[0]), several=several))
         elif len(labels) == 2 and len(rows) > 1:
-            charts.append(crossed(rows, _where(run, task, name), several=several))
+            charts.append(crossed(rows, item_labels(run, rows[0]), several=several))
     return charts
-
-
-def _where(run: Run, task: str, name: str) -> dict[str, str]:
-    """Returns the labels that a metric's items all have, as far as one value each tells it."""
-    for spec in run.specs(task):
-        if spec.get("name") == name:
-            allowed = {label: found.get("values", ()) for label, found in (spec.get("where") or {}).items()}
-            return {label: values[0] for label, values in allowed.items() if len(values) == 1}
-    return {}
 
 
 def _topics(charts: list[Chart]) -> list[tuple[str, list[Chart]]]:
