@@ -128,6 +128,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
     labels = {task: item_labels(run, head) for task, head in headlines(found).items()}
     packed = pack(run, labels)
     total = counts(run.tasks) if run.tasks else _so_far(packed)
+    expected = sum((run.manifest.get("planned") or {}).values()) or run.manifest.get("expected")
     return document(
         "report.html",
         script="report.js",
@@ -138,11 +139,9 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         unreadable=(lost := unreadable(run)),
         silent={each.task for each in lost},
         undefined=undefined(found),
-        total=total,
-        accounting=accounting(total),
-        bar=_bar(total),
+        accounting=accounting(total) if run.tasks else _progress(total, expected),
+        bar=_bar(total, total["planned"] if run.tasks else max(expected or 0, total["planned"])),
         problems=ordered(packed.problems),
-        expected=sum((run.manifest.get("planned") or {}).values()) or run.manifest.get("expected"),
         model=_model(run),
         configuration=_configuration(run, packed),
         topics=_topics(
@@ -163,11 +162,17 @@ def _so_far(packed: Packed) -> dict[str, int]:
     return {"planned": sum(found[name] for name in OUTCOMES), **{name: found[name] for name in OUTCOMES}}
 
 
-def _bar(total: Mapping[str, int]) -> list[tuple[str, int, float, float]]:
-    """Outcome, count, and where its piece of the bar starts and how wide it is, of 1000."""
+def _progress(total: Mapping[str, int], expected: int | None) -> str:
+    """Returns the accounting line of a run that is not complete: 37 of 280 items have an outcome so far."""
+    known = f"{total['planned']:,} of {expected:,}" if expected else f"{total['planned']:,}"
+    return f"{known} items have an outcome so far"
+
+
+def _bar(total: Mapping[str, int], planned: int) -> list[tuple[str, int, float, float]]:
+    """Outcome, count, and where its piece of the bar starts and how wide it is, of 1000 for all planned items."""
     pieces, at = [], 0.0
     for name in OUTCOMES:
-        width = 1000 * total[name] / max(1, total["planned"])
+        width = 1000 * total[name] / max(1, planned)
         if total[name]:
             pieces.append((name, total[name], at, width))
         at += width
