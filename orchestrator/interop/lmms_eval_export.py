@@ -12,15 +12,10 @@ from typing import Any
 
 import orjson
 
-from orchestrator.run_folder.metrics import MetricResult, metric_results, overall
+from orchestrator.run_folder.metrics import HIGHER_IS_BETTER, MetricResult, metric_results, overall
 from orchestrator.run_folder.reader import STEP, Item, Run
 
 _UNSAFE = re.compile(r'["<>:/|\\?*\[\]\s]+')
-_HIGHER_IS_BETTER = {
-    **dict.fromkeys(("accuracy", "mean", "group_all", "consistency", "pass_at", "caption"), True),
-    **dict.fromkeys(("choice_bias", "instability", "reform_instability", "calibration"), False),
-}
-"""Metric -> which way is up; nothing is said of the others, the rate of an outcome for one."""
 
 
 def write(run: Run, folder: Path) -> list[Path]:
@@ -75,7 +70,7 @@ def _size(result: Mapping[str, Any]) -> dict[str, int]:
 
 def _directions(task: str, found: list[MetricResult]) -> dict[str, bool]:
     mine = [metric for metric in overall(found) if metric.task == task]
-    return {metric.name: _HIGHER_IS_BETTER[metric.metric] for metric in mine if metric.metric in _HIGHER_IS_BETTER}
+    return {metric.name: HIGHER_IS_BETTER[metric.metric] for metric in mine if metric.metric in HIGHER_IS_BETTER}
 
 
 def _metrics(task: str, found: list[MetricResult]) -> dict[str, float | str]:

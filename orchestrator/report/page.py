@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from orchestrator.report.cards import cards, headlines, item_labels
 from orchestrator.report.charts import Chart, by_label, by_task, crossed, grid
 from orchestrator.report.problems import ordered
 from orchestrator.report.published import tables
@@ -123,20 +124,23 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         published: Whether published results are shown beside the run's own.
         blind: The same run without images, shown beside the run's own results.
     """
-    found, packed = list(metric_results(run.tasks)), pack(run)
+    found = list(metric_results(run.tasks))
+    labels = {task: item_labels(run, head) for task, head in headlines(found).items()}
+    packed = pack(run, labels)
     total = counts(run.tasks) if run.tasks else _so_far(packed)
+    expected = sum((run.manifest.get("planned") or {}).values()) or run.manifest.get("expected")
     return document(
         "report.html",
         script="report.js",
         run=run,
         complete=bool(run.tasks),
         metrics=overall(found),
+        cards=cards(found, labels, packed.wrong),
         unreadable=(lost := unreadable(run)),
         silent={each.task for each in lost},
         undefined=undefined(found),
-        total=total,
-        accounting=accounting(total),
-        bar=_bar(total),
+        accounting=accounting(total) if run.tasks else _progress(total, expected),
+        bar=_bar(total, total["planned"] if run.tasks else max(expected or 0, total["planned"])),
         problems=ordered(packed.problems),
         model=_model(run),
         configuration=_configuration(run, packed),
@@ -158,11 +162,17 @@ def _so_far(packed: Packed) -> dict[str, int]:
     return {"planned": sum(found[name] for name in OUTCOMES), **{name: found[name] for name in OUTCOMES}}
 
 
-def _bar(total: Mapping[str, int]) -> list[tuple[str, int, float, float]]:
-    """Outcome, count, and where its piece of the bar starts and how wide it is, of 1000."""
+def _progress(total: Mapping[str, int], expected: int | None) -> str:
+    """Returns the accounting line of a run that is not complete: 37 of 280 items have an outcome so far."""
+    known = f"{total['planned']:,} of {expected:,}" if expected else f"{total['planned']:,}"
+    return f"{known} items have an outcome so far"
+
+
+def _bar(total: Mapping[str, int], planned: int) -> list[tuple[str, int, float, float]]:
+    """Outcome, count, and where its piece of the bar starts and how wide it is, of 1000 for all planned items."""
     pieces, at = [], 0.0
     for name in OUTCOMES:
-        width = 1000 * total[name] / max(1, total["planned"])
+        width = 1000 * total[name] / max(1, planned)
         if total[name]:
             pieces.append((name, total[name], at, width))
         at += width
@@ -238,19 +248,10 @@ def _charts(run: Run, found: list[MetricResult]) -> list[Chart]:
     charts += [by_task(name, rows) for name, rows in by_name.items() if 2 < len(rows) <= _MOST_TASKS]
     for (task, name, labels), rows in slices(found).items():
         if len(labels) == 1 and 1 < len(rows) <= _MOST_ROWS:
-            charts.append(by_label(rows, totals.get((task, name)), _where(run, task, name), several=several))
+            charts.append(by_label(rows, totals.get((task, name)), item_labels(run, rows[0]), several=several))
         elif len(labels) == 2 and len(rows) > 1:
-            charts.append(crossed(rows, _where(run, task, name), several=several))
+            charts.append(crossed(rows, item_labels(run, rows[0]), several=several))
     return charts
-
-
-def _where(run: Run, task: str, name: str) -> dict[str, str]:
-    """Returns the labels that a metric's items all have, as far as one value each tells it."""
-    for spec in run.specs(task):
-        if spec.get("name") == name:
-            allowed = {label: found.get("values", ()) for label, found in (spec.get("where") or {}).items()}
-            return {label: values[0] for label, values in allowed.items() if len(values) == 1}
-    return {}
 
 
 def _topics(charts: list[Chart]) -> list[tuple[str, list[Chart]]]:

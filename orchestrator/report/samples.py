@@ -47,6 +47,8 @@ class Packed:
         decoding: How it was decoded, as asked for, a few words for each way that occurs.
         diagnostics: What the charts need that no metric has.
         outcomes: How many verdicts there are by outcome.
+        wrong: For each task that is asked about, how many of the items with the labels asked for are wrong, and how
+            many there are.
         items: How many items the run has.
         shown: How many of them are packed.
     """
@@ -59,6 +61,7 @@ class Packed:
     decoding: set[str] = field(default_factory=set)
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     outcomes: Counter[str] = field(default_factory=Counter)
+    wrong: dict[str, tuple[int, int]] = field(default_factory=dict)
     items: int = 0
     shown: int = 0
 
@@ -114,15 +117,20 @@ class _Columns:
         )  # fmt: skip
 
 
-def pack(run: Run) -> Packed:
-    """Reads a run and packs it: all of it up to `MOST` items, of a larger one a selection."""
-    packed = Packed(items=len(run))
+def pack(run: Run, labels: Mapping[str, Mapping[str, str]] | None = None) -> Packed:
+    """Reads a run and packs it: all of it up to `MOST` items, of a larger one a selection.
+
+    Args:
+        run: The run.
+        labels: For each task the labels that its items must have to be counted in `Packed.wrong`.
+    """
+    packed, labels = Packed(items=len(run)), labels or {}
     if packed.items <= MOST:
-        _show(packed, (_learnt(packed, item) for item in run))
+        _show(packed, (_learnt(packed, item, labels) for item in run))
         return packed
     selection = Selection()
     for item in run:
-        selection.add(_learnt(packed, item), _reason(item))
+        selection.add(_learnt(packed, item, labels), _reason(item))
     _show(packed, run.at(selection.places(MOST)))
     return packed
 
@@ -148,6 +156,13 @@ def _reason(item: Item) -> str:
     return str(item.verdict.get("reason") or (item.response.get("error") or {}).get("reason") or "")
 
 
+def _is_wrong(item: Item) -> bool:
+    """Returns what the page's filter "wrong" shows."""
+    return item.outcome in ("unparsed", "refused") or (
+        item.outcome == "scored" and item.score is not None and item.score <= 0
+    )
+
+
 def _turn(item: Item) -> str | None:
     """Returns what the key says after the sample's own, which may hold colons too; None where that is all it says."""
     key, own = item.key, f"{item.sample}:"
@@ -165,8 +180,12 @@ def _snippet(item: Item) -> str:
     return " ".join(filter(None, (words, "[image]" * pictures)))
 
 
-def _learnt(packed: Packed, item: Item) -> Item:
+def _learnt(packed: Packed, item: Item, labels: Mapping[str, Mapping[str, str]]) -> Item:
     """Returns the item, what it adds to the run as a whole taken down."""
+    wanted = labels.get(item.task)
+    if wanted is not None and item.outcome != STEP and all(item.labels.get(k) == v for k, v in wanted.items()):
+        wrong, items = packed.wrong.get(item.task, (0, 0))
+        packed.wrong[item.task] = (wrong + _is_wrong(item), items + 1)
     if item.outcome in OUTCOMES and item.outcome != "scored":
         message = (item.response.get("error") or {}).get("message") or item.verdict.get("detail") or ""
         packed.problems.setdefault((item.outcome, _reason(item)), [0, message])[0] += 1

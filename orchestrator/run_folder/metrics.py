@@ -11,6 +11,12 @@ from orchestrator.run_folder.index import natural_key
 
 OUTCOMES = tuple(str(outcome) for outcome in Outcome)
 
+HIGHER_IS_BETTER = {
+    **dict.fromkeys(("accuracy", "mean", "group_all", "consistency", "pass_at", "caption"), True),
+    **dict.fromkeys(("choice_bias", "instability", "reform_instability", "calibration"), False),
+}
+"""Metric -> which way is up; nothing is said of the others, the rate of an outcome for one."""
+
 
 @dataclass(frozen=True, slots=True)
 class MetricResult:
@@ -85,6 +91,11 @@ class MetricResult:
     def shown(self) -> str:
         """Value and interval."""
         return f"{self.text(self.value)} {self.interval}".rstrip()
+
+    @property
+    def less_is_better(self) -> bool:
+        """Whether a small value is known to be the good one."""
+        return not HIGHER_IS_BETTER.get(self.metric, True)
 
     @property
     def suffix(self) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from helpers.report_runs import Writer, marvel_run, puzzle, sliced
 
 from orchestrator.report import write_report
+from orchestrator.run_folder.reader import open_run
 
 pytestmark = pytest.mark.full
 
@@ -48,6 +50,44 @@ def test_it_opens_quietly_and_asks_nobody(tab: Any, report: str) -> None:
     assert tab.complaints == []
     assert all(url.startswith(("file:", "data:")) for url in tab.requests)
     assert any("/images/" in url for url in tab.requests)
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_the_answer_comes_first_and_leads_to_what_is_wrong(tab: Any, tmp_path: Path, width: int) -> None:
+    """The headline counts the items of its metric alone: steps of another kind are in the task too."""
+    runs = []
+    for name, scores in (("run", (1.0, 1.0, 0.0, 0.0)), ("blind", (1.0, 0.0, 0.0, 0.0))):
+        writer = Writer(tmp_path / name)
+        for number, score in enumerate(scores):
+            labels = {"kind": "avr", "pattern": "ab"[number % 2]}
+            writer.item(f"marvel/{number}:avr", answer="1", score=score, labels=labels)
+        metrics = sliced("AVR", writer.verdicts, ("pattern",))
+        metrics.append({**metrics[0], "name": "bias", "metric": "choice_bias"})
+        for number in range(3):
+            writer.item(f"marvel/{number}:fine", answer="1", score=0.0, labels={"kind": "fine"})
+        path = writer.close({"marvel": metrics})
+        manifest = orjson.loads((path / "manifest.json").read_bytes())
+        manifest["metrics"] = {"marvel": [{"name": "AVR", "where": {"kind": {"values": ["avr"]}}}]}
+        (path / "manifest.json").write_bytes(orjson.dumps(manifest))
+        runs.append(path)
+    page = tab.page
+    page.set_viewport_size({"width": width, "height": 1000})
+    tab.open(write_report(runs[0], blind=open_run(runs[1])).as_uri())
+    card = page.get_by_role("article", name="marvel AVR")
+    words = " ".join(card.inner_text().split())
+    assert words.startswith("marvel AVR 50.0% 95% CI "), words
+    assert "25.0 blind" in words
+    assert "a 50.0 n=2 b 50.0 n=2" in words
+    assert card.bounding_box()["y"] + card.bounding_box()["height"] < 1000
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert not page.get_by_role("heading", name="Configuration").is_visible()
+    page.get_by_text("All metrics").click()
+    assert "less is better" in page.get_by_role("row", name="bias").inner_text()
+    assert "less is better" not in page.get_by_role("row", name="AVR").inner_text()
+    card.get_by_role("link", name="2 wrong of 4: look").click()
+    tab.settle()
+    assert status(tab) == "2 of 7 items"
+    assert page.locator(".row .name").all_inner_texts() == ["marvel/2:avr", "marvel/3:avr"]
 
 
 def test_it_cannot_ask_even_if_it_wanted(tab: Any, report: str) -> None:

@@ -197,6 +197,11 @@ def test_a_run_that_goes_on_has_a_page(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run")
     writer.item("marvel/1", answer="1", score=1.0, verdict={"extracted": "1"})
     run = writer.close(complete=False)
+    manifest = orjson.loads((run / "manifest.json").read_bytes())
+    (run / "manifest.json").write_bytes(orjson.dumps({**manifest, "planned": {"marvel": 4}}))
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "1 of 4 items have an outcome so far" in page
+    assert '<rect class="scored" x="0.0" width="250.0"' in page
     (run / "verdicts.jsonl").write_bytes(b"")
     with (run / "responses.jsonl").open("ab") as file:
         file.write(b'{"key": "marvel/2", "torn')
