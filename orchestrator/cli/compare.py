@@ -48,8 +48,15 @@ _RUN = ReadRun()
 @click.option(
     "--html-flips", default=200, show_default=True, type=click.IntRange(0), help="The same for the HTML page."
 )
+@click.option("--other-data", is_flag=True, help="Also compare runs whose keys name different questions.")
 def command(
-    runs: tuple[Path, ...], gate_text: str | None, html: Path | None, as_json: bool, flips: int, html_flips: int
+    runs: tuple[Path, ...],
+    gate_text: str | None,
+    html: Path | None,
+    as_json: bool,
+    flips: int,
+    html_flips: int,
+    other_data: bool,
 ) -> None:
     """Compare RUNS with the first of them, the baseline.
 
@@ -66,7 +73,7 @@ def command(
     if html is None:
         refuse(["html_flips"], "is for the page: give --html FILE, or leave it out")
     conditions = [] if gate_text is None else gate.parse(gate_text)
-    found = result.compare(runs, conditions, max(flips, html_flips if html else 0))
+    found = result.compare(runs, conditions, max(flips, html_flips if html else 0), other_data=other_data)
     if as_json:
         click.echo(orjson.dumps(found.as_json(), option=orjson.OPT_INDENT_2))
     else:

@@ -115,20 +115,32 @@ class Comparison:
         }  # fmt: skip
 
 
-def compare(paths: Sequence[Path], conditions: Sequence[gate.Condition] = (), most_flips: int = 100) -> Comparison:
+def compare(
+    paths: Sequence[Path],
+    conditions: Sequence[gate.Condition] = (),
+    most_flips: int = 100,
+    *,
+    other_data: bool = False,
+) -> Comparison:
     """Compares runs: the first with each other, and all of them in a leaderboard.
 
     With a single run only the gate is judged.
 
+    Args:
+        paths: Run folders.
+        conditions: The gate's.
+        most_flips: Items that are kept for each direction of a change.
+        other_data: Whether runs are compared that have other questions under the same keys.
+
     Raises:
-        ConfigError: A folder is no run, the runs have nothing in common, a condition
+        ConfigError: A folder is no run, the runs have nothing in common or other questions, a condition
             names nothing that a run has, or there are conditions and a run is not complete.
     """
     runs = _named([open_run(path) for path in paths])
     if conditions:
         _check_complete(runs)
     read = [scores.read(run) for run in runs]
-    pairings = [_pairing(read[0], other, most_flips) for other in read[1:]]
+    pairings = [_pairing(read[0], other, most_flips, other_data) for other in read[1:]]
     rankings = []
     if len(read) > 1:
         rankings = [Ranking(step, *statistics.leaderboard(read, step)) for step in read[0].steps]
@@ -143,7 +155,9 @@ def compare(paths: Sequence[Path], conditions: Sequence[gate.Condition] = (), mo
     return Comparison(runs, pairings, [ranking for ranking in rankings if ranking.items], findings, placed)
 
 
-def _pairing(first: scores.Scores, second: scores.Scores, most_flips: int) -> Pairing:
+def _pairing(first: scores.Scores, second: scores.Scores, most_flips: int, other_data: bool) -> Pairing:
+    if (why := scores.other_questions(first, second)) and not other_data:
+        raise ConfigError(f"{why}; --other-data compares them all the same")
     pairs = statistics.compare(first, second)
     if not pairs:
         raise ConfigError(

@@ -113,6 +113,30 @@ def warnings(first: Scores, second: Scores) -> list[str]:
     return found
 
 
+def other_questions(first: Scores, second: Scores) -> str:
+    """Returns why two runs asked other questions under the same keys, "" where they did not.
+
+    That is so where the data of a task differ, and prompt and target of most of its items. Options in another order
+    change both of one question, but not the data.
+    """
+    for task in sorted(first.items.keys() & second.items.keys()):
+        data = [(run.run.identity.get("data") or {}).get(task) or {} for run in (first, second)]
+        mine, theirs = first.items[task], second.items[task]
+        if data[0].get("sha256") == data[1].get("sha256"):
+            continue
+        rows = pair([mine.keys, theirs.keys])
+        asked, again = mine.asked[rows[0]], theirs.asked[rows[1]]
+        other = (asked != again) & (asked != 0) & (again != 0) & (mine.targets[rows[0]] != theirs.targets[rows[1]])
+        both = len(rows[0])
+        if 2 * np.count_nonzero(other) > both:
+            origins = " and ".join(str(each.get("origin") or "unknown data") for each in data)
+            return (
+                f"{task}: {np.count_nonzero(other):,} of {both:,} items have the same key in {first.run.name} and "
+                f"{second.run.name}, and another prompt and target: the data are {origins}"
+            )
+    return ""
+
+
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, inner in value.items():

@@ -36,6 +36,31 @@ def test_tables(runs: tuple[Path, Path]) -> None:
     assert f"of 154 items {flips['gained']} better, {flips['lost']} worse" in result.output
 
 
+@pytest.mark.parametrize(
+    ("data", "prompt", "target", "other"),
+    [(1, 1, 1, True), (0, 1, 1, False), (1, 1, 0, False), (1, 0, 1, False), (0, 0, 0, False)],
+)
+def test_other_questions_under_the_same_keys(tmp_path: Path, data: int, prompt: int, target: int, other: bool) -> None:
+    def run(name: str, number: int) -> Path:
+        origin = ["synthetic, seed 0", "marvel.parquet"][number * data]
+        writer = Writer(tmp_path / name, data={"marvel": {"origin": origin, "sha256": f"{number * data}" * 64}})
+        for place in range(20):
+            parts = [{"text": f"Question {place} of {number * prompt}"}]
+            targets = [str(1 + number * target)]
+            writer.item(f"marvel/{place}", parts=parts, answer="1", score=float(place % 3 == number), targets=targets)
+        return writer.close()
+
+    before, after = run("before", 0), run("after", 1)
+    result = invoke(before, after)
+    assert result.exit_code == (2 if other else 0)
+    words = "marvel: 20 of 20 items have the same key in before and after, and another prompt and target: "
+    words += "the data are synthetic, seed 0 and marvel.parquet; --other-data compares them all the same"
+    assert (words in result.stderr) is other
+    again = invoke(before, after, "--other-data")
+    assert again.exit_code == 0
+    assert ("caution: marvel: the prompt differs in 20 of 20 items" in again.stdout) is bool(prompt)
+
+
 def test_json(runs: tuple[Path, Path]) -> None:
     found = orjson.loads(invoke(*runs, runs[0], "--json").output)
     pair = found["comparisons"][0]["pairs"][0]
