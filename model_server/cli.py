@@ -187,6 +187,11 @@ def http_command(
     run(endpoint, config, credentials, timeout)
 
 
+for _option in http_command.params:
+    if isinstance(_option, click.Option) and _option.name in ("health_port", "max_connection_age"):
+        _option.hidden = True  # refused above
+
+
 def _demo(metrics: Metrics, options: dict[str, Any]) -> Backend:
     from model_server.demo.hash_model import HashModel
     from model_server.kit.backend import KitBackend
