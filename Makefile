@@ -34,8 +34,11 @@ demo: $(VENV)/.demo
 	$(BIN)/orchestrator eval $(DEMO) --run runs/demo
 	$(BIN)/orchestrator report runs/demo runs/demo-blind
 
-# The wheel, into dist/.
-dist: $(VENV)/.demo
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The wheel, into dist/; needs none of what is installed for the rest.
+dist: | $(BIN)/python
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 # All tests but those marked "full".
