@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from google.protobuf.duration_pb2 import Duration
 
-from lyncean.clips import DAMAGE, Kind, cause, open_clip, read_facts
+from lyncean.clips import DAMAGE, cause, open_clip, read_facts
 from lyncean.errors import UserError
+from lyncean.media import Kind
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest
 

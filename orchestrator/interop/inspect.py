@@ -32,9 +32,11 @@ try:
         ChatMessageSystem,
         ChatMessageUser,
         Content,
+        ContentAudio,
         ContentImage,
         ContentReasoning,
         ContentText,
+        ContentVideo,
         ModelOutput,
         ModelUsage,
     )
@@ -198,7 +200,13 @@ def _message(run: Run, message: Mapping[str, Any], embed: bool) -> ChatMessage:
     content: list[Content] = []
     for part in message.get("parts", ()):
         if "image" in part:
-            content.append(ContentImage(image=_image(run, part["image"], embed)))
+            content.append(ContentImage(image=_medium(run, part["image"], embed)))
+        elif "audio" in part:
+            mpeg = part["audio"]["media_type"] == "audio/mpeg"
+            sound = _medium(run, part["audio"], embed)
+            content.append(ContentAudio(audio=sound, format="mp3" if mpeg else "wav"))
+        elif "video" in part:
+            content.append(ContentVideo(video=_medium(run, part["video"], embed), format="mp4"))
         else:
             content.append(ContentText(text=part.get("text", "")))
     if message.get("role") == "ROLE_SYSTEM":
@@ -208,10 +216,10 @@ def _message(run: Run, message: Mapping[str, Any], embed: bool) -> ChatMessage:
     return ChatMessageUser(content=content)
 
 
-def _image(run: Run, image: Mapping[str, Any], embed: bool) -> str:
-    path = run.image(str(image.get("sha256", "")))
+def _medium(run: Run, medium: Mapping[str, Any], embed: bool) -> str:
+    path = run.image(str(medium.get("sha256", "")))
     if path is None:
-        return str(image.get("sha256", ""))
+        return str(medium.get("sha256", ""))
     if not embed:
         return str(path.resolve())
-    return f"data:{image.get('media_type', 'image/png')};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    return f"data:{medium.get('media_type', 'image/png')};base64,{base64.b64encode(path.read_bytes()).decode()}"

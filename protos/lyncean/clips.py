@@ -5,17 +5,16 @@ from __future__ import annotations
 import io
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from lyncean.errors import UserError
+from lyncean.media import Kind
 
 # Imported where it is used: it belongs to an extra.
 if TYPE_CHECKING:
     from av.audio.stream import AudioStream
     from av.container import InputContainer
     from av.video.stream import VideoStream
-
-Kind = Literal["audio", "video"]
 
 DAMAGE = (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, struct.error)
 """What PyAV raises for files that are cut short, damaged, or hold no such track; its own errors are some of these."""
