@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from google.protobuf.duration_pb2 import Duration
 
-from lyncean.clips import DAMAGE, cause, open_clip, read_facts
+from lyncean.clips import DAMAGE, cause, open_clip, read_facts, read_samples
 from lyncean.errors import UserError
 from lyncean.media import Kind
 from lyncean.model.v1 import model_pb2 as model
@@ -113,9 +113,11 @@ def hear(audio: model.Audio, rate: int = 0, *, where: str = "the audio") -> Soun
         InvalidRequest: The file cannot be decoded, or its span is empty.
     """
     try:
-        samples, found = _samples(audio.data, where)
+        samples, found = read_samples(audio.data, MAX_SAMPLES)
     except DAMAGE as error:
         raise _bad("audio", where, error) from error
+    if len(samples) > MAX_SAMPLES:
+        raise InvalidRequest("too_much_audio", f"{where}: more than {MAX_SAMPLES:,} samples", limit=str(MAX_SAMPLES))
     start, end = _span(audio)
     heard = samples[_ceil(start * found) : None if end is None else _ceil(end * found)]
     if not len(heard):
@@ -252,31 +254,6 @@ def _decoded(clip: InputContainer, stamps: Sequence[int]) -> Iterator[np.ndarray
             stamp = next(wanted, None)
     if stamp is not None:
         raise ValueError(f"its frames end before the one at {float(stamp * (stream.time_base or 1)):g} seconds")
-
-
-def _samples(data: bytes, where: str) -> tuple[np.ndarray[Any, np.dtype[np.float32]], int]:
-    """Returns all samples of a file's first track, the mean of its channels, and their rate."""
-    import av
-
-    with open_clip(data) as clip:
-        if not clip.streams.audio:
-            raise ValueError("it holds no audio")
-        stream = clip.streams.audio[0]
-        rate = int(stream.rate)
-        resampler = av.AudioResampler(format="fltp")
-        pieces: list[np.ndarray[Any, np.dtype[np.float32]]] = []
-        total = 0
-        for frame in clip.decode(stream):
-            for piece in resampler.resample(frame):
-                pieces.append(piece.to_ndarray().mean(axis=0, dtype=np.float32))
-                total += len(pieces[-1])
-            if total > MAX_SAMPLES:
-                raise InvalidRequest(
-                    "too_much_audio", f"{where}: more than {MAX_SAMPLES:,} samples", limit=str(MAX_SAMPLES)
-                )
-        if not total:
-            raise ValueError("it holds no samples")
-        return np.concatenate(pieces), rate
 
 
 def _resampled(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lyncean.errors import UserError
 from lyncean.media import Kind
 
 # Imported where it is used: it belongs to an extra.
 if TYPE_CHECKING:
+    import numpy as np
     from av.audio.stream import AudioStream
     from av.container import InputContainer
     from av.video.stream import VideoStream
@@ -76,6 +77,42 @@ def read_facts(kind: Kind, data: bytes) -> Facts:
 
 def _seconds(stream: AudioStream | VideoStream) -> float:
     return float(stream.duration * stream.time_base) if stream.duration and stream.time_base else 0.0
+
+
+def read_samples(data: bytes, most: int) -> tuple[np.ndarray[Any, np.dtype[np.float32]], int]:
+    """Decodes a file's first track.
+
+    Args:
+        data: The file's bytes.
+        most: How many samples to decode; one more says that there are more.
+
+    Returns:
+        The mean of its channels, [samples], between -1 and 1, and how many there are a second.
+
+    Raises:
+        UserError: PyAV is not installed.
+        Exception: One of `DAMAGE`.
+    """
+    import numpy as np
+
+    with open_clip(data) as clip:
+        import av
+
+        if not clip.streams.audio:
+            raise ValueError("it holds no audio")
+        stream = clip.streams.audio[0]
+        resampler = av.AudioResampler(format="fltp")
+        pieces: list[np.ndarray[Any, np.dtype[np.float32]]] = []
+        total = 0
+        for frame in clip.decode(stream):
+            for piece in resampler.resample(frame):
+                pieces.append(piece.to_ndarray().mean(axis=0, dtype=np.float32))
+                total += len(pieces[-1])
+            if total > most:
+                break
+        if not total:
+            raise ValueError("it holds no samples")
+        return np.concatenate(pieces)[: most + 1], int(stream.rate)
 
 
 def damage(kind: Kind, data: bytes) -> str:

@@ -8,6 +8,21 @@ from fractions import Fraction
 
 import av
 import numpy as np
+from hypothesis import strategies as st
+
+from lyncean.model.v1 import model_pb2 as model
+
+spans = st.none() | st.builds(
+    lambda start, end: {"start": start, "end": end},
+    st.none() | st.builds(dict, seconds=st.integers(0, 9), nanos=st.sampled_from([0, 500_000_000])),
+    st.none() | st.builds(dict, seconds=st.integers(10, 99)),
+)
+samplings = st.sampled_from([None, {"count": 4}, {"per_second": 0.5}, {"per_second": 2, "max_count": 64}])
+kinds = st.sampled_from(["", "video/mp4", "audio/wav"])
+abouts = st.builds(model.Audio, media_type=kinds, span=spans) | st.builds(
+    model.Video, media_type=kinds, span=spans, sampling=samplings
+)
+"""What requests say of clips beside their bytes."""
 
 
 def video(

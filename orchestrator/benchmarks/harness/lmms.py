@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from lyncean.harness.library import undecoded
 from lyncean.harness.lmms_eval import LIBRARY
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.base import setting
 from orchestrator.benchmarks.harness.task import ForeignTask, decoding
-from orchestrator.benchmarks.harness.visuals import NotAskableError, Sources, parts
+from orchestrator.benchmarks.harness.visuals import Sources, encoded, parts
 from orchestrator.data.rows import Row
 from orchestrator.samples import Message, Part, text_part
 
@@ -49,7 +50,8 @@ class LmmsTask(ForeignTask):
 
     def messages(self, number: int, context: str, settings: LmmsSettings | None, sources: Sources) -> list[Message]:
         """Returns what the task's `doc_to_messages` says; for a simple model its images, then the context."""
-        doc = self._task.dataset[self.split][number]
+        docs = self._task.dataset[self.split]
+        doc = encoded(docs[number], undecoded(docs.features))
         if settings and settings.messages == "chat" and self.kind == "generate_until":
             return [_message(each, sources) for each in self._task.doc_to_messages(doc)]
         shown = list(parts(self._task.doc_to_visual(doc), sources))
@@ -82,8 +84,6 @@ def _message(message: Mapping[str, Any], sources: Sources) -> Message:
     for each in content:
         if each["type"] == "text":
             found.append(text_part(each["text"]))
-        elif each["type"] == "image":
-            found.extend(parts(each.get("url", each.get("image")), sources))
         else:
-            raise NotAskableError(f"its questions have {each['type']}, and requests hold text and images")
+            found.extend(parts(each, sources))
     return Message(_ROLES[message["role"]], tuple(found))

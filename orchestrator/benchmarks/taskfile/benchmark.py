@@ -66,7 +66,10 @@ class FileTask:
         self.file = file
         values = file.values
         self.name: str = values.get("task", file.path.stem)
-        self.media = {name: kind for kind in ("image", "audio", "video") for name in file.names(kind)}
+        self.media: dict[str, list[str]] = {}
+        for kind in ("image", "video", "audio"):
+            for name in file.names(kind):
+                self.media.setdefault(name, []).append(kind)
         self.labels = file.names("labels")
         self.answers = Answers.of(file)
         self.generate, self.likelihood = self._prompts()
@@ -151,7 +154,13 @@ class FileTask:
 
         def ask() -> Call:
             media = list(self.media.items())
-            parts = [text_part(part) if isinstance(part, str) else self._medium(row, *media[part]) for part in order]
+            parts: list[Part] = []
+            for part in order:
+                if isinstance(part, str):
+                    parts.append(text_part(part))
+                else:
+                    column, kinds = media[part]
+                    parts.extend(self._medium(row, column, kind) for kind in kinds)
             return Call((*self._system(), user(*parts)), self._config(), continuations)
 
         yield single(variant.key(identifier), ask, scoring)
@@ -173,7 +182,7 @@ class FileTask:
     def needs(self, variant: Variant) -> Sequence[str]:
         """Returns the capabilities a model needs."""
         check_parity(variant, reference=False)
-        kinds = list(self.media.values())
+        kinds = [kind for kinds in self.media.values() for kind in kinds]
         several = ("MULTI_IMAGE",) if kinds.count("image") > 1 else ()
         return (*(f"{kind.upper()}_INPUT" for kind in dict.fromkeys(kinds)), *several)
 

@@ -60,7 +60,7 @@ def evaluate(cluster: Cluster, run: str, server: Server, scorer: Server, *words:
     return cluster.orchestrator("eval", "--run", str(cluster.folder / run), *addresses, *words, code=code)
 
 
-def verdicts(cluster: Cluster, run: str) -> dict[str, tuple[str, str, str]]:
+def verdicts(cluster: Cluster, run: str) -> dict[str, tuple[str, str]]:
     lines = map(json.loads, (cluster.folder / run / "verdicts.jsonl").read_text().splitlines())
     return {
         line["key"].removeprefix("clips/"): (line["outcome"], line.get("reason", ""), line.get("extracted", ""))
@@ -71,7 +71,7 @@ def verdicts(cluster: Cluster, run: str) -> dict[str, tuple[str, str, str]]:
 def test_clips_are_sent_as_they_are_and_what_was_seen_is_told(cluster, counting, task, shared_scorer):
     evaluate(cluster, "run", counting, shared_scorer, "--task", str(task))
     found = verdicts(cluster, "run")
-    assert {key: outcome for key, (outcome, _, _) in found.items()} == {
+    assert {key: outcome for key, (outcome, _) in found.items()} == {
         **dict.fromkeys(("q0", "q1", "q2", "q3"), "scored"),
         **dict.fromkeys(("cut", "none"), "rejected"),
     }
