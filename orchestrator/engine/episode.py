@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any
 
+from lyncean.errors import UserError
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import DataError
@@ -99,6 +100,7 @@ def build(episode: Episode, log: RunLog, changes: Deviations) -> PreparedRequest
     Raises:
         OSError: If an image cannot be stored.
         RunLogError: If an earlier turn's line is damaged.
+        UserError: If a package is missing by which a clip is read.
         EngineError: If the benchmark fails; it names the sample.
     """
     turn, key = episode.turn, episode.key
@@ -113,7 +115,7 @@ def build(episode: Episode, log: RunLog, changes: Deviations) -> PreparedRequest
         return UnsentOutcome(Outcome.REJECTED, error.reason, str(error))
     except DataError as error:
         return UnsentOutcome(Outcome.REJECTED, "unreadable_row", str(error))
-    except (OSError, RunLogError):
+    except (OSError, RunLogError, UserError):
         raise
     except Exception as error:
         raise EngineError(f"benchmark of {key}: {type(error).__name__}: {error}") from error

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from lyncean.harness.library import undecoded
 from lyncean.harness.lm_eval import LIBRARY
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.harness.task import ForeignTask, decoding
-from orchestrator.benchmarks.harness.visuals import NotAskableError, Sources, parts
+from orchestrator.benchmarks.harness.visuals import NotAskableError, Sources, encoded, parts
 from orchestrator.data.rows import Row
 from orchestrator.samples import Message, Part, text_part
 
@@ -16,7 +17,8 @@ _TOKENS = 256
 """Limit of an answer where the task sets none: that of its models."""
 
 _IMAGE = "<image>"
-"""What stands for an image in a context."""
+_AUDIO = "<audio>"
+"""What stands for an image, or for audio, in a context."""
 
 
 class LmEvalTask(ForeignTask):
@@ -43,17 +45,21 @@ class LmEvalTask(ForeignTask):
         return docs.with_format("arrow")[number : number + 1].to_pylist()[0] if hasattr(docs, "with_format") else {}
 
     def messages(self, number: int, context: str, settings: Any, sources: Sources) -> list[Message]:
-        """Returns one message; images stand at their placeholders, or in front where these are not as many."""
+        """Returns one message; images or audio stand at their placeholders, or in front where these are not as many."""
+        placeholder, read = _IMAGE, self._task.doc_to_image
         if self.config.get("doc_to_audio"):
-            raise NotAskableError("its questions have sound, and requests hold text and images")
+            if self.config.get("doc_to_image"):
+                raise NotAskableError("its questions have images and audio, whose order is not said")
+            placeholder, read = _AUDIO, self._task.doc_to_audio
         shown: list[Part] = []
-        if self.config.get("doc_to_image"):
-            shown = list(parts(self._task.doc_to_image(self.documents()[number]), sources))
-        texts = context.split(_IMAGE)
+        if self.config.get("doc_to_image") or self.config.get("doc_to_audio"):
+            docs = self.documents()
+            shown = list(parts(read(encoded(docs[number], undecoded(docs.features))), sources))
+        texts = context.split(placeholder)
         if len(texts) != len(shown) + 1:
-            return [Message(model.ROLE_USER, (*shown, text_part(context.replace(_IMAGE, ""))))]
+            return [Message(model.ROLE_USER, (*shown, text_part(context.replace(placeholder, ""))))]
         pieces = [piece for pair in itertools.zip_longest(map(text_part, texts), shown) for piece in pair if piece]
-        return [Message(model.ROLE_USER, tuple(piece for piece in pieces if piece.image or piece.text))]
+        return [Message(model.ROLE_USER, tuple(piece for piece in pieces if piece != text_part("")))]
 
     def continuations(self, row: Row) -> list[tuple[str, tuple[str, ...]]]:
         """Returns the contexts of the harness's own requests, those beside each other with one context together."""

@@ -62,10 +62,7 @@ def evaluate(cluster: Cluster, run: str, server: Server, scorer: Server, *words:
 
 def verdicts(cluster: Cluster, run: str) -> dict[str, tuple[str, str]]:
     lines = map(json.loads, (cluster.folder / run / "verdicts.jsonl").read_text().splitlines())
-    return {
-        line["key"].removeprefix("clips/"): (line["outcome"], line.get("reason", ""), line.get("extracted", ""))
-        for line in lines
-    }
+    return {line["key"].removeprefix("clips/"): (line["outcome"], line.get("reason", "")) for line in lines}
 
 
 def test_clips_are_sent_as_they_are_and_what_was_seen_is_told(cluster, counting, task, shared_scorer):
