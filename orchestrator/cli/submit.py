@@ -133,9 +133,8 @@ def _check(given: dict[str, Any]) -> dict[str, str]:
     from orchestrator.run.plan import make, variants
 
     request = RunRequest(**{option.name: given[option.name] for option in SHARED if option.name})
-    variants(request)
-    if request.synthetic:
-        make(request)  # the rows are made from the seed, here as there
+    # Synthetic rows are made from the seed, here as there; other data is on the cluster.
+    (make if request.synthetic else variants)(request)
     files = [word for word in given["tasks"] if word.endswith(TASK_FILES)]
     if len({Path(path).name for path in files}) < len(files):
         raise ConfigError(f"{', '.join(files)}: two task files of one name; rename one")

@@ -135,11 +135,11 @@ def render(submission: Submission) -> str:
             (here / "run" / name).write_text(text, encoding="utf-8")
         _write(here / "with", {"namespace": "lyncean"}, here / "run", components)
         content = _all(submission)
-        before = _kubectl("kustomize", str(here / "with"))
-        if submission.model is not None or submission.weights is not None:
-            content["configMapGenerator"] += _model(submission, before)
-        if submission.server != Server():
-            content["patches"].append(submission.server.patch(before))
+        model, server = submission.model is not None or submission.weights is not None, submission.server != Server()
+        if model or server:
+            before = _kubectl("kustomize", str(here / "with"))
+            content["configMapGenerator"] += _model(submission, before) if model else []
+            content["patches"] += [submission.server.patch(before)] if server else []
         _write(here / "all", content, here / "with")
         return _kubectl("kustomize", str(here / "all"))
 
