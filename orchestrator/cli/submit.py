@@ -19,7 +19,6 @@ from orchestrator.submit.server import Server
 from orchestrator.submit.watch import watch
 
 _NOT_HERE = {
-    "endpoint": "the cluster's model servers are used",
     "scorer": "the cluster's scorer is used",
     "model": "--model is the model servers'",
     "model_options": "the overlay holds the model servers' command",
@@ -36,7 +35,9 @@ _NOT_HERE = {
 }
 """Options of `eval` that a cluster's run does not take, and what stands in their place."""
 
-SHARED = [param for param in evaluate.params if isinstance(param, click.Option) and param.name not in _NOT_HERE]
+SHARED = [
+    param for param in evaluate.params if isinstance(param, click.Option) and param.name not in (*_NOT_HERE, "endpoint")
+]
 
 
 def flags_of(given: dict[str, Any]) -> list[str]:
@@ -76,10 +77,18 @@ class _Submit(Command):
     ),
 )
 @click.option(
-    "--overlay", metavar="NAME|PATH", help="Folder of deploy/overlays; default: gpu, with --image proprietary."
+    "--overlay",
+    metavar="NAME|PATH",
+    help="Folder of deploy/overlays; default: gpu, proprietary (--image), endpoint (URL).",
 )
 @click.option("--component", "components", multiple=True, metavar="NAME|PATH", help="Folder of deploy/components.")
-@click.option("--model", help="Model to load, for example /models/NAME; default: the overlay's.")
+@click.option(
+    *("--endpoint", "-e", "endpoints"),
+    multiple=True,
+    metavar="H:P|URL",
+    help="What is served already: model servers, or the URL of an OpenAI-compatible API; default: render servers.",
+)
+@click.option("--model", help="Model to load, for example /models/NAME, or its name behind a URL of --endpoint.")
 @click.option("--image", help="Image of a model server of your own; its arguments come after `--`.")
 @click.option("--gpus", type=click.IntRange(0), help="GPUs of each model server; default: the overlay's.")
 @click.option("--memory", help="Memory of each model server, for example 64Gi; default: the overlay's.")
@@ -107,14 +116,20 @@ def command(follow: bool, name: str | None, **given: Any) -> None:
         flags=tuple(flags_of({**given, "tasks": [files.get(word, word) for word in given["tasks"]]})),
         files={Path(path).name: Path(path).read_text(encoding="utf-8") for path in files},
         name=_name(given["tasks"][0]) if name is None else name,
-        overlay=given["overlay"] or ("proprietary" if given["image"] else "gpu"),
+        overlay=given["overlay"] or _overlay(given),
         server=Server(**{one.name: given[one.name] for one in fields(Server)}),
-        **{key: given[key] for key in ("components", "model", "weights", "replicas", "shards")},
+        **{key: given[key] for key in ("components", "endpoints", "model", "weights", "replicas", "shards")},
         **{key: given[key] for key in ("namespace", "registry", "tag", "pull_secrets")},
     )
     if follow:
         sys.exit(watch(submission))
     click.echo(render(submission), nl=False)
+
+
+def _overlay(given: dict[str, Any]) -> str:
+    if any("://" in word for word in given["endpoints"]):
+        return "endpoint"
+    return "proprietary" if given["image"] else "gpu"
 
 
 def _name(task: str) -> str:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,10 @@ import yaml
 
 from lyncean.addresses import without_password
 from lyncean.errors import UserError
-from orchestrator.submit.server import NAME, Server, merge
+from orchestrator.engine.resolve import parse_endpoints
+from orchestrator.errors import ConfigError
+from orchestrator.submit.objects import without_servers
+from orchestrator.submit.server import LOADING, NAME, Server, merge
 
 IMAGES = (
     "lyncean-orchestrator",
@@ -31,7 +34,6 @@ ENGINE = "vllm/vllm-openai"
 JOB = "orchestrator"
 TASKS = "/tasks"
 """Where the task files of a run are in its pods."""
-LOADING = "load-weights"
 
 
 class SubmitError(UserError):
@@ -48,6 +50,8 @@ class Submission:
         overlay: Name of a folder of `deploy/overlays`, or a path.
         components: Names of folders of `deploy/components`.
         namespace: Where to.
+        endpoints: What is served already: addresses HOST:PORT of the contract, or one URL of an OpenAI-compatible API;
+            empty renders model servers.
         model: What model-server's `--model` gets; None leaves the overlay's.
         weights: REPOSITORY@REVISION that is downloaded into `model`; None leaves the overlay's.
         replicas: Model servers; None leaves the overlay's.
@@ -64,6 +68,7 @@ class Submission:
     overlay: str = "gpu"
     components: tuple[str, ...] = ()
     namespace: str = "lyncean"
+    endpoints: tuple[str, ...] = ()
     model: str | None = None
     weights: str | None = None
     replicas: int | None = None
@@ -73,6 +78,11 @@ class Submission:
     server: Server = field(default_factory=Server)
     pull_secrets: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str | None:
+        """The OpenAI-compatible API that is evaluated, if it is one."""
+        return next((word for word in self.endpoints if "://" in word), None)
 
     @property
     def job(self) -> str:
@@ -116,7 +126,8 @@ def render(submission: Submission) -> str:
         raise SubmitError("--image with --model or --weights: an image has its own; give its arguments after `--`")
     if submission.server.arguments and not submission.server.image:
         raise SubmitError("arguments after `--` are those of --image")
-    for word in (*submission.flags, *submission.server.arguments, *submission.server.variables):
+    _check_endpoints(submission)
+    for word in (*submission.flags, *submission.endpoints, *submission.server.arguments, *submission.server.variables):
         if (shown := without_password(word)) != word:
             raise SubmitError(f"{shown}: what is hidden here would stand in the manifests; give it in a Secret")
     deploy = deploy_folder()
@@ -141,14 +152,48 @@ def render(submission: Submission) -> str:
             content["configMapGenerator"] += _model(submission, before) if model else []
             content["patches"] += [submission.server.patch(before)] if server else []
         _write(here / "all", content, here / "with")
-        return _kubectl("kustomize", str(here / "all"))
+        text = _kubectl("kustomize", str(here / "all"))
+    if submission.endpoints and not submission.url:
+        text = yaml.safe_dump_all(without_servers(list(yaml.safe_load_all(text))), sort_keys=False)
+    return text
+
+
+def _check_endpoints(submission: Submission) -> None:
+    """Refuses addresses that are none, and changes to model servers that are not rendered."""
+    if not submission.endpoints:
+        return
+    given: dict[str, object] = {"--image": submission.server.image, "--weights": submission.weights}
+    if submission.url is None:
+        try:
+            parse_endpoints(submission.endpoints)
+        except ConfigError as error:
+            raise SubmitError(f"--{error}, or http://host/v1 for an OpenAI-compatible API") from error
+        given |= {"--model": submission.model, "--replicas": submission.replicas}
+        given["--gpus, --memory, --env, --node-selector and --toleration"] = _changed(submission)
+    elif len(submission.endpoints) > 1:
+        raise SubmitError(f"--endpoint {without_password(submission.url)}: one URL alone")
+    elif not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", submission.url):
+        raise SubmitError(f"--endpoint {without_password(submission.url)}: give http://host/v1 or https://host/v1")
+    elif not submission.model:
+        raise SubmitError("--endpoint with a URL needs --model, the name that the API has for it")
+    for flag, value in given.items():
+        if value:
+            raise SubmitError(f"{flag} with --endpoint: the servers are there already; leave it out")
+
+
+def _changed(submission: Submission) -> bool:
+    return replace(submission.server, image=None, arguments=()) != Server()
 
 
 def _run(submission: Submission) -> dict[str, Any]:
-    arguments = ["eval", *submission.flags, "--run=$(RUN)"]
-    arguments += ["--endpoint=model:50051", "--scorer=scorer:50052", "--patience=3600"]
+    addresses = ("model:50051",) if submission.url or not submission.endpoints else submission.endpoints
+    servers = [*(f"--endpoint={word}" for word in addresses), "--scorer=scorer:50052"]
+    arguments = ["eval", *submission.flags, "--run=$(RUN)", *servers, "--patience=3600"]
     pod = "/spec/template/spec"
-    changes: list[dict[str, Any]] = [{"op": "replace", "path": f"{pod}/containers/0/args", "value": arguments}]
+    changes: list[dict[str, Any]] = [
+        {"op": "replace", "path": f"{pod}/initContainers/0/args", "value": servers},
+        {"op": "replace", "path": f"{pod}/containers/0/args", "value": arguments},
+    ]
     maps = [_merged("lyncean-run", {"RUN": f"/runs/{submission.name}"})]
     if submission.files:
         name = f"tasks-{submission.name}"
@@ -196,7 +241,9 @@ def _model(submission: Submission, before: str) -> list[dict[str, Any]]:
     model, weights = submission.model, submission.weights
     own = _values(before, "lyncean-weights")
     folder, repository = _values(before, "lyncean-model").get("MODEL"), own.get("REPOSITORY")
-    merged = [] if model is None else [_merged("lyncean-model", {"MODEL": model})]
+    values = {} if model is None else {"MODEL": model}
+    values |= {"BASE_URL": submission.url} if submission.url else {}
+    merged = [_merged("lyncean-model", values)] if values else []
     if weights is None:
         if repository and model != folder:
             raise SubmitError(

@@ -6,7 +6,8 @@ import shutil
 import subprocess
 import sys
 
-from orchestrator.submit.render import LOADING, Submission, SubmitError
+from orchestrator.submit.render import Submission, SubmitError
+from orchestrator.submit.server import LOADING
 
 _POLL = 10.0
 

@@ -130,6 +130,33 @@ def test_replicas_model_names_and_places() -> None:
     assert pod["initContainers"][1]["image"] == "registry.example/x/vllm/vllm-openai:v0.11.0", "with its own tag"
 
 
+SERVED = ("--task=marvel", "--data=/data/marvel", "--run=served")
+
+
+def test_what_is_served_already_is_evaluated_without_a_model_server() -> None:
+    manifests = rendered(*SERVED, "--endpoint=a.kserve:9000,b:1", "-e", "[::1]:2", "--shards=2")
+    assert {one["metadata"]["name"] for one in of_kind(manifests, "Deployment")} == {"scorer"}
+    assert {one["metadata"]["name"] for one in of_kind(manifests, "Service")} == {"scorer"}
+    claims = {one["metadata"]["name"] for one in of_kind(manifests, "PersistentVolumeClaim")}
+    assert claims == {"lyncean-runs", "lyncean-data"}, "no weights"
+    (job,) = (one for one in of_kind(manifests, "Job") if one["metadata"]["name"] == "orchestrator-served")
+    pod = job["spec"]["template"]["spec"]
+    wanted = {"--endpoint=a.kserve:9000,b:1", "--endpoint=[::1]:2"}
+    for container in (pod["containers"][0], pod["initContainers"][-1]):
+        assert {word for word in container["args"] if word.startswith("--endpoint")} == wanted
+
+
+def test_an_openai_compatible_api_is_evaluated_through_a_proxy() -> None:
+    manifests = rendered(*SERVED, "--endpoint=https://llm-d.team/v1", "--model=Qwen/Qwen2.5-VL-7B")
+    (server,) = (one for one in of_kind(manifests, "Deployment") if one["metadata"]["name"] == "model-server")
+    (container,) = server["spec"]["template"]["spec"]["containers"]
+    found = words(container, environment(container, manifests))[1]
+    assert {"--backend=openai", "--base-url=https://llm-d.team/v1", "--model=Qwen/Qwen2.5-VL-7B"} <= set(found)
+    assert "nvidia.com/gpu" not in container["resources"]["limits"]
+    key = {"secretKeyRef": {"name": "lyncean-endpoint", "key": "key", "optional": True}}
+    assert {"name": "OPENAI_API_KEY", "valueFrom": key} in container["env"]
+
+
 IMAGE = ("--task=marvel", "--data=/data/marvel", "--image=registry.example/acme/vlm:2.3")
 
 
@@ -290,6 +317,13 @@ def test_every_overlay_validates(overlay: str) -> None:
         (("--memory=64g",), "--memory '64g': a quantity such as 64Gi"),
         (("--env=MODE",), "--env 'MODE': give NAME=VALUE"),
         (("--env=LYNCEAN_TOKEN=hush",), "--env LYNCEAN_TOKEN: it comes from a Secret"),
+        (("-e", "moon"), "'moon' is not host:port, for example 127.0.0.1:50051, or http://host/v1 for"),
+        (("-e", "http://a/v1"), "--endpoint with a URL needs --model"),
+        (("-e", "http://a/v1", "-e", "b:1", "--model=m"), "--endpoint http://a/v1: one URL alone"),
+        (("-e", "ftp://a/v1", "--model=m"), "--endpoint ftp://a/v1: give http://host/v1 or https://host/v1"),
+        (("-e", "http://u:p@a/v1", "--model=m"), "would stand in the manifests"),
+        (("-e", "a:1", "--gpus=1"), "--node-selector and --toleration with --endpoint: the servers are there"),
+        (("-e", "http://a/v1", "--model=m", "--image=i:1"), "--image with --"),
         (("--node-selector=pool",), "--node-selector 'pool': give NAME=VALUE"),
         (("--toleration=a:Never",), "--toleration 'a:Never': KEY[=VALUE][:EFFECT]"),
     ],
@@ -389,7 +423,7 @@ def test_watch_of_a_run_that_is_not_there(tmp_path: Path) -> None:
     ("words", "instead"),
     [
         (("--judge", "openai:x"), "--judge is an option of `eval` alone: it belongs to the scorer's own command"),
-        (("-e", "a:1"), "-e is an option of `eval` alone: the cluster's model servers are used"),
+        (("--scorer", "a:1"), "--scorer is an option of `eval` alone: the cluster's scorer is used"),
         (("--no-tls",), "--no-tls is an option of `eval` alone: --component mtls does that"),
         (("--shard", "0/2"), "--shard is an option of `eval` alone: --shards N runs all of them"),
     ],
