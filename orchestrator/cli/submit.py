@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -97,9 +96,16 @@ class _Submit(Command):
 @click.option("--toleration", "tolerations", multiple=True, metavar="KEY[=VALUE][:EFFECT]", help="Taint they tolerate.")
 @click.option("--pull-secret", "pull_secrets", multiple=True, metavar="NAME", help="Secret that pulls all images.")
 @click.option("--weights", metavar="REPO@REVISION", help="Weights to download into --model if missing.")
-@click.option("--replicas", type=click.IntRange(1), help="Number of model servers; default: the overlay's.")
+@click.option(
+    "--servers",
+    type=click.Choice(["run", "shared"]),
+    default="run",
+    show_default=True,
+    help="Model servers in the run's pods, which end with it, or a Deployment that further runs of the model use.",
+)
+@click.option("--replicas", type=click.IntRange(1), help="Number of shared model servers; default: the overlay's.")
 @click.option("--shards", type=click.IntRange(2), help="Number of shards, run in parallel pods and merged.")
-@click.option("--run", "name", help="Name of the run folder under /runs and of the Job; default: from the first task.")
+@click.option("--run", "name", help="Name of the run and its folder under /runs; default: from task, model and flags.")
 @click.option("--namespace", default="lyncean", show_default=True)
 @click.option("--registry", help="Registry prefix of the images, for example registry.example/team.")
 @click.option("--tag", help="Tag of the images; default: the overlay's.")
@@ -115,10 +121,10 @@ def command(follow: bool, name: str | None, **given: Any) -> None:
     submission = Submission(
         flags=tuple(flags_of({**given, "tasks": [files.get(word, word) for word in given["tasks"]]})),
         files={Path(path).name: Path(path).read_text(encoding="utf-8") for path in files},
-        name=_name(given["tasks"][0]) if name is None else name,
+        name=name or "",
         overlay=given["overlay"] or _overlay(given),
         server=Server(**{one.name: given[one.name] for one in fields(Server)}),
-        **{key: given[key] for key in ("components", "endpoints", "model", "weights", "replicas", "shards")},
+        **{key: given[key] for key in ("components", "endpoints", "model", "weights", "servers", "replicas", "shards")},
         **{key: given[key] for key in ("namespace", "registry", "tag", "pull_secrets")},
     )
     if follow:
@@ -130,11 +136,6 @@ def _overlay(given: dict[str, Any]) -> str:
     if any("://" in word for word in given["endpoints"]):
         return "endpoint"
     return "proprietary" if given["image"] else "gpu"
-
-
-def _name(task: str) -> str:
-    """Returns a run's name after its first task."""
-    return re.sub("[^a-z0-9-]+", "-", Path(task).stem.lower())
 
 
 def _check(given: dict[str, Any]) -> dict[str, str]:

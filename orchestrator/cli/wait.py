@@ -28,9 +28,15 @@ Look = Callable[[], Awaitable[bool]]
 @click.option("--scorer", "scorers", multiple=True, help="Scorer H:P.")
 @click.option("--shards", type=click.IntRange(1), help="Wait until so many shards of --run are complete.")
 @click.option("--run", type=RunFolder(), help="Folder of shard-0, shard-1, ...")
+@click.option("--patience", type=click.FloatRange(0), help="Seconds to wait before it ends with 3; default: no end.")
 @client_options
 def main(
-    credentials: Credentials, endpoints: tuple[str, ...], scorers: tuple[str, ...], shards: int | None, run: Path | None
+    credentials: Credentials,
+    endpoints: tuple[str, ...],
+    scorers: tuple[str, ...],
+    shards: int | None,
+    run: Path | None,
+    patience: float | None,
 ) -> None:
     """Wait for servers that serve and for shards that are complete, for as long as it takes."""
     if (shards is None) != (run is None):
@@ -45,7 +51,14 @@ def main(
     for index in range(shards or 0):
         assert run is not None
         wanted[str(run / f"shard-{index}")] = _shard(run / f"shard-{index}")
-    asyncio.run(_wait(wanted))
+    try:
+        asyncio.run(asyncio.wait_for(_wait(wanted), patience))
+    except TimeoutError as error:
+        raise _Waited(f"not there within {patience:g} s: {', '.join(wanted)}") from error
+
+
+class _Waited(click.ClickException):
+    exit_code = 3
 
 
 async def _wait(wanted: dict[str, Look]) -> None:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from lyncean.addresses import without_password
 from lyncean.errors import UserError
 from orchestrator.engine.resolve import parse_endpoints
 from orchestrator.errors import ConfigError
-from orchestrator.submit.objects import without_servers
+from orchestrator.submit.objects import Manifest, hash_of, owned, slug
 from orchestrator.submit.server import LOADING, NAME, Server, merge
 
 IMAGES = (
@@ -46,7 +46,8 @@ class Submission:
 
     Attributes:
         flags: What `orchestrator eval` is given, without endpoints and run folder.
-        name: Name of the run: of its folder under /runs and of its Job.
+        name: Name of the run: of its folder under /runs, its Job and the label of all that is its own; empty takes one
+            from what is run, so that another run has another name.
         overlay: Name of a folder of `deploy/overlays`, or a path.
         components: Names of folders of `deploy/components`.
         namespace: Where to.
@@ -54,7 +55,8 @@ class Submission:
             empty renders model servers.
         model: What model-server's `--model` gets; None leaves the overlay's.
         weights: REPOSITORY@REVISION that is downloaded into `model`; None leaves the overlay's.
-        replicas: Model servers; None leaves the overlay's.
+        servers: "run" makes the model servers sidecars of the run's pods; "shared" keeps them for further runs.
+        replicas: Model servers that are shared; None leaves the overlay's.
         shards: Parts that the run is made in, each by a pod of its own, and merged; None for one pod.
         registry: What comes before the images' names, for example `registry.example/team`.
         tag: Tag of the images.
@@ -64,13 +66,14 @@ class Submission:
     """
 
     flags: tuple[str, ...]
-    name: str
+    name: str = ""
     overlay: str = "gpu"
     components: tuple[str, ...] = ()
     namespace: str = "lyncean"
     endpoints: tuple[str, ...] = ()
     model: str | None = None
     weights: str | None = None
+    servers: str = "run"
     replicas: int | None = None
     shards: int | None = None
     registry: str | None = None
@@ -78,6 +81,17 @@ class Submission:
     server: Server = field(default_factory=Server)
     pull_secrets: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            task = next((word.partition("=")[2] for word in self.flags if word.startswith("--task=")), "run")
+            name = "-".join([slug(task, 18), slug(self.serves, 14), hash_of(astuple(self))])
+            object.__setattr__(self, "name", name)
+
+    @property
+    def serves(self) -> str:
+        """What is evaluated, in a word."""
+        return self.server.image or self.model or next(iter(self.endpoints), self.overlay)
 
     @property
     def url(self) -> str | None:
@@ -127,6 +141,10 @@ def render(submission: Submission) -> str:
     if submission.server.arguments and not submission.server.image:
         raise SubmitError("arguments after `--` are those of --image")
     _check_endpoints(submission)
+    if submission.replicas and submission.servers == "run":
+        raise SubmitError(
+            "--replicas is for --servers shared: each pod of a run has a server of its own; --shards sets the number"
+        )
     for word in (*submission.flags, *submission.endpoints, *submission.server.arguments, *submission.server.variables):
         if (shown := without_password(word)) != word:
             raise SubmitError(f"{shown}: what is hidden here would stand in the manifests; give it in a Secret")
@@ -135,7 +153,11 @@ def render(submission: Submission) -> str:
     # First the one that adds a Job: others change every Job that they find.
     names = [*(["sharded"] if submission.shards else []), *submission.components]
     components = [_folder(deploy / "components", name) for name in names]
-    if submission.replicas and any(folder.name == "keda" for folder in components):
+    if submission.servers == "run" or submission.endpoints:
+        for folder in components:
+            if folder.name in ("keda", "monitoring"):
+                raise SubmitError(f"--component {folder.name} is for servers that outlive a run: give --servers shared")
+    elif submission.replicas and any(folder.name == "keda" for folder in components):
         raise SubmitError("--replicas with --component keda: KEDA decides the number, up to its maxReplicaCount")
     with tempfile.TemporaryDirectory(prefix="lyncean-") as temporary:
         here = Path(temporary).resolve()
@@ -153,9 +175,22 @@ def render(submission: Submission) -> str:
             content["patches"] += [submission.server.patch(before)] if server else []
         _write(here / "all", content, here / "with")
         text = _kubectl("kustomize", str(here / "all"))
-    if submission.endpoints and not submission.url:
-        text = yaml.safe_dump_all(without_servers(list(yaml.safe_load_all(text))), sort_keys=False)
-    return text
+    shared = submission.serves if submission.servers == "shared" else None
+    served = bool(submission.endpoints) and submission.url is None
+    manifests: list[Manifest] = list(yaml.safe_load_all(text))
+    manifests = owned(manifests, submission.name, shared=shared, served=served)
+    return yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, width=1000)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes scripts line by line."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
 
 
 def _check_endpoints(submission: Submission) -> None:
@@ -169,6 +204,7 @@ def _check_endpoints(submission: Submission) -> None:
         except ConfigError as error:
             raise SubmitError(f"--{error}, or http://host/v1 for an OpenAI-compatible API") from error
         given |= {"--model": submission.model, "--replicas": submission.replicas}
+        given["--servers shared"] = submission.servers == "shared"
         given["--gpus, --memory, --env, --node-selector and --toleration"] = _changed(submission)
     elif len(submission.endpoints) > 1:
         raise SubmitError(f"--endpoint {without_password(submission.url)}: one URL alone")

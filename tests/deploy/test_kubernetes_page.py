@@ -133,9 +133,8 @@ def test_the_judge_s_component_gives_the_scorer_a_judge(tmp_path: Path) -> None:
     flags = ["--overlay", "cpu-demo", "--task", "marvel", "--synthetic", "--component", str(tmp_path)]
     result = CliRunner().invoke(orchestrator.cli.main, ["submit", *flags])
     assert result.exit_code == 0, result.stderr
-    deployments = of_kind([found for found in yaml.safe_load_all(result.stdout) if found], "Deployment")
-    (scorer,) = (found for found in deployments if found["metadata"]["name"] == "scorer")
-    (container,) = containers(scorer)
+    (job,) = of_kind([found for found in yaml.safe_load_all(result.stdout) if found], "Job")
+    (container,) = (one for one in containers(job) if one["name"] == "scorer")
     serve = scorer_cli.get_command(click.Context(scorer_cli), container["args"][0])
     assert serve
     assert serve.make_context("serve", container["args"][1:]).params["judges"] == ("openai:MODEL",)
