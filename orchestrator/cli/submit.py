@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from copy import copy
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import yaml
 from lyncean.cli import Command, examples
 from orchestrator.cli.eval import command as evaluate
 from orchestrator.run.request import RunRequest
+from orchestrator.submit.kubectl import delete, objects_of, resume
 from orchestrator.submit.render import TASKS, Submission, render
 from orchestrator.submit.server import Server
-from orchestrator.submit.watch import watch
+from orchestrator.submit.watch import ended, state, watch
 
 _NOT_HERE = {
     "scorer": "the cluster's scorer is used",
@@ -35,8 +37,12 @@ _NOT_HERE = {
 """Options of `eval` that a cluster's run does not take, and what stands in their place."""
 
 SHARED = [
-    param for param in evaluate.params if isinstance(param, click.Option) and param.name not in (*_NOT_HERE, "endpoint")
+    copy(param)
+    for param in evaluate.params
+    if isinstance(param, click.Option) and param.name not in (*_NOT_HERE, "endpoint")
 ]
+for _option in SHARED:
+    _option.required = False  # --watch --run NAME names no task
 
 
 def flags_of(given: dict[str, Any]) -> list[str]:
@@ -109,16 +115,56 @@ class _Submit(Command):
 @click.option("--namespace", default="lyncean", show_default=True)
 @click.option("--registry", help="Registry prefix of the images, for example registry.example/team.")
 @click.option("--tag", help="Tag of the images; default: the overlay's.")
-@click.option("--watch", "follow", is_flag=True, help="Follow the log of the applied run instead of rendering.")
+@click.option("--watch", "action", flag_value="watch", help="Show an applied run's shards and pods until it has ended.")
+@click.option(
+    "--pod-patience",
+    type=click.FloatRange(0),
+    default=900,
+    show_default=True,
+    help="Seconds after which --watch gives pods up that do not come up.",
+)
+@click.option("--status", "action", flag_value="status", help="Show an applied run's shards and pods once.")
+@click.option("--resume", "action", flag_value="resume", help="Start an applied run's failed Jobs anew; they go on.")
+@click.option("--delete", "action", flag_value="delete", help="Delete an applied run; its folder stays.")
 @click.argument("arguments", nargs=-1, metavar="[-- SERVER ARGUMENTS]")
-def command(follow: bool, name: str | None, **given: Any) -> None:
+def command(action: str | None, name: str | None, pod_patience: float, **given: Any) -> None:
     """Render a run as Kubernetes manifests: pipe the output into `kubectl apply -f -`.
 
-    Takes the options of `orchestrator eval` except those that the cluster decides. The same command with
-    --watch follows the run's log to its end and exits as the run does: 0 complete, 3 otherwise.
+    Takes the options of `orchestrator eval` except those that the cluster decides. --watch, --status, --resume
+    and --delete are about an applied run: that of --run, or of the same command. --watch exits as the run does:
+    0 complete, 3 failed, or 5 if its pods do not come up.
     """
+    if action and name and not given["tasks"]:
+        sys.exit(_applied(action, name, given["namespace"], pod_patience))
+    submission = _submission(name, given)
+    if action:
+        sys.exit(_applied(action, submission.name, submission.namespace, pod_patience))
+    click.echo(render(submission), nl=False)
+
+
+def _applied(action: str, run: str, namespace: str, patience: float) -> int:
+    """Does what is asked of a run that is on the cluster; returns the exit code."""
+    if action == "watch":
+        return watch(run, namespace, patience)
+    if action == "status":
+        found = objects_of(run, namespace)
+        click.echo("\n".join(state(found, run, namespace)))
+        return ended(found, namespace) or 0
+    if action == "resume":
+        jobs = resume(run, namespace)
+        click.echo(f"started anew: {', '.join(jobs)}" if jobs else f"no Job of {run} has failed")
+        return 0
+    delete(run, namespace)
+    click.echo(f"{run} is deleted; its folder, and servers that are shared, stay")
+    return 0
+
+
+def _submission(name: str | None, given: dict[str, Any]) -> Submission:
+    """Returns the run that the flags describe."""
+    if not given["tasks"]:
+        raise click.UsageError("Missing option '--task'; or name an applied run with --run.")
     files = _check(given)
-    submission = Submission(
+    return Submission(
         flags=tuple(flags_of({**given, "tasks": [files.get(word, word) for word in given["tasks"]]})),
         files={Path(path).name: Path(path).read_text(encoding="utf-8") for path in files},
         name=name or "",
@@ -127,9 +173,6 @@ def command(follow: bool, name: str | None, **given: Any) -> None:
         **{key: given[key] for key in ("components", "endpoints", "model", "weights", "servers", "replicas", "shards")},
         **{key: given[key] for key in ("namespace", "registry", "tag", "pull_secrets")},
     )
-    if follow:
-        sys.exit(watch(submission))
-    click.echo(render(submission), nl=False)
 
 
 def _overlay(given: dict[str, Any]) -> str:

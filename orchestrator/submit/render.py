@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
@@ -16,9 +14,9 @@ from typing import Any
 import yaml
 
 from lyncean.addresses import without_password
-from lyncean.errors import UserError
 from orchestrator.engine.resolve import parse_endpoints
 from orchestrator.errors import ConfigError
+from orchestrator.submit.kubectl import SubmitError, kubectl
 from orchestrator.submit.objects import Manifest, hash_of, owned, slug
 from orchestrator.submit.server import LOADING, NAME, Server, merge
 
@@ -34,10 +32,6 @@ ENGINE = "vllm/vllm-openai"
 JOB = "orchestrator"
 TASKS = "/tasks"
 """Where the task files of a run are in its pods."""
-
-
-class SubmitError(UserError):
-    """What was asked for cannot be rendered. A configuration mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +97,6 @@ class Submission:
         """The name of the run's Job."""
         return f"{JOB}-{self.name}"
 
-    @property
-    def last_job(self) -> str:
-        """The name of the Job that writes the report."""
-        return f"merge-{self.name}" if self.shards else self.job
-
 
 def deploy_folder() -> Path:
     """Where the manifests are: in the wheel, or beside the package in a working tree.
@@ -170,11 +159,11 @@ def render(submission: Submission) -> str:
         content = _all(submission)
         model, server = submission.model is not None or submission.weights is not None, submission.server != Server()
         if model or server:
-            before = _kubectl("kustomize", str(here / "with"))
+            before = kubectl("kustomize", str(here / "with"))
             content["configMapGenerator"] += _model(submission, before) if model else []
             content["patches"] += [submission.server.patch(before)] if server else []
         _write(here / "all", content, here / "with")
-        text = _kubectl("kustomize", str(here / "all"))
+        text = kubectl("kustomize", str(here / "all"))
     shared = submission.serves if submission.servers == "shared" else None
     served = bool(submission.endpoints) and submission.url is None
     manifests: list[Manifest] = list(yaml.safe_load_all(text))
@@ -256,7 +245,7 @@ def _all(submission: Submission) -> dict[str, Any]:
         drop = [{"op": "remove", "path": f"{path}/1"}] * 4
         add = [{"op": "add", "path": f"{path}/1", "value": folder} for folder in reversed(folders)]
         patches.append(_patch("Job", "merge", *drop, *add))
-        patches.append(_rename("merge", submission.last_job))
+        patches.append(_rename("merge", f"merge-{submission.name}"))
         content["configMapGenerator"].append(_merged("lyncean-run", {"SHARDS": str(submission.shards)}))
     if submission.registry or submission.tag:
         prefix = f"{submission.registry.rstrip('/')}/" if submission.registry else ""
@@ -334,14 +323,3 @@ def _write(folder: Path, content: dict[str, Any], resource: Path, components: Se
     if components:
         paths["components"] = [os.path.relpath(path, folder) for path in components]
     (folder / "kustomization.yaml").write_text(yaml.safe_dump({**paths, **content}))
-
-
-def _kubectl(*words: str) -> str:
-    if shutil.which("kubectl") is None:
-        raise SubmitError("kubectl is not installed: `orchestrator submit` renders with its kustomize")
-    process = subprocess.run(["kubectl", *words], capture_output=True, text=True, check=False)
-    if process.returncode:
-        raise SubmitError(
-            f"kubectl {words[0]}: {process.stderr.strip().splitlines()[-1] if process.stderr else 'failed'}"
-        )
-    return process.stdout

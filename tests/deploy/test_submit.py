@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from pathlib import Path
 
 import kubernetes_validate
@@ -436,83 +435,6 @@ def test_without_kubectl_it_says_so(tmp_path: Path) -> None:
     result = submit(*DEMO, env={"PATH": str(tmp_path)})
     assert result.exit_code == 2
     assert result.stderr == "Error: kubectl is not installed: `orchestrator submit` renders with its kustomize\n"
-
-
-def fake_kubectl(folder: Path, script: str) -> dict[str, str]:
-    path = folder / "kubectl"
-    path.write_text(f'#!/bin/sh\necho "$@" >> {folder}/calls\n{script}\n')
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return {"PATH": f"{folder}:{os.environ['PATH']}"}
-
-
-@pytest.mark.parametrize(("state", "code"), [("Complete", 0), ("Failed", 3)])
-def test_watch_follows_until_the_job_has_ended(tmp_path: Path, state: str, code: int) -> None:
-    # The first pod's log ends before the Job does: it is followed again.
-    script = f"""
-    case "$1 $*" in
-      "wait "*condition={state}*) [ "$(grep -c ^logs {tmp_path}/calls)" -ge 2 ] ;;
-      wait*) false ;;
-    esac"""
-    result = submit(*DEMO, "--watch", "--namespace=team", env=fake_kubectl(tmp_path, script))
-    assert result.exit_code == code, result.output
-    calls = (tmp_path / "calls").read_text()
-    assert calls.count("logs --namespace=team job/orchestrator-vstar-bench") == 2
-    assert ("/runs/vstar-bench/report.html" in result.stdout) == (code == 0)
-
-
-# The last pod waits for its shards, or for a server that has its weights, and its log goes on: only another Job says
-# that there is nothing to wait for.
-@pytest.mark.parametrize(
-    ("flags", "failed", "followed"),
-    [
-        (("--shards=2",), "orchestrator-vstar-bench", "merge-vstar-bench"),
-        ((), "load-weights-vstar-bench", "orchestrator-vstar-bench"),
-        (("--shards=2",), "load-weights-vstar-bench", "merge-vstar-bench"),
-    ],
-)
-def test_watch_ends_where_it_would_wait_in_vain(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], failed: str, followed: str
-) -> None:
-    monkeypatch.setattr("orchestrator.submit.watch._POLL", 0.05)
-    script = f"""
-    case "$1 $*" in
-      "wait "*job/{failed}*condition=Failed*) grep -q ^logs {tmp_path}/calls ;;
-      wait*) false ;;
-      logs*) exec tail -f /dev/null ;;
-    esac"""
-    result = submit(*DEMO, *flags, "--watch", env=fake_kubectl(tmp_path, script))
-    assert result.exit_code == 3
-    assert result.stderr == f"{failed} has failed: kubectl describe --namespace=lyncean job/{failed}\n"
-    assert (tmp_path / "calls").read_text().count(f"logs --namespace=lyncean job/{followed} ") == 1
-
-
-def test_watch_goes_on_where_weights_came_another_way(tmp_path: Path) -> None:
-    script = f"""
-    case "$1 $*" in
-      "wait "*job/load-weights*condition=Failed* | "wait "*deployment/model-server*condition=Available*) true ;;
-      "wait "*condition=Complete*) grep -q ^logs {tmp_path}/calls ;;
-      wait*) false ;;
-    esac"""
-    result = submit(*DEMO, "--watch", env=fake_kubectl(tmp_path, script))
-    assert (result.exit_code, result.stderr) == (0, "")
-
-
-def test_watch_of_shards_ends_with_the_merge(tmp_path: Path) -> None:
-    script = """
-    case "$1 $*" in
-      "wait "*job/merge-vstar-bench*condition=Complete*) true ;;
-      wait*) false ;;
-    esac"""
-    result = submit(*DEMO, "--shards=2", "--watch", env=fake_kubectl(tmp_path, script))
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert "the report is /runs/vstar-bench/merged/report.html" in result.stdout
-
-
-def test_watch_of_a_run_that_is_not_there(tmp_path: Path) -> None:
-    env = fake_kubectl(tmp_path, 'echo "not found" >&2; exit 1')
-    result = submit(*DEMO, "--watch", env=env)
-    assert result.exit_code == 2
-    assert "job/orchestrator-vstar-bench in lyncean: not found; was the rendered run applied?" in result.stderr
 
 
 @pytest.mark.parametrize(
