@@ -24,7 +24,7 @@ _NOT_HERE = {
     "model": "--model is the model servers'",
     "model_options": "the overlay holds the model servers' command",
     "shard": "--shards N runs all of them",
-    "run": "--run is a name, not a folder",
+    "run": "--run is a name, not a folder; --out is where folders are",
     "patience": "it is long enough for a node to be replaced",
     "judge": "it belongs to the scorer's own command, in the overlay or a component of yours",
     "judge_cache": "it belongs to the scorer's own command, in the overlay or a component of yours",
@@ -112,6 +112,7 @@ class _Submit(Command):
 @click.option("--replicas", type=click.IntRange(1), help="Number of shared model servers; default: the overlay's.")
 @click.option("--shards", type=click.IntRange(2), help="Number of shards, run in parallel pods and merged.")
 @click.option("--run", "name", help="Name of the run and its folder under /runs; default: from task, model and flags.")
+@click.option("--out", metavar="URL", help="Object store for run folders: s3://, gs:// or az://; default: the claim.")
 @click.option("--namespace", default="lyncean", show_default=True)
 @click.option("--registry", help="Registry prefix of the images, for example registry.example/team.")
 @click.option("--tag", help="Tag of the images; default: the overlay's.")
@@ -170,7 +171,10 @@ def _submission(name: str | None, given: dict[str, Any]) -> Submission:
         name=name or "",
         overlay=given["overlay"] or _overlay(given),
         server=Server(**{one.name: given[one.name] for one in fields(Server)}),
-        **{key: given[key] for key in ("components", "endpoints", "model", "weights", "servers", "replicas", "shards")},
+        **{
+            key: given[key]
+            for key in ("components", "out", "endpoints", "model", "weights", "servers", "replicas", "shards")
+        },
         **{key: given[key] for key in ("namespace", "registry", "tag", "pull_secrets")},
     )
 

@@ -28,13 +28,15 @@ _WAIT = "wait"
 _WEIGHTS = "wait-for-weights"
 _USED = ("ConfigMap", "PersistentVolumeClaim", "ServiceAccount")
 """Kinds that are there for pods alone."""
+_STORAGE = "lyncean-storage"
+"""Secret with the credentials of an object store, as environment variables."""
 _OWN = {"containers", "initContainers", "volumes", "serviceAccountName", "securityContext", "restartPolicy"}
 """Keys of a server's pod that its containers bring along, or that the run's pod decides."""
 _CONTEXT = ("runAsUser", "runAsGroup", "runAsNonRoot", "seccompProfile")
 """Settings of a pod's security context that a container can have as well."""
 
 
-def owned(manifests: Sequence[Manifest], run: str, *, shared: str | None, served: bool) -> list[Manifest]:
+def owned(manifests: Sequence[Manifest], run: str, *, shared: str | None, served: bool, remote: bool) -> list[Manifest]:
     """Returns the objects of one run.
 
     Args:
@@ -42,6 +44,7 @@ def owned(manifests: Sequence[Manifest], run: str, *, shared: str | None, served
         run: The run's name.
         shared: What model servers are called that outlive the run; None makes them sidecars of the run's pods.
         served: Whether the model is served elsewhere, so that there are no model servers.
+        remote: Whether run folders are in an object store, so that no claim is needed for them.
 
     Raises:
         UserError: If a server's pod and the run's cannot be one.
@@ -63,6 +66,8 @@ def owned(manifests: Sequence[Manifest], run: str, *, shared: str | None, served
     jobs = [one for one in found if one["kind"] == "Job" and SERVERS not in one["metadata"]["labels"]]
     _name_maps(found, RUN, run, jobs)
     for job in jobs:
+        if remote:
+            _store_remotely(pod_of(job))
         job["metadata"]["labels"][RUN] = job["spec"]["template"]["metadata"]["labels"][RUN] = run
     return _without_unused(found)
 
@@ -223,6 +228,17 @@ def _give_up(job: Manifest) -> None:
         if values:
             codes = {"containerName": container["name"], "operator": "In", "values": values}
             spec["podFailurePolicy"]["rules"].append({"action": action, "onExitCodes": codes})
+
+
+def _store_remotely(pod: Manifest) -> None:
+    """Gives run folders scratch space in place of a claim, and an object store's credentials to who writes to it."""
+    for volume in pod["volumes"]:
+        if volume["name"] == "runs":
+            del volume["persistentVolumeClaim"]
+            volume["emptyDir"] = {}
+    for container in _containers(pod):
+        if any(mount["name"] == "runs" for mount in container.get("volumeMounts", ())):
+            container.setdefault("envFrom", []).append({"secretRef": {"name": _STORAGE, "optional": True}})
 
 
 def _name_maps(found: list[Manifest], label: str, owner: str, users: Sequence[Manifest]) -> None:

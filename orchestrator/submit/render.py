@@ -45,6 +45,7 @@ class Submission:
         overlay: Name of a folder of `deploy/overlays`, or a path.
         components: Names of folders of `deploy/components`.
         namespace: Where to.
+        out: URL in an object store below which the run's folder is; None puts it on the claim `lyncean-runs`.
         endpoints: What is served already: addresses HOST:PORT of the contract, or one URL of an OpenAI-compatible API;
             empty renders model servers.
         model: What model-server's `--model` gets; None leaves the overlay's.
@@ -64,6 +65,7 @@ class Submission:
     overlay: str = "gpu"
     components: tuple[str, ...] = ()
     namespace: str = "lyncean"
+    out: str | None = None
     endpoints: tuple[str, ...] = ()
     model: str | None = None
     weights: str | None = None
@@ -91,6 +93,11 @@ class Submission:
     def url(self) -> str | None:
         """The OpenAI-compatible API that is evaluated, if it is one."""
         return next((word for word in self.endpoints if "://" in word), None)
+
+    @property
+    def folder(self) -> str:
+        """The run's folder, a path in its pods or a URL."""
+        return f"{(self.out or '/runs').rstrip('/')}/{self.name}"
 
     @property
     def job(self) -> str:
@@ -130,11 +137,19 @@ def render(submission: Submission) -> str:
     if submission.server.arguments and not submission.server.image:
         raise SubmitError("arguments after `--` are those of --image")
     _check_endpoints(submission)
+    if submission.out and not re.fullmatch(r"(s3|gs|az)://[^\s/?#]+(/[^\s?#]*)?", submission.out):
+        raise SubmitError(f"--out {without_password(submission.out)}: give s3://BUCKET/FOLDER, or gs:// or az://")
     if submission.replicas and submission.servers == "run":
         raise SubmitError(
             "--replicas is for --servers shared: each pod of a run has a server of its own; --shards sets the number"
         )
-    for word in (*submission.flags, *submission.endpoints, *submission.server.arguments, *submission.server.variables):
+    for word in (
+        *submission.flags,
+        *submission.endpoints,
+        submission.out or "",
+        *submission.server.arguments,
+        *submission.server.variables,
+    ):
         if (shown := without_password(word)) != word:
             raise SubmitError(f"{shown}: what is hidden here would stand in the manifests; give it in a Secret")
     deploy = deploy_folder()
@@ -167,7 +182,7 @@ def render(submission: Submission) -> str:
     shared = submission.serves if submission.servers == "shared" else None
     served = bool(submission.endpoints) and submission.url is None
     manifests: list[Manifest] = list(yaml.safe_load_all(text))
-    manifests = owned(manifests, submission.name, shared=shared, served=served)
+    manifests = owned(manifests, submission.name, shared=shared, served=served, remote=submission.out is not None)
     return yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, width=1000)
 
 
@@ -219,7 +234,7 @@ def _run(submission: Submission) -> dict[str, Any]:
         {"op": "replace", "path": f"{pod}/initContainers/0/args", "value": servers},
         {"op": "replace", "path": f"{pod}/containers/0/args", "value": arguments},
     ]
-    maps = [_merged("lyncean-run", {"RUN": f"/runs/{submission.name}"})]
+    maps = [_merged("lyncean-run", {"RUN": submission.folder})]
     if submission.files:
         name = f"tasks-{submission.name}"
         maps.append({"name": name, "namespace": "lyncean", "files": sorted(submission.files)})

@@ -212,3 +212,50 @@ async def test_servers_that_stay_are_shared_and_evaluated_by_their_address(
             metrics = {name: task["metrics"] for name, task in found["tasks"].items()}
             assert metrics == {name: task["metrics"] for name, task in local["tasks"].items()}
         assert sorted(pod.labels["app.kubernetes.io/name"] for pod in cluster.pods) == ["api", *["model-server"] * 2]
+
+
+STORE = {
+    **{"AWS_ENDPOINT_URL": "http://10.244.0.1:5000", "AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "x"},
+    **{"AWS_DEFAULT_REGION": "us-east-1", "LYNCEAN_UPLOAD_SECONDS": "1"},
+}
+
+
+async def test_shards_meet_in_an_object_store(tmp_path: Path, local: dict[str, Any]) -> None:
+    pytest.importorskip("moto", reason="no stand-in for S3: install the extra dev")
+    secret = {"kind": "Secret", "metadata": {"name": "lyncean-storage"}, "data": STORE}
+    manifests = submitted("--run=one", "--shards=2", "--out=s3://bucket/runs", "--max-requests-per-second=4")
+    assert not of_kind(manifests, "PersistentVolumeClaim")
+    async with Cluster(tmp_path) as cluster:
+        words = [*cluster.outside, sys.executable, "-m", "moto.server", "-H", "10.244.0.1", "-p", "5000"]
+        with (tmp_path / "moto.log").open("wb") as log, subprocess.Popen(words, stdout=log, stderr=log) as moto:
+            try:
+                await in_store(cluster, "urllib.request.urlopen(urllib.request.Request(url, method='PUT')).read()")
+                cluster.apply([*manifests, secret])
+                await in_store(cluster, "store.names('runs/one/shard-0/responses/') or exit(1)")
+                (pod,) = (one for one in cluster.of("orchestrator") if one.index == 0)
+                await cluster.drain(pod)
+                assert pod.exit_code == 3, logs(cluster)
+                for job in ("orchestrator-one", "merge-one"):
+                    assert await cluster.job(job) == "Complete", logs(cluster)
+                found = await in_store(cluster, "print(store.get('runs/one/merged/results.json').decode())")
+                assert json.loads(found) == local
+            finally:
+                moto.kill()
+
+
+async def in_store(cluster: Cluster, code: str) -> str:
+    """Runs a line of Python that asks the `store` at `url`, again and again until it succeeds."""
+    words = [*cluster.outside, sys.executable, "-c"]
+    code = f"store, url = Store('s3://bucket'), 'http://10.244.0.1:5000/bucket'; {code}"
+    code = f"import urllib.request; from orchestrator.run_folder.remote.store import Store; {code}"
+    environment = {"PATH": "/usr/sbin:/usr/bin:/bin", **STORE}
+    end = time.monotonic() + 60
+    while True:
+        process = await asyncio.create_subprocess_exec(
+            *(*words, code), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        output, said = await process.communicate()
+        if process.returncode == 0:
+            return output.decode()
+        assert time.monotonic() < end, f"{said.decode()}\n{logs(cluster)}"
+        await asyncio.sleep(0.2)

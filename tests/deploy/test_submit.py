@@ -412,6 +412,8 @@ def test_every_overlay_validates(overlay: str) -> None:
         (("--memory=64g",), "--memory '64g': a quantity such as 64Gi"),
         (("--env=MODE",), "--env 'MODE': give NAME=VALUE"),
         (("--env=LYNCEAN_TOKEN=hush",), "--env LYNCEAN_TOKEN: it comes from a Secret"),
+        (("--out=/data",), "--out /data: give s3://BUCKET/FOLDER, or gs:// or az://"),
+        (("--out=s3://u:p@b",), "would stand in the manifests"),
         (("-e", "moon"), "'moon' is not host:port, for example 127.0.0.1:50051, or http://host/v1 for"),
         (("-e", "http://a/v1"), "--endpoint with a URL needs --model"),
         (("-e", "http://a/v1", "-e", "b:1", "--model=m"), "--endpoint http://a/v1: one URL alone"),

@@ -155,6 +155,11 @@ class Cluster:
         """The folder behind a PersistentVolumeClaim."""
         return self.folder / "claims" / name
 
+    @property
+    def outside(self) -> list[str]:
+        """What comes before a command to run it beside the pods, which reach it as 10.244.0.1."""
+        return ["ip", "netns", "exec", self._node]
+
     def secret(self, name: str, files: dict[str, bytes]) -> None:
         """Makes a Secret that pods may mount, as another controller would."""
         folder = _volume(self.folder / "secrets" / name, 65532)
