@@ -14,7 +14,7 @@ import yaml
 from lyncean.cli import Command, examples
 from orchestrator.cli.eval import command as evaluate
 from orchestrator.run.request import RunRequest
-from orchestrator.submit.kubectl import delete, objects_of, resume
+from orchestrator.submit.kubectl import delete, get, objects_of, resume
 from orchestrator.submit.render import TASKS, Submission, render
 from orchestrator.submit.server import Server
 from orchestrator.submit.watch import ended, state, watch
@@ -127,20 +127,25 @@ class _Submit(Command):
 @click.option("--status", "action", flag_value="status", help="Show an applied run's shards and pods once.")
 @click.option("--resume", "action", flag_value="resume", help="Start an applied run's failed Jobs anew; they go on.")
 @click.option("--delete", "action", flag_value="delete", help="Delete an applied run; its folder stays.")
+@click.option("--get", "folder", metavar="FOLDER", help="Copy an applied run's folder, with results and report, here.")
 @click.argument("arguments", nargs=-1, metavar="[-- SERVER ARGUMENTS]")
-def command(action: str | None, name: str | None, pod_patience: float, **given: Any) -> None:
+def command(action: str | None, folder: str | None, name: str | None, pod_patience: float, **given: Any) -> None:
     """Render a run as Kubernetes manifests: pipe the output into `kubectl apply -f -`.
 
-    Takes the options of `orchestrator eval` except those that the cluster decides. --watch, --status, --resume
-    and --delete are about an applied run: that of --run, or of the same command. --watch exits as the run does:
+    Takes the options of `orchestrator eval` except those that the cluster decides. --watch, --status, --resume,
+    --get and --delete are about an applied run: that of --run, or of the same command. --watch exits as the run does:
     0 complete, 3 failed, or 5 if its pods do not come up.
     """
-    if action and name and not given["tasks"]:
+    if action is None and folder is None:
+        click.echo(render(_submission(name, given)), nl=False)
+        return
+    if name is None or given["tasks"]:
+        name = _submission(name, given).name
+    if folder is not None:
+        get(name, given["namespace"], Path(folder))
+        click.echo(f"{folder}/report.html")
+    if action is not None:
         sys.exit(_applied(action, name, given["namespace"], pod_patience))
-    submission = _submission(name, given)
-    if action:
-        sys.exit(_applied(action, submission.name, submission.namespace, pod_patience))
-    click.echo(render(submission), nl=False)
 
 
 def _applied(action: str, run: str, namespace: str, patience: float) -> int:

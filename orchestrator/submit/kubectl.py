@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from lyncean.errors import UserError, printable
-from orchestrator.submit.objects import RUN, SERVERS, Manifest
+from orchestrator.submit.objects import NAME_LABEL, RUN, SERVERS, Manifest, pod_of
 
 _GIVEN_BY_CLUSTER = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
 _GIVEN_LABELS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
@@ -83,6 +85,64 @@ def resume(run: str, namespace: str) -> list[str]:
         kubectl("delete", f"--namespace={namespace}", f"job/{name}", "--cascade=foreground")
         kubectl("create", f"--namespace={namespace}", "--filename=-", text=json.dumps(job))
     return [job["metadata"]["name"] for job in failed]
+
+
+def get(run: str, namespace: str, folder: Path) -> None:
+    """Copies a run's folder, or that of its merged shards, from the claim: through a pod that mounts it meanwhile.
+
+    Raises:
+        SubmitError: If there is no such run, it has no merged folder yet, `folder` is there already, or the cluster
+            refuses.
+    """
+    if folder.exists():
+        raise SubmitError(f"{folder} is there already: give --get a new folder")
+    found = objects_of(run, namespace)
+    jobs = {job["metadata"]["labels"][NAME_LABEL]: job for job in found if job["kind"] == "Job"}
+    remote = folder_of(found)
+    if "://" in remote:
+        raise SubmitError(f"{run} is in {remote}: `orchestrator report` and `compare` read it there")
+    if "merge" in jobs and not condition(jobs["merge"], "Complete"):
+        raise SubmitError(f"{run} is not merged yet: --watch says how it goes")
+    pod = _mounting(jobs.get("merge", jobs["orchestrator"]), run)
+    name, place = pod["metadata"]["name"], f"--namespace={namespace}"
+    kubectl("create", place, "--filename=-", text=json.dumps(pod))
+    try:
+        kubectl("wait", place, f"pod/{name}", "--for=condition=Ready", "--timeout=300s")
+        kubectl("cp", place, f"{name}:{remote}", str(folder), "--retries=3")
+    finally:
+        kubectl("delete", place, f"pod/{name}", "--wait=false")
+
+
+def folder_of(found: Sequence[Manifest]) -> str:
+    """Returns the folder in which a run's report is, or will be: a path on the claim, or a URL."""
+    folders = (one["data"]["RUN"] for one in found if one["kind"] == "ConfigMap" and "RUN" in one.get("data", {}))
+    merged = any(one["kind"] == "Job" and one["metadata"]["labels"][NAME_LABEL] == "merge" for one in found)
+    return next(folders, "") + ("/merged" if merged else "")
+
+
+def _mounting(job: Manifest, run: str) -> Manifest:
+    """Returns a pod that does nothing but mount a Job's run folders."""
+    theirs = pod_of(job)
+    (main,) = theirs["containers"]
+    container = {
+        "name": "get",
+        "image": main["image"],
+        "command": ["sleep", "3600"],
+        "securityContext": main["securityContext"],
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "256Mi"}},
+        "volumeMounts": [mount for mount in main["volumeMounts"] if mount["name"] == "runs"],
+    }
+    keys = ("serviceAccountName", "automountServiceAccountToken", "securityContext", "imagePullSecrets")
+    spec = {
+        **{key: theirs[key] for key in keys if key in theirs},
+        "restartPolicy": "Never",
+        "activeDeadlineSeconds": 3600,
+        "terminationGracePeriodSeconds": 0,
+        "containers": [container],
+        "volumes": [volume for volume in theirs["volumes"] if volume["name"] == "runs"],
+    }
+    metadata = {"name": f"get-{run}", "labels": {RUN: run, NAME_LABEL: "get"}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def condition(manifest: Manifest, kind: str) -> Manifest | None:

@@ -21,7 +21,8 @@ PATIENCE = 2700
 """Seconds that a pod waits for the servers in it: a large model loads in half an hour."""
 _DOWNLOAD = 21600
 """Seconds that a pod waits for weights, which another Job downloads, before it gives its GPUs back."""
-_NAME = "app.kubernetes.io/name"
+NAME_LABEL = "app.kubernetes.io/name"
+"""Label that says what a pod is: model-server, scorer, orchestrator, merge, load-weights."""
 _SCORER = "scorer"
 _CLIENT = "lyncean.dev/client"
 _WAIT = "wait"
@@ -55,7 +56,7 @@ def owned(manifests: Sequence[Manifest], run: str, *, shared: str | None, served
     if shared is not None:
         _share(found, shared)
     for job in (one for one in found if one["kind"] == "Job" and one["metadata"]["labels"].get(_CLIENT) == "true"):
-        of_run = job["metadata"]["labels"][_NAME] == "orchestrator"
+        of_run = job["metadata"]["labels"][NAME_LABEL] == "orchestrator"
         for server in (one for one in found if one["kind"] == "Deployment"):
             if server["metadata"]["name"] == _SCORER or (of_run and server["metadata"]["name"] == NAME):
                 services = [one for one in found if one["kind"] == "Service" and _selects(one, server)]
@@ -302,7 +303,7 @@ def _is_for(manifest: Manifest, server: str) -> bool:
     if kind in ("Deployment", "Job"):
         return bool(name == server or (server == NAME and name.startswith(LOADING)))
     if kind == "Service":
-        return bool(spec["selector"].get(_NAME) == server)
+        return bool(spec["selector"].get(NAME_LABEL) == server)
     if kind in ("PodDisruptionBudget", "PodMonitor"):
-        return bool(spec["selector"].get("matchLabels", {}).get(_NAME) == server)
+        return bool(spec["selector"].get("matchLabels", {}).get(NAME_LABEL) == server)
     return False

@@ -8,14 +8,13 @@ import time
 from collections.abc import Sequence
 
 from lyncean.errors import printable
-from orchestrator.submit.kubectl import SubmitError, condition, kubectl, objects_of
-from orchestrator.submit.objects import RUN, Manifest
+from orchestrator.submit.kubectl import SubmitError, condition, folder_of, kubectl, objects_of
+from orchestrator.submit.objects import NAME_LABEL, RUN, Manifest
 from orchestrator.submit.server import LOADING
 
 COMPLETE, FAILED, NOT_UP = 0, 3, 5
 """Exit codes: the run is complete, it is not, and its pods do not come up."""
 _POLL = 10.0
-_NAME = "app.kubernetes.io/name"
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _STUCK = (
     *("ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName", "CrashLoopBackOff"),
@@ -105,10 +104,10 @@ def problems(pod: Manifest) -> list[str]:
 
 def ended(found: Sequence[Manifest], namespace: str) -> int | None:
     """Says how a run has ended, if it has: with its last Job, or one that this would wait for in vain."""
-    jobs = {job["metadata"]["labels"][_NAME]: job for job in found if job["kind"] == "Job"}
+    jobs = {job["metadata"]["labels"][NAME_LABEL]: job for job in found if job["kind"] == "Job"}
     last = jobs.get("merge", jobs["orchestrator"])
     if condition(last, "Complete"):
-        print(f"{last['metadata']['name']} is complete: the report is {_report(found, 'merge' in jobs)}")
+        print(f"{last['metadata']['name']} is complete: the report is {_report(folder_of(found))}")
         return COMPLETE
     # Weights that another Job brought since are as good.
     waited = [jobs[name] for name in ("orchestrator", LOADING) if name in jobs]
@@ -123,10 +122,8 @@ def ended(found: Sequence[Manifest], namespace: str) -> int | None:
     return None
 
 
-def _report(found: Sequence[Manifest], sharded: bool) -> str:
-    folders = (one["data"]["RUN"] for one in found if one["kind"] == "ConfigMap" and "RUN" in one.get("data", {}))
-    folder = next(folders, "") + ("/merged" if sharded else "")
-    return f"{folder}/report.html" + ("" if "://" in folder else " on the claim lyncean-runs")
+def _report(folder: str) -> str:
+    return f"{folder}/report.html" + ("" if "://" in folder else " on the claim lyncean-runs, and --get brings it")
 
 
 def _pods(found: Sequence[Manifest]) -> list[Manifest]:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 from click.testing import CliRunner, Result
@@ -34,6 +35,10 @@ elif words[0] == "logs":
     print((here / "logs").read_text())
 elif words[0] == "create":
     (here / "created").write_text(sys.stdin.read())
+elif words[0] == "wait" and (here / "no-pod").exists():
+    sys.exit("error: timed out waiting for the condition")
+elif words[0] == "cp":
+    pathlib.Path(words[3]).mkdir()
 """
 
 
@@ -119,9 +124,8 @@ def test_watch_shows_every_shard_until_the_report(tmp_path: Path, flags: tuple[s
     assert "shard 0: unschedulable: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu." in lines
     assert "shard 0: 120/500  3.2/s" in lines
     assert "orchestrator-first: 3 of 3 complete" in lines
-    assert (
-        lines[-1] == "merge-first is complete: the report is /runs/first/merged/report.html on the claim lyncean-runs"
-    )
+    report = "/runs/first/merged/report.html on the claim lyncean-runs, and --get brings it"
+    assert lines[-1] == f"merge-first is complete: the report is {report}"
     assert "\x1b" not in result.stdout
     assert "\x07" not in result.stdout
     (image,) = (line for line in lines if line.startswith("shard 1"))
@@ -220,7 +224,38 @@ def test_delete_takes_what_has_the_runs_label(tmp_path: Path) -> None:
     assert (tmp_path / "calls").read_text().splitlines()[-1] == deleted
 
 
-@pytest.mark.parametrize("action", ["--watch", "--status", "--resume", "--delete"])
+def test_get_copies_the_folder_of_the_report_and_leaves_no_pod(tmp_path: Path) -> None:
+    found = applied("--shards=2", "--pull-secret=acme")
+    env = cluster(tmp_path, found)
+    here = tmp_path / "here"
+    result = submit("--run=first", f"--get={here}", env=env)
+    assert (result.exit_code, result.stderr) == (2, "Error: first is not merged yet: --watch says how it goes\n")
+    env = cluster(tmp_path, with_status(found, merge=ended("Complete")))
+    result = submit("--run=first", f"--get={here}", env=env)
+    assert (result.exit_code, result.stdout) == (0, f"{here}/report.html\n")
+    calls = (tmp_path / "calls").read_text().splitlines()[-4:]
+    assert calls == [
+        "create --namespace=lyncean --filename=-",
+        "wait --namespace=lyncean pod/get-first --for=condition=Ready --timeout=300s",
+        f"cp --namespace=lyncean get-first:/runs/first/merged {here} --retries=3",
+        "delete --namespace=lyncean pod/get-first --wait=false",
+    ]
+    created = json.loads((tmp_path / "created").read_text())
+    kubernetes_validate.validate(created, "1.34", strict=True)
+    assert created["spec"]["imagePullSecrets"] == [{"name": "acme"}]
+    (volume,) = created["spec"]["volumes"]
+    assert volume["persistentVolumeClaim"]["claimName"] == "lyncean-runs"
+    assert "is there already: give --get a new folder" in submit("--run=first", f"--get={here}", env=env).stderr
+    (tmp_path / "no-pod").touch()
+    result = submit("--run=first", f"--get={here}2", env=env)
+    assert (result.exit_code, result.stderr) == (2, "Error: kubectl wait: error: timed out waiting for the condition\n")
+    assert (tmp_path / "calls").read_text().splitlines()[-1].startswith("delete "), "the pod is not left"
+    env = cluster(tmp_path, applied("--out=s3://bucket/runs"))
+    result = submit("--run=first", f"--get={here}2", env=env)
+    assert result.stderr.startswith("Error: first is in s3://bucket/runs/first: `orchestrator report`")
+
+
+@pytest.mark.parametrize("action", ["--watch", "--status", "--resume", "--delete", "--get=x"])
 def test_a_run_that_is_not_there(tmp_path: Path, action: str) -> None:
     result = submit("--run=other", action, env=cluster(tmp_path, applied()))
     assert result.exit_code == 2
