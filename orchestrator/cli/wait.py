@@ -94,7 +94,7 @@ def _shard(folder: str) -> Look:
     async def look() -> bool:
         try:
             tasks = json.loads(await asyncio.to_thread(_results, folder))["tasks"]
-        except (FileNotFoundError, ValueError):  # not ended, or being written
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # not ended, or being written
             return False
         # A shard with failed items is asked again by its Job's next pod.
         return not any(task["counts"]["failed"] for task in tasks.values())

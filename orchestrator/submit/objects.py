@@ -61,7 +61,7 @@ def owned(manifests: Sequence[Manifest], run: str, *, shared: str | None, served
             if server["metadata"]["name"] == _SCORER or (of_run and server["metadata"]["name"] == NAME):
                 services = [one for one in found if one["kind"] == "Service" and _selects(one, server)]
                 _embed(server, [service["metadata"]["name"] for service in services], job, run)
-        if of_run:
+        if of_run and shared is None:
             _give_up(job)
     found = [one for one in found if not (_is_for(one, _SCORER) or (shared is None and _is_sidecar(one)))]
     jobs = [one for one in found if one["kind"] == "Job" and SERVERS not in one["metadata"]["labels"]]
@@ -219,7 +219,7 @@ def _make_sidecar(container: Manifest) -> None:
 
 
 def _give_up(job: Manifest) -> None:
-    """Ends a run whose servers do not come up, so that their GPUs are free."""
+    """Ends a run whose own servers do not come up, so that their GPUs are free."""
     pod, spec = pod_of(job), job["spec"]
     action = "FailIndex" if spec.get("completionMode") == "Indexed" else "FailJob"
     for container in pod["initContainers"]:

@@ -81,7 +81,8 @@ class Submission:
     def __post_init__(self) -> None:
         if not self.name:
             task = next((word.partition("=")[2] for word in self.flags if word.startswith("--task=")), "run")
-            name = "-".join([slug(task, 18), slug(self.serves, 14), hash_of(astuple(self))])
+            words = slug(task.removesuffix(".yaml"), 18), slug(self.serves, 14), hash_of(astuple(self))
+            name = "-".join(filter(None, words))
             object.__setattr__(self, "name", name)
 
     @property

@@ -164,6 +164,23 @@ async def test_runs_bring_their_servers_and_leave_nothing(tmp_path: Path, local:
         assert json.loads((runs / "other/manifest.json").read_text())["model"]["model_name"] == "demo-constant-A"
 
 
+async def test_a_shard_that_failed_goes_on_once_its_job_is_there_again(tmp_path: Path, local: dict[str, Any]) -> None:
+    async with Cluster(tmp_path) as cluster:
+        runs = cluster.claim("lyncean-runs")
+        (runs / "one").mkdir(parents=True)
+        (runs / "one").chmod(0o777)
+        (runs / "one/shard-1").write_text("in the way of a folder")
+        cluster.apply(submitted("--run=one", "--shards=2"))
+        assert (await cluster.job("orchestrator-one")).endswith("exited with 2"), logs(cluster)
+        answers = (runs / "one/shard-0/responses.jsonl").read_bytes()
+        (runs / "one/shard-1").unlink()
+        cluster.again("orchestrator-one")
+        for job in ("orchestrator-one", "merge-one"):
+            assert await cluster.job(job) == "Complete", logs(cluster)
+        assert results(runs / "one/merged") == local
+        assert (runs / "one/shard-0/responses.jsonl").read_bytes() == answers, "what was answered is not asked again"
+
+
 async def test_servers_that_do_not_come_up_end_the_run(tmp_path: Path) -> None:
     manifests = submitted("--run=none", "--model=nosuch")
     (job,) = of_kind(manifests, "Job")

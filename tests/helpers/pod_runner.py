@@ -186,6 +186,12 @@ class Cluster:
         for found in of_kind(manifests, "Job"):
             self._jobs[found["metadata"]["name"]] = asyncio.create_task(self._job(found))
 
+    def again(self, name: str) -> None:
+        """Deletes a Job that has ended and creates it as it was applied."""
+        assert self._jobs[name].done()
+        (manifest,) = (one for one in of_kind(self._manifests, "Job") if one["metadata"]["name"] == name)
+        self._jobs[name] = asyncio.create_task(self._job(manifest))
+
     async def job(self, name: str) -> str:
         """Waits for a Job: "Complete", or "Failed" with the reason."""
         return await self._jobs[name]
