@@ -83,7 +83,7 @@ def resume(run: str, namespace: str) -> list[str]:
         for holder in (job["metadata"], job["spec"]["template"]["metadata"]):
             holder["labels"] = {key: word for key, word in holder["labels"].items() if key not in _GIVEN_LABELS}
         kubectl("delete", f"--namespace={namespace}", f"job/{name}", "--cascade=foreground")
-        kubectl("create", f"--namespace={namespace}", "--filename=-", text=json.dumps(job))
+        kubectl("create", f"--namespace={namespace}", "--validate=false", "--filename=-", text=json.dumps(job))
     return [job["metadata"]["name"] for job in failed]
 
 
@@ -105,7 +105,7 @@ def get(run: str, namespace: str, folder: Path) -> None:
         raise SubmitError(f"{run} is not merged yet: --watch says how it goes")
     pod = _mounting(jobs.get("merge", jobs["orchestrator"]), run)
     name, place = pod["metadata"]["name"], f"--namespace={namespace}"
-    kubectl("create", place, "--filename=-", text=json.dumps(pod))
+    kubectl("create", place, "--validate=false", "--filename=-", text=json.dumps(pod))
     try:
         kubectl("wait", place, f"pod/{name}", "--for=condition=Ready", "--timeout=300s")
         kubectl("cp", place, f"{name}:{remote}", str(folder), "--retries=3")

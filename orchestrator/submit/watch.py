@@ -146,9 +146,10 @@ def _running(pod: Manifest) -> bool:
 
 def _last_lines(run: str, namespace: str) -> dict[str, str]:
     """Returns the last line that each pod's orchestrator has written."""
-    words = (f"--namespace={namespace}", f"--selector={RUN}={run}", "--container=orchestrator", "--tail=1")
+    selector = f"--selector={RUN}={run},{NAME_LABEL}=orchestrator"  # a pod without that container would end it
+    words = (f"--namespace={namespace}", selector, "--container=orchestrator", "--tail=1", "--prefix")
     try:
-        text = kubectl("logs", *words, "--prefix", "--max-log-requests=1000", "--ignore-errors")
+        text = kubectl("logs", *words, "--max-log-requests=1000", "--ignore-errors")
     except SubmitError:  # a pod ended between two questions
         return {}
     found = (re.fullmatch(r"\[pod/([^/]+)/orchestrator\] (.*)", line) for line in text.splitlines())

@@ -12,6 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from helpers.kube_api import KubeApi
 from helpers.manifests import Manifest, needs_kubectl, of_kind
 
 import orchestrator.cli
@@ -88,7 +89,11 @@ def ended(kind: str, message: str = "", **more: Any) -> Manifest:
 
 def pod(name: str, *containers: Manifest, index: int | None = None, label: str = "first", **status: Any) -> Manifest:
     notes = {} if index is None else {"batch.kubernetes.io/job-completion-index": str(index)}
-    metadata = {"name": name, "labels": {"lyncean.dev/run": label}, "annotations": notes}
+    labels = {
+        "lyncean.dev/run": label,
+        "app.kubernetes.io/name": "merge" if name.startswith("merge") else "orchestrator",
+    }
+    metadata = {"name": name, "namespace": "lyncean", "labels": labels, "annotations": notes}
     phase = {"phase": "Pending", "containerStatuses": list(containers)}
     return {"kind": "Pod", "metadata": metadata, "status": {**phase, **status}}
 
@@ -196,7 +201,7 @@ def test_a_failed_shard_ends_the_watch_and_one_command_goes_on(tmp_path: Path) -
     calls = (tmp_path / "calls").read_text().splitlines()
     assert calls[-2:] == [
         "delete --namespace=lyncean job/orchestrator-first --cascade=foreground",
-        "create --namespace=lyncean --filename=-",
+        "create --namespace=lyncean --validate=false --filename=-",
     ]
     (rendered,) = (
         one
@@ -235,7 +240,7 @@ def test_get_copies_the_folder_of_the_report_and_leaves_no_pod(tmp_path: Path) -
     assert (result.exit_code, result.stdout) == (0, f"{here}/report.html\n")
     calls = (tmp_path / "calls").read_text().splitlines()[-4:]
     assert calls == [
-        "create --namespace=lyncean --filename=-",
+        "create --namespace=lyncean --validate=false --filename=-",
         "wait --namespace=lyncean pod/get-first --for=condition=Ready --timeout=300s",
         f"cp --namespace=lyncean get-first:/runs/first/merged {here} --retries=3",
         "delete --namespace=lyncean pod/get-first --wait=false",
@@ -260,6 +265,37 @@ def test_a_run_that_is_not_there(tmp_path: Path, action: str) -> None:
     result = submit("--run=other", action, env=cluster(tmp_path, applied()))
     assert result.exit_code == 2
     assert result.stderr == "Error: no run 'other' in namespace lyncean: was the rendered run applied?\n"
+
+
+def test_the_real_kubectl_is_asked_in_its_own_words(tmp_path: Path) -> None:
+    found = with_status(
+        applied("--shards=2"), orchestrator=ended("Failed", "indexes failed", succeeded=1, failedIndexes="1")
+    )
+    pods = [
+        pod("o-0", RUNNING, index=0, phase="Running"),
+        pod("o-1", waiting("orchestrator", "PodInitializing"), index=1),
+        pod("merge", waiting("merge", "PodInitializing")),
+        other := pod("x", RUNNING, label="other"),
+    ]
+    for one in pods:
+        name = one["status"]["containerStatuses"][0]["name"]
+        one |= {"apiVersion": "v1", "spec": {"containers": [{"name": name}]}}
+    with KubeApi([*found, *pods], {"o-0": "7/9  1.0/s\n", "x": "1/2\n"}) as api:
+        env = {"KUBECONFIG": str(api.config(tmp_path / "config")), "HOME": str(tmp_path)}
+        result = submit("--run=first", "--status", env=env)
+        assert result.exit_code == 3, result.output
+        assert {"shard 0: 7/9  1.0/s", "orchestrator-first: 1 of 2 complete, shards 1 failed"} <= set(
+            result.stdout.splitlines()
+        )
+        result = submit("--run=first", "--resume", env=env)
+        assert (result.exit_code, result.stdout) == (0, "started anew: orchestrator-first\n"), result.stderr
+        (job,) = (one for one in api.objects if one["metadata"]["name"] == "orchestrator-first")
+        assert "status" not in job
+        result = submit("--run=first", "--delete", env=env)
+        assert result.exit_code == 0, result.stderr
+        left = [one for one in api.objects if one["kind"] in ("Job", "Pod", "ConfigMap")]
+        assert left == [other]
+        assert "no run 'first' in namespace lyncean" in submit("--run=first", "--watch", env=env).stderr
 
 
 def test_without_a_name_and_a_task_it_says_so() -> None:
