@@ -55,8 +55,8 @@ def owned(manifests: Sequence[Manifest], run: str, *, shared: str | None, served
         found = [one for one in found if not _is_for(one, NAME)]
     if shared is not None:
         _share(found, shared)
-    for job in (one for one in found if one["kind"] == "Job" and one["metadata"]["labels"].get(_CLIENT) == "true"):
-        of_run = job["metadata"]["labels"][NAME_LABEL] == "orchestrator"
+    for job in (one for one in found if one["kind"] == "Job" and _labels(one).get(_CLIENT) == "true"):
+        of_run = _labels(job)[NAME_LABEL] == "orchestrator"
         for server in (one for one in found if one["kind"] == "Deployment"):
             if server["metadata"]["name"] == _SCORER or (of_run and server["metadata"]["name"] == NAME):
                 services = [one for one in found if one["kind"] == "Service" and _selects(one, server)]
@@ -64,12 +64,12 @@ def owned(manifests: Sequence[Manifest], run: str, *, shared: str | None, served
         if of_run and shared is None:
             _give_up(job)
     found = [one for one in found if not (_is_for(one, _SCORER) or (shared is None and _is_sidecar(one)))]
-    jobs = [one for one in found if one["kind"] == "Job" and SERVERS not in one["metadata"]["labels"]]
+    jobs = [one for one in found if one["kind"] == "Job" and SERVERS not in _labels(one)]
     _name_maps(found, RUN, run, jobs)
     for job in jobs:
         if remote:
             _store_remotely(pod_of(job))
-        job["metadata"]["labels"][RUN] = job["spec"]["template"]["metadata"]["labels"][RUN] = run
+        _labels(job)[RUN] = _labels(job["spec"]["template"])[RUN] = run
     return _without_unused(found)
 
 
@@ -95,7 +95,7 @@ def _share(found: list[Manifest], called: str) -> None:
     _name_maps(found, SERVERS, called, [server, *loaders])
     pod = template["spec"]
     for constraint in pod.get("topologySpreadConstraints", ()):
-        constraint["labelSelector"]["matchLabels"][SERVERS] = called
+        constraint.setdefault("labelSelector", {}).setdefault("matchLabels", {})[SERVERS] = called
     for one in found:
         kind, spec = one["kind"], one.get("spec", {})
         if kind == "Service" and _selects(one, server):
@@ -105,7 +105,7 @@ def _share(found: list[Manifest], called: str) -> None:
             one["metadata"]["name"] = name
         elif one in loaders:
             one["metadata"]["name"] = f"{LOADING}-{called}"
-            spec["template"]["metadata"]["labels"][SERVERS] = called
+            _labels(spec["template"])[SERVERS] = called
         elif kind == "Certificate" and one["metadata"]["name"] == NAME:
             for volume in pod["volumes"]:
                 if volume.get("secret", {}).get("secretName") == spec["secretName"]:
@@ -122,15 +122,11 @@ def _share(found: list[Manifest], called: str) -> None:
                 _only_of(trigger["metadata"], called)
         else:
             continue
-        one["metadata"].setdefault("labels", {})[SERVERS] = called
+        _labels(one)[SERVERS] = called
     for job in (one for one in found if one["kind"] == "Job" and one not in loaders):
-        job["spec"]["template"]["metadata"]["labels"][SERVERS] = called
+        _labels(job["spec"]["template"])[SERVERS] = called
     server["metadata"]["name"] = f"{NAME}-{called}"
-    for labels in (
-        server["metadata"]["labels"],
-        server["spec"]["selector"]["matchLabels"],
-        template["metadata"]["labels"],
-    ):
+    for labels in (_labels(server), server["spec"]["selector"]["matchLabels"], _labels(template)):
         labels[SERVERS] = called
 
 
@@ -168,9 +164,10 @@ def _embed(server: Manifest, services: Sequence[str], job: Manifest, run: str) -
                 del port["name"]  # nobody looks for it, and one name is one port
         for mount in container.get("volumeMounts", ()):
             mount["name"] = f"{name}-{mount['name']}"
-        context = {key: value for key, value in theirs["securityContext"].items() if key in _CONTEXT}
-        context = {key: value for key, value in context.items() if pod["securityContext"].get(key) != value}
-        container["securityContext"] = {**context, **container["securityContext"]}
+        ours = pod.get("securityContext", {})
+        context = {key: value for key, value in theirs.get("securityContext", {}).items() if key in _CONTEXT}
+        context = {key: value for key, value in context.items() if ours.get(key) != value}
+        container["securityContext"] = {**context, **container.get("securityContext", {})}
         started.append(container)
     (wait,) = (one for one in pod["initContainers"] if one["name"] == _WAIT)
     if any(word.startswith("--shards=") for word in wait["args"]):
@@ -186,10 +183,10 @@ def _embed(server: Manifest, services: Sequence[str], job: Manifest, run: str) -
     for constraint in (theirs := json.loads(json.dumps(theirs))).get("topologySpreadConstraints", ()):
         constraint["labelSelector"] = {"matchLabels": {RUN: run}}
     _join(pod, {key: value for key, value in theirs.items() if key not in _OWN}, name)
-    ours, template = job["spec"]["template"]["metadata"], server["spec"]["template"]["metadata"]
+    target, source = job["spec"]["template"]["metadata"], server["spec"]["template"]["metadata"]
     for key in ("labels", "annotations"):
-        if template.get(key):
-            ours[key] = {**template[key], **ours.get(key, {})}
+        if source.get(key):
+            target[key] = {**source[key], **target.get(key, {})}
 
 
 def _join(pod: Manifest, theirs: Mapping[str, Any], name: str) -> None:
@@ -249,7 +246,7 @@ def _name_maps(found: list[Manifest], label: str, owner: str, users: Sequence[Ma
         if json.dumps(before := one["metadata"]["name"]) in used:
             copy = json.loads(json.dumps(one))
             copy["metadata"]["name"] = f"{before}-{owner}"
-            copy["metadata"].setdefault("labels", {})[label] = owner
+            _labels(copy)[label] = owner
             found.append(copy)
             for user in users:
                 _refer(pod_of(user), before, copy["metadata"]["name"])
@@ -267,13 +264,12 @@ def _refer(node: Any, before: str, name: str) -> None:
 
 
 def _without_unused(manifests: Sequence[Manifest]) -> list[Manifest]:
-    """Returns the manifests without the claims, ConfigMaps and accounts that no pod of theirs names."""
-    pods = [pod_of(one) for one in manifests if one["kind"] in ("Deployment", "Job")]
-    accounts, named = {pod["serviceAccountName"] for pod in pods}, json.dumps(pods)
+    """Returns the manifests without the claims, ConfigMaps and accounts that no other object names."""
+    named = json.dumps([one for one in manifests if one["kind"] not in _USED])
 
     def used(one: Manifest) -> bool:
-        name = one["metadata"]["name"]
-        return name in accounts if one["kind"] == "ServiceAccount" else json.dumps(name) in named
+        name = json.dumps(one["metadata"]["name"])
+        return (f'"serviceAccountName": {name}' if one["kind"] == "ServiceAccount" else name) in named
 
     return [one for one in manifests if one["kind"] not in _USED or used(one)]
 
@@ -284,13 +280,18 @@ def pod_of(manifest: Manifest) -> Manifest:
     return spec
 
 
+def _labels(holder: Manifest) -> dict[str, str]:
+    """Returns the labels of an object or a template, which may have had none."""
+    labels: dict[str, str] = holder.setdefault("metadata", {}).setdefault("labels", {})
+    return labels
+
+
 def _containers(pod: Manifest) -> list[Manifest]:
     return [*pod.get("initContainers", ()), *pod["containers"]]
 
 
 def _selects(service: Manifest, server: Manifest) -> bool:
-    labels = server["spec"]["template"]["metadata"]["labels"]
-    return bool(service["spec"]["selector"].items() <= labels.items())
+    return bool(service["spec"]["selector"].items() <= _labels(server["spec"]["template"]).items())
 
 
 def _is_sidecar(manifest: Manifest) -> bool:

@@ -147,7 +147,10 @@ def submitted(*flags: str) -> list[Manifest]:
 async def test_runs_bring_their_servers_and_leave_nothing(tmp_path: Path, local: dict[str, Any]) -> None:
     slow = "--max-requests-per-second=4"
     async with Cluster(tmp_path) as cluster:
-        cluster.apply(submitted("--run=one", "--shards=2", slow))
+        secured = submitted("--run=one", "--shards=2", slow, "--component=mtls")
+        for name, files in issue(of_kind(secured, "Certificate")).items():
+            cluster.secret(name, files)
+        cluster.apply(secured)
         cluster.apply(submitted("--run=other", "--model=constant:A"))
         runs = cluster.claim("lyncean-runs")
         await answered(cluster, runs / "one/shard-0", 4)
