@@ -76,9 +76,9 @@ class _Submit(Command):
     "submit",
     cls=_Submit,
     epilog=examples(
-        "orchestrator submit --overlay cpu-demo --task marvel --synthetic > run.yaml",
+        "orchestrator submit --overlay cpu-demo --task marvel --synthetic --run first > run.yaml",
         "kubectl apply -f run.yaml",
-        "orchestrator submit --overlay cpu-demo --task marvel --synthetic --watch",
+        "orchestrator submit --run first --watch",
     ),
 )
 @click.option(

@@ -14,8 +14,6 @@ from typing import Any
 import yaml
 
 from lyncean.addresses import without_password
-from orchestrator.engine.resolve import parse_endpoints
-from orchestrator.errors import ConfigError
 from orchestrator.submit.kubectl import SubmitError, kubectl
 from orchestrator.submit.objects import Manifest, hash_of, owned, slug
 from orchestrator.submit.server import LOADING, NAME, Server, merge
@@ -202,6 +200,9 @@ def _check_endpoints(submission: Submission) -> None:
     """Refuses addresses that are none, and changes to model servers that are not rendered."""
     if not submission.endpoints:
         return
+    from orchestrator.engine.resolve import parse_endpoints
+    from orchestrator.errors import ConfigError
+
     given: dict[str, object] = {"--image": submission.server.image, "--weights": submission.weights}
     if submission.url is None:
         try:
