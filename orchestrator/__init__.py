@@ -1,19 +1,55 @@
-"""Benchmarks, data, the run engine, the run log and reports; `from orchestrator import evaluate`."""
+"""Benchmarks, data, the run engine, the run log and reports; `from orchestrator import evaluate`.
+
+The public names are those of `__all__`: functions, results and every error that they raise.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orchestrator.api import Results, evaluate
+    from lyncean.errors import UserError
+    from orchestrator.api import Comparison, Item, MetricResult, Results, evaluate, load
+    from orchestrator.data.rows import DataError
+    from orchestrator.errors import ConfigError, EngineError, IncompleteError, LimitError
+    from orchestrator.run_folder.log import RunBusyError, RunLogError
+    from orchestrator.run_folder.manifest import ManifestError
 
-__all__ = ["Results", "evaluate"]
+__all__ = [
+    "Comparison",
+    "ConfigError",
+    "DataError",
+    "EngineError",
+    "IncompleteError",
+    "Item",
+    "LimitError",
+    "ManifestError",
+    "MetricResult",
+    "Results",
+    "RunBusyError",
+    "RunLogError",
+    "UserError",
+    "evaluate",
+    "load",
+]
+
+_ERRORS = {
+    "UserError": "lyncean.errors",
+    "DataError": "orchestrator.data.rows",
+    "ManifestError": "orchestrator.run_folder.manifest",
+    "RunBusyError": "orchestrator.run_folder.log",
+    "RunLogError": "orchestrator.run_folder.log",
+    **dict.fromkeys(("ConfigError", "EngineError", "IncompleteError", "LimitError"), "orchestrator.errors"),
+}
 
 
 def __getattr__(name: str) -> Any:
     # Imported when asked for: `orchestrator --help` needs none of it.
     if name in __all__:
-        from orchestrator import api
-
-        return getattr(api, name)
+        return getattr(import_module(_ERRORS.get(name, "orchestrator.api")), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

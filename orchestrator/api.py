@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import html
 import inspect
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import msgspec
 
+from lyncean.errors import printable
 from orchestrator.errors import ConfigError
 from orchestrator.run.console import Terminal
 from orchestrator.run.request import RunRequest, checked
-from orchestrator.run_folder.reader import open_run
+from orchestrator.run_folder import reader
+from orchestrator.run_folder.files import IMAGES
+from orchestrator.run_folder.metrics import accounting, counts, metric_results, overall
+from orchestrator.run_folder.reader import Run, open_run
+
+if TYPE_CHECKING:
+    from orchestrator.compare import result
 
 P = ParamSpec("P")
+
+_FLIPS = 100
+_WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +73,10 @@ class Item:
         task: The task.
         outcome: "scored", "unparsed", "refused", "rejected", "unjudged" or "failed".
         score: The verdict's score, None where it has none.
+        prompt: The text that the model was given. An image's place in it is "[image]", and with several messages
+            each begins with its role.
+        images: The files of the images in the prompt, in their order.
+        reasoning: What the model reasoned before its answer, "" where the server tells none.
         text: What the model said; "" for a likelihood.
         extracted: What the rule read in it.
         targets: What is right.
@@ -73,6 +89,9 @@ class Item:
     task: str
     outcome: str
     score: float | None
+    prompt: str
+    images: Sequence[Path]
+    reasoning: str
     text: str
     extracted: str
     targets: Sequence[str]
@@ -90,12 +109,24 @@ class Results:
         model: The model as its server described it.
         counts: Planned items and outcomes of each task.
         metrics: Every result of every task.
+
+    `print` shows the metrics of whole tasks as a table, and so does a notebook.
     """
 
     run: Path
     model: Mapping[str, Any]
     counts: Mapping[str, Mapping[str, int]]
     metrics: Sequence[MetricResult] = field(repr=False)
+    _tasks: Mapping[str, Any] = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return _as_text([("task", "metric", "value", "n"), *self._rows()], accounting(counts(self._tasks)))
+
+    def _repr_html_(self) -> str:
+        return _as_html([("Task", "Metric", "Value, 95% CI", "n"), *self._rows()], accounting(counts(self._tasks)))
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [(m.task, m.name, m.shown, f"{m.denominator:,}") for m in overall(metric_results(self._tasks))]
 
     def __getitem__(self, name: str) -> MetricResult:
         """Returns the result of this name over a whole task: "accuracy", or "task/accuracy" among several."""
@@ -108,7 +139,8 @@ class Results:
 
     def items(self) -> Iterator[Item]:
         """Yields every planned item, read from the run folder as it goes."""
-        for item in open_run(self.run):
+        run = open_run(self.run)
+        for item in run:
             if not item.verdict:
                 continue
             verdict = item.verdict
@@ -118,6 +150,8 @@ class Results:
                 task=item.task,
                 outcome=item.outcome,
                 score=item.score,
+                **_prompt(run, item),
+                reasoning=str((item.response.get("response") or {}).get("reasoning", "")),
                 text=item.text,
                 extracted=str(verdict.get("extracted", "")),
                 targets=tuple(verdict.get("targets", ())),
@@ -125,6 +159,37 @@ class Results:
                 labels=dict(item.labels),
                 error=f"{error.get('reason', '')}: {error.get('message', '')}" if error else "",
             )
+
+    def compare(self, *others: Results | str | Path, other_data: bool = False) -> Comparison:
+        """Compares this run, the baseline, with others, item by item.
+
+        Args:
+            others: Results or run folders.
+            other_data: Whether runs are compared that have other questions under the same keys.
+
+        Raises:
+            ConfigError: The runs have nothing in common, or other questions under the same keys.
+        """
+        from orchestrator.compare.result import compare
+
+        paths = [other.run if isinstance(other, Results) else Path(other) for other in others]
+        if not paths:
+            raise ConfigError("compare: give another run, as results or as a folder")
+        return Comparison(compare([self.run, *paths], most_flips=_FLIPS, other_data=other_data))
+
+    def report(self, *, embed: bool = False, published: bool = False, blind: str | Path | None = None) -> Path:
+        """Writes report.html into the run folder and returns its path.
+
+        Args:
+            embed: Whether images are put into the file, so that it can be sent alone.
+            published: Whether published results are shown beside the run's own.
+            blind: Folder of the same run without images, shown beside.
+        """
+        from orchestrator.report import write_report
+
+        return write_report(
+            self.run, embed=embed, published=published, blind=None if blind is None else open_run(Path(blind))
+        )
 
     def to_pandas(self, what: str = "metrics") -> Any:
         """Returns a DataFrame of the metrics, or of the items; each label is a column `label.NAME`.
@@ -142,6 +207,51 @@ class Results:
         table = pd.DataFrame([_flat(asdict(row)) for row in rows])
         names = [name for name in kind.__dataclass_fields__ if name != "labels"]
         return table.reindex(columns=[*names, *(name for name in table.columns if name not in names)])
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Several runs beside each other; `print` and a notebook show the paired tests.
+
+    Attributes:
+        details: All of it, see `orchestrator.compare.result.Comparison`; `details.as_json()` is what
+            `orchestrator compare --json` prints.
+    """
+
+    details: result.Comparison = field(repr=False)
+
+    def __str__(self) -> str:
+        from orchestrator.compare.terminal import show
+
+        text = io.StringIO()
+        show(self.details, Terminal(file=text, width=_WIDTH, color_system=None, markup=False), 0)
+        return "\n".join(line.rstrip() for line in text.getvalue().strip().splitlines())
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def write_page(self, path: str | Path) -> Path:
+        """Writes the comparison as a page, with up to 100 items that became worse and 100 that became better.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        from orchestrator.compare.page import render
+
+        path = Path(path)
+        path.write_text(render(self.details, path.parent, _FLIPS), encoding="utf-8")
+        return path
+
+    def to_pandas(self) -> Any:
+        """Returns a DataFrame of the paired tests, scores as fractions.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd
+
+        found = self.details.as_json()["comparisons"]
+        return pd.DataFrame([{**pair, "run": one["second"]} for one in found for pair in one["pairs"]])
 
 
 def _with_signature_of(kind: Callable[P, RunRequest]) -> Callable[[Callable[..., Results]], Callable[P, Results]]:
@@ -173,10 +283,10 @@ def evaluate(*args: Any, **kwargs: Any) -> Results:
     from orchestrator.run import evaluate as run_eval
 
     request = checked(RunRequest(*args, **kwargs))
-    return read(_run(run_eval.run(request, Terminal(quiet=not request.progress, markup=False))))
+    return load(_run(run_eval.run(request, Terminal(quiet=not request.progress, markup=False))))
 
 
-def read(run: str | Path) -> Results:
+def load(run: str | Path) -> Results:
     """Returns the results of a complete run folder.
 
     Raises:
@@ -186,8 +296,8 @@ def read(run: str | Path) -> Results:
     if not opened.results:
         raise ConfigError(f"{run} is not complete: it holds no results.json; run it again to resume")
     metrics = [_metric(task, result) for task, results in opened.tasks.items() for result in results["metrics"]]
-    counts = {task: results["counts"] for task, results in opened.tasks.items()}
-    return Results(Path(run), opened.model, counts, metrics)
+    planned = {task: results["counts"] for task, results in opened.tasks.items()}
+    return Results(Path(run), opened.model, planned, metrics, opened.tasks)
 
 
 def _run(work: Any) -> Path:
@@ -210,7 +320,35 @@ def _run(work: Any) -> Path:
 def _metric(task: str, line: Mapping[str, Any]) -> MetricResult:
     interval = line.get("interval") or {}
     ends = {end: interval.get(end) for end in ("low", "high")}
-    return msgspec.convert({**line, **ends, "task": task}, MetricResult)
+    return msgspec.convert({**line, **ends, "task": task}, MetricResult, strict=False)
+
+
+def _prompt(run: Run, item: reader.Item) -> dict[str, Any]:
+    messages = (item.response.get("request") or {}).get("messages", ())
+    images, told = [], []
+    for message in messages:
+        texts = []
+        for part in message.get("parts", ()):
+            if "image" in part:
+                images.append(run.path / IMAGES / str(part["image"].get("sha256", "")))
+            texts.append("[image]" if "image" in part else str(part.get("text", "")))
+        role = str(message.get("role", "")).removeprefix("ROLE_").lower()
+        told.append("\n".join([f"{role}:", *texts] if len(messages) > 1 else texts))
+    return {"prompt": "\n\n".join(told), "images": tuple(images)}
+
+
+def _as_text(rows: Sequence[Sequence[str]], *notes: str) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return printable("\n".join([*lines, *notes]))
+
+
+def _as_html(rows: Sequence[Sequence[str]], *notes: str) -> str:
+    head, *body = [[html.escape(printable(cell)) for cell in row] for row in rows]
+    lines = ["".join(f"<td>{cell}</td>" for cell in row) for row in body]
+    table = f"<thead><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr></thead>"
+    table += f"<tbody>{''.join(f'<tr>{line}</tr>' for line in lines)}</tbody>"
+    return f"<table>{table}</table>" + "".join(f"<p>{html.escape(printable(note))}</p>" for note in notes)
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

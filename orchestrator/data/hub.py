@@ -18,6 +18,8 @@ HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
 """A data set of the hub, "owner/name" or "owner/name@revision"."""
 
 _SECONDS = 10.0
+_CONNECT_SECONDS = 3.0
+"""For a connection: where a firewall swallows it, nothing comes back at all."""
 
 
 def failures() -> tuple[type[Exception], ...]:
@@ -48,7 +50,7 @@ def reach(what: str) -> None:
     if constants.is_offline_mode():
         return
     try:
-        httpx.head(constants.ENDPOINT, timeout=_SECONDS)
+        httpx.head(constants.ENDPOINT, timeout=httpx.Timeout(_SECONDS, connect=_CONNECT_SECONDS))
     except httpx.TransportError as error:
         cause = str(error) or type(error).__name__
         raise DataError(

@@ -14,14 +14,18 @@ def image_bytes(value: Any, root: Path, *, anywhere: bool = False) -> bytes | No
     """Returns the encoded image that a cell holds, None if it holds none.
 
     Args:
-        value: Bytes, a path, or the Hugging Face Image struct {"bytes", "path"}.
+        value: Bytes, a path, or the Hugging Face Image struct {"bytes", "path"}; or a list of one of these.
         root: Folder that paths are relative to.
         anywhere: Whether a path may lead out of `root`. A table from elsewhere must not be able
             to send any file of this machine to a model.
 
     Raises:
-        DataError: There is a path and the file cannot be read, or it leads out of `root`.
+        DataError: There is a path and the file cannot be read, or it leads out of `root`; or there are several.
     """
+    if isinstance(value, list):
+        if len(value) > 1:
+            raise DataError(f"a row holds {len(value)} images in one column: give each a column of its own")
+        value = value[0] if value else None
     if isinstance(value, dict):
         value = value.get("path") if value.get("bytes") is None else value["bytes"]
     if isinstance(value, bytes | bytearray | memoryview):

@@ -64,9 +64,10 @@ def open_text(file: Path, table: Table, *, root: Path | None = None) -> RowSourc
         count += 1
         fields = table.read(str(file), number, values)
         for name in table.images:
-            path = cell(values, fields, name)
-            if isinstance(path, str) and path and (root / path).is_file():
-                images[path] = root / path
+            found = cell(values, fields, name)
+            for path in found if isinstance(found, list) else [found]:
+                if isinstance(path, str) and path and (root / path).is_file():
+                    images[path] = root / path
     return RowSource(
         origin=file.name, digest=digest_files([(file.name, file), *images.items()]), count=count, iterate=iterate
     )

@@ -30,6 +30,7 @@ from orchestrator.run_folder.metrics import (
     undefined,
 )
 from orchestrator.run_folder.reader import Run
+from orchestrator.run_folder.state import state
 from orchestrator.run_folder.unreadable import excerpt, unreadable
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -134,7 +135,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         "report.html",
         script="report.js",
         run=run,
-        complete=bool(run.tasks),
+        state=state(run),
         metrics=overall(found),
         cards=cards(found, labels, packed.wrong),
         unreadable=(lost := unreadable(run)),

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
@@ -20,6 +21,7 @@ from orchestrator.run_folder.lines import DamagedLine, Head, decode, loads, seal
 
 _OUTCOMES = tuple(Outcome)
 T = TypeVar("T")
+_LOOKS, _LOOK_SECONDS = 5, 0.02
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -415,10 +417,27 @@ def held(path: Path) -> Iterator[None]:
         os.close(fd)
 
 
+def is_written(path: Path) -> bool:
+    """Returns whether a process writes to a run folder now."""
+    try:
+        with held(path):
+            return False
+    except RunBusyError:
+        return True
+    except OSError:  # not readable, or a file system without locks
+        return False
+
+
 def _lock(path: Path) -> int:
     fd = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        _flock(fd, fcntl.LOCK_EX, path)
+        for _ in range(_LOOKS):  # `is_written` may hold it for a moment
+            with contextlib.suppress(RunBusyError):
+                _flock(fd, fcntl.LOCK_EX, path)
+                break
+            time.sleep(_LOOK_SECONDS)
+        else:
+            _flock(fd, fcntl.LOCK_EX, path)
     except RunBusyError:
         os.close(fd)
         raise

@@ -1,4 +1,4 @@
-"""Tasks of which most answers could not be read: their figures say nothing about the model."""
+"""Tasks of which most answers could not be read: their results say nothing about the model."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Unreadable:
     def __str__(self) -> str:
         """Returns the fact with its example, one line for a terminal."""
         words = f"{self.task}: {self.count:,} of {self.answers:,} answers could not be read"
-        words += ", so its figures say nothing about the model"
+        words += ", so its results say nothing about the model"
         if self.key:
             words += f"; {self.key} says {excerpt(self.text)}"
             words += f" where {excerpt(self.target)} is right" if self.target else ""

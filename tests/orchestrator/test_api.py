@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from helpers.report_runs import Writer, puzzle, sliced
 
-from orchestrator import Results, api, evaluate
-from orchestrator.engine import ConfigError
+import orchestrator
+from lyncean.errors import UserError
+from orchestrator import ConfigError, Results, api, evaluate, load
 
-PAGE = Path(__file__).parents[2] / "docs" / "python-api.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "python-api.md"
 CSV = "question,A,B,answer,topic\nBarks?,cat,dog,B,sound\nLays eggs?,hen,dog,A,food\n"
 TASK = "data: animals.csv\nquestion: question\noptions: [A, B]\nanswer: answer\nlabels: topic\n"
 
@@ -65,6 +69,57 @@ def test_items_have_answers_and_verdicts(results: Results) -> None:
     assert (second.score, second.extracted, second.targets) == (0.0, "B", ("A",))
     assert second.options == ("hen", "dog")
     assert second.labels == {"topic": "food"}
+    assert first.prompt.startswith("Barks?")
+    assert "B. dog" in first.prompt
+
+
+def test_items_have_images_in_their_place_and_reasoning(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    image = writer.image(puzzle(3))
+    said = {"parts": [{"text": "B"}], "reasoning": "It is <b>B</b>."}
+    writer.item("marvel/1", parts=[{"text": "Before"}, image, {"text": "after"}], response=said, score=1.0)
+    (item,) = load(writer.close()).items()
+    assert item.prompt == "Before\n[image]\nafter"
+    assert item.reasoning == "It is <b>B</b>."
+    assert [path.read_bytes()[1:4] for path in item.images] == [b"PNG"]
+
+
+def test_results_show_themselves(results: Results, tmp_path: Path) -> None:
+    rows = [line.split() for line in str(results).splitlines()]
+    assert rows[0] == ["task", "metric", "value", "n"]
+    assert [row[:3] for row in rows[1:2]] == [["animals", "accuracy", "50.0"]]
+    assert rows[-1] == ["2", "planned", "=", "2", "scored"]
+    nasty = "<script>\x1b[31m"
+    writer = Writer(tmp_path / "run", tasks=[nasty])
+    writer.item(f"{nasty}/1", answer="1", score=1.0)
+    loaded = load(writer.close({nasty: sliced("<b>", writer.verdicts, ())}))
+    assert "<td>&lt;script&gt;\\x1b[31m</td><td>&lt;b&gt;</td>" in loaded._repr_html_()
+    assert "\x1b" not in loaded._repr_html_() + str(loaded)
+
+
+def test_runs_are_compared_and_reported(results: Results, tmp_path: Path) -> None:
+    other = tmp_path / "all-right"
+    shutil.copytree(results.run, other)
+    comparison = results.compare(load(results.run), other)
+    assert [pairing.items for pairing in comparison.details.pairings] == [2, 2]
+    assert "run  →  all-right" in str(comparison)
+    assert "animals" in str(comparison)
+    assert str(comparison).splitlines()[0] in comparison._repr_html_()
+    page = comparison.write_page(tmp_path / "compare.html").read_text()
+    assert "all-right" in page
+    (results.run / "report.html").unlink()
+    assert load(results.run).report(blind=other).name == "report.html"
+    with pytest.raises(ConfigError, match="give another run"):
+        results.compare()
+
+
+def test_public_names() -> None:
+    """`dir` shows them and no module, each can be imported, and every error has one base."""
+    assert dir(orchestrator) == sorted(orchestrator.__all__)
+    found = [getattr(orchestrator, name) for name in dir(orchestrator)]
+    errors = {kind.__name__ for kind in found if isinstance(kind, type) and issubclass(kind, Exception)}
+    assert errors == {name for name in dir(orchestrator) if name.endswith("Error")}
+    assert all(issubclass(getattr(orchestrator, name), UserError) for name in errors)
 
 
 def test_tables(results: Results) -> None:
@@ -116,10 +171,10 @@ def test_mistakes_are_config_errors(given: dict[str, object], said: str, tmp_pat
 
 def test_a_run_that_is_not_complete_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not a run folder"):
-        api.read(tmp_path)
+        api.load(tmp_path)
     (tmp_path / "manifest.json").write_text('{"identity": {}}')
     with pytest.raises(ConfigError, match="not complete"):
-        api.read(tmp_path)
+        api.load(tmp_path)
 
 
 def test_importing_the_package_is_cheap() -> None:
@@ -128,10 +183,15 @@ def test_importing_the_package_is_cheap() -> None:
 
 
 @pytest.mark.full
-def test_the_page_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_and_the_notebook_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
-    code = "".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "vstar_bench/" in done.stdout
+    cells = json.loads((ROOT / "examples" / "results.ipynb").read_text())["cells"]
+    notebook = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    page = "".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
+    for code in (page, notebook):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "vstar_bench" in done.stdout
+    assert (tmp_path / "runs/notebook/report.html").exists()
+    assert all(not cell.get("outputs") for cell in cells), "outputs of one machine are not kept"

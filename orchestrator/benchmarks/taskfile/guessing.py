@@ -16,12 +16,14 @@ from orchestrator.data.table import Table
 
 _LOOKED_AT = 2000
 _SHOWN = 40
+_MOST_WORDS = 4
 _PICTURE = re.compile(r".*\.(png|jpe?g|webp|gif|bmp|tiff?)$", re.IGNORECASE)
 _OPTION = re.compile(r"(?:(option|choice|opt|answer)[_ -]?)?([a-jA-J]|\d)")
 _NAMES = {
     what: names.split()
     for what, names in {
-        "answer": "answer correct_answer answer_key correct label target gold ground_truth solution",
+        "answer": "answer correct_answer answer_key correct answers target targets gold gold_answer ground_truth "
+        "groundtruth gt reference references solution label",
         "question": "question query prompt instruction text problem input",
         "id": "id question_id qid uid sample_id idx index pid",
         "options": "options choices candidates endings multiple_choices",
@@ -82,8 +84,7 @@ def guess(data: str) -> Guess:
     if options:
         _form(made, rows, options, answer)
     else:
-        made.values["rule"] = "contains_word"
-        made.reasons.append("no options were found: an answer is right if the right word stands in it (contains_word)")
+        _open(made, rows, answer)
     used = {*images, *options, answer, question, identifier}
     labels = [name for name in free if name not in used and _sorts(rows, name)]
     if labels:
@@ -98,7 +99,7 @@ def _named(what: str, names: Sequence[str]) -> str:
 
 
 def _images(path: Path, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Columns of encoded files, which rows leave out, and of paths to files."""
+    """Columns of encoded files, which rows leave out, and of paths to files or lists of one path."""
     names: list[str] = list(rows[0])
     if path.suffix == ".parquet" or (path.is_dir() and any(path.rglob("*.parquet"))):
         import pyarrow.parquet as pq
@@ -113,17 +114,21 @@ def _images(path: Path, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         names = columns if isinstance(columns, list) else next(iter(columns.values()))
     found = [name for name in names if name not in rows[0]]
     for name in rows[0]:
-        values = [row.get(name) for row in rows[:_SHOWN]]
-        if all(isinstance(value, str) and _PICTURE.match(value) for value in values):
+        cells = [cell if isinstance(cell := row.get(name), list) else [cell] for row in rows[:_SHOWN]]
+        if all(isinstance(value, str) and _PICTURE.match(value) for cell in cells for value in cell):
+            if max(map(len, cells)) > 1:
+                raise DataError(f"{path}: column {name} holds several images a row: give each a column of its own")
             found.append(name)
     return found
 
 
 def _options(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """One column of lists, or the longest series of columns like option_a, option_b."""
-    for name in sorted(names, key=lambda name: name.lower() not in _NAMES["options"]):
-        lists = [_list(row.get(name)) for row in rows[:_SHOWN]]
-        if all(one is not None and len(one) > 1 for one in lists):
+    # Several accepted answers are a list too.
+    lists = [name for name in names if name.lower() not in _NAMES["answer"]]
+    for name in sorted(lists, key=lambda name: name.lower() not in _NAMES["options"]):
+        values = [_list(row.get(name)) for row in rows[:_SHOWN]]
+        if all(value is not None and len(value) > 1 for value in values):
             return [name]
     series: dict[tuple[str, bool], list[str]] = {}
     for name in names:
@@ -156,6 +161,21 @@ def _form(made: Guess, rows: Sequence[Mapping[str, Any]], options: Sequence[str]
         form, why = "text", f"CHECK THIS: answers like {texts[0]!r} are neither letter nor number nor always an option"
     made.values["answer_is"] = form
     made.reasons.append(f"answer: {answer}, as {form}: {why}")
+
+
+def _open(made: Guess, rows: Sequence[Mapping[str, Any]], answer: str) -> None:
+    """Sets the rule of an open question by how long the right answers are."""
+    counts = sorted(len(str(one).split()) for row in rows for one in (_list(row.get(answer)) or [row.get(answer)]))
+    typical = counts[len(counts) // 2]
+    if typical <= _MOST_WORDS:
+        made.values["rule"] = "contains_word"
+        made.reasons.append(f"answer: {answer}; no options were found: right if it stands in the reply (contains_word)")
+        return
+    made.values["rule"] = "judge_answer"
+    made.reasons.append(
+        f"answer: {answer}; no options were found, and the answers have {typical} words: a judge says whether a reply "
+        "means the same (judge_answer, needs --judge); `rule: caption` scores the overlap without one"
+    )
 
 
 def _list(value: Any) -> list[Any] | None:

@@ -12,12 +12,16 @@ from lyncean.errors import UserError
 from orchestrator.run_folder.files import find_runs
 from orchestrator.run_folder.key_table import KeyTable
 from orchestrator.run_folder.lines import CountedLine
+from orchestrator.run_folder.log import is_written
 from orchestrator.run_folder.metrics import OUTCOMES, metric_results, overall
 from orchestrator.run_folder.reader import Run, named_run
+from orchestrator.run_folder.state import RunState, state
 from orchestrator.run_folder.tail import Tails
 
 _DEPTH = 3
 _STALE_SECONDS = 120
+"""How long a run that was seen growing is taken for one that runs."""
+
 _DOUBLE, _INTEGER = struct.Struct("<d"), struct.Struct("<Q")
 
 
@@ -67,6 +71,8 @@ class Followed:
         self.path, self.name = path, name
         self._tails = Tails(path)
         self._tally = Tally()
+        self._size: int | None = None
+        self._grown: float | None = None
 
     def state(self) -> dict[str, Any]:
         """Returns what the page shows of the run now."""
@@ -88,7 +94,7 @@ class Followed:
             "method": str(run.identity.get("method", "")),
             "blind": bool(run.identity.get("blind")),
             "created": str(run.manifest.get("created", "")),
-            "state": self._word(run),
+            "state": self._state(run),
             "answered": self._tally.answered,
             **_total(run.manifest),
             "counts": self._tally.counts,
@@ -109,13 +115,17 @@ class Followed:
 
     def stamp(self) -> tuple[float, ...]:
         """Returns what changes whenever the run's page would."""
-        return self._tails.changed()
+        return (*self._tails.changed(), is_written(self.path))
 
-    def _word(self, run: Run) -> str:
-        latest = max(self.stamp())
-        if run.tasks and self.stamp()[3] >= self.stamp()[1]:
-            return "complete"
-        return "running" if time.time() - latest < _STALE_SECONDS else "stopped"
+    def _state(self, run: Run) -> RunState:
+        """Returns the run's state; one that grows while it is followed is written to, if by another machine."""
+        now, size = time.monotonic(), self._tally.answered + self._tally.judged
+        if self._size is not None and size != self._size:
+            self._grown = now
+        self._size = size
+        found = state(run)
+        grows = self._grown is not None and now - self._grown < _STALE_SECONDS
+        return RunState.RUNNING if found is RunState.STOPPED and grows else found
 
 
 def _total(manifest: Mapping[str, Any]) -> dict[str, Any]:

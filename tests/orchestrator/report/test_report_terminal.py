@@ -135,9 +135,9 @@ def test_a_run_that_says_nothing_about_the_model_says_so(tmp_path: Path, unread:
     run = writer.close()
     text = shown(run, 100, force_terminal=True)
     page = render(open_run(run))
-    words = f"{unread} of 40 answers could not be read, so its figures say nothing about the model"
+    words = f"{unread} of 40 answers could not be read, so its results say nothing about the model"
     assert (words in " ".join(re.sub(r"\x1b\[[\d;]*m", "", text).split())) is told
-    assert ("so its figures say nothing about the model" in page) is told
+    assert ("so its results say nothing about the model" in page) is told
     assert ("&lt;b&gt;depends&lt;/b&gt; on you.&#34; where &#34;3&#34; is right" in page) is told
     assert "\x1b[31m<b>" not in text
     # What says nothing is not set in bold.

@@ -248,6 +248,42 @@ def test_what_cannot_be_guessed_is_said(tmp_path: Path) -> None:
     assert not (tmp_path / "set.yaml").exists()
 
 
+@pytest.mark.parametrize("answer", ["reference", "gt", "ground_truth", "target", "label", "answers"])
+@pytest.mark.parametrize(("image", "question"), [("image_path", "prompt"), ("images", "query")])
+def test_the_fields_column_names_are_known(tmp_path: Path, answer: str, image: str, question: str) -> None:
+    """Open questions, whose answers may be several, with an image beside the table or a list of one."""
+    rows = []
+    for number, color in enumerate(("red", "blue")):
+        (tmp_path / f"{color}.png").write_bytes(picture(color))
+        cell = [f"{color}.png"] if image == "images" else f"{color}.png"
+        right = [color, color.upper()] if answer == "answers" else color
+        rows.append({image: cell, question: f"Which colour? {number}", answer: right})
+    file = tmp_path / "set.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = run("new-task", file, "--output", tmp_path / "set.yaml")
+    assert done.exit_code == 0, done.stderr
+    values = {"data": "set.jsonl", "image": image, "question": question, "answer": answer, "rule": "contains_word"}
+    assert yaml.safe_load((tmp_path / "set.yaml").read_text()) == values
+    lines = prompts(tmp_path / "set.yaml")
+    assert [line["target"] for line in lines] == [row[answer] for row in rows]
+    assert {parts(line)[0] for line in lines} == {"image"}
+    before = load(tmp_path / "set.yaml").rows("set", None).digest
+    (tmp_path / "red.png").write_bytes(picture("green"))
+    assert load(tmp_path / "set.yaml").rows("set", None).digest != before
+
+
+def test_answers_of_many_words_need_a_judge_and_several_images_columns(tmp_path: Path) -> None:
+    file = tmp_path / "set.jsonl"
+    row = {"prompt": "What is there?", "reference": "A dog runs over the grass"}
+    file.write_text(json.dumps(row))
+    found = guess(str(file))
+    assert found.values["rule"] == "judge_answer"
+    assert "needs --judge" in found.reasons[-1]
+    file.write_text(json.dumps({**row, "images": ["a.png", "b.png"]}))
+    with pytest.raises(DataError, match="column images holds several images a row"):
+        guess(str(file))
+
+
 @given(st.text(alphabet="ab{} \n", max_size=30))
 def test_a_template_is_filled_or_refused(template: str) -> None:
     try:

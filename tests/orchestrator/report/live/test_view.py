@@ -7,6 +7,7 @@ import html
 import http.client
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import threading
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import orjson
@@ -25,8 +27,10 @@ from orchestrator.cli.view import command
 from orchestrator.report.live import server as view_server
 from orchestrator.report.live.followed import Folder, Tally
 from orchestrator.report.live.server import HOST, serve
+from orchestrator.report.page import render
 from orchestrator.run_folder.lines import CountedLine, sealed
-from orchestrator.run_folder.reader import Run
+from orchestrator.run_folder.log import RunBusyError, RunLog
+from orchestrator.run_folder.reader import Run, open_run
 
 
 class Client:
@@ -194,8 +198,8 @@ def test_it_follows_a_run(client: Client, folder: Path) -> None:
         return next(run for run in orjson.loads(client.get("/api/runs")[1]) if run["name"] == "live")
 
     first = look()
-    assert (first["state"], first["answered"], first["mean"]) == ("running", 1, 1.0)
-    assert b"not complete" in client.get("/runs/live/")[1]
+    assert (first["state"], first["answered"], first["mean"]) == ("stopped", 1, 1.0)
+    assert b"not complete: the same command resumes it" in client.get("/runs/live/")[1]
     with (path / "responses.jsonl").open("ab") as file:
         file.write(sealed(orjson.dumps(orjson.loads(writer.responses[0]) | {"key": "marvel/2"})) + b"\n")
         file.write(b'{"key": "marvel/3", "to')
@@ -209,6 +213,7 @@ def test_it_follows_a_run(client: Client, folder: Path) -> None:
         )
     second = look()
     assert (second["answered"], second["mean"]) == (2, 0.0)
+    assert second["state"] == "running", "it grows: another machine writes it"
     assert second["counts"] == {"scored": 1, "unparsed": 1, "refused": 0, "rejected": 0, "unjudged": 0, "failed": 0}
     assert b"marvel/2" not in client.get("/")[1]
 
@@ -255,14 +260,26 @@ def test_nothing_is_written(client: Client, folder: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
-def test_a_run_that_was_left_is_stopped(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "old")
+def test_the_state_comes_from_the_folder_and_never_from_file_times(tmp_path: Path) -> None:
+    """A copy has the state of its run: complete with results, running while a process holds it, else stopped."""
+
+    def states() -> dict[str, tuple[str, bool]]:
+        found = {name: str(run.state()["state"]) for name, run in Folder(tmp_path).runs().items()}
+        return {name: (word, f"it is {word}" in render(open_run(tmp_path / name))) for name, word in found.items()}
+
+    done = marvel_run(tmp_path / "done", puzzles=3)
+    writer = Writer(tmp_path / "live")
     writer.item("marvel/1", answer="1", score=1.0)
-    path = writer.close(complete=False)
-    for file in path.iterdir():
-        os.utime(file, (1, 1))
-    (state,) = (run.state() for run in Folder(tmp_path).runs().values())
-    assert state["state"] == "stopped"
+    live = writer.close(complete=False)
+    for file in (done / "responses.jsonl", done / "verdicts.jsonl"):  # as `cp` leaves them: later than the results
+        os.utime(file, (4e9, 4e9))
+    os.utime(done / "results.json", (1, 1))
+    with closing(RunLog(live)):
+        shutil.copytree(live, tmp_path / "copy")
+        assert states() == {"done": ("complete", False), "live": ("running", True), "copy": ("stopped", False)}
+        with pytest.raises(RunBusyError):
+            RunLog(live)
+    assert states()["live"] == ("stopped", False)
 
 
 def test_a_manifest_half_written_is_looked_at_again(tmp_path: Path) -> None:
