@@ -15,7 +15,7 @@ from lyncean.cli import Command, examples
 from orchestrator.cli.eval import command as evaluate
 from orchestrator.run.request import RunRequest
 from orchestrator.submit.kubectl import delete, get, objects_of, resume
-from orchestrator.submit.render import TASKS, Submission, render
+from orchestrator.submit.render import TASKS, Submission, check_name, render
 from orchestrator.submit.server import Server
 from orchestrator.submit.watch import ended, state, watch
 
@@ -76,9 +76,9 @@ class _Submit(Command):
     "submit",
     cls=_Submit,
     epilog=examples(
-        "orchestrator submit --overlay cpu-demo --task marvel --synthetic > run.yaml",
+        "orchestrator submit --overlay cpu-demo --task marvel --synthetic --run first > run.yaml",
         "kubectl apply -f run.yaml",
-        "orchestrator submit --overlay cpu-demo --task marvel --synthetic --watch",
+        "orchestrator submit --run first --watch",
     ),
 )
 @click.option(
@@ -136,6 +136,8 @@ def command(action: str | None, folder: str | None, name: str | None, pod_patien
     --get and --delete are about an applied run: that of --run, or of the same command. --watch exits as the run does:
     0 complete, 3 failed, or 5 if its pods do not come up.
     """
+    if name is not None:
+        check_name(name)
     if action is None and folder is None:
         click.echo(render(_submission(name, given)), nl=False)
         return

@@ -14,8 +14,6 @@ from typing import Any
 import yaml
 
 from lyncean.addresses import without_password
-from orchestrator.engine.resolve import parse_endpoints
-from orchestrator.errors import ConfigError
 from orchestrator.submit.kubectl import SubmitError, kubectl
 from orchestrator.submit.objects import Manifest, hash_of, owned, slug
 from orchestrator.submit.server import LOADING, NAME, Server, merge
@@ -124,6 +122,16 @@ def choices(kind: str) -> list[str]:
     return sorted(path.name for path in (deploy_folder() / kind).iterdir())
 
 
+def check_name(run: str) -> None:
+    """Makes sure that a run's name can be part of a Job's and a label.
+
+    Raises:
+        SubmitError: If it cannot.
+    """
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", run):
+        raise SubmitError(f"--run {run!r}: a name of a-z, 0-9 and '-', 40 characters at most")
+
+
 def render(submission: Submission) -> str:
     """Returns the manifests as YAML.
 
@@ -131,8 +139,7 @@ def render(submission: Submission) -> str:
         SubmitError: If there is no such overlay or component, if a model's name and its weights would be of two models,
             if a password would stand in the manifests, or if there is no kubectl, or it refuses.
     """
-    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", submission.name):
-        raise SubmitError(f"--run {submission.name!r}: a name of a-z, 0-9 and '-', 40 characters at most")
+    check_name(submission.name)
     if submission.server.image and (submission.model or submission.weights):
         raise SubmitError("--image with --model or --weights: an image has its own; give its arguments after `--`")
     if submission.server.arguments and not submission.server.image:
@@ -202,6 +209,9 @@ def _check_endpoints(submission: Submission) -> None:
     """Refuses addresses that are none, and changes to model servers that are not rendered."""
     if not submission.endpoints:
         return
+    from orchestrator.engine.resolve import parse_endpoints
+    from orchestrator.errors import ConfigError
+
     given: dict[str, object] = {"--image": submission.server.image, "--weights": submission.weights}
     if submission.url is None:
         try:

@@ -298,6 +298,12 @@ def test_the_real_kubectl_is_asked_in_its_own_words(tmp_path: Path) -> None:
         assert "no run 'first' in namespace lyncean" in submit("--run=first", "--watch", env=env).stderr
 
 
+def test_a_name_selects_one_run() -> None:
+    result = submit("--run=a,b", "--delete")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--run 'a,b': a name of a-z, 0-9 and '-'" in result.stderr
+
+
 def test_without_a_name_and_a_task_it_says_so() -> None:
     result = submit("--watch")
     assert result.exit_code == 2
