@@ -6,17 +6,12 @@ import itertools
 from typing import Any
 
 from lyncean.harness import lm_eval
+from lyncean.harness.requests import LM_EVAL_TOKENS, NotAskableError, decoding, interleaved
 from lyncean.model.v1 import model_pb2 as model
-from orchestrator.benchmarks.harness.task import ForeignTask, decoding
-from orchestrator.benchmarks.harness.visuals import NotAskableError, Sources, parts
+from orchestrator.benchmarks.harness.task import ForeignTask
+from orchestrator.benchmarks.harness.visuals import Sources, parts
 from orchestrator.data.rows import Row
 from orchestrator.samples import Message, Part, text_part
-
-_TOKENS = 256
-"""Limit of an answer where the task sets none: that of its models."""
-
-_IMAGE = "<image>"
-"""What stands for an image in a context."""
 
 
 class LmEvalTask(ForeignTask):
@@ -49,11 +44,8 @@ class LmEvalTask(ForeignTask):
         shown: list[Part] = []
         if self.config.get("doc_to_image"):
             shown = list(parts(self._task.doc_to_image(self.documents()[number]), sources))
-        texts = context.split(_IMAGE)
-        if len(texts) != len(shown) + 1:
-            return [Message(model.ROLE_USER, (*shown, text_part(context.replace(_IMAGE, ""))))]
-        pieces = [piece for pair in itertools.zip_longest(map(text_part, texts), shown) for piece in pair if piece]
-        return [Message(model.ROLE_USER, tuple(piece for piece in pieces if piece.image or piece.text))]
+        pieces = interleaved(context, shown)
+        return [Message(model.ROLE_USER, tuple(text_part(each) if isinstance(each, str) else each for each in pieces))]
 
     def continuations(self, row: Row) -> list[tuple[str, tuple[str, ...]]]:
         """Returns the contexts of the harness's own requests, those beside each other with one context together."""
@@ -65,4 +57,4 @@ class LmEvalTask(ForeignTask):
 
     def generation(self, settings: Any) -> model.GenerationConfig:
         """Returns the decoding of the task."""
-        return decoding(self._task.config.generation_kwargs or {}, tokens=_TOKENS, stops=True)
+        return decoding(self._task.config.generation_kwargs or {}, tokens=LM_EVAL_TOKENS, stops=True)

@@ -7,17 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lyncean.harness import lmms_eval
+from lyncean.harness.requests import LMMS_EVAL_TOKENS, ROLES, decoding, pieces
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.base import setting
-from orchestrator.benchmarks.harness.task import ForeignTask, decoding
-from orchestrator.benchmarks.harness.visuals import NotAskableError, Sources, parts
+from orchestrator.benchmarks.harness.task import ForeignTask
+from orchestrator.benchmarks.harness.visuals import Sources, parts
 from orchestrator.data.rows import Row
 from orchestrator.samples import Message, Part, text_part
-
-_TOKENS = 1024
-"""Limit of an answer where the task sets none: that of lmms-eval's clients of endpoints."""
-
-_ROLES = {"system": model.ROLE_SYSTEM, "user": model.ROLE_USER, "assistant": model.ROLE_ASSISTANT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +67,11 @@ class LmmsTask(ForeignTask):
     def generation(self, settings: LmmsSettings) -> model.GenerationConfig:
         """Returns the decoding of the task; lmms-eval's chat models do not know its stop strings."""
         kwargs = self._task.config.generation_kwargs or {}
-        return decoding(kwargs, tokens=_TOKENS, stops=settings.messages == "simple")
+        return decoding(kwargs, tokens=LMMS_EVAL_TOKENS, stops=settings.messages == "simple")
 
 
 def _message(message: Mapping[str, Any], sources: Sources) -> Message:
-    content = message["content"]
-    if isinstance(content, str):
-        return Message(_ROLES[message["role"]], (text_part(content),))
     found: list[Part] = []
-    for each in content:
-        if each["type"] == "text":
-            found.append(text_part(each["text"]))
-        elif each["type"] == "image":
-            found.extend(parts(each.get("url", each.get("image")), sources))
-        else:
-            raise NotAskableError(f"its questions have {each['type']}, and requests hold text and images")
-    return Message(_ROLES[message["role"]], tuple(found))
+    for piece in pieces(message["content"]):
+        found += [text_part(piece)] if isinstance(piece, str) else parts(piece, sources)
+    return Message(ROLES[message["role"]], tuple(found))

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lyncean.harness.requests import images, png
 from lyncean.media import media_type
 from lyncean.pictures import open_image
-from orchestrator.errors import ConfigError
 from orchestrator.samples import Part, image_part
-
-
-class NotAskableError(ConfigError):
-    """A task asks with what a request cannot hold, such as sound; names it."""
 
 
 class Sources:
@@ -44,10 +38,7 @@ class Sources:
             if self._decoded(place) == (size, pixels):
                 return image_part(data)
         self.encoded += 1
-        buffer = io.BytesIO()
-        image = image if image.mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16") else image.convert("RGB")
-        image.save(buffer, "PNG")
-        return image_part(buffer.getvalue())
+        return image_part(png(image))
 
     def _decoded(self, place: int) -> tuple[tuple[int, int], bytes]:
         from PIL import ImageOps
@@ -68,37 +59,8 @@ def parts(visual: Any, sources: Sources) -> Iterator[Part]:
     Raises:
         NotAskableError: It is no image.
     """
-    if visual is None:
-        return
-    if isinstance(visual, (list, tuple)):
-        for each in visual:
-            yield from parts(each, sources)
-    elif hasattr(visual, "tobytes") and hasattr(visual, "convert"):
-        yield sources.part(visual)
-    elif isinstance(visual, (bytes, bytearray)):
-        yield image_part(bytes(visual))
-    elif isinstance(visual, Mapping) and visual.get("type") == "image":
-        yield from parts(visual.get("url", visual.get("image")), sources)
-    elif isinstance(visual, Mapping) and isinstance(visual.get("bytes"), bytes):
-        yield image_part(visual["bytes"])
-    elif isinstance(visual, (str, os.PathLike)):
-        yield image_part(_file(Path(visual)))
-    else:
-        kind = "sound" if isinstance(visual, Mapping) and "array" in visual else type(visual).__name__
-        raise NotAskableError(f"its questions have {kind}, and requests hold text and images")
-
-
-def _file(path: Path) -> bytes:
-    kind = path.suffix.lower()
-    if kind in (".mp4", ".avi", ".mov", ".mkv", ".webm", ".wav", ".mp3", ".flac", ".m4a"):
-        raise NotAskableError(f"its questions have video or sound ({path.name}), and requests hold text and images")
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise NotAskableError(f"its code names a file that cannot be read ({path}): {error.strerror}") from None
-    if media_type(data) == "application/octet-stream":
-        raise NotAskableError(f"its questions have a file that is no image ({path.name})")
-    return data
+    for each in images(visual):
+        yield image_part(each) if isinstance(each, bytes) else sources.part(each)
 
 
 def _rendered(image: Any) -> tuple[tuple[int, int], bytes]:
