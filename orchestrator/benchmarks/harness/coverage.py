@@ -17,9 +17,9 @@ _ASKS = ("doc_to_visual", "doc_to_messages", "doc_to_image", "doc_to_audio")
 
 def page(prefix: str) -> Iterator[str]:
     """Yields the lines of the page of a harness, `lmms` or `lm-eval`."""
-    module = harness(prefix)
-    title = module.LIBRARY.title
-    tasks = sorted(name for name, entry in module.index().items() if entry["type"] in ("task", "python_task"))
+    library = harness(prefix)
+    title = library.title
+    tasks = sorted(name for name, entry in library.index().items() if entry["type"] in ("task", "python_task"))
     loaded: dict[str, list[str]] = {}
     missing: dict[str, list[str]] = {}
     for name in tasks:
@@ -33,7 +33,7 @@ def page(prefix: str) -> Iterator[str]:
     yield f"# Configurations of {title} that load"
     yield ""
     yield f"Written by `python -m {__spec__.name} {prefix}`."
-    yield f"Of {len(tasks):,} task configurations of {title} {module.version()}, {count:,} load where it was run."
+    yield f"Of {len(tasks):,} task configurations of {title} {library.version()}, {count:,} load where it was run."
     yield "Loading does not prove that the data fit."
     yield ""
     yield "| kind | configurations | for example |"

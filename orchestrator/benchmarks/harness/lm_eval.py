@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from lyncean.harness import lm_eval
+from lyncean.harness.lm_eval import LIBRARY
 from lyncean.harness.requests import LM_EVAL_TOKENS, NotAskableError, decoding, interleaved
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.harness.task import ForeignTask
@@ -17,7 +17,7 @@ from orchestrator.samples import Message, Part, text_part
 class LmEvalTask(ForeignTask):
     """A task of lm-evaluation-harness."""
 
-    harness = lm_eval
+    harness = LIBRARY
     scores_images = False
     _docs: Any = None
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lyncean.harness import lmms_eval
+from lyncean.harness.lmms_eval import LIBRARY
 from lyncean.harness.requests import LMMS_EVAL_TOKENS, ROLES, decoding, pieces
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.base import setting
@@ -28,7 +28,7 @@ class LmmsSettings:
 class LmmsTask(ForeignTask):
     """A task of lmms-eval."""
 
-    harness = lmms_eval
+    harness = LIBRARY
     settings = LmmsSettings
 
     def documents(self) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lyncean.harness import HarnessError, seeded
+from lyncean.harness.library import Library, state
 from lyncean.harness.requests import NotAskableError
 from lyncean.harness.values import encode
 from lyncean.model.v1 import model_pb2 as model
@@ -36,21 +37,21 @@ class ForeignTask:
         include: Further folders with configurations.
 
     Attributes:
-        harness: The module of `lyncean.harness` that knows the harness.
+        harness: What `lyncean.harness` knows of the harness.
         settings: What `--set` takes.
         seed: Seed of the examples in prompts.
         scores_images: Whether documents are scored with the images that `documents` leaves in them.
     """
 
-    harness: Any
+    harness: Library
     settings: type = NoSettings
     seed = 1234
     scores_images = True
 
     def __init__(self, name: str, include: tuple[str, ...]) -> None:
         self.name = name
-        self.title = f"{self.harness.LIBRARY.title} {self.harness.version()}"
-        self.word = f"{self.harness.LIBRARY.prefix}:{name}"
+        self.title = f"{self.harness.title} {self.harness.version()}"
+        self.word = f"{self.harness.prefix}:{name}"
         self.include = include
         self.config = self.harness.config(name, include)
         self.kind = self.config.get("output_type", "generate_until")
@@ -85,10 +86,10 @@ class ForeignTask:
         digest, given = "", None
         if data is not None:
             given, source, digest = open_splits(data, splits, self.config.get("dataset_name"))
-        with seeded(self.harness.SEEDS), uncached(data):
+        with seeded(self.harness.seeds), uncached(data):
             self._task = self.harness.load(self.name, self.include, given)
             docs = self.documents()
-        self._state = json.dumps(self.harness.state(self._task))
+        self._state = json.dumps(state(self._task))
         how = self._look() if len(docs) else ""
         words = f"{digest or docs._fingerprint}\n{self.harness.code(self.name, self.include)}"
         origin = f"{source} ({self.split}) by {self.title}{how}"
