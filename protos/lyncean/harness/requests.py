@@ -23,7 +23,7 @@ LMMS_EVAL_TOKENS = 1024
 
 ROLES = {"system": model.ROLE_SYSTEM, "user": model.ROLE_USER, "assistant": model.ROLE_ASSISTANT}
 
-_PLACEHOLDER = "<image>"
+PLACEHOLDER = "<image>"
 """What stands for an image in a context of lm-evaluation-harness."""
 
 _NO_IMAGE = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".wav", ".mp3", ".flac", ".m4a")
@@ -128,9 +128,9 @@ def pieces(content: Any) -> Iterator[Any]:
 
 def interleaved(context: str, shown: Sequence[T]) -> list[str | T]:
     """Returns a context of lm-evaluation-harness with images at its placeholders, in front if they are not as many."""
-    texts = context.split(_PLACEHOLDER)
+    texts = context.split(PLACEHOLDER)
     if len(texts) != len(shown) + 1:
-        return [*shown, context.replace(_PLACEHOLDER, "")]
+        return [*shown, context.replace(PLACEHOLDER, "")]
     found: list[str | T] = []
     for text, image in itertools.zip_longest(texts, shown):
         found += [text] if text else []

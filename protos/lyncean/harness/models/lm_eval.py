@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from lyncean.errors import UserError
 from lyncean.harness.models.client import SERVER_SIDE, Client, ModelError, text_of, user
-from lyncean.harness.requests import LM_EVAL_TOKENS, ROLES, NotAskableError, decoding, images, interleaved
+from lyncean.harness.requests import LM_EVAL_TOKENS, PLACEHOLDER, ROLES, NotAskableError, decoding, images, interleaved
 from lyncean.model.v1 import model_pb2 as model
 
 
@@ -125,12 +125,17 @@ def _messages(context: str, more: Sequence[Any]) -> list[model.Message]:
     if seen.get("audio"):
         raise NotAskableError("the task's questions have sound, and requests hold text and images")
     shown = list(images(seen.get("visual")))
+    if shown and (places := context.count(PLACEHOLDER)) > len(shown):
+        raise ModelError(
+            f"a context has places for {places} images and {len(shown)} of them: lm-evaluation-harness hands over the "
+            "question's images, not those of its examples",
+            fix="ask without --num_fewshot",
+        )
     if not isinstance(context, _Chat):
         return [user(interleaved(context, shown))]
     turns = json.loads(context)
     messages = []
     for turn in turns:
-        # The images are those of the question, which comes last; examples have theirs nowhere.
         own = shown if turn is turns[-1] else []
         messages.append(user(interleaved(turn["content"], own), ROLES[turn["role"]]))
     return messages
