@@ -29,7 +29,7 @@ _REACH_SECONDS = 5.0
 """How long an address may be without a server at first. One that is reached and still loads is waited for."""
 _SECONDS = {"timeout": 600.0, "patience": 600.0}
 _FILES = ("tls_ca", "tls_cert", "tls_key", "token_file")
-_ARGUMENTS = ("endpoint", "tls", "tls_server_name", *_FILES, *_SECONDS, "concurrency")
+_ARGUMENTS = ("endpoint", "model", "tls", "tls_server_name", *_FILES, *_SECONDS, "concurrency")
 _WORDS = {"true": True, "false": False, "1": True, "0": False}
 
 
@@ -46,11 +46,20 @@ class Client:
         timeout: Seconds for one call.
         patience: Seconds that a full queue or an absent server is waited for.
         concurrency: Calls in flight at most; 0 as many as the server states.
+        expected: The name that the served model must have; "" takes any.
     """
 
     def __init__(
-        self, endpoint: str, credentials: Credentials, *, timeout: float, patience: float, concurrency: int = 0
+        self,
+        endpoint: str,
+        credentials: Credentials,
+        *,
+        timeout: float,
+        patience: float,
+        concurrency: int = 0,
+        expected: str = "",
     ) -> None:
+        self._expected = expected
         self._endpoint = endpoint
         self._credentials = credentials
         self._timeout = timeout
@@ -94,17 +103,20 @@ class Client:
             timeout=numbers["timeout"],
             patience=numbers["patience"],
             concurrency=int(numbers["concurrency"]),
+            expected=str(values.get("model", "")),
         )
 
     def describe(self) -> model.GetModelInfoResponse:
         """Returns the model's description; asks for it once, and blocks meanwhile.
 
         Raises:
-            ModelError: The server cannot be asked.
+            ModelError: The server cannot be asked, or serves another model than the one named.
         """
         if self._info is None:
             _run(self._describe())
         assert self._info is not None
+        if self._expected and self._expected != self._info.model_name:
+            raise ModelError(f"{self._endpoint} serves {self._info.model_name!r}, not {self._expected!r}")
         return self._info
 
     async def _describe(self) -> None:

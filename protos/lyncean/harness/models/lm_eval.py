@@ -48,6 +48,12 @@ class Lyncean(LM):  # type: ignore[misc]
         self._client = Client.from_arguments(arguments)
         self._info = self._client.describe()
 
+    def get_model_info(self) -> dict[str, str]:
+        """Returns what its results record of the model."""
+        info = self._info
+        names = ("model_name", "model_revision", "chat_template_sha256", "compute_dtype", "server_version")
+        return {f"lyncean_{name}": str(getattr(info, name)) for name in names}
+
     @property
     def tokenizer_name(self) -> str:
         """What its cache of requests takes for the identity of the chat template."""
