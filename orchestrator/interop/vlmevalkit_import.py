@@ -45,7 +45,7 @@ def _xlsx(path: Path) -> Iterator[Mapping[str, str]]:
     try:
         import openpyxl
     except ImportError as error:
-        raise ConfigError("a table in XLSX needs openpyxl: pip install openpyxl, or save it as TSV") from error
+        raise ConfigError("a table in XLSX needs openpyxl: pip install 'lyncean[xlsx]', or save it as TSV") from error
     try:
         rows = openpyxl.load_workbook(path, read_only=True, data_only=True).worksheets[0].iter_rows(values_only=True)
         header = [str(cell) for cell in next(rows, ())]
