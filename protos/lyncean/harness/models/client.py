@@ -215,6 +215,8 @@ class Connection:
             return model.GenerateResponse(finish_reason=model.FINISH_REASON_CONTENT_FILTER)
         if response.served_by.boot_id and response.served_by.model_revision != self._revision:
             raise self._error("another model answers there now", fix="start the evaluation again")
+        if not likelihood and response.finish_reason == model.FINISH_REASON_UNSPECIFIED:
+            raise self._error("its answer is no finished text (bad_response)", fix="test it with orchestrator check")
         if likelihood and len(response.scores) != continuations:
             raise self._error(f"{len(response.scores)} scores for {continuations} continuations")
         return response
@@ -249,7 +251,7 @@ class Connection:
                     max_bytes=self._max_bytes,
                 )
             except CallError as error:
-                if error.consequence.outcome is Outcome.REFUSED:
+                if reach is None and error.consequence.outcome is Outcome.REFUSED:
                     raise _Refused(str(error)) from None
                 if reach is not None and self._channel.get_state() is not grpc.ChannelConnectivity.READY:
                     limit = min(reach, self._patience)
