@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from helpers.report_runs import Writer
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orchestrator.cli import main
+from orchestrator.data.rows import DataError
+from orchestrator.interop import lm_eval_import, vlmevalkit_import
 
 
 def run_import(kind: str, *words: object) -> Result:
@@ -156,3 +162,31 @@ def test_files_that_are_none_are_one_line(tmp_path: Path, kind: str, name: str, 
     assert words in told.output
     assert "Traceback" not in told.output
     assert not (tmp_path / "run").exists()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["doc_id", "arguments", "resps", "target", "filtered_resps", "metrics"]), JSON))
+def test_a_damaged_line_of_lm_eval_is_an_error_of_the_data(changes: dict[str, Any]) -> None:
+    line = lm_eval_line(0, [("q", " a"), ("q", " b")], [[["-1", "True"]], [["-2", "False"]]], target="0") | changes
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "samples_t_2026-11-24T00-06-01.4.jsonl"
+        path.write_text(json.dumps(line) + "\n")
+        with contextlib.suppress(DataError):
+            (answer,) = lm_eval_import.read(path, None, None).answers
+            assert answer.text == "" or not answer.likelihoods
+
+
+@given(st.lists(st.lists(st.text(alphabet='aA1\t\n"\x00é', max_size=6), max_size=6), max_size=4))
+def test_a_damaged_table_of_vlmevalkit_is_an_error_of_the_data(rows: list[list[str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "m_d.tsv"
+        lines = ["index\tquestion\tanswer\tprediction\tA\thit", *("\t".join(row) for row in rows)]
+        path.write_bytes("\n".join(lines).encode())
+        with contextlib.suppress(DataError):
+            assert all(answer.key is not None for answer in vlmevalkit_import.read(path, None, None).answers)
