@@ -129,6 +129,8 @@ def main() -> None:
     help="API by which the endpoint draws images (openai): its images API, images in chat replies, or the tool of its "
     "responses API.",
 )
+@click.option("--audio-input", is_flag=True, help="The endpoint's model takes audio, as WAV or MP3 (openai).")
+@click.option("--video-input", is_flag=True, help="It takes videos, as vLLM and SGLang do (openai).")
 @click.option(
     "--api-key-file",
     "key_file",

@@ -242,9 +242,14 @@ def _instance(item: Item) -> dict[str, Any]:
 
 
 def _turn(place: int, message: Mapping[str, Any]) -> dict[str, Any]:
-    parts = message.get("parts", ())
-    words = [f"<image {part['image']['sha256']}>" if "image" in part else part.get("text", "") for part in parts]
+    words = [_words(part) for part in message.get("parts", ())]
     return {"turn_idx": place, "role": _ROLES.get(str(message.get("role")), "user"), "content": "\n".join(words)}
+
+
+def _words(part: Mapping[str, Any]) -> str:
+    """Returns a part's text, or what stands for a medium."""
+    media = (f"<{kind} {part[kind]['sha256']}>" for kind in ("image", "audio", "video") if kind in part)
+    return next(media, str(part.get("text", "")))
 
 
 def _usage(usage: Mapping[str, Any]) -> dict[str, Any]:

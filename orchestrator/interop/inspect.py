@@ -33,9 +33,11 @@ try:
         ChatMessageSystem,
         ChatMessageUser,
         Content,
+        ContentAudio,
         ContentImage,
         ContentReasoning,
         ContentText,
+        ContentVideo,
         ModelOutput,
         ModelUsage,
     )
@@ -201,7 +203,13 @@ def _message(run: Run, message: Mapping[str, Any], attachments: dict[str, str] |
     content: list[Content] = []
     for part in message.get("parts", ()):
         if "image" in part:
-            content.append(ContentImage(image=_image(run, part["image"], attachments)))
+            content.append(ContentImage(image=_medium(run, part["image"], attachments)))
+        elif "audio" in part:
+            mpeg = part["audio"]["media_type"] == "audio/mpeg"
+            sound = _medium(run, part["audio"], attachments)
+            content.append(ContentAudio(audio=sound, format="mp3" if mpeg else "wav"))
+        elif "video" in part:
+            content.append(ContentVideo(video=_medium(run, part["video"], attachments), format="mp4"))
         else:
             content.append(ContentText(text=part.get("text", "")))
     if message.get("role") == "ROLE_SYSTEM":
@@ -211,16 +219,15 @@ def _message(run: Run, message: Mapping[str, Any], attachments: dict[str, str] |
     return ChatMessageUser(content=content)
 
 
-def _image(run: Run, image: Mapping[str, Any], attachments: dict[str, str] | None) -> str:
-    """Returns a reference to an image: to its file, or to the sample's attachments, which then hold it once."""
-    name = str(image.get("sha256", ""))
+def _medium(run: Run, medium: Mapping[str, Any], attachments: dict[str, str] | None) -> str:
+    """Returns a reference to a medium: to its file, or to the sample's attachments, which then hold it once."""
+    name = str(medium.get("sha256", ""))
     path = run.image(name)
     if path is None:
         return name
     if attachments is None:
         return str(path.resolve())
     key = name[:32]  # as long as Inspect's own hashes: its viewer knows references by that
-    attachments[key] = (
-        f"data:{image.get('media_type', 'image/png')};base64,{base64.b64encode(path.read_bytes()).decode()}"
-    )
+    data = base64.b64encode(path.read_bytes()).decode()
+    attachments[key] = f"data:{medium.get('media_type', 'image/png')};base64,{data}"
     return f"attachment://{key}"

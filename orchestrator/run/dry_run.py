@@ -51,11 +51,12 @@ def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> Non
                 if number == 0:
                     total += _sizes(call)
                 if first is None:
-                    first = request_json(call, lambda data: f"({len(data):,} bytes)")
+                    first = request_json(call, lambda medium: f"({len(medium.data):,} bytes)")
+    clips = f"{total['clips']:,} audio and video files, " if total["clips"] else ""
     lines = [
         ", ".join(f"{count:,} samples of {task}" for task, count in tasks.items()) or "nothing",
         f"{total['calls']:,} calls for {total['items']:,} scored items",
-        f"first turns: {total['bytes']:,} bytes, {total['images']:,} images, "
+        f"first turns: {total['bytes']:,} bytes, {total['images']:,} images, {clips}"
         f"text of about {total['text'] // _BYTES_PER_TOKEN:,} tokens",
         _output_line(total["output"], total["unbounded"]),
     ]
@@ -73,6 +74,7 @@ def _sizes(call: Call) -> Counter[str]:
     return Counter(
         bytes=request_of(call).size,
         images=sum(part.image is not None for part in parts),
+        clips=sum(part.clip is not None for part in parts),
         text=sum(len(part.text.encode()) for part in parts),
     )
 

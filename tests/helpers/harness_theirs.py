@@ -6,6 +6,7 @@ import contextlib
 import io
 import random
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -21,6 +22,7 @@ from lyncean.harness.library import arguments
 from lyncean.harness.lmms_eval import LIBRARY
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc
+from orchestrator.benchmarks.harness.visuals import _wave
 
 ROLES = {"system": model.ROLE_SYSTEM, "user": model.ROLE_USER, "assistant": model.ROLE_ASSISTANT}
 
@@ -78,6 +80,10 @@ class Asking(lmms):  # type: ignore[misc]
 
 
 def _image(image: Any) -> model.Part:
+    if isinstance(image, str):
+        return model.Part(video=model.Video(data=Path(image).read_bytes()))
+    if isinstance(image, dict):
+        return model.Part(audio=model.Audio(data=_wave(image["array"], image["sampling_rate"])))
     buffer = io.BytesIO()
     image.save(buffer, "PNG")
     return model.Part(image=model.Image(data=buffer.getvalue(), media_type="image/png"))

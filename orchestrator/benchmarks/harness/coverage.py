@@ -11,7 +11,7 @@ from lyncean.harness import HarnessError, harness
 from orchestrator.benchmarks.harness import ASKED
 from orchestrator.benchmarks.harness.task import ForeignTask
 
-_VIDEO_OR_SOUND = re.compile(r"video|audio|speech|sound", re.IGNORECASE)
+_VIDEO_OR_AUDIO = re.compile(r"video|audio|speech|sound", re.IGNORECASE)
 _ASKS = ("doc_to_visual", "doc_to_messages", "doc_to_image", "doc_to_audio")
 
 
@@ -58,12 +58,12 @@ def _reason(name: str, error: str) -> str:
 
 
 def _kind(asked: ForeignTask) -> str:
-    """Returns what a task's answers are, and whether its code speaks of video or sound."""
+    """Returns what a task's answers are, and whether its code speaks of video or audio."""
     shown: list[Callable[..., Any]] = [value for key in _ASKS if callable(value := asked.config.get(key))]
     words = " ".join(function.__name__ for function in shown)
     arguments = asked.config.get("dataset_kwargs") or {}
-    if "video" in arguments or _VIDEO_OR_SOUND.search(words):
-        return f"{asked.kind}, with video or sound: ends with one line when it is asked"
+    if "video" in arguments or _VIDEO_OR_AUDIO.search(words):
+        return f"{asked.kind}, with video or audio"
     return f"{asked.kind}, {'with images' if shown else 'text'}"
 
 

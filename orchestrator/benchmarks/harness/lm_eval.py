@@ -5,13 +5,17 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from lyncean.harness.library import undecoded
 from lyncean.harness.lm_eval import LIBRARY
-from lyncean.harness.requests import LM_EVAL_TOKENS, NotAskableError, decoding, interleaved
+from lyncean.harness.requests import LM_EVAL_TOKENS, PLACEHOLDER, NotAskableError, decoding, interleaved
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.harness.task import ForeignTask
-from orchestrator.benchmarks.harness.visuals import Sources, parts
+from orchestrator.benchmarks.harness.visuals import Sources, encoded, parts
 from orchestrator.data.rows import Row
 from orchestrator.samples import Message, Part, text_part
+
+_AUDIO = "<audio>"
+"""What stands for audio in a context."""
 
 
 class LmEvalTask(ForeignTask):
@@ -38,13 +42,17 @@ class LmEvalTask(ForeignTask):
         return docs.with_format("arrow")[number : number + 1].to_pylist()[0] if hasattr(docs, "with_format") else {}
 
     def messages(self, number: int, context: str, settings: Any, sources: Sources) -> list[Message]:
-        """Returns one message; images stand at their placeholders, or in front where these are not as many."""
+        """Returns one message; images or audio stand at their placeholders, or in front where these are not as many."""
+        placeholder, read = PLACEHOLDER, self._task.doc_to_image
         if self.config.get("doc_to_audio"):
-            raise NotAskableError("its questions have sound, and requests hold text and images")
+            if self.config.get("doc_to_image"):
+                raise NotAskableError("its questions have images and audio, whose order is not said")
+            placeholder, read = _AUDIO, self._task.doc_to_audio
         shown: list[Part] = []
-        if self.config.get("doc_to_image"):
-            shown = list(parts(self._task.doc_to_image(self.documents()[number]), sources))
-        pieces = interleaved(context, shown)
+        if self.config.get("doc_to_image") or self.config.get("doc_to_audio"):
+            docs = self.documents()
+            shown = list(parts(read(encoded(docs[number], undecoded(docs.features))), sources))
+        pieces = interleaved(context, shown, placeholder)
         return [Message(model.ROLE_USER, tuple(text_part(each) if isinstance(each, str) else each for each in pieces))]
 
     def continuations(self, row: Row) -> list[tuple[str, tuple[str, ...]]]:

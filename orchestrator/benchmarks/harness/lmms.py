@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from lyncean.harness.library import undecoded
 from lyncean.harness.lmms_eval import LIBRARY
-from lyncean.harness.requests import LMMS_EVAL_TOKENS, ROLES, decoding, pieces
+from lyncean.harness.requests import LMMS_EVAL_TOKENS, ROLES, decoding
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.base import setting
 from orchestrator.benchmarks.harness.task import ForeignTask
-from orchestrator.benchmarks.harness.visuals import Sources, parts
+from orchestrator.benchmarks.harness.visuals import Sources, encoded, parts
 from orchestrator.data.rows import Row
 from orchestrator.samples import Message, Part, text_part
 
@@ -45,7 +46,8 @@ class LmmsTask(ForeignTask):
 
     def messages(self, number: int, context: str, settings: LmmsSettings | None, sources: Sources) -> list[Message]:
         """Returns what the task's `doc_to_messages` says; for a simple model its images, then the context."""
-        doc = self._task.dataset[self.split][number]
+        docs = self._task.dataset[self.split]
+        doc = encoded(docs[number], undecoded(docs.features))
         if settings and settings.messages == "chat" and self.kind == "generate_until":
             return [_message(each, sources) for each in self._task.doc_to_messages(doc)]
         shown = list(parts(self._task.doc_to_visual(doc), sources))
@@ -71,7 +73,13 @@ class LmmsTask(ForeignTask):
 
 
 def _message(message: Mapping[str, Any], sources: Sources) -> Message:
+    content = message["content"]
+    if isinstance(content, str):
+        return Message(ROLES[message["role"]], (text_part(content),))
     found: list[Part] = []
-    for piece in pieces(message["content"]):
-        found += [text_part(piece)] if isinstance(piece, str) else parts(piece, sources)
+    for each in content:
+        if each["type"] == "text":
+            found.append(text_part(each["text"]))
+        else:
+            found.extend(parts(each, sources))
     return Message(ROLES[message["role"]], tuple(found))

@@ -62,6 +62,7 @@ class ForeignTask:
         self._task: Any = None
         self._state = ""
         self._images = 0
+        self._clips: tuple[str, ...] = ()
 
     def benchmark(self) -> Benchmark:
         """Returns the benchmark."""
@@ -149,24 +150,26 @@ class ForeignTask:
             messages = self.messages(0, first, self.settings(), sources)
         except NotAskableError as error:
             raise HarnessError(f"task {self.word} cannot be asked: {error}") from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise DataError(
-                f"task {self.word}: its code fails on the first row ({type(error).__name__}: {error}): "
-                "is that data of this task?"
+                f"task {self.word}: its code fails on the first row ({_said(error)}): is that data of this task?"
             ) from error
-        self._images = sum(part.image is not None for message in messages for part in message.parts)
-        if not self._images:
+        shown = [part for message in messages for part in message.parts]
+        self._images = sum(part.image is not None for part in shown)
+        self._clips = tuple(dict.fromkeys(f"{part.clip.kind.upper()}_INPUT" for part in shown if part.clip))
+        files = self._images + sum(part.clip is not None for part in shown)
+        if not files:
             return ""
         if sources.encoded:
-            return f", {sources.encoded} of {self._images} images of the first row encoded anew"
-        return ", images as in the data"
+            return f", {sources.encoded} of {files} images and clips of the first row encoded anew"
+        return ", images and clips as in the data" if self._clips else ", images as in the data"
 
     def needs(self, variant: Variant) -> Sequence[str]:
         """Returns the capabilities a model needs, by the first row."""
         check_parity(variant, reference=False)
         if variant.shuffle_options:
             raise ConfigError(f"{self.word} makes its own options: drop --shuffle-options")
-        return ("IMAGE_INPUT", "MULTI_IMAGE")[: min(2, self._images)]
+        return (*("IMAGE_INPUT", "MULTI_IMAGE")[: min(2, self._images)], *self._clips)
 
     def synthetic(self, _: str, seed: int) -> Iterator[Row]:
         """Refuses: there is no way to draw rows of any schema."""
@@ -205,8 +208,8 @@ class ForeignTask:
                     messages = self.messages(number, context, settings, Sources(self.stored(number)))
             except NotAskableError as error:
                 raise BadRowError("not_askable", str(error)) from error
-            except Exception as error:
-                raise BadRowError("task_failed", f"the task's code: {type(error).__name__}: {error}") from error
+            except (Exception, SystemExit) as error:
+                raise BadRowError("task_failed", f"the task's code: {_said(error)}") from error
             return Call(tuple(messages), config, continuations)
 
         return ask
@@ -251,6 +254,11 @@ class ForeignTask:
             for key in dict.fromkeys(filters)
             for name in names
         ]
+
+
+def _said(error: BaseException) -> str:
+    """Returns what foreign code raised; some of it ends the process where a file is missing."""
+    return str(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
 
 
 def _kept(doc: Mapping[str, Any], *, images: bool) -> dict[str, Any]:

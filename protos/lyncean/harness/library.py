@@ -22,6 +22,7 @@ from typing import Any
 
 from lyncean.caches import cache_folder
 from lyncean.harness import HarnessError
+from lyncean.media import Kind
 
 Index = Mapping[str, Mapping[str, Any]]
 """Name -> `type` ("task", "group", "tag" or another kind), `yaml_path`, and a tag's `task`."""
@@ -199,8 +200,12 @@ class Library(ABC):
         settings, modules = self.config(name, include), self.modules
 
         def read(task: Any, arguments: Any) -> None:
+            if data is not None:  # whoever brings the rows brings the files that they name
+                arguments = {name: value for name, value in (arguments or {}).items() if name not in _DOWNLOADS}
             with replaced_data(modules.task, data):
                 self.download(task, arguments)
+            for name in ("dataset", "dataset_no_image"):
+                undecoding(getattr(task, name, None))
 
         with self._loading(name):
             task = self._made(name, settings, read)
@@ -400,6 +405,28 @@ class NoData(dict[str, Docs]):
         return Docs([{}])
 
 
+def undecoded(features: Mapping[str, Any]) -> dict[str, Kind]:
+    """Returns the columns of audio and video of a table that is not to decode them, with their kinds."""
+    import datasets
+
+    kinds: dict[str, Kind] = {}
+    for name, feature in features.items():
+        if isinstance(feature, (datasets.Audio, datasets.Video)) and not feature.decode:
+            kinds[name] = "audio" if isinstance(feature, datasets.Audio) else "video"
+    return kinds
+
+
+def undecoding(splits: Any) -> Any:
+    """Has splits not decode audio and video when a row is read, as the files' own bytes are sent; returns them."""
+    import datasets
+
+    for split, docs in splits.items() if isinstance(splits, dict) else ():
+        for name, feature in dict(getattr(docs, "features", None) or {}).items():
+            if isinstance(feature, (datasets.Audio, datasets.Video)):
+                splits[split] = splits[split].cast_column(name, type(feature)(decode=False))
+    return splits
+
+
 @contextlib.contextmanager
 def replaced_data(module: Any, data: Any | None) -> Iterator[None]:
     """Has a harness's module read other data where its name `datasets` would load its own."""
@@ -409,7 +436,7 @@ def replaced_data(module: Any, data: Any | None) -> Iterator[None]:
     real = module.datasets
 
     def given(*_: Any, **__: Any) -> Any:
-        return real.DatasetDict(data)
+        return undecoding(real.DatasetDict(data))
 
     module.datasets = SimpleNamespace(
         **{name: getattr(real, name) for name in ("DatasetDict", "DownloadMode", "Dataset", "__version__")},
@@ -449,6 +476,9 @@ def no_judge_of_its_own() -> Iterator[None]:
         if asked:
             raise RuntimeError(f"it asks a server of its own ({asked[0]}): set OPENAI_API_KEY for the scorer")
 
+
+_DOWNLOADS = {"From_YouTube", "builder_script", "create_link", "force_download", "force_unzip", "video"}
+"""Arguments by which lmms-eval fetches files beside the rows."""
 
 NO_KEY = "none"
 """The key of clients that tasks make of judges when they are imported, where no other is given."""

@@ -125,6 +125,11 @@ class LmmsEval(Library):
         class Task(OurTask, module.ConfigurableMessagesTask):  # type: ignore[misc, name-defined]
             """lmms-eval's task, its data from elsewhere, and without the pauses of its retries."""
 
+            @classmethod
+            def _visual_to_content(cls, visual: Any) -> dict[str, Any]:
+                """Leaves it to us what a file is: 0.7.3 takes audio without a `type` for a video of its path."""
+                return {"type": "image", "url": visual}
+
             def process_results(self, doc: Any, results: Any, full_docs: Any = None) -> Any:
                 return module.ConfigurableTask.process_results.__wrapped__(self, doc, results, full_docs)
 

@@ -126,11 +126,11 @@ def pieces(content: Any) -> Iterator[Any]:
             raise NotAskableError(f"its questions have {each['type']}, and requests hold text and images")
 
 
-def interleaved(context: str, shown: Sequence[T]) -> list[str | T]:
+def interleaved(context: str, shown: Sequence[T], placeholder: str = PLACEHOLDER) -> list[str | T]:
     """Returns a context of lm-evaluation-harness with images at its placeholders, in front if they are not as many."""
-    texts = context.split(PLACEHOLDER)
+    texts = context.split(placeholder)
     if len(texts) != len(shown) + 1:
-        return [*shown, context.replace(PLACEHOLDER, "")]
+        return [*shown, context.replace(placeholder, "")]
     found: list[str | T] = []
     for text, image in itertools.zip_longest(texts, shown):
         found += [text] if text else []

@@ -63,8 +63,8 @@ def test_what_the_code_changed_is_encoded_without_loss_and_counted(tmp_path: Pat
 @pytest.mark.parametrize(
     ("visual", "words"),
     [
-        ({"array": [0.0], "sampling_rate": 16000}, "have sound"),
-        ("clip.mp4", "video or sound (clip.mp4)"),
+        ({"type": "video", "video": [Image.new("RGB", (4, 4))]}, "have videos as single images"),
+        ("clip.mp4", "cannot be read (clip.mp4)"),
         ("missing.png", "cannot be read (missing.png)"),
         (object(), "have object"),
     ],
