@@ -8,17 +8,13 @@ from typing import Any, Literal
 
 from lyncean.harness.library import undecoded
 from lyncean.harness.lmms_eval import LIBRARY
+from lyncean.harness.requests import LMMS_EVAL_TOKENS, ROLES, decoding
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.base import setting
-from orchestrator.benchmarks.harness.task import ForeignTask, decoding
+from orchestrator.benchmarks.harness.task import ForeignTask
 from orchestrator.benchmarks.harness.visuals import Sources, encoded, parts
 from orchestrator.data.rows import Row
 from orchestrator.samples import Message, Part, text_part
-
-_TOKENS = 1024
-"""Limit of an answer where the task sets none: that of lmms-eval's clients of endpoints."""
-
-_ROLES = {"system": model.ROLE_SYSTEM, "user": model.ROLE_USER, "assistant": model.ROLE_ASSISTANT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +69,17 @@ class LmmsTask(ForeignTask):
     def generation(self, settings: LmmsSettings) -> model.GenerationConfig:
         """Returns the decoding of the task; lmms-eval's chat models do not know its stop strings."""
         kwargs = self._task.config.generation_kwargs or {}
-        return decoding(kwargs, tokens=_TOKENS, stops=settings.messages == "simple")
+        return decoding(kwargs, tokens=LMMS_EVAL_TOKENS, stops=settings.messages == "simple")
 
 
 def _message(message: Mapping[str, Any], sources: Sources) -> Message:
     content = message["content"]
     if isinstance(content, str):
-        return Message(_ROLES[message["role"]], (text_part(content),))
+        return Message(ROLES[message["role"]], (text_part(content),))
     found: list[Part] = []
     for each in content:
         if each["type"] == "text":
             found.append(text_part(each["text"]))
         else:
             found.extend(parts(each, sources))
-    return Message(_ROLES[message["role"]], tuple(found))
+    return Message(ROLES[message["role"]], tuple(found))

@@ -9,12 +9,13 @@ from typing import Any
 
 from lyncean.harness import HarnessError, seeded
 from lyncean.harness.library import Library, state
+from lyncean.harness.requests import NotAskableError
 from lyncean.harness.values import encode
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import Benchmark, NoSettings, check_parity
 from orchestrator.benchmarks.harness.data import FORMS, open_splits, uncached
-from orchestrator.benchmarks.harness.visuals import NotAskableError, Sources
+from orchestrator.benchmarks.harness.visuals import Sources
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.errors import ConfigError
 from orchestrator.metric import metric
@@ -253,30 +254,6 @@ class ForeignTask:
             for key in dict.fromkeys(filters)
             for name in names
         ]
-
-
-def decoding(settings: Mapping[str, Any], *, tokens: int, stops: bool) -> model.GenerationConfig:
-    """Returns the decoding that `generation_kwargs` of a task ask for.
-
-    Args:
-        settings: Its `generation_kwargs`.
-        tokens: Limit of an answer where they set none.
-        stops: Whether its stop strings count.
-    """
-    config = model.GenerationConfig(
-        max_output_tokens=int(settings.get("max_new_tokens") or settings.get("max_gen_toks") or tokens)
-    )
-    temperature = float(settings.get("temperature") or 0)
-    if temperature > 0 and settings.get("do_sample") is not False:
-        config.temperature = temperature
-        if settings.get("top_p"):
-            config.top_p = float(settings["top_p"])
-        if settings.get("top_k"):
-            config.top_k = int(settings["top_k"])
-    if stops:
-        until = settings.get("until") or []
-        config.stop.extend(word for word in ([until] if isinstance(until, str) else until) if word)
-    return config
 
 
 def _said(error: BaseException) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from lyncean.clips import read_samples
+from lyncean.harness.requests import NotAskableError, png
 from lyncean.media import UNKNOWN, Kind, media_type
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.pictures import open_image
-from orchestrator.errors import ConfigError
 from orchestrator.samples import Part, audio_part, image_part, video_part
 
 _KINDS: dict[str, Kind] = {
@@ -21,10 +20,6 @@ _KINDS: dict[str, Kind] = {
     **dict.fromkeys((".wav", ".mp3", ".flac", ".m4a", ".aac", ".ogg", ".opus"), "audio"),
 }
 _SAMPLES = 192_000 * 3600
-
-
-class NotAskableError(ConfigError):
-    """A task asks with what a request cannot hold, such as sound; names it."""
 
 
 class Sources:
@@ -53,10 +48,7 @@ class Sources:
             if self._decoded(place) == (size, pixels):
                 return image_part(data)
         self.encoded += 1
-        buffer = io.BytesIO()
-        image = image if image.mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16") else image.convert("RGB")
-        image.save(buffer, "PNG")
-        return image_part(buffer.getvalue())
+        return image_part(png(image))
 
     def _decoded(self, place: int) -> tuple[tuple[int, int], bytes]:
         from PIL import ImageOps

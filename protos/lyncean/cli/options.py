@@ -13,7 +13,7 @@ import click
 
 from lyncean.errors import UserError
 from lyncean.rpc.security import Tls, read_token
-from lyncean.rpc.settings import Credentials, ServerConfig
+from lyncean.rpc.settings import ServerConfig, client_credentials
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 PORT = click.IntRange(0, 65535)
@@ -126,26 +126,9 @@ def server_options(default_port: int, *, grpc: bool = True) -> Callable[[Decorat
     )
 
 
-def _credentials(
-    tls: bool | None,
-    tls_ca: Path | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    tls_server_name: str | None,
-    token_file: Path | None,
-) -> Credentials:
-    given = bool(tls_ca or tls_cert or tls_key or tls_server_name)
-    if tls is False and given:
-        raise UserError("--no-tls contradicts the other --tls options: leave one out")
-    use = given if tls is None else tls
-    return Credentials(
-        tls=Tls(tls_cert, tls_key, tls_ca, tls_server_name) if use else None, token=read_token(token_file)
-    )
-
-
 client_options = bundled(
     "credentials",
-    _credentials,
+    client_credentials,
     click.option("--tls/--no-tls", default=None, help="Connect over TLS; on if any --tls-* file is given."),
     click.option("--tls-ca", type=FILE, help="CA certificates to trust (PEM); default: the system's."),
     click.option("--tls-cert", type=FILE, help="Client certificate (PEM) for mTLS."),

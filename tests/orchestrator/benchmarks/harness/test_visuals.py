@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from PIL import Image, ImageOps
 
-from orchestrator.benchmarks.harness.visuals import NotAskableError, Sources, parts
+from lyncean.harness.requests import NotAskableError
+from orchestrator.benchmarks.harness.visuals import Sources, parts
 
 
 def encoded(image: Image.Image, form: str = "PNG", **more: Any) -> bytes:
