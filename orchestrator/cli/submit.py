@@ -171,8 +171,6 @@ def _submission(name: str | None, given: dict[str, Any]) -> Submission:
     """Returns the run that the flags describe."""
     if not given["tasks"]:
         raise click.UsageError("Missing option '--task'; or name an applied run with --run.")
-    if name is not None and not name.strip():
-        raise click.UsageError(f"--run {name!r}: a name of a-z, 0-9 and '-', or leave it out")
     files = _check(given)
     return Submission(
         flags=tuple(flags_of({**given, "tasks": [files.get(word, word) for word in given["tasks"]]})),
