@@ -51,7 +51,7 @@ def open_clip(data: bytes) -> InputContainer:
         import av
     except ModuleNotFoundError as error:
         raise UserError("PyAV is not installed: pip install 'lyncean[media]'") from error
-    av.logging.set_level(av.logging.PANIC)  # what it prints of a damaged file is a peer's words
+    # FFmpeg's log stays off, as PyAV has it: a level would call Python from FFmpeg's threads, and deadlock.
     return av.open(io.BytesIO(data), "r", metadata_errors="replace")
 
 
