@@ -7,7 +7,7 @@ WORKERS ?= 3
 .PHONY: setup demo dist test test-all check bench simulate images breaking protos format clean
 
 # Three sets of dependencies, each with a stamp: the demo's, the tests' and everything. The larger include the smaller.
-TESTED := transformers,openai,http,captions,inspect,otel,postgres,remote,test
+TESTED := transformers,media,openai,http,captions,inspect,otel,postgres,remote,test
 EVERYTHING := $(TESTED),dev
 define install
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -13,6 +13,7 @@ BENCHES = (
     "bench_reading.py",
     "bench_likelihood.py",
     "bench_generate.py",
+    "bench_gates.py",
 )
 
 for name in BENCHES:

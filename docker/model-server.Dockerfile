@@ -11,8 +11,8 @@ COPY pyproject.toml constraints.txt docker/dependencies.py docker/slim.py ./
 RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca-certificates \
     case "${VARIANT}" in \
-      cuda) python3 dependencies.py model-server pyproject.toml transformers openai http && echo 'torch!=2.13.0+cpu' ;; \
-      cpu) python3 dependencies.py model-server pyproject.toml transformers openai http && echo 'torch==2.13.0+cpu' ;; \
+      cuda) python3 dependencies.py model-server pyproject.toml transformers media openai http && echo 'torch!=2.13.0+cpu' ;; \
+      cpu) python3 dependencies.py model-server pyproject.toml transformers media openai http && echo 'torch==2.13.0+cpu' ;; \
       none) python3 dependencies.py model-server pyproject.toml openai http ;; \
       *) echo "VARIANT is cpu, cuda or none, not '${VARIANT}'" >&2; exit 2 ;; \
     esac > requirements.txt \

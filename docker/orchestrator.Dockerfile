@@ -2,8 +2,9 @@
 ARG BASE_IMAGE=python:3.11-slim-bookworm
 
 FROM ${BASE_IMAGE} AS dependencies
-# Extras of the wheel: "remote" for run folders behind a URL (16 MB); --build-arg EXTRAS= leaves it out.
-ARG EXTRAS=remote
+# Extras of the wheel: "remote" for run folders behind a URL (16 MB), "media" for audio and videos (PyAV, 36 MB packed);
+# --build-arg EXTRAS= leaves them out.
+ARG EXTRAS="remote media"
 WORKDIR /src
 COPY pyproject.toml constraints.txt docker/dependencies.py docker/slim.py ./
 RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \

@@ -121,4 +121,7 @@ def usage_since(queued: float, started: float, **tokens: int) -> model.Usage:
         tokens: Token counts, by their names in `Usage`.
     """
     now = time.monotonic()
-    return model.Usage(queue_time=seconds(started - queued), model_time=seconds(now - started), **tokens)
+    usage = model.Usage(queue_time=seconds(started - queued), model_time=seconds(now - started))
+    for name, count in tokens.items():
+        setattr(usage, name, count)
+    return usage

@@ -129,6 +129,8 @@ def main() -> None:
     help="API by which the endpoint draws images (openai): its images API, images in chat replies, or the tool of its "
     "responses API.",
 )
+@click.option("--audio-input", is_flag=True, help="The endpoint's model takes audio, as WAV or MP3 (openai).")
+@click.option("--video-input", is_flag=True, help="It takes videos, as vLLM and SGLang do (openai).")
 @click.option(
     "--api-key-file",
     "key_file",
@@ -168,7 +170,7 @@ def serve_command(backend: str, metrics_port: int | None, config: ServerConfig, 
 @click.option(
     "--timeout", type=POSITIVE_SECONDS, default=600.0, show_default=True, help="Seconds for one call of the server."
 )
-@server_options(8000)
+@server_options(8000, grpc=False)
 def http_command(
     endpoint: str,
     endpoint_tls_ca: Path | None,
@@ -177,19 +179,12 @@ def http_command(
     config: ServerConfig,
 ) -> None:
     """Serve /v1/chat/completions and /v1/models before any ModelService."""
-    if config.health_port is not None or config.max_connection_age is not None:
-        raise click.UsageError("--health-port and --max-connection-age belong to gRPC; probe /health instead")
     try:
         from model_server.http.serve import run
     except ModuleNotFoundError as error:
         raise UserError(f"{error.name} is not installed: pip install 'lyncean[http]'") from error
     credentials = Credentials(Tls(ca=endpoint_tls_ca) if endpoint_tls_ca else None, read_token(endpoint_token_file))
     run(endpoint, config, credentials, timeout)
-
-
-for _option in http_command.params:
-    if isinstance(_option, click.Option) and _option.name in ("health_port", "max_connection_age"):
-        _option.hidden = True  # refused above
 
 
 def _demo(metrics: Metrics, options: dict[str, Any]) -> Backend:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Literal
+
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import MAX_MESSAGE_BYTES, InternalFailure, InvalidRequest, Unavailable, Unsupported
+from model_server import clips, images
 from model_server.backend import Backend, Call
 from model_server.images import PixelBudget
 
 _Switch = Literal["thinking", "thinking_budget", "chat_template_arguments", "extra_body"]
 MAX_IMAGES = 256
 """Images in one prompt."""
+MAX_CLIPS = 64
+"""Audio and video parts in one prompt."""
 MAX_CONTINUATIONS = 4096
 """Continuations of one Likelihood request."""
 MAX_STOP = 64
@@ -28,6 +34,13 @@ _SWITCHES: tuple[tuple[_Switch, model.Capability.ValueType, str], ...] = (
     ("extra_body", model.CAPABILITY_EXTRA_BODY, "is not behind an endpoint that takes further fields"),
 )
 """Fields of GenerationConfig that need a capability each, and what a server without it says."""
+
+_MEDIA = (
+    ("image", model.CAPABILITY_IMAGE_INPUT, "images"),
+    ("audio", model.CAPABILITY_AUDIO_INPUT, "audio"),
+    ("video", model.CAPABILITY_VIDEO_INPUT, "videos"),
+)
+"""Kinds of parts that need a capability each, and what a server without it says."""
 
 
 class Core:
@@ -48,6 +61,8 @@ class Core:
         info = model.GetModelInfoResponse()
         info.CopyFrom(self.backend.info())
         info.max_request_bytes = info.max_request_bytes or MAX_MESSAGE_BYTES
+        if model.CAPABILITY_IMAGE_INPUT in info.capabilities:
+            info.media_limits.max_images = info.media_limits.max_images or MAX_IMAGES
         self._info = info
 
     def info(self) -> model.GetModelInfoResponse:
@@ -98,15 +113,18 @@ class Core:
                 raise InternalFailure("not_a_number", f"the log-probability of continuation {index} is NaN")
         return response
 
-    def _decoded(self, messages: Sequence[model.Message]) -> Iterator[bytes]:
-        """Yields the files that the backend will decode."""
-        if self.backend.decodes:
-            yield from (part.image.data for message in messages for part in message.parts if part.HasField("image"))
+    def _decoded(self, messages: Sequence[model.Message]) -> int:
+        """Returns the pixels of what the backend will decode."""
+        if not self.backend.decodes:
+            return 0
+        parts = [part for message in messages for part in message.parts]
+        seen = sum(images.pixels(part.image.data) for part in parts if part.HasField("image"))
+        return seen + sum(clips.most_pixels(part.video) for part in parts if part.HasField("video"))
 
     def _check_messages(self, messages: Sequence[model.Message], info: model.GetModelInfoResponse) -> None:
         if not messages:
             raise InvalidRequest("empty_prompt", "there are no messages: send at least one")
-        images, text = 0, False
+        counts: Counter[str] = Counter()
         for index, message in enumerate(messages):
             if message.role not in (model.ROLE_SYSTEM, model.ROLE_USER, model.ROLE_ASSISTANT):
                 raise InvalidRequest("no_role", f"message {index} has no role that this server knows")
@@ -117,27 +135,24 @@ class Core:
             if not message.parts:
                 raise InvalidRequest("empty_message", f"message {index} has no parts")
             for number, part in enumerate(message.parts):
-                kind = part.WhichOneof("kind")
-                if kind is None:
-                    raise InvalidRequest("empty_part", f"message {index}, part {number}: neither text nor image is set")
-                if kind == "text":
-                    text = text or bool(part.text.strip())
-                    continue
-                images += 1
-                if not part.image.data:
-                    raise InvalidRequest("bad_image", f"message {index}, part {number}: the image has no bytes")
+                kind = _checked_part(part, f"message {index}, part {number}")
+                counts[kind] += kind != "text" or bool(part.text.strip())
         if messages[-1].role != model.ROLE_USER:
             raise InvalidRequest("last_not_user", "the last message is not the user's: there is nothing to answer")
-        if not text and not images:
+        if not counts.total():
             raise InvalidRequest("empty_prompt", "the prompt holds neither text nor an image")
-        self._check_images(images, info)
-
-    def _check_images(self, images: int, info: model.GetModelInfoResponse) -> None:
-        if images and model.CAPABILITY_IMAGE_INPUT not in info.capabilities:
-            raise Unsupported("no_image_input", f"{info.model_name} understands no images, the prompt holds {images}")
-        if images > 1 and model.CAPABILITY_MULTI_IMAGE not in info.capabilities:
-            raise Unsupported("no_multi_image", f"{info.model_name} takes one image a prompt, this one holds {images}")
-        _check_count("too_many_images", "images", images, MAX_IMAGES)
+        for kind, capability, words in _MEDIA:
+            if counts[kind] and capability not in info.capabilities:
+                raise Unsupported(
+                    f"no_{kind}_input", f"{info.model_name} understands no {words}, the prompt holds {counts[kind]}"
+                )
+        pictures = counts["image"]
+        if pictures > 1 and model.CAPABILITY_MULTI_IMAGE not in info.capabilities:
+            raise Unsupported(
+                "no_multi_image", f"{info.model_name} takes one image a prompt, this one holds {pictures}"
+            )
+        _check_count("too_many_images", "images", pictures, MAX_IMAGES)
+        _check_count("too_many_clips", "audio and video parts", counts["audio"] + counts["video"], MAX_CLIPS)
 
     def _check_config(self, config: model.GenerationConfig, info: model.GetModelInfoResponse) -> None:
         if config.HasField("max_output_tokens") and config.max_output_tokens == 0:
@@ -175,3 +190,39 @@ class Core:
 def _check_count(reason: str, things: str, count: int, limit: int) -> None:
     if count > limit:
         raise InvalidRequest(reason, f"{count} {things}, the limit is {limit}", limit=str(limit), value=str(count))
+
+
+def _checked_part(part: model.Part, where: str) -> str:
+    """Returns the kind of a part that can be looked at."""
+    kind = part.WhichOneof("kind")
+    if kind is None:
+        if len(UnknownFieldSet(part)):
+            raise Unsupported("unknown_part", f"{where} is of a kind that this server does not know")
+        raise InvalidRequest("empty_part", f"{where}: no text, image, audio or video is set")
+    if kind == "text":
+        return kind
+    medium = getattr(part, kind)
+    if not medium.data:
+        raise InvalidRequest(f"bad_{kind}", f"{where}: the {kind} has no bytes")
+    if kind != "image" and medium.HasField("span"):
+        _check_span(medium.span, where)
+    if kind == "video" and medium.HasField("sampling"):
+        _check_sampling(medium.sampling, where)
+    return kind
+
+
+def _check_span(span: model.TimeSpan, where: str) -> None:
+    start, end = (each.seconds + each.nanos / 1e9 for each in (span.start, span.end))
+    if start < 0 or (span.HasField("end") and end <= start):
+        raise InvalidRequest("bad_span", f"{where}: its span is {start:g} to {end:g} seconds")
+
+
+def _check_sampling(sampling: model.FrameSampling, where: str) -> None:
+    policy = sampling.WhichOneof("policy")
+    if policy is None:
+        raise InvalidRequest("bad_sampling", f"{where}: its sampling has neither count nor per_second")
+    value = getattr(sampling, policy)
+    if not (math.isfinite(value) and value > 0):
+        raise InvalidRequest("bad_sampling", f"{where}: {policy} of its sampling is {value:g}: above 0")
+    if policy == "count" and sampling.max_count:
+        raise InvalidRequest("bad_sampling", f"{where}: its sampling has count and max_count: leave one unset")

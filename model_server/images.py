@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import os
 import warnings
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -56,16 +56,15 @@ class PixelBudget:
         self._freed = asyncio.Event()
 
     @contextlib.asynccontextmanager
-    async def held(self, files: Iterable[bytes]) -> AsyncIterator[None]:
-        """Waits until there is room for the decoded images of a request, in the order of arrival, and holds it.
+    async def held(self, pixels: int) -> AsyncIterator[None]:
+        """Waits until there is room for what a request shows once decoded, in the order of arrival, and holds it.
 
         Args:
-            files: Encoded images, of which the headers are read. Those that cannot be read count nothing.
+            pixels: Of its images and frames together.
 
         Raises:
-            InvalidRequest: With reason "image_too_large", if the images of this request alone do not fit.
+            InvalidRequest: With reason "image_too_large", if this request alone does not fit.
         """
-        pixels = sum(map(_pixels, files))
         if pixels > self.limit:
             raise InvalidRequest(
                 "image_too_large",
@@ -163,7 +162,8 @@ def _opened(data: bytes) -> ImageFile.ImageFile:
         return open_image(data)
 
 
-def _pixels(data: bytes) -> int:
+def pixels(data: bytes) -> int:
+    """Returns the pixels of an encoded image by its header, 0 if that cannot be read."""
     try:
         image = _opened(data)
     except (*DAMAGE, Image.DecompressionBombError):

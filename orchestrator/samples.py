@@ -1,6 +1,6 @@
 """What flows to the engine: a benchmark turns each row of data into samples.
 
-Everything here is plain data and small functions. Images are read when a call is built, not
+Everything here is plain data and small functions. Media are read when a call is built, not
 when a sample is: a resumed run passes over what was answered without touching an image.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lyncean.media import media_type
+from lyncean.media import Kind, clip_type, media_type
 from lyncean.model.v1 import model_pb2 as model
 
 JsonValue = str | int | float | bool | None | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
@@ -27,11 +27,30 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
+class Clip:
+    """An encoded audio or video file.
+
+    Attributes:
+        data: The file's own bytes.
+        about: The part without its bytes: media type, span, and how frames are sampled.
+    """
+
+    data: bytes = field(repr=False)
+    about: model.Audio | model.Video
+
+    @property
+    def kind(self) -> Kind:
+        """Which of the two it is: the part's field."""
+        return "audio" if isinstance(self.about, model.Audio) else "video"
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a message: the image if there is one, else the text."""
+    """A piece of a message: the image or clip if there is one, else the text."""
 
     text: str = ""
     image: Image | None = None
+    clip: Clip | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +229,17 @@ def text_part(text: str) -> Part:
 def image_part(data: bytes) -> Part:
     """Returns an image part of an encoded file's bytes, its media type read off the bytes."""
     return Part(image=Image(data, media_type(data)))
+
+
+def audio_part(data: bytes, span: model.TimeSpan | None = None) -> Part:
+    """Returns an audio part of an encoded file's bytes, its media type read off the bytes."""
+    return Part(clip=Clip(data, model.Audio(media_type=clip_type("audio", data), span=span)))
+
+
+def video_part(data: bytes, span: model.TimeSpan | None = None, sampling: model.FrameSampling | None = None) -> Part:
+    """Returns a video part of an encoded file's bytes, its media type read off the bytes."""
+    about = model.Video(media_type=clip_type("video", data), span=span, sampling=sampling)
+    return Part(clip=Clip(data, about))
 
 
 def system(text: str) -> Message:

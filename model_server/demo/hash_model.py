@@ -11,6 +11,7 @@ import hashlib
 import math
 import re
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 from lyncean.model.v1 import model_pb2 as model
 from model_server.backend import LoadError
@@ -31,9 +32,11 @@ class HashModel(Model):
         model_id: "", "demo" or "hash" for the hash, "constant:TEXT" to answer TEXT always.
     """
 
+    audio_input = video_input = find_spec("av") is not None
     max_concurrency = 32
     max_context_tokens = 32_768
     image_tokens = 64
+    audio_tokens = 25
 
     def __init__(self, model_id: str = "") -> None:
         kind, _, text = model_id.partition(":")
@@ -101,6 +104,11 @@ def _digest(request: Request) -> bytes:
         for part in message.parts:
             if part.WhichOneof("kind") == "text":
                 digest.update(b"t" + part.text.encode())
-            else:
+            elif part.HasField("image"):
                 digest.update(b"i" + hashlib.sha256(part.image.data).digest())
+    for sound in request.audio:
+        digest.update(b"a" + hashlib.sha256(sound.samples.tobytes()).digest())
+    for video in request.videos:
+        for frame in video.images:
+            digest.update(b"v" + hashlib.sha256(frame.tobytes()).digest())
     return digest.digest()

@@ -61,9 +61,29 @@ class _Image(msgspec.Struct, tag_field="type", tag="image_url", forbid_unknown_f
     image_url: _ImageUrl
 
 
+_FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+
+
+class _AudioData(msgspec.Struct, forbid_unknown_fields=True):
+    data: str
+    format: Literal["wav", "mp3"]
+
+
+class _Audio(msgspec.Struct, tag_field="type", tag="input_audio", forbid_unknown_fields=True):
+    input_audio: _AudioData
+
+
+class _VideoUrl(msgspec.Struct, forbid_unknown_fields=True):
+    url: str
+
+
+class _Video(msgspec.Struct, tag_field="type", tag="video_url", forbid_unknown_fields=True):
+    video_url: _VideoUrl
+
+
 class _Message(msgspec.Struct, forbid_unknown_fields=True):
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[_Text | _Image]
+    content: str | list[_Text | _Image | _Audio | _Video]
     name: None = None
     refusal: None = None
     tool_calls: None = None
@@ -146,10 +166,19 @@ def requests(chat: Chat) -> list[model.GenerateRequest]:
         parts = [_Text(message.content)] if isinstance(message.content, str) else message.content
         target = first.messages.add(role=_ROLES[message.role])
         for number, part in enumerate(parts):
-            if isinstance(part, _Text):
-                target.parts.add(text=part.text)
-            else:
-                target.parts.add(image=_image(part.image_url.url, f"messages[{index}].content[{number}]"))
+            where = f"messages[{index}].content[{number}]"
+            match part:
+                case _Text():
+                    target.parts.add(text=part.text)
+                case _Image():
+                    data, kind = _data(part.image_url.url, "image", where)
+                    target.parts.add(image=model.Image(data=data, media_type=kind))
+                case _Video():
+                    data, kind = _data(part.video_url.url, "video", where)
+                    target.parts.add(video=model.Video(data=data, media_type=kind))
+                case _Audio():
+                    data = _base64(part.input_audio.data, "audio", where)
+                    target.parts.add(audio=model.Audio(data=data, media_type=_FORMATS[part.input_audio.format]))
     _configure(first.config, chat)
     count = 1 if chat.n is None else chat.n
     if not 1 <= count <= MAX_CHOICES:
@@ -192,18 +221,24 @@ def _configure(config: model.GenerationConfig, chat: Chat) -> None:
         raise refuse("bad_field", f"a value is out of range: {error}") from None
 
 
-def _image(url: str, where: str) -> model.Image:
+def _data(url: str, medium: str, where: str) -> tuple[bytes, str]:
+    """Returns the bytes of a data URL and its media type."""
     head, comma, data = url.partition(",")
     kind = head.removeprefix("data:")
     if not comma or kind == head or not kind.endswith(";base64"):
+        example = {"image": "image/png", "video": "video/mp4"}[medium]
         raise refuse(
-            "image_not_data_url",
-            f"{where}: this server fetches no images; send the bytes as data:image/png;base64,...",
+            f"{medium}_not_data_url",
+            f"{where}: this server fetches no {medium}s; send the bytes as data:{example};base64,...",
         )
+    return _base64(data, medium, where), kind.removesuffix(";base64")
+
+
+def _base64(data: str, medium: str, where: str) -> bytes:
     try:
-        return model.Image(data=base64.b64decode(data, validate=True), media_type=kind.removesuffix(";base64"))
+        return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        raise refuse("bad_image", f"{where}: the data URL is not valid base64") from None
+        raise refuse(f"bad_{medium}", f"{where}: the {medium} is not valid base64") from None
 
 
 def completion(chat: Chat, answers: Sequence[model.GenerateResponse]) -> dict[str, Any]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from typing import TypeVar
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure
-from model_server import images
-from model_server.backend import Backend, Call, continuation_score, describe, usage_since
+from model_server import clips, images
+from model_server.backend import Backend, Call, LoadError, continuation_score, describe, usage_since
 from model_server.batching import Batcher, Job, Slots
 from model_server.decoding import check_context, effective_config, limit_output
 from model_server.kit.model import Model, Output, Request
@@ -49,6 +51,8 @@ class KitBackend(Backend):
     def load(self) -> None:
         """Loads the author's model."""
         kit = self.kit
+        if (kit.audio_input or kit.video_input) and find_spec("av") is None:
+            raise LoadError("audio and video need PyAV: pip install 'lyncean[media]'")
         kit.load()
         self._batcher = Batcher(
             self._run, max_batch=kit.max_batch, wait=kit.batch_wait, max_queue=kit.max_queue, metrics=self._metrics
@@ -63,6 +67,8 @@ class KitBackend(Backend):
             model.CAPABILITY_IMAGE_INPUT: kit.image_input,
             model.CAPABILITY_MULTI_IMAGE: kit.image_input and kit.multi_image,
             model.CAPABILITY_IMAGE_OUTPUT: kit.image_output,
+            model.CAPABILITY_AUDIO_INPUT: kit.audio_input,
+            model.CAPABILITY_VIDEO_INPUT: kit.video_input,
             model.CAPABILITY_SEED: True,
             model.CAPABILITY_REASONING: kit.reasoning,
             model.CAPABILITY_THINKING: kit.thinking,
@@ -75,6 +81,7 @@ class KitBackend(Backend):
             max_concurrency=kit.max_batch * 2 if self._batched else kit.max_concurrency,
             max_waiting=0 if self._batched else min(max(_LEAST_WAITING, kit.max_concurrency), kit.max_queue),
             max_context_tokens=kit.max_context_tokens,
+            media_limits=model.MediaLimits(max_frames=kit.max_frames),
             properties=kit.properties(),
         )
 
@@ -162,6 +169,12 @@ class KitBackend(Backend):
         An author's code decodes the images that it looks at. In a batch one that fails then would fail its neighbours,
         so there they are decoded before.
         """
+        for part in (part for message in work.messages for part in message.parts):
+            if part.HasField("audio"):
+                work.audio.append(clips.hear(part.audio, self.kit.sample_rate, where=f"audio {len(work.audio)}"))
+            elif part.HasField("video"):
+                sampling, where = model.FrameSampling(count=self.kit.frames), f"video {len(work.videos)}"
+                work.videos.append(clips.see(part.video, sampling, where=where, max_frames=self.kit.max_frames))
         keys = [hashlib.sha256(data).digest() for data in work.image_bytes]
         if all(key in self._checked for key in keys):
             return
@@ -175,7 +188,13 @@ class KitBackend(Backend):
             self._checked.pop(key, None)
 
     def _count(self, work: Request) -> int:
-        return len(self.kit.tokenize(work.text)) + self.kit.image_tokens * len(work.image_bytes)
+        return len(self.kit.tokenize(work.text)) + sum(self._media_tokens(work))
+
+    def _media_tokens(self, work: Request) -> tuple[int, int, int]:
+        """Returns the tokens of images, of audio and of videos."""
+        heard = sum(math.ceil(sound.duration * self.kit.audio_tokens) for sound in work.audio)
+        seen = sum(len(video.images) for video in work.videos)
+        return self.kit.image_tokens * len(work.image_bytes), heard, self.kit.image_tokens * seen
 
     def _cut(self, output: Output, config: model.GenerationConfig) -> tuple[Output, int, int]:
         """Holds an output to its limit, then the text to the first stop string.
@@ -196,8 +215,17 @@ class KitBackend(Backend):
         return cut, len(thoughts), len(thoughts) + len(self.kit.tokenize(text))
 
     def _usage(self, work: Request, prompt_tokens: int, out: int, queued: float) -> model.Usage:
-        count = self.kit.image_tokens * len(work.image_bytes)
-        return usage_since(queued, work.call.started, input_tokens=prompt_tokens, image_tokens=count, output_tokens=out)
+        pictures, heard, seen = self._media_tokens(work)
+        usage = usage_since(
+            queued,
+            work.call.started,
+            input_tokens=prompt_tokens,
+            image_tokens=pictures,
+            output_tokens=out,
+        )
+        usage.audio_tokens, usage.video_tokens = heard, seen
+        usage.media.extend(clips.usage_of(work.messages, work.audio, work.videos))
+        return usage
 
 
 def _unstopped(function: Callable[..., Result], *args: object) -> Result:

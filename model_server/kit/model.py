@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from PIL import Image
@@ -17,6 +17,7 @@ from PIL import Image
 from lyncean.model.v1 import model_pb2 as model
 from model_server import images
 from model_server.backend import Call
+from model_server.clips import Frames, Sound
 
 _WORD = re.compile(r"\s*\S+|\s+$")
 
@@ -31,12 +32,16 @@ class Request:
             `seed` where temperature is not 0.
         modality: What to produce.
         call: The request's life; long loops check `call.over`, which says whether the caller still waits.
+        audio: What is heard of all audio parts, in order, at `Model.sample_rate`.
+        videos: What is seen of all video parts, in order.
     """
 
     messages: Sequence[model.Message]
     config: model.GenerationConfig
     modality: model.Modality.ValueType
     call: Call
+    audio: list[Sound] = field(default_factory=list)
+    videos: list[Frames] = field(default_factory=list)
 
     @cached_property
     def text(self) -> str:
@@ -95,6 +100,11 @@ class Model:
         image_input: Whether images are understood.
         multi_image: Whether several images are.
         image_output: Whether images can be made.
+        audio_input: Whether audio is understood.
+        video_input: Whether videos are.
+        sample_rate: Samples per second of `Request.audio`; 0 is that of each file.
+        frames: Frames that are seen of a video where the request does not say.
+        max_frames: Most frames of a video; 0 is no limit.
         reasoning: Whether the model reasons before it answers; `generate` then returns the two apart, in an `Output`.
         thinking: Whether `generate` obeys `config.thinking`, which turns the reasoning on and off.
         thinking_budget: Whether it obeys `config.thinking_budget`, the bound on the tokens of reasoning.
@@ -104,7 +114,8 @@ class Model:
         max_queue: Requests waiting; one more is refused.
         max_context_tokens: Tokens of prompt and output together; 0 is no limit.
         default_max_tokens: What an unset `max_output_tokens` means.
-        image_tokens: Tokens that an image counts for.
+        image_tokens: Tokens that an image, or a frame of a video, counts for.
+        audio_tokens: Tokens that a second of audio counts for.
     """
 
     name = ""
@@ -112,6 +123,11 @@ class Model:
     image_input = True
     multi_image = True
     image_output = False
+    audio_input = False
+    video_input = False
+    sample_rate = 0
+    frames = 32
+    max_frames = 0
     reasoning = False
     thinking = False
     thinking_budget = False
@@ -122,6 +138,7 @@ class Model:
     max_context_tokens = 0
     default_max_tokens = 1024
     image_tokens = 0
+    audio_tokens = 0
 
     def load(self) -> None:
         """Loads the weights; may take minutes, and may raise `model_server.backend.LoadError`."""

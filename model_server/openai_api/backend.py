@@ -10,6 +10,7 @@ from typing import Any
 
 import openai
 
+from lyncean.media import clip_type
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
 from model_server import images
@@ -36,6 +37,7 @@ _PLAIN = {"repetition_penalty": 1.0, "min_p": 0.0}
 """What these engines would take from the checkpoint's own sampling defaults, where a request is silent."""
 _OWN = {"messages", "stream", "n", "max_tokens", "max_completion_tokens", "temperature", "top_p", "seed", "stop"}
 """Fields that only the contract's own may set."""
+_AUDIO = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 _REASONING = ("reasoning", "reasoning_content")
 """Where endpoints put what the model reasoned; the second is the older name."""
 _MATCHED = ("stop_reason", "matched_stop")
@@ -74,6 +76,8 @@ class OpenAIBackend(Backend):
             model.CAPABILITY_IMAGE_INPUT: True,
             model.CAPABILITY_MULTI_IMAGE: True,
             model.CAPABILITY_IMAGE_OUTPUT: bool(self._settings.image_output),
+            model.CAPABILITY_AUDIO_INPUT: self._settings.audio_input,
+            model.CAPABILITY_VIDEO_INPUT: self._settings.video_input,
             model.CAPABILITY_OUTPUT_LOGPROBS: kind in (*_EXACT, "openai"),
             model.CAPABILITY_SEED: kind in _EXACT,
             model.CAPABILITY_REASONING: True,
@@ -237,10 +241,11 @@ class OpenAIBackend(Backend):
 
 
 def chat(messages: Sequence[model.Message]) -> list[dict[str, Any]]:
-    """Returns the conversation in the endpoint's form, images as data URLs of the files' own bytes.
+    """Returns the conversation in the endpoint's form, images and clips as the files' own bytes.
 
     Raises:
-        InvalidRequest: For bytes that are no image.
+        InvalidRequest: For bytes that are no image, or in a format of audio that endpoints do not take.
+        Unsupported: For a part of a clip, or a choice of frames, which requests cannot say.
     """
     chat_messages: list[dict[str, Any]] = []
     for message in messages:
@@ -249,14 +254,38 @@ def chat(messages: Sequence[model.Message]) -> list[dict[str, Any]]:
             continue
         parts: list[dict[str, Any]] = []
         for part in message.parts:
-            if part.WhichOneof("kind") == "text":
-                parts.append({"type": "text", "text": part.text})
-                continue
-            kind = images.media_type(part.image.data)
-            data = base64.b64encode(part.image.data).decode("ascii")
-            parts.append({"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}"}})
+            match part.WhichOneof("kind"):
+                case "text":
+                    parts.append({"type": "text", "text": part.text})
+                case "image":
+                    url = _data_url(images.media_type(part.image.data), part.image.data)
+                    parts.append({"type": "image_url", "image_url": {"url": url}})
+                case "audio":
+                    parts.append({"type": "input_audio", "input_audio": _audio(part.audio)})
+                case "video":
+                    _refuse_choice(part.video)
+                    url = _data_url(clip_type("video", part.video.data), part.video.data)
+                    parts.append({"type": "video_url", "video_url": {"url": url}})
         chat_messages.append({"role": _ROLES[message.role], "content": parts})
     return chat_messages
+
+
+def _data_url(kind: str, data: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
+
+
+def _audio(audio: model.Audio) -> dict[str, str]:
+    _refuse_choice(audio)
+    form = _AUDIO.get(clip_type("audio", audio.data))
+    if form is None:
+        raise InvalidRequest("bad_audio", "the endpoint takes audio as WAV or MP3, and a file is neither")
+    return {"data": base64.b64encode(audio.data).decode("ascii"), "format": form}
+
+
+def _refuse_choice(part: model.Audio | model.Video) -> None:
+    for field in ("span", "sampling"):
+        if field in part.DESCRIPTOR.fields_by_name and part.HasField(field):  # type: ignore[arg-type]
+            raise Unsupported(f"no_{field}", f"the endpoint cannot be told the {field} of a clip: leave it unset")
 
 
 def read(reply: Any, config: model.GenerationConfig) -> model.GenerateResponse:

@@ -40,6 +40,8 @@ class Settings:
         retries: Retries of the client itself, after 408, 409, 429 and 5xx, honouring Retry-After.
         patience: Seconds to wait for an endpoint that is not up yet.
         image_output: By which of its APIs it draws: "images", "chat" or "responses"; "" where it does not.
+        audio_input: Whether the model takes audio.
+        video_input: Whether it takes videos, as vLLM and SGLang do.
     """
 
     model: str
@@ -52,6 +54,8 @@ class Settings:
     retries: int = 5
     patience: float = 60.0
     image_output: str = ""
+    audio_input: bool = False
+    video_input: bool = False
 
 
 @dataclass(frozen=True)

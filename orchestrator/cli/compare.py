@@ -13,6 +13,8 @@ from orchestrator.cli.options import refuse
 
 GATE_FAILED = 4
 """Exit code where a condition of the gate is not met."""
+GATE_NOT_SHOWN = 5
+"""Exit code where no condition failed, but the items are too few to show one of them."""
 
 _RUN = ReadRun()
 
@@ -22,7 +24,7 @@ _RUN = ReadRun()
     cls=Command,
     epilog=examples(
         "orchestrator compare runs/first runs/second --html compare.html",
-        "orchestrator compare runs/first runs/second --gate 'acc>=0.6,no_regression,failed<=1%'",
+        "orchestrator compare runs/first runs/second --gate 'acc>=0.6,change.low>=-2%,failed<=1%'",
     ),
 )
 @click.argument("runs", nargs=-1, required=True, type=_RUN)
@@ -30,7 +32,7 @@ _RUN = ReadRun()
     "--gate",
     "gate_text",
     metavar="CONDITIONS",
-    help="Conditions, for example 'acc>=0.6,no_regression'; exit code 4 if one fails.",
+    help="Conditions, for example 'acc>=0.6,no_regression'; exit code 4 if one fails, 5 if the items cannot show one.",
 )
 @click.option(
     "--html",
@@ -63,7 +65,8 @@ def command(
     Items are paired by key. A single run can be checked with --gate.
 
     Exit codes: 0 compared and the gate, if any, passed; 2 the runs do not fit together or the
-    gate names what they do not have; 4 the gate failed.
+    gate names what they do not have; 4 the gate failed; 5 nothing failed, but the items are too few
+    to show one of its conditions.
     """
     from orchestrator.compare import gate, page, result, terminal
     from orchestrator.run.console import Terminal
@@ -84,4 +87,4 @@ def command(
         except OSError as error:
             raise click.UsageError(f"--html: {html} cannot be written: {error.strerror}") from error
     if not found.passed:
-        raise SystemExit(GATE_FAILED)
+        raise SystemExit(GATE_FAILED if found.verdict == gate.FAIL else GATE_NOT_SHOWN)

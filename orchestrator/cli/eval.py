@@ -88,7 +88,7 @@ def command(dry_run: bool, as_json: bool, quiet: bool, credentials: Credentials,
     """Evaluate a model on tasks. The same command resumes an interrupted run.
 
     Exit codes: 0 complete, 1 internal error, 2 usage or configuration, 3 incomplete (run again to
-    resume), 4 a quality gate failed.
+    resume), 4 a quality gate or a metric failed.
     """
     from orchestrator.run import evaluate
     from orchestrator.run.console import Terminal

@@ -7,6 +7,9 @@ import click
 from lyncean.cli import LazyGroup, examples
 
 KINDS = {
+    "inspect": ("orchestrator.cli.import_answers:inspect", "A log of Inspect AI."),
+    "lm-eval": ("orchestrator.cli.import_answers:lm_eval", "A samples file of lm-evaluation-harness."),
+    "vlmevalkit": ("orchestrator.cli.import_answers:vlmevalkit", "A prediction table of VLMEvalKit."),
     "lmms-eval": (
         "orchestrator.cli.import_lmms_eval",
         "A samples file of lmms-eval, scored by the default rules and by lmms-eval's own.",

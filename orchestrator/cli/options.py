@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import click
@@ -107,6 +110,23 @@ def refuse(names: Iterable[str], why: str) -> None:
     for name in names:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"{flags[name]} {why}")
+
+
+@contextlib.contextmanager
+def written(output: Path | None) -> Iterator[None]:
+    """Ends a command with one line where what it writes cannot be written.
+
+    Args:
+        output: What it writes; None is standard output.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        # The reader, `head` for example, has what it wanted.
+        sys.stderr.close()
+    except OSError as error:
+        where = error.filename or output or "the standard output"
+        raise click.UsageError(f"{where} cannot be written: {error.strerror}") from error
 
 
 def refuse_dialling(*options: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from orchestrator.cli.options import request_options
 
 if TYPE_CHECKING:
     from orchestrator.engine.deviations import Deviations
+    from orchestrator.run_folder.records import StoreMedium
     from orchestrator.samples import Sample
 
 
@@ -30,11 +31,15 @@ if TYPE_CHECKING:
     *("tasks", "data", "synthetic", "limit", "method", "repeats"),
     *("shuffle_options", "blind", "parity", "seed", "settings"),
 )
-@click.option("--images", type=click.Path(file_okay=False, path_type=Path), help="Write images here, named by sha256.")
+@click.option(
+    "--images",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write images, audio and videos here, named by sha256.",
+)
 def command(images: Path | None, **parameters: Any) -> None:
     """Print each request exactly as eval would send it, one JSON object per line.
 
-    Images are shown as {"media_type", "sha256", "bytes_length"}. A turn that depends on
+    Images and clips are shown as {"media_type", "sha256", "bytes_length"}. A turn that depends on
     earlier ones is shown with placeholders: the text "{answer 1}" for the first, a small grey image
     for a generated image, and log-likelihoods of 0.
     """
@@ -44,13 +49,13 @@ def command(images: Path | None, **parameters: Any) -> None:
     from orchestrator.run.request import RunRequest
     from orchestrator.run_folder.image_store import ImageStore
 
-    store = ImageStore(images).put if images else _sha256
+    put = ImageStore(images).put if images else _sha256
     try:
         plan = make(RunRequest(**parameters))
         # Looked at for what it refuses: contradictions between options.
         _ = plan.needs
         for sample in plan.samples():
-            for line in _lines(sample, plan.changes(), store):
+            for line in _lines(sample, plan.changes(), lambda medium: put(medium.data)):
                 sys.stdout.buffer.write(orjson.dumps(line) + b"\n")
     except BrokenPipeError:
         raise  # `head` has what it wanted: click ends the command without a word.
@@ -63,7 +68,7 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _lines(sample: Sample, changes: Deviations, store: Callable[[bytes], str]) -> Iterator[dict[str, Any]]:
+def _lines(sample: Sample, changes: Deviations, store: StoreMedium) -> Iterator[dict[str, Any]]:
     from orchestrator.run.dry_run import walk
     from orchestrator.run_folder.records import request_json, scoring_json
     from orchestrator.samples import Call

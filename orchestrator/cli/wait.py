@@ -13,7 +13,7 @@ import click
 from lyncean.cli import Command
 from lyncean.cli.options import client_options
 from lyncean.rpc import Credentials, dial, is_serving
-from orchestrator.cli.folders import RunFolder
+from orchestrator.cli.folders import WrittenRun
 from orchestrator.engine import Endpoint, parse_endpoints
 from orchestrator.engine.resolve import resolve
 
@@ -27,10 +27,16 @@ Look = Callable[[], Awaitable[bool]]
 @click.option("--endpoint", "endpoints", multiple=True, help="Model servers H:P[,H:P]; one that serves is enough.")
 @click.option("--scorer", "scorers", multiple=True, help="Scorer H:P.")
 @click.option("--shards", type=click.IntRange(1), help="Wait until so many shards of --run are complete.")
-@click.option("--run", type=RunFolder(), help="Folder of shard-0, shard-1, ...")
+@click.option("--run", type=WrittenRun(), help="Folder of shard-0, shard-1, ..., a path or URL.")
+@click.option("--patience", type=click.FloatRange(0), help="Seconds to wait before it ends with 3; default: no end.")
 @client_options
 def main(
-    credentials: Credentials, endpoints: tuple[str, ...], scorers: tuple[str, ...], shards: int | None, run: Path | None
+    credentials: Credentials,
+    endpoints: tuple[str, ...],
+    scorers: tuple[str, ...],
+    shards: int | None,
+    run: Path | str | None,
+    patience: float | None,
 ) -> None:
     """Wait for servers that serve and for shards that are complete, for as long as it takes."""
     if (shards is None) != (run is None):
@@ -44,8 +50,15 @@ def main(
             wanted[f"{name} at {endpoint}"] = _server(endpoint, service, credentials)
     for index in range(shards or 0):
         assert run is not None
-        wanted[str(run / f"shard-{index}")] = _shard(run / f"shard-{index}")
-    asyncio.run(_wait(wanted))
+        wanted[f"{run}/shard-{index}"] = _shard(f"{run}/shard-{index}")
+    try:
+        asyncio.run(asyncio.wait_for(_wait(wanted), patience))
+    except TimeoutError as error:
+        raise _Waited(f"not there within {patience:g} s: {', '.join(wanted)}") from error
+
+
+class _Waited(click.ClickException):
+    exit_code = 3
 
 
 async def _wait(wanted: dict[str, Look]) -> None:
@@ -77,16 +90,37 @@ def _server(endpoint: Endpoint, service: str, credentials: Credentials) -> Look:
     return look
 
 
-def _shard(folder: Path) -> Look:
+def _shard(folder: str) -> Look:
     async def look() -> bool:
         try:
-            tasks = json.loads((folder / "results.json").read_bytes())["tasks"]
-        except (FileNotFoundError, ValueError):  # not ended, or being written
+            tasks = json.loads(await asyncio.to_thread(_results, folder))["tasks"]
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # not ended, or being written
             return False
         # A shard with failed items is asked again by its Job's next pod.
         return not any(task["counts"]["failed"] for task in tasks.values())
 
     return look
+
+
+def _results(folder: str) -> bytes:
+    """Reads a shard's results.
+
+    Raises:
+        FileNotFoundError: If there are none yet.
+    """
+    if "://" not in folder:
+        return Path(folder, "results.json").read_bytes()
+    from orchestrator.run_folder.remote import RemoteError
+    from orchestrator.run_folder.remote.store import Store
+
+    try:
+        found = Store(folder).get("results.json")
+    except RemoteError as error:
+        click.echo(f"{error}; asked again")
+        found = None
+    if found is None:
+        raise FileNotFoundError(folder)
+    return found
 
 
 if __name__ == "__main__":

@@ -1,12 +1,18 @@
-"""Quality gates: `acc>=0.6,no_regression`, conditions that a run has to meet.
+"""Quality gates: `acc>=0.6,change.low>=-2%`, conditions that a run has to meet.
 
     gate      := condition ("," condition)*
-    condition := "no_regression" | metric operator number ["%"]
+    condition := "no_regression" | change operator number ["%"] | metric operator number ["%"]
+    change    := [task "/"] "change" ["." ("low" | "high")]
     metric    := [task "/"] name ["[" label "=" value ("," label "=" value)* "]"] ["." part]
     part      := "low" | "high" | "answered"
     operator  := ">=" | "<=" | ">" | "<"
 
 Labels and part are a metric's; an outcome has neither.
+
+`change` is the difference to the first run, over the primary metrics of all tasks or of one. `change.low>=-2%` is a
+test of non-inferiority with three answers: pass where a fall of more than 2 points is excluded, fail where the run is
+worse beyond chance, otherwise not shown. `no_regression` is `change.low>=-2%`, and fails too where one task is worse
+beyond chance (Holm).
 
 `name` is a result's name in any case, a metric or the start of one (`acc`), or an outcome
 (`failed`, `unparsed`...: its share of what was planned). Where it fits several results, all of
@@ -18,7 +24,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.compare.scores import Step
@@ -28,6 +34,10 @@ from orchestrator.run_folder.metrics import OUTCOMES, MetricResult, counts, metr
 from orchestrator.run_folder.reader import Run
 
 NO_REGRESSION = "no_regression"
+CHANGE = "change"
+MARGIN = 0.02
+"""Fall that `no_regression` has to exclude."""
+PASS, FAIL, NOT_SHOWN = "pass", "FAIL", "not shown"
 _MOST_NAMED = 5
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
@@ -46,7 +56,7 @@ _CONDITION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition of a gate; `text` is as the user wrote it, `name` is `NO_REGRESSION` for that one."""
+    """One condition of a gate; `text` is as the user wrote it, `name` may be `NO_REGRESSION` or `CHANGE`."""
 
     text: str
     name: str
@@ -59,12 +69,12 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a condition came to for one metric."""
+    """What a condition came to for one metric; `verdict` is `PASS`, `FAIL` or `NOT_SHOWN`."""
 
     condition: str
     run: str
     what: str
-    passed: bool
+    verdict: str
 
 
 def parse(text: str) -> list[Condition]:
@@ -98,6 +108,8 @@ def _condition(text: str) -> Condition:
     if not math.isfinite(number):
         raise ConfigError(f"--gate: {found['number']} in {text!r} is no number that a metric could have")
     name = found["name"].strip()
+    if name == CHANGE:
+        _check_change(text, labels, found["part"], number)
     if name in OUTCOMES and (labels or found["part"]):
         raise ConfigError(
             f"--gate: {text!r} asks for a part or slice of an outcome, which has neither: write {name} or TASK/{name}, "
@@ -108,8 +120,19 @@ def _condition(text: str) -> Condition:
     )
 
 
+def _check_change(text: str, labels: Mapping[str, str], part: str | None, number: float) -> None:
+    if labels or part == "answered":
+        raise ConfigError(f"--gate: {text!r}: {CHANGE} has the parts low and high, and no slices")
+    if abs(number) >= 1 and "%" not in text:
+        raise ConfigError(f"--gate: {text!r}: a change is a share: write {number:g}% or {number / 100:g}")
+
+
 def judge(
-    conditions: Sequence[Condition], run: Run, pairs: Sequence[Paired] | None, steps: Collection[Step] = ()
+    conditions: Sequence[Condition],
+    run: Run,
+    pairs: Sequence[Paired] | None,
+    steps: Collection[Step] = (),
+    overall: Paired | None = None,
 ) -> list[Finding]:
     """Holds a run against conditions.
 
@@ -118,6 +141,7 @@ def judge(
         run: The run that has to meet them.
         pairs: How it compares with the first run given; None where it is the only one.
         steps: What the first run has that could be compared.
+        overall: How it compares over all tasks; None where no metric is a share.
 
     Raises:
         ConfigError: A condition names nothing that the run has, or is of what it lacks.
@@ -125,7 +149,9 @@ def judge(
     findings: list[Finding] = []
     for condition in conditions:
         if condition.name == NO_REGRESSION:
-            findings += _no_regression(run, pairs, steps)
+            findings += _no_regression(run, _checked(condition, run, pairs, steps), overall)
+        elif condition.name == CHANGE:
+            findings.append(_change(condition, run, _checked(condition, run, pairs, steps), overall))
         elif condition.name in OUTCOMES:
             findings.append(_share(condition, run))
         else:
@@ -133,25 +159,73 @@ def judge(
     return findings
 
 
-def _no_regression(run: Run, pairs: Sequence[Paired] | None, steps: Collection[Step]) -> list[Finding]:
+def _checked(
+    condition: Condition, run: Run, pairs: Sequence[Paired] | None, steps: Collection[Step]
+) -> Sequence[Paired]:
     if not pairs:
         raise ConfigError(
-            f"--gate: {NO_REGRESSION} needs two runs with items in common: the one before, then {run.name}"
+            f"--gate: {condition.text} needs two runs with items in common: the one before, then {run.name}"
         )
     compared = {pair.step for pair in pairs}
     if missing := [str(step) for step in steps if step not in compared]:
         more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
         raise ConfigError(
-            f"--gate: {NO_REGRESSION} cannot be told: {run.name} lacks {', '.join(missing[:_MOST_NAMED])}{more}, which "
-            "the first run has; give a first run of the same tasks"
+            f"--gate: {condition.text} cannot be told: {run.name} lacks {', '.join(missing[:_MOST_NAMED])}{more}, "
+            "which the first run has; give a first run of the same tasks"
         )
-    return [
-        Finding(
-            NO_REGRESSION, run.name, f"{pair.step}: {100 * pair.difference:+.1f} points, p {pair.adjusted:.2g} (Holm)",
-            not pair.regression,
-        )
+    return pairs
+
+
+def _no_regression(run: Run, pairs: Sequence[Paired], overall: Paired | None) -> list[Finding]:
+    """Over all tasks a fall of MARGIN is excluded, and no task's primary metric is significantly worse."""
+    margin = _change(Condition(NO_REGRESSION, CHANGE, part="low", operator=">=", number=-MARGIN), run, pairs, overall)
+    return [margin] + [
+        Finding(NO_REGRESSION, run.name, f"{_said(pair)}: worse beyond chance, p {pair.adjusted or 0:.2g} (Holm)", FAIL)
         for pair in pairs
-    ]  # fmt: skip
+        if pair.regression and overall and pair.step != overall.step
+    ]
+
+
+def _change(condition: Condition, run: Run, pairs: Sequence[Paired], overall: Paired | None) -> Finding:
+    tested = [pair for pair in pairs if pair.p is not None]
+    tasks = [pair.step.task for pair in tested]
+    if condition.task and condition.task not in tasks:
+        raise ConfigError(
+            f"--gate: the runs share no task {condition.task} of {condition.text!r}; they share {', '.join(tasks)}"
+        )
+    pair = tested[tasks.index(condition.task)] if condition.task else overall
+    if pair is None:
+        raise ConfigError(
+            f"--gate: {condition.text} cannot be told over all tasks: no primary metric is a share of 0 to 1; "
+            f"write {tasks[0]}/{CHANGE}.low>=NUMBER for one task"
+        )
+    value = {"": pair.difference, "low": pair.low, "high": pair.high}[condition.part]
+    passed = value is not None and _OPERATORS[condition.operator](value, condition.number)
+    what = f"{_said(pair)}, limit {100 * condition.number:+g}"
+    if passed or condition.part != "low" or condition.operator not in (">=", ">"):
+        return Finding(condition.text, run.name, what, _passed(passed))
+    if pair.regression or (pair.high is not None and pair.high < condition.number):
+        return Finding(condition.text, run.name, f"{what}: worse beyond chance", FAIL)
+    return Finding(condition.text, run.name, f"{what}: {_too_few(pair, -condition.number)}", NOT_SHOWN)
+
+
+def _said(pair: Paired) -> str:
+    ends = "" if pair.low is None or pair.high is None else f" [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]"
+    return f"{pair.step}: {100 * pair.difference:+.1f} points{ends}"
+
+
+def _too_few(pair: Paired, margin: float) -> str:
+    """Says what so few items leave open, and how many would decide it: the standard error falls with their root."""
+    words = f"neither shown nor refuted by {pair.items:,} items"
+    if margin <= 0 or pair.detectable is None:
+        return words
+    needed = pair.items * (pair.detectable / margin) ** 2
+    digits = max(0, math.floor(math.log10(needed)) - 1)
+    return f"{words}; of an unchanged model about {round(needed, -digits):,.0f} like these show it in 4 of 5 runs"
+
+
+def _passed(holds: bool) -> str:
+    return PASS if holds else FAIL
 
 
 def _share(condition: Condition, run: Run) -> Finding:
@@ -161,7 +235,7 @@ def _share(condition: Condition, run: Run) -> Finding:
         raise ConfigError(f"--gate: {run.name} has no results{f' of {condition.task}' if condition.task else ''}")
     share = total[condition.name] / total["planned"]
     what = f"{total[condition.name]:,} of {total['planned']:,} {condition.name}"
-    return Finding(condition.text, run.name, what, _OPERATORS[condition.operator](share, condition.number))
+    return Finding(condition.text, run.name, what, _passed(_OPERATORS[condition.operator](share, condition.number)))
 
 
 def _resolve(condition: Condition, run: Run) -> list[MetricResult]:
@@ -188,4 +262,6 @@ def _metric(condition: Condition, run: Run, metric: MetricResult) -> Finding:
     name = (
         metric.name + (f" [{metric.where}]" if metric.labels else "") + (f".{condition.part}" if condition.part else "")
     )
-    return Finding(condition.text, run.name, f"{metric.task}: {name} is {metric.text(value)}{metric.suffix}", passed)
+    return Finding(
+        condition.text, run.name, f"{metric.task}: {name} is {metric.text(value)}{metric.suffix}", _passed(passed)
+    )

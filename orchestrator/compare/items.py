@@ -33,12 +33,12 @@ class Units:
     Attributes:
         names: What they are paired by across runs.
         scores: The score of each.
-        clusters: Number of the cluster that each belongs to.
+        clusters: Hash of the cluster that each belongs to, in whatever task.
     """
 
     names: Names
     scores: Floats
-    clusters: NDArray[np.int32]
+    clusters: NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Items:
         parts: The named parts of the score that metrics are made of.
         labels: Which of `kinds` the labels of each are.
         kinds: The labels that items have.
-        clusters: Number of the cluster that each belongs to.
+        clusters: Hash of the cluster that each belongs to, in whatever task.
         groups: Hash of group and repeat, what an all-or-nothing metric takes together; empty without one.
         asked: Hash of the question; 0 where it may hold the model's own earlier answers.
         targets: Hash of targets and options.
@@ -64,7 +64,7 @@ class Items:
     parts: Mapping[str, Floats]
     labels: NDArray[np.uint32]
     kinds: Sequence[Mapping[str, str]]
-    clusters: NDArray[np.int32]
+    clusters: NDArray[np.uint64]
     groups: Names
     asked: NDArray[np.uint64]
     targets: NDArray[np.uint64]
@@ -92,12 +92,15 @@ class Gathering:
 
     Args:
         specs: The metrics that will be asked for.
+        source: What the groups belong to: the data, or the task where its data are unknown. Groups of one name in
+            other data are other groups; two tasks that ask about the same rows share theirs.
     """
 
-    def __init__(self, specs: Sequence[Mapping[str, Any]]) -> None:
-        self._keys, self._clusters, self._groups = bytearray(), bytearray(), bytearray()
+    def __init__(self, specs: Sequence[Mapping[str, Any]], source: str) -> None:
+        self._source = source
+        self._keys, self._groups = bytearray(), bytearray()
         self._places, self._labels = array("I"), array("I")
-        self._scores, self._asked, self._targets = array("d"), array("Q"), array("Q")
+        self._scores, self._asked, self._targets, self._clusters = array("d"), array("Q"), array("Q"), array("Q")
         self._parts = {part: array("d") for spec in specs if (part := part_of(spec))}
         self._kinds: dict[tuple[tuple[str, str], ...], int] = {}
         self._grouped = any(spec.get("metric") == GROUP_ALL for spec in specs)
@@ -118,7 +121,7 @@ class Gathering:
         self._labels.append(self._kinds.setdefault(tuple(item.labels.items()), len(self._kinds)))
         # Repeats of an item are no new evidence: they belong to one cluster.
         group = item.group or bare
-        self._clusters += _name(group)
+        self._clusters.append(_hash([self._source, item.group or bare.split("/", 1)[-1]]))
         if self._grouped:
             self._groups += _name(f"{group}#{repeat}")
         self._asked.append(0 if own or not messages else _hash([messages, request.get("continuations", ())]))
@@ -133,7 +136,7 @@ class Gathering:
             parts={part: np.frombuffer(values) for part, values in self._parts.items()},
             labels=np.frombuffer(self._labels, np.uint32),
             kinds=[dict(kind) for kind in self._kinds],
-            clusters=np.unique(_names(self._clusters), return_inverse=True)[1].astype(np.int32),
+            clusters=np.frombuffer(self._clusters, np.uint64),
             groups=_names(self._groups),
             asked=np.frombuffer(self._asked, np.uint64),
             targets=np.frombuffer(self._targets, np.uint64),

@@ -22,6 +22,7 @@ class Pairing:
         second: The other run.
         warnings: Why the two are not comparable; empty where nothing speaks against it.
         pairs: The paired tests, step by step.
+        overall: The same over the primary metrics of all tasks; None where none of them is a share.
         items: How many items both have.
         gained: How many of them the other run has better.
         lost: How many it has worse.
@@ -31,10 +32,16 @@ class Pairing:
     second: Run
     warnings: Sequence[str]
     pairs: Sequence[statistics.Paired]
+    overall: statistics.Paired | None
     items: int
     gained: int
     lost: int
     flips: Sequence[flips.Flip]
+
+    @property
+    def rows(self) -> Sequence[statistics.Paired]:
+        """The rows of its table: the steps, and where there are several tasks all of them as one."""
+        return [*self.pairs, self.overall] if self.overall and self.overall.step == statistics.POOLED else self.pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +81,13 @@ class Comparison:
     @property
     def passed(self) -> bool:
         """Whether every condition of the gate is met."""
-        return all(finding.passed for finding in self.findings)
+        return self.verdict == gate.PASS
+
+    @property
+    def verdict(self) -> str:
+        """What the gate came to: the worst of its findings' verdicts."""
+        found = {finding.verdict for finding in self.findings}
+        return next((verdict for verdict in (gate.FAIL, gate.NOT_SHOWN) if verdict in found), gate.PASS)
 
     @property
     def dimension_rows(self) -> list[DimensionRow]:
@@ -97,11 +110,8 @@ class Comparison:
                     "first": self.runs[0].name,
                     "second": pairing.second.name,
                     "warnings": list(pairing.warnings),
-                    "pairs": [
-                        asdict(pair)
-                        | {"step": str(pair.step), "difference": pair.difference, "regression": pair.regression}
-                        for pair in pairing.pairs
-                    ],
+                    "pairs": [_pair_json(pair) for pair in pairing.pairs],
+                    "overall": None if pairing.overall is None else _pair_json(pairing.overall),
                     "flips": {"items": pairing.items, "gained": pairing.gained, "lost": pairing.lost},
                 }
                 for pairing in self.pairings
@@ -111,7 +121,9 @@ class Comparison:
                 for found in self.rankings
             ],
             "reform": {name: asdict(standing) for name, standing in self.standings.items()},
-            "gate": {"passed": self.passed, "findings": [asdict(finding) for finding in self.findings]},
+            "gate": {
+                "passed": self.passed, "verdict": self.verdict, "findings": [asdict(each) for each in self.findings]
+            },
         }  # fmt: skip
 
 
@@ -149,7 +161,7 @@ def compare(
         if not pairings:
             findings += gate.judge(conditions, runs[0], None)
         for pairing in pairings:
-            findings += gate.judge(conditions, pairing.second, pairing.pairs, read[0].steps)
+            findings += gate.judge(conditions, pairing.second, pairing.pairs, read[0].steps, pairing.overall)
     reform = {run.name: scores_of(run.results) for run in runs}
     placed = standings(reform) if len(runs) > 1 and any(reform.values()) else {}
     return Comparison(runs, pairings, [ranking for ranking in rankings if ranking.items], findings, placed)
@@ -158,13 +170,19 @@ def compare(
 def _pairing(first: scores.Scores, second: scores.Scores, most_flips: int, other_data: bool) -> Pairing:
     if (why := scores.other_questions(first, second)) and not other_data:
         raise ConfigError(f"{why}; --other-data compares them all the same")
-    pairs = statistics.compare(first, second)
+    units = statistics.shared(first, second)
+    pairs = statistics.compare_units(units)
     if not pairs:
         raise ConfigError(
             f"{first.run.name} and {second.run.name} have no scored item in common: "
             f"{_tasks(first)} and {_tasks(second)}; compare complete runs of the same tasks and rows"
         )
-    return Pairing(second.run, scores.warnings(first, second), pairs, *flips.flips(first, second, most_flips))
+    warnings, overall = scores.warnings(first, second), statistics.pool(units)
+    return Pairing(second.run, warnings, pairs, overall, *flips.flips(first, second, most_flips))
+
+
+def _pair_json(pair: statistics.Paired) -> dict[str, Any]:
+    return asdict(pair) | {"step": str(pair.step), "difference": pair.difference, "regression": pair.regression}
 
 
 def _check_complete(runs: Sequence[Run]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orchestrator.compare.items import GROUP_ALL, Gathering, Items, Units, pair
 from orchestrator.run_folder.reader import STEP, Run
@@ -46,7 +47,9 @@ def read(run: Run) -> Scores:
             rule = str(item.verdict.get("rule") or item.scoring.get("rule"))
             rules[rule] = str(known.get(rule, ""))
             if item.task not in found:
-                found[item.task] = Gathering(_specs(run, item.task))
+                found[item.task] = Gathering(
+                    _specs(run, item.task), str(_data(run, item.task).get("sha256") or item.task)
+                )
             found[item.task].add(item, place)
     items = {task: each.items() for task, each in found.items()}
     steps = {
@@ -95,20 +98,19 @@ def warnings(first: Scores, second: Scores) -> list[str]:
             found.append(f"{name} differs: {_short(one.get(name))} and {_short(other.get(name))}")
     for task in sorted(first.items.keys() | second.items.keys()):
         mine, theirs = first.items.get(task), second.items.get(task)
-        rows = pair([mine.keys, theirs.keys]) if mine and theirs else None
-        both = len(rows[0]) if rows else 0
+        shared = _shared(mine, theirs) if mine and theirs else None
+        both = shared.items if shared else 0
         only = [len(each or ()) - both for each in (mine, theirs)]
         if any(only):
             found.append(
                 f"{task}: {both:,} items in both, {only[0]:,} only in {first.run.name}, "
                 f"{only[1]:,} only in {second.run.name}"
             )
-        if not (mine and theirs and rows):
+        if shared is None:
             continue
-        asked, again = mine.asked[rows[0]], theirs.asked[rows[1]]
-        if prompts := np.count_nonzero((asked != again) & (asked != 0) & (again != 0)):
+        if prompts := np.count_nonzero(shared.prompts):
             found.append(f"{task}: the prompt differs in {prompts:,} of {both:,} items")
-        if targets := np.count_nonzero(mine.targets[rows[0]] != theirs.targets[rows[1]]):
+        if targets := np.count_nonzero(shared.targets):
             found.append(f"{task}: targets or options differ in {targets:,} of {both:,} items")
     return found
 
@@ -120,21 +122,38 @@ def other_questions(first: Scores, second: Scores) -> str:
     change both of one question, but not the data.
     """
     for task in sorted(first.items.keys() & second.items.keys()):
-        data = [(run.run.identity.get("data") or {}).get(task) or {} for run in (first, second)]
-        mine, theirs = first.items[task], second.items[task]
+        data = [_data(run.run, task) for run in (first, second)]
         if data[0].get("sha256") == data[1].get("sha256"):
             continue
-        rows = pair([mine.keys, theirs.keys])
-        asked, again = mine.asked[rows[0]], theirs.asked[rows[1]]
-        other = (asked != again) & (asked != 0) & (again != 0) & (mine.targets[rows[0]] != theirs.targets[rows[1]])
-        both = len(rows[0])
-        if 2 * np.count_nonzero(other) > both:
+        shared = _shared(first.items[task], second.items[task])
+        other = np.count_nonzero(shared.prompts & shared.targets)
+        if 2 * other > shared.items:
             origins = " and ".join(str(each.get("origin") or "unknown data") for each in data)
             return (
-                f"{task}: {np.count_nonzero(other):,} of {both:,} items have the same key in {first.run.name} and "
+                f"{task}: {other:,} of {shared.items:,} items have the same key in {first.run.name} and "
                 f"{second.run.name}, and another prompt and target: the data are {origins}"
             )
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """The items of a task that two runs have: how many, and which differ in their prompt or in targets and options."""
+
+    items: int
+    prompts: NDArray[np.bool_]
+    targets: NDArray[np.bool_]
+
+
+def _shared(mine: Items, theirs: Items) -> _Shared:
+    rows = pair([mine.keys, theirs.keys])
+    asked, again = mine.asked[rows[0]], theirs.asked[rows[1]]
+    prompts = (asked != again) & (asked != 0) & (again != 0)
+    return _Shared(len(rows[0]), prompts, mine.targets[rows[0]] != theirs.targets[rows[1]])
+
+
+def _data(run: Run, task: str) -> Mapping[str, Any]:
+    return (run.identity.get("data") or {}).get(task) or {}
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -12,7 +12,11 @@ from lyncean.stats import SHARE, UNBOUNDED
 from orchestrator.compare.items import Floats, Units
 from orchestrator.compare.scores import Scores, Step, common
 
+POOLED = Step("all tasks", "")
+"""The primary metrics of several tasks as one."""
+
 _LEVEL = 0.95
+_ALPHA = 0.05
 _SEED = 20260101
 
 Ends = tuple[float, float] | tuple[None, None]
@@ -32,9 +36,11 @@ class Paired:
         high: Upper end.
         gained: Items that the second run has better.
         lost: Items that the first run has better.
-        p: Two-sided p-value that neither is better.
-        test: How it was computed.
-        adjusted: `p` after Holm's correction over all steps compared.
+        p: Two-sided p-value that neither is better; None for what is told and not tested.
+        test: How it was computed, "" without a test.
+        detectable: Change that items which vary like these show at 5%, two-sided, with power 0.8; the same for a
+            rise and for a fall. None where the spread is unknown or no change within 0 and 1 is detectable.
+        adjusted: `p` after Holm's correction over the tasks that could have come out significant.
     """
 
     step: Step
@@ -45,9 +51,10 @@ class Paired:
     high: float | None
     gained: int
     lost: int
-    p: float
+    p: float | None
     test: str
-    adjusted: float = 1.0
+    detectable: float | None
+    adjusted: float | None = None
 
     @property
     def difference(self) -> float:
@@ -56,40 +63,101 @@ class Paired:
 
     @property
     def regression(self) -> bool:
-        """Whether the second run is worse beyond chance, at 5 % over all steps."""
-        return self.difference < 0 and self.adjusted < 0.05
+        """Whether the second run is worse beyond chance, at 5% over all tasks."""
+        return self.difference < 0 and self.significant
+
+    @property
+    def significant(self) -> bool:
+        """Whether the runs differ beyond chance, at 5% over all tasks."""
+        return self.adjusted is not None and self.adjusted < _ALPHA
 
 
 def compare(first: Scores, second: Scores) -> list[Paired]:
-    """Compares two runs step by step, in the first run's order."""
-    steps = len(first.steps.keys() & second.steps.keys())
-    found = [pair for step in first.steps if (pair := _paired(step, common([first, second], step), steps))]
-    adjusted = stats.holm([pair.p for pair in found])
-    return [replace(pair, adjusted=p) for pair, p in zip(found, adjusted, strict=True)]
+    """Compares two runs step by step, in the first run's order; of each task the primary metric is tested."""
+    return compare_units(shared(first, second))
 
 
-def _paired(step: Step, units: Sequence[Units], steps: int) -> Paired | None:
-    if not units or not len(units[0].names):
+def shared(first: Scores, second: Scores) -> dict[Step, Sequence[Units]]:
+    """Returns each step that both runs have, in the first run's order, with its units in both."""
+    found = {step: common([first, second], step) for step in first.steps}
+    return {step: units for step, units in found.items() if units and len(units[0].names)}
+
+
+def compare_units(units: dict[Step, Sequence[Units]]) -> list[Paired]:
+    """Compares the units of two runs, step by step.
+
+    A task's first step is its primary metric, the only one that is tested: its slices and parts hold the same items,
+    and a correction over them all hides what the task shows. A test that could not have reached 5%, whatever the
+    signs of its changes, takes no part in the correction (Tarone, Biometrics 46 (1990), 515-522).
+
+    Args:
+        units: Step -> its units in the first and in the second run, in the same order.
+    """
+    primary = {step.task: step for step in reversed(units)}
+    able = [step for step in primary.values() if _smallest_p(units[step]) < _ALPHA]
+    found = [
+        _paired(step, both, max(1, len(able)) if primary[step.task] == step else 0) for step, both in units.items()
+    ]
+    holm = stats.holm([pair.p for pair in found if pair.step in able and pair.p is not None])
+    adjusted = dict(zip((pair.step for pair in found if pair.step in able), holm, strict=True))
+    return [replace(pair, adjusted=None if pair.p is None else adjusted.get(pair.step, 1.0)) for pair in found]
+
+
+def pool(units: dict[Step, Sequence[Units]]) -> Paired | None:
+    """Compares two runs over the primary metrics of all tasks as over one, each item of the same weight.
+
+    Tasks that ask about the same rows share their clusters. Metrics that are not shares are left out.
+
+    Args:
+        units: Step -> its units in the first and in the second run, in the same order.
+    """
+    primary = {step.task: step for step in reversed(units)}.values()
+    steps = [step for step in units if step in primary and _shares(units[step])]
+    if not steps:
         return None
+    both = [
+        Units(*(np.concatenate([getattr(units[step][run], name) for step in steps]) for name in Units.__slots__))
+        for run in (0, 1)
+    ]
+    pair = _paired(POOLED if len(steps) > 1 else steps[0], both, 1)
+    return replace(pair, adjusted=pair.p)
+
+
+def _shares(units: Sequence[Units]) -> bool:
+    return all(stats.bounds(each.scores) == SHARE for each in units)
+
+
+def _smallest_p(units: Sequence[Units]) -> float:
+    """Returns the p-value of these changes if all had the same sign, for McNemar's test and for sign flips."""
+    sums, _ = _clusters([each.scores for each in units], units[0])
+    return float(min(1.0, 2.0 ** (1 - np.count_nonzero(sums[1] - sums[0]))))
+
+
+def _paired(step: Step, units: Sequence[Units], tests: int) -> Paired:
+    """Compares one step; `tests` is how many Holm's correction is over, 0 for a step that is not tested."""
     one, other = units[0].scores, units[1].scores
     sums, sizes = _clusters([one, other], units[0])
     changes = sums[1] - sums[0]
     gained, lost = int((other > one).sum()), int((other < one).sum())
     binary = stats.is_binary(one) and stats.is_binary(other)
-    if binary:
-        low, high = stats.change_interval(changes, sizes, (gained + lost) / len(one))
+    changed = (gained + lost) / len(one) if binary else None
+    if changed is not None:
+        low, high = stats.change_interval(changes, sizes, changed)
     else:
-        within = (-1.0, 1.0) if stats.bounds(one) == stats.bounds(other) == SHARE else UNBOUNDED
+        within = (-1.0, 1.0) if _shares(units) else UNBOUNDED
         low, high = _ends(changes, sizes, within, lambda: np.diff(stats.bootstrap(sums, sizes, _SEED))[:, 0])
-    # McNemar's test takes items to be independent: where some share a group, whole groups are flipped.
-    exact = binary and sizes.max() == 1
-    if exact:
-        p, test = stats.mcnemar(gained, lost), "McNemar exact"
-    else:
-        p, draws = stats.sign_flip(changes, steps, seed=_SEED)
-        test = f"sign-flip permutation, {draws} draws"
+    p, test = _test(changes, sizes, gained, lost, tests, binary=binary) if tests else (None, "")
     means = float(one.mean()), float(other.mean())
-    return Paired(step, len(one), *means, low, high, gained, lost, p, test)
+    detectable = stats.detectable_change(changes, sizes, changed)
+    return Paired(step, len(one), *means, low, high, gained, lost, p, test, detectable)
+
+
+def _test(changes: Floats, sizes: Floats, gained: int, lost: int, tests: int, *, binary: bool) -> tuple[float, str]:
+    # McNemar's test takes items to be independent: where some share a group, whole groups are flipped.
+    if binary and sizes.max() == 1:
+        return stats.mcnemar(gained, lost), "McNemar exact"
+    p, draws = stats.sign_flip(changes, tests, seed=_SEED)
+    return p, f"sign-flip permutation, {draws} draws"
 
 
 def _clusters(scores: Sequence[Floats], units: Units) -> tuple[Floats, Floats]:

@@ -8,11 +8,13 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.compare.flips import words
+from orchestrator.compare.gate import FAIL, NOT_SHOWN, PASS
 from orchestrator.compare.result import Comparison, Pairing, Ranking
 from orchestrator.compare.statistics import Paired
 from orchestrator.run_folder.reader import Item
 
 _WIDE = 90
+_COLOURS = {PASS: "green", FAIL: "bold red", NOT_SHOWN: "yellow"}
 
 
 def show(comparison: Comparison, console: Console, most_flips: int) -> None:
@@ -32,7 +34,7 @@ def show(comparison: Comparison, console: Console, most_flips: int) -> None:
     if comparison.standings:
         _standings(comparison, console)
     for finding in comparison.findings:
-        mark = Text("pass", "green") if finding.passed else Text("FAIL", "bold red")
+        mark = Text(finding.verdict, _COLOURS[finding.verdict])
         console.print(Text.assemble("gate  ", mark, f"  {finding.condition}  {finding.run}  ", (finding.what, "dim")))
 
 
@@ -43,22 +45,23 @@ def _table(title: str | None = None) -> Table:
 def _pairs(pairing: Pairing, wide: bool) -> Table:
     table = _table()
     table.add_column("task", overflow="fold")
-    for name in ("first", "second", "difference", "n", "better", "worse", "p")[0 if wide else 2 :]:
+    for name in ("first", "second", "difference", "detectable", "n", "better", "worse", "p")[0 if wide else 2 :]:
         table.add_column(name, justify="right", no_wrap=True)
     if wide:
         table.add_column("test", style="dim")
-    for pair in pairing.pairs:
+    for pair in pairing.rows:
         table.add_row(*_cells(pair, wide))
     return table
 
 
 def _cells(pair: Paired, wide: bool) -> list[str | Text]:
-    colour = ("green" if pair.difference > 0 else "red") if pair.adjusted < 0.05 else ""
+    colour = ("green" if pair.difference > 0 else "red") if pair.significant else ""
     difference = Text(f"{100 * pair.difference:+.1f} {_interval(pair.low, pair.high, '+')}".rstrip(), colour)
     cells: list[str | Text] = [str(pair.step)]
     if wide:
         cells += [f"{100 * pair.first:.1f}", f"{100 * pair.second:.1f}"]
-    cells += [difference, f"{pair.items:,}", f"{pair.gained:,}", f"{pair.lost:,}", p_value(pair.adjusted)]
+    detectable = "–" if pair.detectable is None else f"±{100 * pair.detectable:.1f}"
+    cells += [difference, detectable, f"{pair.items:,}", f"{pair.gained:,}", f"{pair.lost:,}", p_value(pair.adjusted)]
     return [*cells, pair.test] if wide else cells
 
 
@@ -66,8 +69,10 @@ def _interval(low: float | None, high: float | None, sign: str = "") -> str:
     return "" if low is None or high is None else f"[{100 * low:{sign}.1f}, {100 * high:{sign}.1f}]"
 
 
-def p_value(p: float) -> str:
-    """Returns a p-value as papers write it."""
+def p_value(p: float | None) -> str:
+    """Returns a p-value as papers write it, "–" for what was not tested."""
+    if p is None:
+        return "–"
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 

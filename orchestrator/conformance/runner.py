@@ -19,6 +19,7 @@ from orchestrator.conformance import (  # noqa: F401
     checks_images,
     checks_likelihood,
     checks_load,
+    checks_media,
     checks_requests,
     checks_service,
 )

@@ -74,11 +74,12 @@ def _source(dataset: datasets.Dataset, table: Table, *, where: str, origin: str,
 
     table.check_columns(where, dataset.column_names)
     dataset = dataset.with_format(None)
-    pictures = {name for name, kind in dataset.features.items() if isinstance(kind, datasets.Image)}
-    for name in pictures:
+    encoded = (datasets.Image, datasets.Audio, datasets.Video)
+    media = {name: type(kind) for name, kind in dataset.features.items() if isinstance(kind, encoded)}
+    for name, kind in media.items():
         # The file's own bytes: decoding and encoding again would change what is measured.
-        dataset = dataset.cast_column(name, datasets.Image(decode=False))
-    fields = dataset.remove_columns(sorted(pictures | (set(table.images) & set(dataset.column_names))))
+        dataset = dataset.cast_column(name, kind(decode=False))
+    fields = dataset.remove_columns(sorted(media.keys() | (set(table.images) & set(dataset.column_names))))
 
     def iterate() -> Iterator[Row]:
         columns = {name: dataset.select_columns([name]) for name in table.images if name in dataset.column_names}

@@ -52,8 +52,8 @@ def _homes(root: Path) -> Iterator[Path]:
             yield parent.parent / "blobs"
 
 
-def row_image(row: Row, column: str = "image") -> bytes:
-    """Returns a row's image for a call.
+def row_image(row: Row, column: str = "image", kind: str = "image") -> bytes:
+    """Returns a row's image, audio or video for a call.
 
     Raises:
         BadRowError: There is none ("no_image") or it cannot be read ("unreadable_image"): the
@@ -62,7 +62,7 @@ def row_image(row: Row, column: str = "image") -> bytes:
     try:
         data = row.image(column)
     except DataError as error:
-        raise BadRowError("unreadable_image", str(error)) from error
+        raise BadRowError(f"unreadable_{kind}", str(error)) from error
     if not data:
-        raise BadRowError("no_image", f"the row has no image in column {column}")
+        raise BadRowError(f"no_{kind}", f"the row has no {kind} in column {column}")
     return data

@@ -6,7 +6,7 @@ import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from lyncean.outcomes import Outcome
+from lyncean.outcomes import READ, Outcome
 from lyncean.stats import wilson
 
 
@@ -19,7 +19,8 @@ class TaskCount:
         outcomes: Those that are settled.
         resumed: Those that an earlier process settled.
         score: Sum of the scores.
-        unreadable: Answers that this process received and no rule could read.
+        answers: Answers that this process received and that were to be read.
+        unreadable: Those of them that no rule could read.
         example: One of them: the item's key, the answer and a right answer.
     """
 
@@ -27,6 +28,7 @@ class TaskCount:
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     resumed: int = 0
     score: float = 0.0
+    answers: int = 0
     unreadable: int = 0
     example: tuple[str, str, str] = ("", "", "")
 
@@ -100,6 +102,7 @@ class Accounting:
         """Counts an item's outcome."""
         count = self.tasks[task]
         count.outcomes[outcome] += 1
+        count.answers += outcome in READ
         count.score += score
 
     def unread(self, task: str, key: str, text: str, target: str) -> None:

@@ -1,15 +1,18 @@
-"""Grey images in place of real ones, for a run that shows what a model answers without seeing."""
+"""Grey images, grey frames and silence, for a run that shows what a model answers without seeing or hearing."""
 
 from __future__ import annotations
 
 import io
+import wave
 from dataclasses import replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from lyncean.clips import Facts, read_facts
 from lyncean.pictures import open_image, orientation
-from orchestrator.engine.check import check_image
-from orchestrator.samples import BadRowError, Call, Part, image_part
+from orchestrator.engine.check import check_clip, check_image
+from orchestrator.samples import BadRowError, Call, Clip, Part, image_part
 from orchestrator.samples import Image as EncodedImage
 
 if TYPE_CHECKING:
@@ -20,18 +23,60 @@ _QUARTERS = (5, 6, 7, 8)
 
 
 def blinded(call: Call) -> Call:
-    """Returns the call with each image replaced by grey of the same size and format.
+    """Returns the call without what its media show: grey of an image's size and format, silence and grey frames.
 
     Raises:
-        BadRowError: If an image's header cannot be read.
+        BadRowError: If the header of an image or clip cannot be read.
     """
-    return replace(
-        call,
-        messages=tuple(
-            replace(message, parts=tuple(_grey_part(part.image) if part.image else part for part in message.parts))
-            for message in call.messages
-        ),
-    )
+    messages = (replace(message, parts=tuple(map(_blind_part, message.parts))) for message in call.messages)
+    return replace(call, messages=tuple(messages))
+
+
+def _blind_part(part: Part) -> Part:
+    if part.clip:
+        return _empty_clip(part.clip)
+    return _grey_part(part.image) if part.image else part
+
+
+def _empty_clip(clip: Clip) -> Part:
+    """Returns silence as WAV, or grey frames as MP4: of the same duration, rate and size."""
+    check_clip(clip.kind, clip.data)
+    facts = read_facts(clip.kind, clip.data)
+    about = type(clip.about)()
+    about.CopyFrom(clip.about)  # type: ignore[arg-type]
+    about.media_type = "audio/wav" if clip.kind == "audio" else "video/mp4"
+    return Part(clip=Clip(_silence(facts) if clip.kind == "audio" else _grey_video(facts), about))
+
+
+@lru_cache(maxsize=16)
+def _silence(facts: Facts) -> bytes:
+    buffer = io.BytesIO()
+    with wave.open(buffer, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(round(facts.rate))
+        file.writeframes(bytes(2 * round(facts.duration * facts.rate)))
+    return buffer.getvalue()
+
+
+@lru_cache(maxsize=16)
+def _grey_video(facts: Facts) -> bytes:
+    """Returns a video without a difference between its frames; MPEG-4 takes even sizes alone."""
+    import av
+    import numpy as np
+
+    rate = Fraction(facts.rate).limit_denominator(1001)
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format="mp4") as made:
+        stream = made.add_stream("mpeg4", rate=rate)
+        stream.width, stream.height = facts.width + facts.width % 2, facts.height + facts.height % 2
+        grey = np.full((stream.height * 3 // 2, stream.width), 128, np.uint8)
+        frame = av.VideoFrame.from_ndarray(grey, format="yuv420p")
+        for number in range(max(1, round(facts.duration * facts.rate))):
+            frame.pts, frame.time_base = number, 1 / rate
+            made.mux(stream.encode(frame))
+        made.mux(stream.encode())
+    return buffer.getvalue()
 
 
 def _grey_part(image: EncodedImage) -> Part:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import grpc
 
+from lyncean.clips import damage as clip_damage
+from lyncean.media import Kind
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.outcomes import Outcome
 from lyncean.pictures import damage
@@ -143,6 +145,16 @@ def check_image(data: bytes) -> None:
         raise BadRowError("bad_image", f"an image is damaged: {why}")
 
 
+def check_clip(kind: Kind, data: bytes) -> None:
+    """Holds back an audio or video file that no server could decode, as `check_image` does.
+
+    Raises:
+        BadRowError: With reason `bad_audio` or `bad_video`.
+    """
+    if why := clip_damage(kind, data):
+        raise BadRowError(f"bad_{kind}", f"the {kind}: {why}")
+
+
 def cut_in_reasoning(response: Response) -> bool:
     """Whether the output limit ended a response before its answer began."""
     return (
@@ -169,7 +181,7 @@ def _generate(response: model.GenerateResponse, request: Request) -> str:
                 return "an image has no bytes"
             case "image" if why := damage(part.image.data):
                 return f"an image is damaged: {why}"
-            case None:
+            case None | "audio" | "video":
                 return "a part is neither text nor image"
     limit = request.max_output_tokens
     if limit and size > limit * _TOKEN_BYTES + _SPARE_BYTES:

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any
 
+from lyncean.errors import UserError
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import DataError
-from orchestrator.engine.check import check_image
+from orchestrator.engine.check import check_clip, check_image
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Result
 from orchestrator.engine.wire import Request, request_of
@@ -18,14 +19,15 @@ from orchestrator.errors import EngineError
 from orchestrator.run_folder.lines import Failure, ResponseLine, encode, raw
 from orchestrator.run_folder.log import RunLog, RunLogError
 from orchestrator.run_folder.records import (
-    StoreImage,
+    Medium,
+    StoreMedium,
     answer_of_line,
     request_json,
     response_json,
     score_request,
     scoring_json,
 )
-from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample, Turn
+from orchestrator.samples import Answer, BadRowError, Clip, NoAnswerError, Sample, Turn
 
 
 @dataclass(slots=True, eq=False)
@@ -98,6 +100,7 @@ def build(episode: Episode, log: RunLog, changes: Deviations) -> PreparedRequest
     Raises:
         OSError: If an image cannot be stored.
         RunLogError: If an earlier turn's line is damaged.
+        UserError: If a package is missing by which a clip is read.
         EngineError: If the benchmark fails; it names the sample.
     """
     turn, key = episode.turn, episode.key
@@ -105,14 +108,14 @@ def build(episode: Episode, log: RunLog, changes: Deviations) -> PreparedRequest
         answers = [_answer(answer, log) for answer in episode.answers]
         call = changes.applied(turn.ask(answers), key)
         request = request_of(call)
-        line_request = raw(request_json(call, partial(log.images.put, check=check_image)))
+        line_request = raw(request_json(call, partial(_stored, log)))
     except NoAnswerError as error:
         return UnsentOutcome(Outcome.UNPARSED, error.reason, str(error))
     except BadRowError as error:
         return UnsentOutcome(Outcome.REJECTED, error.reason, str(error))
     except DataError as error:
         return UnsentOutcome(Outcome.REJECTED, "unreadable_row", str(error))
-    except (OSError, RunLogError):
+    except (OSError, RunLogError, UserError):
         raise
     except Exception as error:
         raise EngineError(f"benchmark of {key}: {type(error).__name__}: {error}") from error
@@ -154,7 +157,7 @@ def unsent_line(key: str, episode: Episode, turn: Turn, ended: UnsentOutcome) ->
     return encode(line)
 
 
-def response_line(prepared: PreparedRequest, result: Result, ended: UnsentOutcome | None, store: StoreImage) -> bytes:
+def response_line(prepared: PreparedRequest, result: Result, ended: UnsentOutcome | None, store: StoreMedium) -> bytes:
     """Returns the line of `responses.jsonl` for a request and what became of it.
 
     Args:
@@ -188,6 +191,11 @@ def _stamp(seconds: float) -> str:
 @lru_cache(maxsize=8)
 def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _stored(log: RunLog, medium: Medium) -> str:
+    check = partial(check_clip, medium.kind) if isinstance(medium, Clip) else check_image
+    return log.images.put(medium.data, check)
 
 
 def _answer(answer: Answer | int, log: RunLog) -> Answer:

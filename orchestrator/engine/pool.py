@@ -29,6 +29,8 @@ _ASKED_FOR = {
     model.CAPABILITY_IMAGE_INPUT,
     model.CAPABILITY_IMAGE_OUTPUT,
     model.CAPABILITY_MULTI_IMAGE,
+    model.CAPABILITY_AUDIO_INPUT,
+    model.CAPABILITY_VIDEO_INPUT,
 }
 """What one replica of a model cannot lack if another has it."""
 

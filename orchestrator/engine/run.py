@@ -312,7 +312,7 @@ class Engine:
             self._build([episode])
 
     def _add_line(self, built: PreparedRequest, result: Result, ended: UnsentOutcome | None) -> int:
-        line = response_line(built, result, ended, self._log.images.put)
+        line = response_line(built, result, ended, lambda image: self._log.images.put(image.data))
         offset = self._log.add_response(built.key, ended.outcome if ended else None, line)
         self._flush_soon()
         return offset

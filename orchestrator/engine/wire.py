@@ -1,4 +1,4 @@
-"""A call as it goes over the wire, put together by hand: of an image's bytes one copy is made, as it is sent.
+"""A call as it goes over the wire, put together by hand: of a file's bytes one copy is made, as it is sent.
 
 The result is what protobuf itself would write, byte for byte, and a test holds the two together.
 """
@@ -75,11 +75,13 @@ def _message(message: Message) -> list[bytes]:
 
 
 def _part(part: Part) -> list[bytes]:
-    image = part.image
-    if image is None:
+    if part.clip:
+        tag, medium, about = _CLIPS[part.clip.kind], part.clip.data, part.clip.about.SerializeToString()
+    elif part.image:
+        tag, medium, about = _IMAGE, part.image.data, model.Image(media_type=part.image.media_type).SerializeToString()
+    else:
         return [model.Part(text=part.text).SerializeToString()]
-    data = _field(_DATA, [image.data]) if image.data else []
-    return _field(_IMAGE, [*data, model.Image(media_type=image.media_type).SerializeToString()])
+    return _field(tag, [*(_field(_DATA, [medium]) if medium else []), about])
 
 
 def _field(tag: bytes, chunks: Sequence[bytes]) -> list[bytes]:
@@ -104,6 +106,8 @@ _MESSAGES = _tag(model.GenerateRequest.DESCRIPTOR, "messages")
 """Of LikelihoodRequest as well: the two begin alike."""
 _PARTS = _tag(model.Message.DESCRIPTOR, "parts")
 _IMAGE = _tag(model.Part.DESCRIPTOR, "image")
+_CLIPS = {name: _tag(model.Part.DESCRIPTOR, name) for name in ("audio", "video")}
 _DATA = _tag(model.Image.DESCRIPTOR, "data")
+"""Of Audio and Video as well."""
 _CALLS = _tag(model.BatchRequest.DESCRIPTOR, "calls")
 _KINDS = {name: _tag(model.BatchCall.DESCRIPTOR, name.lower()) for name in ("Generate", "Likelihood")}

@@ -1,1 +1,1 @@
-"""Others' predictions, taken in as run folders: one module per kind, each with its `command`."""
+"""Other tools' formats: runs written in them, and others' predictions taken in as run folders."""

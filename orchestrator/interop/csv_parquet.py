@@ -39,10 +39,7 @@ def _row(run: Run, item: Item) -> dict[str, Any]:
     answer = response.get("response") or {}
     request = response.get("request") or {}
     usage = answer.get("usage") or {}
-    said = item.text
-    if scores := answer.get("scores"):
-        continuations = request.get("continuations", ())
-        said = orjson.dumps(dict(zip(continuations, (s.get("logprob", 0.0) for s in scores), strict=False))).decode()
+    said = orjson.dumps(dict(item.continuations)).decode() if item.continuations else item.text
     prompt = [part["text"] for m in request.get("messages", ()) for part in m.get("parts", ()) if "text" in part]
     return {
         "run": run.name, "model": run.model_name, "task": item.task, "key": item.key, "sample": item.sample,

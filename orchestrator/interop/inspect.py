@@ -9,6 +9,7 @@ from typing import Any
 
 from lyncean.keys import split_repeat
 from orchestrator.errors import ConfigError
+from orchestrator.interop import facts
 from orchestrator.run_folder.metrics import MetricResult, metric_results
 from orchestrator.run_folder.reader import STEP, Item, Run
 
@@ -32,9 +33,11 @@ try:
         ChatMessageSystem,
         ChatMessageUser,
         Content,
+        ContentAudio,
         ContentImage,
         ContentReasoning,
         ContentText,
+        ContentVideo,
         ModelOutput,
         ModelUsage,
     )
@@ -68,13 +71,12 @@ def write(run: Run, folder: Path, *, embed: bool) -> list[Path]:
 
 
 def _log(run: Run, task: str, embed: bool) -> EvalLog:
+    binary = all(item.score in (None, 0.0, 1.0) for item in run if item.task == task)
     samples, begun = [], []
     for item in run:
         if item.task == task and item.outcome != STEP:
-            samples.append(_sample(run, item, embed))
+            samples.append(_sample(run, item, embed, binary))
             begun.append(str(item.response.get("started") or ""))
-    data = (run.identity.get("data") or {}) if isinstance(run.identity.get("data"), Mapping) else {}
-    source = data.get(task) or {}
     # Inspect shows the first metrics it finds: the overall results, then the slices.
     mine = sorted(
         (metric for metric in metric_results(run.tasks) if metric.task == task), key=lambda metric: len(metric.labels)
@@ -89,9 +91,7 @@ def _log(run: Run, task: str, embed: bool) -> EvalLog:
             task_id=f"{run.name}/{task}",
             run_id=run.name,
             model=f"lyncean/{run.model_name}",
-            dataset=EvalDataset(
-                name=str(source.get("origin", "")) if isinstance(source, Mapping) else str(source), samples=len(samples)
-            ),
+            dataset=EvalDataset(name=facts.source(run, task)[0], samples=len(samples)),
             config=EvalConfig(),
             task_args={
                 name: value for name, value in run.identity.items() if isinstance(value, str | int | float | bool)
@@ -106,6 +106,8 @@ def _log(run: Run, task: str, embed: bool) -> EvalLog:
                 EvalScore(
                     name=task,
                     scorer=", ".join(rules) or task,
+                    scored_samples=sum(bool(sample.scores) for sample in samples),
+                    unscored_samples=sum(not sample.scores for sample in samples),
                     metrics={_name(metric): _metric(metric) for metric in mine if metric.value is not None},
                 )
             ],
@@ -121,17 +123,26 @@ def _name(metric: MetricResult) -> str:
 
 
 def _metric(metric: MetricResult) -> EvalMetric:
-    details: dict[str, Any] = {"denominator": metric.denominator, "value_answered": metric.answered}
-    if metric.low is not None:
-        details |= {"low": metric.low, "high": metric.high, "level": metric.level, "method": metric.method}
-    return EvalMetric(name=_name(metric), value=metric.value or 0.0, metadata=details)
+    """Returns a metric in fractions; the slices of one are a group that Inspect shows together."""
+    answered, low, high = (metric.in_fractions(value) for value in (metric.answered, metric.low, metric.high))
+    details: dict[str, Any] = {"denominator": metric.denominator, "value_answered": answered}
+    if low is not None:
+        details |= {"low": low, "high": high, "level": metric.level, "method": metric.method}
+    return EvalMetric(
+        name=metric.where or metric.name,
+        group=metric.name if metric.labels else None,
+        value=metric.in_fractions(metric.value) or 0.0,
+        metadata=details,
+    )
 
 
-def _sample(run: Run, item: Item, embed: bool) -> EvalSample:
+def _sample(run: Run, item: Item, embed: bool, binary: bool) -> EvalSample:
     identifier, repeat = split_repeat(item.key)
     response = item.response
     answer = response.get("response") or {}
-    messages = [_message(run, message, embed) for message in (response.get("request") or {}).get("messages", ())]
+    attachments: dict[str, str] | None = {} if embed else None
+    turns = (response.get("request") or {}).get("messages", ())
+    messages = [_message(run, message, attachments) for message in turns]
     error = response.get("error")
     usage = answer.get("usage") or {}
     model = f"lyncean/{run.model_name}"
@@ -142,9 +153,9 @@ def _sample(run: Run, item: Item, embed: bool) -> EvalSample:
         reasoning_tokens=usage.get("reasoning_tokens"),
         input_tokens_cache_read=usage.get("cached_tokens"),
     )
-    said: str | list[Content] = _said(item)
+    said: str | list[Content] = item.answer_text
     if thoughts := answer.get("reasoning"):
-        said = [ContentReasoning(reasoning=thoughts), ContentText(text=_said(item))]
+        said = [ContentReasoning(reasoning=thoughts), ContentText(text=item.answer_text)]
     output = ModelOutput.from_content(model, said, _STOPS.get(str(answer.get("finish_reason")), "unknown"))
     output.usage = used
     return EvalSample(
@@ -155,7 +166,8 @@ def _sample(run: Run, item: Item, embed: bool) -> EvalSample:
         target=list(item.scoring.get("targets", ())),
         messages=[*messages, *([] if error else [ChatMessageAssistant(content=said, model=model)])],
         output=output,
-        scores=_scores(item),
+        scores=_scores(item, binary),
+        attachments=attachments or {},
         metadata={"labels": dict(item.labels), "group": item.group, "outcome": item.outcome,
                   "rule": item.verdict.get("rule") or item.scoring.get("rule", "")},
         model_usage={model: used} if usage else {},
@@ -169,21 +181,14 @@ def _error(found: Mapping[str, Any]) -> EvalError:
     return EvalError(message=words, traceback="", traceback_ansi="")
 
 
-def _said(item: Item) -> str:
-    scores = (item.response.get("response") or {}).get("scores")
-    if not scores:
-        return item.text
-    continuations = (item.response.get("request") or {}).get("continuations", ())
-    return "\n".join(f"{s.get('logprob', 0.0)}\t{text}" for text, s in zip(continuations, scores, strict=False))
-
-
-def _scores(item: Item) -> dict[str, Score] | None:
+def _scores(item: Item, binary: bool) -> dict[str, Score] | None:
+    """Returns an item's score: C or I, Inspect's own values, where the task's are 0 and 1 alone."""
     if item.score is None:
         return None
     verdict = item.verdict
     explanation = (verdict.get("judge") or {}).get("words") or verdict.get("detail") or verdict.get("reason")
     score = Score(
-        value=item.score,
+        value=("C" if item.score else "I") if binary else item.score,
         answer=str(verdict.get("extracted", "")),
         explanation=explanation,
         metadata={
@@ -194,11 +199,17 @@ def _scores(item: Item) -> dict[str, Score] | None:
     return {item.task: score}
 
 
-def _message(run: Run, message: Mapping[str, Any], embed: bool) -> ChatMessage:
+def _message(run: Run, message: Mapping[str, Any], attachments: dict[str, str] | None) -> ChatMessage:
     content: list[Content] = []
     for part in message.get("parts", ()):
         if "image" in part:
-            content.append(ContentImage(image=_image(run, part["image"], embed)))
+            content.append(ContentImage(image=_medium(run, part["image"], attachments)))
+        elif "audio" in part:
+            mpeg = part["audio"]["media_type"] == "audio/mpeg"
+            sound = _medium(run, part["audio"], attachments)
+            content.append(ContentAudio(audio=sound, format="mp3" if mpeg else "wav"))
+        elif "video" in part:
+            content.append(ContentVideo(video=_medium(run, part["video"], attachments), format="mp4"))
         else:
             content.append(ContentText(text=part.get("text", "")))
     if message.get("role") == "ROLE_SYSTEM":
@@ -208,10 +219,15 @@ def _message(run: Run, message: Mapping[str, Any], embed: bool) -> ChatMessage:
     return ChatMessageUser(content=content)
 
 
-def _image(run: Run, image: Mapping[str, Any], embed: bool) -> str:
-    path = run.image(str(image.get("sha256", "")))
+def _medium(run: Run, medium: Mapping[str, Any], attachments: dict[str, str] | None) -> str:
+    """Returns a reference to a medium: to its file, or to the sample's attachments, which then hold it once."""
+    name = str(medium.get("sha256", ""))
+    path = run.image(name)
     if path is None:
-        return str(image.get("sha256", ""))
-    if not embed:
+        return name
+    if attachments is None:
         return str(path.resolve())
-    return f"data:{image.get('media_type', 'image/png')};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    key = name[:32]  # as long as Inspect's own hashes: its viewer knows references by that
+    data = base64.b64encode(path.read_bytes()).decode()
+    attachments[key] = f"data:{medium.get('media_type', 'image/png')};base64,{data}"
+    return f"attachment://{key}"

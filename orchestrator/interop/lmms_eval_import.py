@@ -25,17 +25,11 @@ def take(
         DataError: The file or the data cannot be used, or do not belong together.
         RunLogError: The run folder is in use, or cannot be made.
     """
-    import orjson
-
     from lyncean.model.v1 import model_pb2 as model
-    from lyncean.scorer.v1 import scorer_pb2 as scorer
     from orchestrator.benchmarks.registry import UnknownTaskError, find
-    from orchestrator.data.digest import digest_files
     from orchestrator.data.rows import DataError
     from orchestrator.interop import lmms_eval_samples as samples
-    from orchestrator.run_folder import manifest as run_manifest
-    from orchestrator.run_folder.files import MANIFEST, RESPONSES
-    from orchestrator.run_folder.log import Appender, RunLogError, write_error
+    from orchestrator.interop.answers import write_run
     from orchestrator.samples import Variant
 
     name = samples.task_of(path, task)
@@ -48,39 +42,19 @@ def take(
     taken = list(samples.read(path, name))
     if data:
         _check_fits(data, known, taken)
-    if (run / RESPONSES).exists():
-        raise RunLogError(f"{run} holds a run already: give --run another folder")
-    try:
-        run.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise write_error(run, error) from error
-    log = Appender(run / RESPONSES)
-    try:
-        for one in taken:
-            log.add(orjson.dumps(_line(name, one, known.get(one.number))))
-            log.flush()
-    finally:
-        log.close()
-    info = model.GetModelInfoResponse(model_name=model_name or path.resolve().parent.name, server_version="lmms-eval")
-    identity = {
-        "tasks": [name],
-        "method": "generate",
-        "imported": "lmms-eval",
-        "data": {name: {"origin": path.name, "sha256": digest_files([(path.name, path)])}},
-        "model": run_manifest.model_identity(info),
-        "stages": {},
-    }
-    manifest = run_manifest.make(
-        identity,
-        info=info,
-        stages={},
-        replicas=[],
-        rules=scorer.ListRulesResponse(),
-        metrics={name: list(benchmark.metrics(variant))},
-        shard=None,
-        code={},
+    write_run(
+        run,
+        path,
+        tool="lmms-eval",
+        task=name,
+        info=model.GetModelInfoResponse(
+            model_name=model_name or path.resolve().parent.name, server_version="lmms-eval"
+        ),
+        method="generate",
+        lines=(_line(name, one, known.get(one.number)) for one in taken),
+        count=len(taken),
+        metrics=list(benchmark.metrics(variant)),
     )
-    run_manifest.write(run / MANIFEST, manifest | {"planned": {name: len(taken)}})
     return len(taken), [one.score for one in taken if one.score is not None]
 
 

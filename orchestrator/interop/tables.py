@@ -1,28 +1,48 @@
-"""Results as Markdown and LaTeX tables, one column a run."""
+"""Results as Markdown and LaTeX tables, one column a run, and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TextIO
+
+import orjson
 
 from orchestrator.run_folder.metrics import MetricResult, accounting, counts, metric_results, overall, slices
 from orchestrator.run_folder.reader import Run
+
+
+def write_json(runs: Sequence[Run], file: TextIO) -> None:
+    """Writes manifests and results."""
+    found = [{"run": run.name, "path": str(run.path), "manifest": run.manifest, "results": run.results} for run in runs]
+    file.write(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode() + "\n")
+
+
+def write_markdown(runs: Sequence[Run], file: TextIO) -> None:
+    """Writes a Markdown document."""
+    file.write(markdown(runs))
+
+
+def write_latex(runs: Sequence[Run], file: TextIO) -> None:
+    """Writes LaTeX tables."""
+    file.write(latex(runs))
 
 
 def markdown(runs: Sequence[Run]) -> str:
     """Returns a Markdown document: overall results, then a table for each slicing by one label."""
     blocks = []
     for title, rows in _tables(runs):
-        head = [title, *(_escape(run.name) for run in runs), "n"]
+        head = [title, *(escape(run.name) for run in runs), "n"]
         lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(runs) + 1)]
         for name, cells, count in rows:
             shown = [cell.shown if cell else "–" for cell in cells]
-            lines.append("| " + " | ".join([_escape(name), *shown, count]) + " |")
+            lines.append("| " + " | ".join([escape(name), *shown, count]) + " |")
         blocks.append("\n".join(lines))
-    notes = [f"{_escape(run.name)} ({_escape(run.model_name)}): {_escape(_accounted(run))}." for run in runs]
+    notes = [f"{escape(run.name)} ({escape(run.model_name)}): {escape(_accounted(run))}." for run in runs]
     return "\n\n".join([*blocks, *notes]) + "\n"
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
+    """Returns a text as a cell of a Markdown table."""
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
 

@@ -99,6 +99,7 @@ def policy(script: str = "", *, connect: bool = False) -> str:
             f"script-src 'sha256-{_digest(_text(script))}'" if script else "script-src 'none'",
             # `file:` because 'self' means nothing on a page opened by double click.
             "img-src 'self' file: data:",
+            "media-src 'self' file: data:",
             "connect-src 'self'" if connect else "connect-src 'none'",
             "base-uri 'none'",
             "form-action 'none'",
@@ -269,6 +270,6 @@ def _embedded(run: Run, packed: Packed) -> dict[str, str]:
     images = {}
     for name, media_type in packed.images.items():
         if path := run.image(name):
-            kind = media_type if media_type.startswith("image/") else "application/octet-stream"
+            kind = media_type if media_type.startswith(("image/", "audio/", "video/")) else "application/octet-stream"
             images[name] = f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
     return images

@@ -20,6 +20,7 @@ Calls = Mapping[str, Pairs]
 _MOST_OPTIONS = 10
 _BINS = 10
 _TIME_BINS = 40
+_PAUSE_SECONDS = 60.0
 _MOST_NAMED = 15
 _SERIES = tuple(f"series{number}" for number in range(1, 8))
 
@@ -102,7 +103,8 @@ def latency(calls: Calls) -> Chart:
 
 
 def throughput(calls: Calls) -> Chart:
-    """Answers a second over the time of the run, replica by replica."""
+    """Answers a second over the time of the run, replica by replica, without pauses between stop and resume."""
+    calls, paused = _without_pauses(calls)
     ends = {replica: found.sum(axis=1) for replica, found in sorted(calls.items()) if len(found)}
     begin = min(float(found[:, 0].min()) for found in calls.values() if len(found))
     end = max(float(found.max()) for found in ends.values())
@@ -125,10 +127,28 @@ def throughput(calls: Calls) -> Chart:
         since = float(edges[number] - begin) / unit_seconds
         bands.append((place, 100 / _TIME_BINS, f"from {since:.3g} {unit}: {values} answers a second"))
     note = f"{sum(map(len, ends.values())) / max(end - begin, 1e-3):.2f} answers a second over all."
+    note += f" Pauses without calls ({paused / 60:,.0f} minutes) are left out." if paused else ""
     # Of more series than there are colours, names tell nothing.
     legend = legend if 1 < len(legend) <= len(_SERIES) else []
     units = (f"{unit} since the first call", "answers a second")
     return Chart("Throughput by replica", note, Plane(x, y, units, lines, bands=bands, legend=legend))
+
+
+def _without_pauses(calls: Calls) -> tuple[Calls, float]:
+    """Returns the calls, each moved forward by the pauses before it, and the seconds of all pauses.
+
+    A pause is a time in which no call of any replica was in flight, too long for a wait within a run.
+    """
+    every = np.concatenate([found for found in calls.values() if len(found)])
+    starts = np.sort(every[:, 0])
+    last = np.maximum.accumulate(every[np.argsort(every[:, 0], kind="stable")].sum(axis=1))
+    gaps = np.where(starts[1:] - last[:-1] > _PAUSE_SECONDS, starts[1:] - last[:-1], 0.0)
+    before = np.concatenate([[0.0], np.cumsum(gaps)])
+    moved = {}
+    for replica, found in calls.items():
+        shift = before[np.searchsorted(starts, found[:, 0], side="right") - 1]
+        moved[replica] = np.column_stack([found[:, 0] - shift, found[:, 1]])
+    return moved, float(before[-1])
 
 
 def _accuracies(totals: Sequence[MetricResult]) -> dict[str, float]:

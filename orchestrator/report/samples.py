@@ -41,7 +41,7 @@ class Packed:
     Attributes:
         index: The packed index.
         chunks: The packed chunks.
-        images: Names of the images shown, with their media types.
+        images: Names of the images and clips shown, with their media types.
         problems: How often each (outcome, reason) other than scored occurs, with one message.
         rules: The rules that read the answers.
         decoding: How it was decoded, as asked for, a few words for each way that occurs.
@@ -217,8 +217,9 @@ def _learnt(packed: Packed, item: Item, labels: Mapping[str, Mapping[str, str]])
 
 def _images(packed: Packed, parts: list[Mapping[str, Any]]) -> None:
     for part in parts:
-        if image := part.get("image"):
-            packed.images[str(image.get("sha256", ""))] = str(image.get("media_type", ""))
+        for kind in ("image", "audio", "video"):
+            if medium := part.get(kind):
+                packed.images[str(medium.get("sha256", ""))] = str(medium.get("media_type", ""))
 
 
 def _squeeze(value: Any) -> str:

@@ -83,7 +83,7 @@ class Progress:
             line = f"{cut:,} outputs ended inside their reasoning and count as unparsed: raise "
             self._say_once("", line + "--generation max_output_tokens=N, or limit the reasoning with --thinking N")
         for task, count in self._accounting.tasks.items():
-            found = Unreadable(task, count.unreadable, count.settled - count.resumed, *count.example)
+            found = Unreadable(task, count.unreadable, count.answers, *count.example)
             if found.count >= _MANY_UNREADABLE and found.most:
                 self._say_once(task, f"{found}; orchestrator prompts --task {task} shows what is asked")
 

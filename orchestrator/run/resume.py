@@ -15,7 +15,7 @@ from orchestrator.run_folder.key_table import KeyTable, shard_of
 from orchestrator.run_folder.lines import Head
 from orchestrator.run_folder.log import RunLog, State, scan
 from orchestrator.run_folder.manifest import ManifestError
-from orchestrator.run_folder.records import answer_of_line, request_json, scoring_json
+from orchestrator.run_folder.records import Medium, answer_of_line, request_json, scoring_json
 from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample
 
 
@@ -103,5 +103,5 @@ def _plain(content: Any) -> Any:
     return orjson.loads(orjson.dumps(content))
 
 
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _sha256(medium: Medium) -> str:
+    return hashlib.sha256(medium.data).hexdigest()

@@ -72,6 +72,10 @@ class MetricResult:
             return f"{100 * value:.{digits}f}"
         return f"{value:.{digits}f}" if self.unit == "percent" else f"{value:.{digits + 2}f}"
 
+    def in_fractions(self, value: float | None) -> float | None:
+        """Returns a value of this result with percent as a fraction: the one unit of other tools' logs."""
+        return value / 100 if value is not None and self.unit == "percent" else value
+
     @property
     def failed(self) -> str:
         """Why the metric is undefined although there are items, "" where it did not fail."""

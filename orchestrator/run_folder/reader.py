@@ -67,6 +67,18 @@ class Item:
         return "".join(part.get("text", "") for part in parts)
 
     @property
+    def continuations(self) -> list[tuple[str, float]]:
+        """The continuations that were scored with their log-probabilities, empty for a generated answer."""
+        scores = (self.response.get("response") or {}).get("scores") or ()
+        texts = (self.response.get("request") or {}).get("continuations", ())
+        return [(str(text), score.get("logprob", 0.0)) for text, score in zip(texts, scores, strict=False)]
+
+    @property
+    def answer_text(self) -> str:
+        """The answer for people: its text, or a line with log-probability and text for each continuation."""
+        return "\n".join(f"{logprob}\t{text}" for text, logprob in self.continuations) or self.text
+
+    @property
     def scoring(self) -> Mapping[str, Any]:
         """The scoring of the turn, empty where it has none."""
         return self.response.get("scoring") or {}

@@ -25,10 +25,12 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.lines import TokensLine, VerdictLine, encode
 from orchestrator.run_folder.log import RunLogError, scan
-from orchestrator.samples import Answer, Call, Image, Scoring
+from orchestrator.samples import Answer, Call, Clip, Image, Part, Scoring
 
 Json = dict[str, Any]
-StoreImage = Callable[[bytes], str]
+Medium = Image | Clip | model.Image
+StoreMedium = Callable[[Medium], str]
+"""Takes the bytes of an image or clip and returns their sha256 in hex."""
 LoadImage = Callable[[str], bytes]
 
 _ROLES = {number: name for name, number in model.Role.items()}
@@ -47,12 +49,12 @@ def proto_json(message: Message) -> Json:
     return line
 
 
-def request_json(call: Call, store: StoreImage) -> Json:
-    """Returns a call's request as proto3 JSON, its images replaced by references."""
+def request_json(call: Call, store: StoreMedium) -> Json:
+    """Returns a call's request as proto3 JSON, its images and clips replaced by references."""
     messages = [
         {
             "role": _ROLES[message.role],
-            "parts": [_image_json(part.image, store) if part.image else {"text": part.text} for part in message.parts],
+            "parts": [_part_json(part, store) for part in message.parts],
         }
         for message in call.messages
     ]
@@ -66,7 +68,7 @@ def request_json(call: Call, store: StoreImage) -> Json:
     return line
 
 
-def response_json(response: model.GenerateResponse | model.LikelihoodResponse, store: StoreImage) -> Json:
+def response_json(response: model.GenerateResponse | model.LikelihoodResponse, store: StoreMedium) -> Json:
     """Returns a response as proto3 JSON, its images replaced by references."""
     line: Json
     if isinstance(response, model.LikelihoodResponse):
@@ -247,15 +249,24 @@ def _config(data: bytes) -> bytes:
 
 
 def _usage_json(usage: model.Usage) -> Json:
-    return {
+    line: Json = {
         field.name: _duration(value) if isinstance(value, Duration) else value for field, value in usage.ListFields()
     }
+    if usage.media:
+        line["media"] = [proto_json(each) for each in usage.media]
+    return line
 
 
-def _image_json(image: Image | model.Image, store: StoreImage) -> Json:
-    """Returns an image part, the image replaced by a reference into the image store."""
-    data = image.data
-    return {"image": {"media_type": image.media_type, "sha256": store(data), "bytes_length": len(data)}}
+def _part_json(part: Part, store: StoreMedium) -> Json:
+    """Returns a part of a request, an image or clip replaced by a reference into the store."""
+    if part.clip:
+        line = proto_json(part.clip.about)
+        return {part.clip.kind: {**line, "sha256": store(part.clip), "bytes_length": len(part.clip.data)}}
+    return _image_json(part.image, store) if part.image else {"text": part.text}
+
+
+def _image_json(image: Image | model.Image, store: StoreMedium) -> Json:
+    return {"image": {"media_type": image.media_type, "sha256": store(image), "bytes_length": len(image.data)}}
 
 
 def _duration(duration: Duration) -> str:

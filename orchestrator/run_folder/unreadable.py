@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lyncean.errors import printable
-from lyncean.outcomes import Outcome
+from lyncean.outcomes import READ, Outcome
 from lyncean.reasons import Reason
 from orchestrator.run_folder.metrics import counts
 from orchestrator.run_folder.reader import Run
@@ -89,4 +89,4 @@ def unreadable(run: Run) -> Sequence[Unreadable]:
 
 
 def _answers(total: dict[str, int]) -> int:
-    return total["scored"] + total["unparsed"] + total["unjudged"]
+    return sum(total[outcome] for outcome in READ)

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from lyncean.addresses import without_password
-from lyncean.errors import UserError
-from orchestrator.submit.server import NAME, Server, merge
+from orchestrator.submit.kubectl import SubmitError, kubectl
+from orchestrator.submit.objects import Manifest, hash_of, owned, slug
+from orchestrator.submit.server import LOADING, NAME, Server, merge
 
 IMAGES = (
     "lyncean-orchestrator",
@@ -31,11 +30,6 @@ ENGINE = "vllm/vllm-openai"
 JOB = "orchestrator"
 TASKS = "/tasks"
 """Where the task files of a run are in its pods."""
-LOADING = "load-weights"
-
-
-class SubmitError(UserError):
-    """What was asked for cannot be rendered. A configuration mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +38,18 @@ class Submission:
 
     Attributes:
         flags: What `orchestrator eval` is given, without endpoints and run folder.
-        name: Name of the run: of its folder under /runs and of its Job.
+        name: Name of the run: of its folder under /runs, its Job and the label of all that is its own; empty takes one
+            from what is run, so that another run has another name.
         overlay: Name of a folder of `deploy/overlays`, or a path.
         components: Names of folders of `deploy/components`.
         namespace: Where to.
+        out: URL in an object store below which the run's folder is; None puts it on the claim `lyncean-runs`.
+        endpoints: What is served already: addresses HOST:PORT of the contract, or one URL of an OpenAI-compatible API;
+            empty renders model servers.
         model: What model-server's `--model` gets; None leaves the overlay's.
         weights: REPOSITORY@REVISION that is downloaded into `model`; None leaves the overlay's.
-        replicas: Model servers; None leaves the overlay's.
+        servers: "run" makes the model servers sidecars of the run's pods; "shared" keeps them for further runs.
+        replicas: Model servers that are shared; None leaves the overlay's.
         shards: Parts that the run is made in, each by a pod of its own, and merged; None for one pod.
         registry: What comes before the images' names, for example `registry.example/team`.
         tag: Tag of the images.
@@ -60,12 +59,15 @@ class Submission:
     """
 
     flags: tuple[str, ...]
-    name: str
+    name: str = ""
     overlay: str = "gpu"
     components: tuple[str, ...] = ()
     namespace: str = "lyncean"
+    out: str | None = None
+    endpoints: tuple[str, ...] = ()
     model: str | None = None
     weights: str | None = None
+    servers: str = "run"
     replicas: int | None = None
     shards: int | None = None
     registry: str | None = None
@@ -74,15 +76,32 @@ class Submission:
     pull_secrets: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not self.name:
+            task = next((word.partition("=")[2] for word in self.flags if word.startswith("--task=")), "run")
+            words = slug(task.removesuffix(".yaml"), 18), slug(self.serves, 14), hash_of(astuple(self))
+            name = "-".join(filter(None, words))
+            object.__setattr__(self, "name", name)
+
+    @property
+    def serves(self) -> str:
+        """What is evaluated, in a word."""
+        return self.server.image or self.model or next(iter(self.endpoints), self.overlay)
+
+    @property
+    def url(self) -> str | None:
+        """The OpenAI-compatible API that is evaluated, if it is one."""
+        return next((word for word in self.endpoints if "://" in word), None)
+
+    @property
+    def folder(self) -> str:
+        """The run's folder, a path in its pods or a URL."""
+        return f"{(self.out or '/runs').rstrip('/')}/{self.name}"
+
     @property
     def job(self) -> str:
         """The name of the run's Job."""
         return f"{JOB}-{self.name}"
-
-    @property
-    def last_job(self) -> str:
-        """The name of the Job that writes the report."""
-        return f"merge-{self.name}" if self.shards else self.job
 
 
 def deploy_folder() -> Path:
@@ -103,6 +122,16 @@ def choices(kind: str) -> list[str]:
     return sorted(path.name for path in (deploy_folder() / kind).iterdir())
 
 
+def check_name(run: str) -> None:
+    """Makes sure that a run's name can be part of a Job's and a label.
+
+    Raises:
+        SubmitError: If it cannot.
+    """
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", run):
+        raise SubmitError(f"--run {run!r}: a name of a-z, 0-9 and '-', 40 characters at most")
+
+
 def render(submission: Submission) -> str:
     """Returns the manifests as YAML.
 
@@ -110,13 +139,25 @@ def render(submission: Submission) -> str:
         SubmitError: If there is no such overlay or component, if a model's name and its weights would be of two models,
             if a password would stand in the manifests, or if there is no kubectl, or it refuses.
     """
-    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", submission.name):
-        raise SubmitError(f"--run {submission.name!r}: a name of a-z, 0-9 and '-', 40 characters at most")
+    check_name(submission.name)
     if submission.server.image and (submission.model or submission.weights):
         raise SubmitError("--image with --model or --weights: an image has its own; give its arguments after `--`")
     if submission.server.arguments and not submission.server.image:
         raise SubmitError("arguments after `--` are those of --image")
-    for word in (*submission.flags, *submission.server.arguments, *submission.server.variables):
+    _check_endpoints(submission)
+    if submission.out and not re.fullmatch(r"(s3|gs|az)://[^\s/?#]+(/[^\s?#]*)?", submission.out):
+        raise SubmitError(f"--out {without_password(submission.out)}: give s3://BUCKET/FOLDER, or gs:// or az://")
+    if submission.replicas and submission.servers == "run":
+        raise SubmitError(
+            "--replicas is for --servers shared: each pod of a run has a server of its own; --shards sets the number"
+        )
+    for word in (
+        *submission.flags,
+        *submission.endpoints,
+        submission.out or "",
+        *submission.server.arguments,
+        *submission.server.variables,
+    ):
         if (shown := without_password(word)) != word:
             raise SubmitError(f"{shown}: what is hidden here would stand in the manifests; give it in a Secret")
     deploy = deploy_folder()
@@ -124,7 +165,11 @@ def render(submission: Submission) -> str:
     # First the one that adds a Job: others change every Job that they find.
     names = [*(["sharded"] if submission.shards else []), *submission.components]
     components = [_folder(deploy / "components", name) for name in names]
-    if submission.replicas and any(folder.name == "keda" for folder in components):
+    if submission.servers == "run" or submission.endpoints:
+        for folder in components:
+            if folder.name in ("keda", "monitoring"):
+                raise SubmitError(f"--component {folder.name} is for servers that outlive a run: give --servers shared")
+    elif submission.replicas and any(folder.name == "keda" for folder in components):
         raise SubmitError("--replicas with --component keda: KEDA decides the number, up to its maxReplicaCount")
     with tempfile.TemporaryDirectory(prefix="lyncean-") as temporary:
         here = Path(temporary).resolve()
@@ -135,21 +180,72 @@ def render(submission: Submission) -> str:
             (here / "run" / name).write_text(text, encoding="utf-8")
         _write(here / "with", {"namespace": "lyncean"}, here / "run", components)
         content = _all(submission)
-        before = _kubectl("kustomize", str(here / "with"))
-        if submission.model is not None or submission.weights is not None:
-            content["configMapGenerator"] += _model(submission, before)
-        if submission.server != Server():
-            content["patches"].append(submission.server.patch(before))
+        model, server = submission.model is not None or submission.weights is not None, submission.server != Server()
+        if model or server:
+            before = kubectl("kustomize", str(here / "with"))
+            content["configMapGenerator"] += _model(submission, before) if model else []
+            content["patches"] += [submission.server.patch(before)] if server else []
         _write(here / "all", content, here / "with")
-        return _kubectl("kustomize", str(here / "all"))
+        text = kubectl("kustomize", str(here / "all"))
+    shared = submission.serves if submission.servers == "shared" else None
+    served = bool(submission.endpoints) and submission.url is None
+    manifests: list[Manifest] = list(yaml.safe_load_all(text))
+    manifests = owned(manifests, submission.name, shared=shared, served=served, remote=submission.out is not None)
+    return yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, width=1000)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes scripts line by line."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _check_endpoints(submission: Submission) -> None:
+    """Refuses addresses that are none, and changes to model servers that are not rendered."""
+    if not submission.endpoints:
+        return
+    from orchestrator.engine.resolve import parse_endpoints
+    from orchestrator.errors import ConfigError
+
+    given: dict[str, object] = {"--image": submission.server.image, "--weights": submission.weights}
+    if submission.url is None:
+        try:
+            parse_endpoints(submission.endpoints)
+        except ConfigError as error:
+            raise SubmitError(f"--{error}, or http://host/v1 for an OpenAI-compatible API") from error
+        given |= {"--model": submission.model, "--replicas": submission.replicas}
+        given["--servers shared"] = submission.servers == "shared"
+        given["--gpus, --memory, --env, --node-selector and --toleration"] = _changed(submission)
+    elif len(submission.endpoints) > 1:
+        raise SubmitError(f"--endpoint {without_password(submission.url)}: one URL alone")
+    elif not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", submission.url):
+        raise SubmitError(f"--endpoint {without_password(submission.url)}: give http://host/v1 or https://host/v1")
+    elif not submission.model:
+        raise SubmitError("--endpoint with a URL needs --model, the name that the API has for it")
+    for flag, value in given.items():
+        if value:
+            raise SubmitError(f"{flag} with --endpoint: the servers are there already; leave it out")
+
+
+def _changed(submission: Submission) -> bool:
+    return replace(submission.server, image=None, arguments=()) != Server()
 
 
 def _run(submission: Submission) -> dict[str, Any]:
-    arguments = ["eval", *submission.flags, "--run=$(RUN)"]
-    arguments += ["--endpoint=model:50051", "--scorer=scorer:50052", "--patience=3600"]
+    addresses = ("model:50051",) if submission.url or not submission.endpoints else submission.endpoints
+    servers = [*(f"--endpoint={word}" for word in addresses), "--scorer=scorer:50052"]
+    arguments = ["eval", *submission.flags, "--run=$(RUN)", *servers, "--patience=3600"]
     pod = "/spec/template/spec"
-    changes: list[dict[str, Any]] = [{"op": "replace", "path": f"{pod}/containers/0/args", "value": arguments}]
-    maps = [_merged("lyncean-run", {"RUN": f"/runs/{submission.name}"})]
+    changes: list[dict[str, Any]] = [
+        {"op": "replace", "path": f"{pod}/initContainers/0/args", "value": servers},
+        {"op": "replace", "path": f"{pod}/containers/0/args", "value": arguments},
+    ]
+    maps = [_merged("lyncean-run", {"RUN": submission.folder})]
     if submission.files:
         name = f"tasks-{submission.name}"
         maps.append({"name": name, "namespace": "lyncean", "files": sorted(submission.files)})
@@ -175,7 +271,7 @@ def _all(submission: Submission) -> dict[str, Any]:
         drop = [{"op": "remove", "path": f"{path}/1"}] * 4
         add = [{"op": "add", "path": f"{path}/1", "value": folder} for folder in reversed(folders)]
         patches.append(_patch("Job", "merge", *drop, *add))
-        patches.append(_rename("merge", submission.last_job))
+        patches.append(_rename("merge", f"merge-{submission.name}"))
         content["configMapGenerator"].append(_merged("lyncean-run", {"SHARDS": str(submission.shards)}))
     if submission.registry or submission.tag:
         prefix = f"{submission.registry.rstrip('/')}/" if submission.registry else ""
@@ -196,7 +292,9 @@ def _model(submission: Submission, before: str) -> list[dict[str, Any]]:
     model, weights = submission.model, submission.weights
     own = _values(before, "lyncean-weights")
     folder, repository = _values(before, "lyncean-model").get("MODEL"), own.get("REPOSITORY")
-    merged = [] if model is None else [_merged("lyncean-model", {"MODEL": model})]
+    values = {} if model is None else {"MODEL": model}
+    values |= {"BASE_URL": submission.url} if submission.url else {}
+    merged = [_merged("lyncean-model", values)] if values else []
     if weights is None:
         if repository and model != folder:
             raise SubmitError(
@@ -251,14 +349,3 @@ def _write(folder: Path, content: dict[str, Any], resource: Path, components: Se
     if components:
         paths["components"] = [os.path.relpath(path, folder) for path in components]
     (folder / "kustomization.yaml").write_text(yaml.safe_dump({**paths, **content}))
-
-
-def _kubectl(*words: str) -> str:
-    if shutil.which("kubectl") is None:
-        raise SubmitError("kubectl is not installed: `orchestrator submit` renders with its kustomize")
-    process = subprocess.run(["kubectl", *words], capture_output=True, text=True, check=False)
-    if process.returncode:
-        raise SubmitError(
-            f"kubectl {words[0]}: {process.stderr.strip().splitlines()[-1] if process.stderr else 'failed'}"
-        )
-    return process.stdout

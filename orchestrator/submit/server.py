@@ -14,6 +14,8 @@ from lyncean.addresses import without_password
 from lyncean.errors import UserError
 
 NAME = "model-server"
+LOADING = "load-weights"
+"""The Job that downloads the weights of model servers."""
 _TLS = {
     "LYNCEAN_TLS_CERT": "/tls/tls.crt",
     "LYNCEAN_TLS_KEY": "/tls/tls.key",

@@ -1,77 +1,156 @@
-"""Follows a submitted run with kubectl."""
+"""How a run on a cluster goes: its shards, and the pods that do not come up."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
+import re
 import sys
+import time
+from collections.abc import Sequence
 
-from orchestrator.submit.render import LOADING, Submission, SubmitError
+from lyncean.errors import printable
+from orchestrator.submit.kubectl import SubmitError, condition, folder_of, kubectl, objects_of
+from orchestrator.submit.objects import NAME_LABEL, RUN, Manifest
+from orchestrator.submit.server import LOADING
 
+COMPLETE, FAILED, NOT_UP = 0, 3, 5
+"""Exit codes: the run is complete, it is not, and its pods do not come up."""
 _POLL = 10.0
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_STUCK = (
+    *("ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName", "CrashLoopBackOff"),
+    *("CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
+)
+"""Reasons of a container that waits and will not start without somebody's help."""
 
 
-def watch(submission: Submission) -> int:
-    """Follows the log of the run's last Job until it has ended, or the Job of shards or weights has failed.
+def watch(run: str, namespace: str, patience: float) -> int:
+    """Prints how a run goes until it has ended.
+
+    Args:
+        run: Its name.
+        namespace: Where it is.
+        patience: Seconds for which pods may not come up while none runs.
 
     Returns:
-        0 if the run is complete, 3 if it is not: `kubectl describe` says why.
+        0 if the run is complete, 3 if it has failed, 5 if its pods do not come up.
 
     Raises:
-        SubmitError: If there is no kubectl, or no such Job.
+        SubmitError: If there is no kubectl, or no such run.
     """
-    if shutil.which("kubectl") is None:
-        raise SubmitError("kubectl is not installed: --watch follows the log with it")
-    job, namespace = f"job/{submission.last_job}", f"--namespace={submission.namespace}"
-    found = subprocess.run(["kubectl", "get", namespace, job], capture_output=True, text=True, check=False)
-    if found.returncode:
-        reason = (found.stderr.strip().splitlines() or ["kubectl failed"])[-1]
-        raise SubmitError(f"{job} in {submission.namespace}: {reason}; was the rendered run applied?")
+    before: list[str] = []
+    since = time.monotonic()
     while True:
-        # A log ends with its pod; the Job may go on in another one.
-        if ended := _ended(submission):
-            return _report_state(submission, *ended)
-        _follow(submission)
-        _reached(submission, f"job/{submission.last_job}", "Complete", _POLL)
+        found = objects_of(run, namespace)
+        lines = state(found, run, namespace)
+        for line in lines:
+            if line not in before:
+                print(line, flush=True)
+        before = lines
+        if (code := ended(found, namespace)) is not None:
+            return code
+        stuck = [pod for pod in _pods(found) if problems(pod)]
+        if not stuck or any(_running(pod) for pod in _pods(found)):
+            since = time.monotonic()
+        elif time.monotonic() - since >= patience:
+            for pod in stuck:
+                print(f"{pod['metadata']['name']}: {'; '.join(problems(pod))}", file=sys.stderr)
+            print(f"no pod of {run} has come up within {patience:g} s; --delete takes the run away", file=sys.stderr)
+            return NOT_UP
+        time.sleep(_POLL)
 
 
-def _ended(submission: Submission) -> tuple[str, str] | None:
-    """The Job that decides the run and its state: the last one, or one that it would wait for in vain."""
-    last, weights = submission.last_job, f"{LOADING}-{submission.name}"
-    if submission.shards and _reached(submission, f"job/{submission.job}", "Failed"):
-        return submission.job, "Failed"
-    for state in ("Complete", "Failed"):
-        if _reached(submission, f"job/{last}", state):
-            return last, state
-    # Somebody may have brought the weights since.
-    lost = _reached(submission, f"job/{weights}", "Failed")
-    return (weights, "Failed") if lost and not _reached(submission, "deployment/model-server", "Available") else None
+def state(found: Sequence[Manifest], run: str, namespace: str) -> list[str]:
+    """Returns a line about each Job and each pod that has not ended."""
+    lines = []
+    said = _last_lines(run, namespace) if any(_running(pod) for pod in _pods(found)) else {}
+    for job in (one for one in found if one["kind"] == "Job"):
+        status, parts = job.get("status", {}), job["spec"].get("completions") or 1
+        failed = status.get("failedIndexes")
+        words = f"{job['metadata']['name']}: {status.get('succeeded', 0)} of {parts} complete"
+        words += f", {status['active']} active" if status.get("active") else ""
+        words += f", shards {failed} failed" if failed else ""
+        words += ", queued" if job["spec"].get("suspend") else ""
+        lines.append(printable(words))
+    for pod in _pods(found):
+        name = pod["metadata"]["name"]
+        index = pod["metadata"].get("annotations", {}).get(_INDEX)
+        who = name if index is None else f"shard {index}"
+        if stuck := problems(pod):
+            lines.append(f"{who}: {'; '.join(stuck)}")
+        elif name in said:
+            lines.append(f"{who}: {said[name]}")
+    return lines
 
 
-def _follow(submission: Submission) -> None:
-    """Prints the log of the last Job's pod to its end, or until a Job has failed that the pod waits for."""
-    words = [f"--namespace={submission.namespace}", f"job/{submission.last_job}", "--all-containers", "--tail=20"]
-    words += ["--follow", "--ignore-errors", f"--pod-running-timeout={_POLL}s"]
-    with subprocess.Popen(["kubectl", "logs", *words]) as log:
-        while log.poll() is None:
-            try:
-                log.wait(_POLL)
-            except subprocess.TimeoutExpired:
-                ended = _ended(submission)
-                if ended and ended[0] != submission.last_job:
-                    log.terminate()
-                    return
+def problems(pod: Manifest) -> list[str]:
+    """Returns why a pod does not come up; nothing if it does, or may still."""
+    status, found = pod.get("status", {}), []
+    for one in status.get("conditions", ()):
+        if (one["type"], one["status"], one.get("reason")) == ("PodScheduled", "False", "Unschedulable"):
+            message = one.get("message", "")
+            found.append(f"{'claim pending' if 'PersistentVolumeClaim' in message else 'unschedulable'}: {message}")
+    for container in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+        waiting = container.get("state", {}).get("waiting", {})
+        if waiting.get("reason") in _STUCK:
+            words = f"{container['name']}: {waiting['reason']}"
+            words += f": {waiting['message']}" if waiting.get("message") else ""
+            if code := container.get("lastState", {}).get("terminated", {}).get("exitCode"):
+                words += (
+                    f" (exit code {code}: kubectl logs {pod['metadata']['name']} -c {container['name']} --previous)"
+                )
+            found.append(words)
+    return [printable(" ".join(words.split())) for words in found]
 
 
-def _reached(submission: Submission, what: str, state: str, seconds: float = 0) -> bool:
-    words = [f"--namespace={submission.namespace}", what, f"--for=condition={state}", f"--timeout={seconds}s"]
-    return subprocess.run(["kubectl", "wait", *words], capture_output=True, check=False).returncode == 0
+def ended(found: Sequence[Manifest], namespace: str) -> int | None:
+    """Says how a run has ended, if it has: with its last Job, or one that this would wait for in vain."""
+    jobs = {job["metadata"]["labels"][NAME_LABEL]: job for job in found if job["kind"] == "Job"}
+    last = jobs.get("merge", jobs["orchestrator"])
+    if condition(last, "Complete"):
+        print(f"{last['metadata']['name']} is complete: the report is {_report(folder_of(found))}")
+        return COMPLETE
+    # Weights that another Job brought since are as good.
+    waited = [jobs[name] for name in ("orchestrator", LOADING) if name in jobs]
+    if any(_running(pod) for pod in _pods(found)):
+        waited = waited[:1]
+    for job in (*waited, last):
+        if failed := condition(job, "Failed"):
+            name = job["metadata"]["name"]
+            print(f"{name} has failed: {printable(failed.get('message', ''))}", file=sys.stderr)
+            print(f"kubectl describe --namespace={namespace} job/{name}; --resume goes on with it", file=sys.stderr)
+            return FAILED
+    return None
 
 
-def _report_state(submission: Submission, job: str, state: str) -> int:
-    if state == "Complete":
-        folder = f"/runs/{submission.name}{'/merged' if submission.shards else ''}"
-        print(f"{job} is complete: the report is {folder}/report.html on the claim lyncean-runs")
-        return 0
-    print(f"{job} has failed: kubectl describe --namespace={submission.namespace} job/{job}", file=sys.stderr)
-    return 3
+def _report(folder: str) -> str:
+    return f"{folder}/report.html" + ("" if "://" in folder else " on the claim lyncean-runs, and --get brings it")
+
+
+def _pods(found: Sequence[Manifest]) -> list[Manifest]:
+    return [
+        one
+        for one in found
+        if one["kind"] == "Pod"
+        and one.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+        and "deletionTimestamp" not in one["metadata"]
+    ]
+
+
+def _running(pod: Manifest) -> bool:
+    """Whether the orchestrator of a run's pod is running."""
+    return any(
+        container["name"] == "orchestrator" and "running" in container.get("state", {})
+        for container in pod.get("status", {}).get("containerStatuses", ())
+    )
+
+
+def _last_lines(run: str, namespace: str) -> dict[str, str]:
+    """Returns the last line that each pod's orchestrator has written."""
+    selector = f"--selector={RUN}={run},{NAME_LABEL}=orchestrator"  # a pod without that container would end it
+    words = (f"--namespace={namespace}", selector, "--container=orchestrator", "--tail=1", "--prefix")
+    try:
+        text = kubectl("logs", *words, "--max-log-requests=1000", "--ignore-errors")
+    except SubmitError:  # a pod ended between two questions
+        return {}
+    found = (re.fullmatch(r"\[pod/([^/]+)/orchestrator\] (.*)", line) for line in text.splitlines())
+    return {match[1]: printable(match[2]) for match in found if match}

@@ -22,3 +22,6 @@ class Outcome(StrEnum):
 
 ANSWERED = frozenset({Outcome.SCORED, Outcome.UNPARSED})
 """Outcomes over which accuracy "answered" is taken."""
+
+READ = ANSWERED | {Outcome.UNJUDGED}
+"""Outcomes of items with an answer to read."""

@@ -269,25 +269,71 @@ def _interval_size(sums: Floats, sizes: Floats, variance: float, level: float) -
     return effective_size(sums, sizes, variance) * ratio**2
 
 
-def detectable_difference(sums: Floats, sizes: Floats, *, binary: bool) -> float | None:
-    """Returns the difference of means that two independent runs of this size show at 5 %, two-sided, with power 0.8.
+class Detectable(NamedTuple):
+    """Smallest fall and smallest rise of a mean that are detected; None where none within 0 and 1 is."""
+
+    fall: float | None
+    rise: float | None
+
+
+_REACH = normal_quantile(0.95) + NormalDist().inv_cdf(0.8)
+"""Standard errors that a difference needs to be significant at 5 %, two-sided, with power 0.8."""
+
+
+def detectable_difference(sums: Floats, sizes: Floats, *, binary: bool) -> Detectable:
+    """Returns the differences of means that two independent runs of this size show at 5 %, two-sided, with power 0.8.
 
     Shares by the arcsine transformation at the effective sample size, partial credit by the normal approximation.
+    A share near 1 varies more after a fall than after a rise: the two directions differ.
     Source: Cohen, Statistical Power Analysis, 2nd ed. 1988, sections 6.2 and 2.2.
 
     Returns:
-        None where it is unknown, or where no difference within 0 and 1 is detectable.
+        None and None where the spread is unknown.
+    """
+    if len(sums) < 2:
+        return Detectable(None, None)
+    if not binary:
+        either = _REACH * math.sqrt(2) * standard_error(sums, sizes) or None
+        return Detectable(either, either)
+    mean = float(sums.sum() / sizes.sum())
+    return detectable_shares(mean, effective_size(sums, sizes, mean * (1 - mean)))
+
+
+def detectable_shares(share: float, n: float) -> Detectable:
+    """Returns the same for a share of `n` independent items."""
+    angle, step = math.asin(math.sqrt(share)), _REACH * math.sqrt(2 / n) / 2
+    fall = share - math.sin(angle - step) ** 2 if angle >= step else None
+    return Detectable(fall, math.sin(angle + step) ** 2 - share if angle + step <= math.pi / 2 else None)
+
+
+def detectable_change(sums: Floats, sizes: Floats, changed: float | None) -> float | None:
+    """Returns the mean paired change that is significant at 5 %, two-sided, with power 0.8, in either direction.
+
+    The standard error is that of no change, with the two items that `change_interval` adds.
+    Source: Connor, Biometrics 43 (1987), 207-211, without the term of the change itself, which is small.
+
+    Args:
+        sums: Change of each cluster.
+        sizes: Items of each cluster.
+        changed: Share of the items that got better or worse; None for partial credit.
+
+    Returns:
+        None where the spread is unknown, or for shares where no change up to 1 is detectable.
     """
     if len(sums) < 2:
         return None
-    reach = normal_quantile(0.95) + NormalDist().inv_cdf(0.8)
-    if not binary:
-        return reach * math.sqrt(2) * standard_error(sums, sizes) or None
-    mean = float(sums.sum() / sizes.sum())
-    angle = math.asin(math.sqrt(mean))
-    step = reach * math.sqrt(2 / effective_size(sums, sizes, mean * (1 - mean))) / 2
-    ends = [math.sin(turned) ** 2 for turned in (angle + step, angle - step) if 0 <= turned <= math.pi / 2]
-    return min((abs(end - mean) for end in ends), default=None)
+    if changed is None:
+        return _REACH * standard_error(sums, sizes) or None
+    difference = float(sums.sum() / sizes.sum())
+    return detectable_flips(changed, _interval_size(sums, sizes, changed - difference**2, 0.95))
+
+
+def detectable_flips(changed: float, n: float) -> float | None:
+    """Returns the same for `n` independent items that are right or wrong; a change of d changes d of them or more."""
+    found = _REACH * math.sqrt(changed * n + 2) / (n + 2)
+    if found > changed:
+        found = _REACH * (_REACH * n + math.sqrt((_REACH * n) ** 2 + 8 * (n + 2) ** 2)) / (2 * (n + 2) ** 2)
+    return found if found <= 1 else None
 
 
 def clusters(values: Floats, numbers: Ints) -> tuple[Floats, Floats]:

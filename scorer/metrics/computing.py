@@ -125,6 +125,7 @@ def _to_percent(result: pb.MetricResult) -> None:
     if result.HasField("interval"):
         result.interval.low *= 100
         result.interval.high *= 100
-    if DETECTABLE in result.details:
-        result.details.fields[DETECTABLE].number_value *= 100
+    for key in DETECTABLE.values():
+        if key in result.details:
+            result.details.fields[key].number_value *= 100
     result.unit = "percent"

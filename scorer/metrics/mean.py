@@ -9,8 +9,8 @@ from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.intervals import gathered, mean_result
 from scorer.metrics.table import Table
 
-DETECTABLE = "minimum_detectable_difference"
-"""A key of MetricResult.details: what two runs like this one would show, in the metric's own unit. Runs over the same
+DETECTABLE = {"fall": "minimum_detectable_fall", "rise": "minimum_detectable_rise"}
+"""Keys of MetricResult.details: what two runs like this one would show, in the metric's own unit. Runs over the same
 items, compared item by item, show smaller differences."""
 
 CLUSTER = "whether items of one group (or repeats of one item) count as dependent in the interval, default true"
@@ -31,9 +31,10 @@ def plan(params: Params) -> Plan:
         values, clusters = items(table)
         within = stats.bounds(values) if share else stats.UNBOUNDED
         result = mean_result(values, clusters, level, within, values[table.answered])
-        difference = stats.detectable_difference(*gathered(values, clusters), binary=stats.is_binary(values))
-        if difference is not None:
-            result.details[DETECTABLE] = round(difference, 6)
+        detectable = stats.detectable_difference(*gathered(values, clusters), binary=stats.is_binary(values))
+        for direction, difference in detectable._asdict().items():
+            if difference is not None:
+                result.details[DETECTABLE[direction]] = round(difference, 6)
         if part:
             # A part that the rule did not report is not a zero of its own making: say so.
             missing = int(np.isnan(table.parts[part][table.scored]).sum())

@@ -32,6 +32,7 @@ SMALL = {
     "bench_reading.py": "--rounds 2 --json",
     "bench_likelihood.py": "--candidates 2 --repeats 1 --width 64 --layers 1 --json figures.json",
     "bench_generate.py": "--batches 1 2 --samples 2 --tokens 2 --width 64 --layers 1 --json figures.json",
+    "bench_gates.py": "--worlds 40",
     "bench_large.py": "--rows 320 --steps resume --folder kept",
     "simulate.py": "--samples 10000",
     "simulate_check.py": "--replicas 2 --delay 0.05 --seconds 0.4 --most 64",
@@ -123,7 +124,7 @@ def objects(printed: str) -> list[dict[str, Any]]:
 def test_whatever_pages_and_make_start_is_typed_here(monkeypatch: pytest.MonkeyPatch) -> None:
     started = started_by_make(monkeypatch)
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    assert len(started) == 8
+    assert len(started) == 9
     assert set(started) | set(re.findall(r"python bench/(\w+\.py)", text)) == SMALL.keys()
 
 

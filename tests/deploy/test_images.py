@@ -38,12 +38,13 @@ assert importlib.util.find_spec("pip") is None
 assert importlib.util.find_spec("demo_model") is None
 print(importlib.util.find_spec("torch") is not None)
 """
+HARNESSES = tuple(f"lyncean.harness.models.{name}" for name in ("inspect_ai", "lm_eval", "lmms_eval"))
 # Modules that need an extra which the image lacks.
 WITHOUT = {
-    "orchestrator": ("orchestrator.interop.inspect",),
-    "scorer": ("scorer.testkit",),
-    "model-server-slim": ("model_server.hf",),
-    TORCH: (),
+    "orchestrator": ("orchestrator.interop.inspect", "orchestrator.interop.opentelemetry", *HARNESSES),
+    "scorer": ("scorer.testkit", *HARNESSES),
+    "model-server-slim": ("model_server.hf", *HARNESSES),
+    TORCH: HARNESSES,
 }
 IMAGES = [*SERVICES.values(), TORCH]
 

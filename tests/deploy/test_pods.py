@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from helpers.certificates import issue
 from helpers.manifests import Manifest, of_kind, rendered, with_components
 from helpers.pod_runner import Cluster, missing
 
 pytestmark = [
     pytest.mark.full,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(120),
     pytest.mark.skipif(bool(why := missing()), reason=why or "runs"),
 ]
 BIN = Path(sys.executable).parent
@@ -134,3 +135,147 @@ async def test_the_demo_runs_over_mutual_tls(tmp_path: Path, local: dict[str, An
         assert await cluster.job("orchestrator") == "Complete", logs(cluster)
         assert results(cluster.claim("lyncean-runs") / "demo") == local
         assert not [pod.name for pod in cluster.pods if pod.restarts]
+
+
+def submitted(*flags: str) -> list[Manifest]:
+    """What `orchestrator submit` renders of the demo."""
+    command = [str(BIN / "orchestrator"), "submit", "--overlay=cpu-demo", "--task=vstar_bench", "--synthetic"]
+    done = subprocess.run([*command, "--limit=40", *flags], check=True, capture_output=True, text=True)
+    return [found for found in yaml.safe_load_all(done.stdout) if found]
+
+
+async def test_runs_bring_their_servers_and_leave_nothing(tmp_path: Path, local: dict[str, Any]) -> None:
+    slow = "--max-requests-per-second=4"
+    async with Cluster(tmp_path) as cluster:
+        secured = submitted("--run=one", "--shards=2", slow, "--component=mtls")
+        for name, files in issue(of_kind(secured, "Certificate")).items():
+            cluster.secret(name, files)
+        cluster.apply(secured)
+        cluster.apply(submitted("--run=other", "--model=constant:A"))
+        runs = cluster.claim("lyncean-runs")
+        await answered(cluster, runs / "one/shard-0", 4)
+        await answered(cluster, runs / "one/shard-1", 4)
+        first, second = (pod for pod in cluster.of("orchestrator") if pod.index is not None)
+        first.processes["model-server"].kill()
+        await cluster.drain(second)
+        assert second.exit_code == 3, logs(cluster)
+        for job in ("orchestrator-one", "merge-one", "orchestrator-other"):
+            assert await cluster.job(job) == "Complete", logs(cluster)
+        assert cluster.pods == [], "a server outlives its run"
+        assert first.restarts == 1
+        assert results(runs / "one/merged") == local
+        assert json.loads((runs / "other/manifest.json").read_text())["model"]["model_name"] == "demo-constant-A"
+
+
+async def test_a_shard_that_failed_goes_on_once_its_job_is_there_again(tmp_path: Path, local: dict[str, Any]) -> None:
+    async with Cluster(tmp_path) as cluster:
+        runs = cluster.claim("lyncean-runs")
+        (runs / "one").mkdir(parents=True)
+        (runs / "one").chmod(0o777)
+        (runs / "one/shard-1").write_text("in the way of a folder")
+        cluster.apply(submitted("--run=one", "--shards=2"))
+        assert (await cluster.job("orchestrator-one")).endswith("exited with 2"), logs(cluster)
+        answers = (runs / "one/shard-0/responses.jsonl").read_bytes()
+        (runs / "one/shard-1").unlink()
+        cluster.again("orchestrator-one")
+        for job in ("orchestrator-one", "merge-one"):
+            assert await cluster.job(job) == "Complete", logs(cluster)
+        assert results(runs / "one/merged") == local
+        assert (runs / "one/shard-0/responses.jsonl").read_bytes() == answers, "what was answered is not asked again"
+
+
+async def test_servers_that_do_not_come_up_end_the_run(tmp_path: Path) -> None:
+    manifests = submitted("--run=none", "--model=nosuch")
+    (job,) = of_kind(manifests, "Job")
+    (wait,) = (one for one in job["spec"]["template"]["spec"]["initContainers"] if one["name"] == "wait")
+    assert wait["args"][-1] == "--patience=2700"
+    wait["args"][-1] = "--patience=3"
+    async with Cluster(tmp_path) as cluster:
+        cluster.apply(manifests)
+        assert (await cluster.job("orchestrator-none")).endswith("exited with 3")
+        assert cluster.pods == []
+        assert "not there within 3 s: a model server at model:50051" in logs(cluster)
+
+
+def serving_an_api(manifests: list[Manifest], address: str) -> list[Manifest]:
+    """A Deployment and its Service of the model at `address` behind an OpenAI-compatible API."""
+    deployment, service = (json.loads(json.dumps(of_kind(manifests, kind)[0])) for kind in ("Deployment", "Service"))
+    labels = {"app.kubernetes.io/name": "api"}
+    template = deployment["spec"]["template"]
+    deployment["metadata"]["name"] = service["metadata"]["name"] = "api"
+    template["metadata"]["labels"] = service["spec"]["selector"] = labels
+    deployment["spec"]["replicas"] = 1
+    (container,) = template["spec"]["containers"]
+    for kind in ("startup", "readiness", "liveness"):
+        del container[f"{kind}Probe"]
+    container["args"] = ["http", f"--endpoint={address}", "--host=0.0.0.0", "--port=8000"]
+    return [deployment, service]
+
+
+async def test_servers_that_stay_are_shared_and_evaluated_by_their_address(
+    tmp_path: Path, local: dict[str, Any]
+) -> None:
+    async with Cluster(tmp_path) as cluster:
+        manifests = submitted("--run=one", "--servers=shared")
+        cluster.apply(manifests)
+        cluster.apply(submitted("--run=two", "--servers=shared"))
+        (service,) = of_kind(manifests, "Service")
+        address = f"{service['metadata']['name']}.lyncean:50051"
+        cluster.apply(submitted("--run=three", f"--endpoint={address}"))
+        cluster.apply(serving_an_api(manifests, address))
+        flags = ["--overlay=endpoint", "--endpoint=http://api.lyncean:8000/v1", "--model=demo-no-weights", "--run=four"]
+        # Its claim is larger than the demo's: a claim that is there stays as it is.
+        cluster.apply([one for one in submitted(*flags) if one["metadata"]["name"] != "lyncean-runs"])
+        for run in ("one", "two", "three", "four"):
+            assert await cluster.job(f"orchestrator-{run}") == "Complete", logs(cluster)
+            found = results(cluster.claim("lyncean-runs") / run)
+            metrics = {name: task["metrics"] for name, task in found["tasks"].items()}
+            assert metrics == {name: task["metrics"] for name, task in local["tasks"].items()}
+        assert sorted(pod.labels["app.kubernetes.io/name"] for pod in cluster.pods) == ["api", *["model-server"] * 2]
+
+
+STORE = {
+    **{"AWS_ENDPOINT_URL": "http://10.244.0.1:5000", "AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "x"},
+    **{"AWS_DEFAULT_REGION": "us-east-1", "LYNCEAN_UPLOAD_SECONDS": "1"},
+}
+
+
+async def test_shards_meet_in_an_object_store(tmp_path: Path, local: dict[str, Any]) -> None:
+    pytest.importorskip("moto", reason="no stand-in for S3: install the extra dev")
+    secret = {"kind": "Secret", "metadata": {"name": "lyncean-storage"}, "data": STORE}
+    manifests = submitted("--run=one", "--shards=2", "--out=s3://bucket/runs", "--max-requests-per-second=4")
+    assert not of_kind(manifests, "PersistentVolumeClaim")
+    async with Cluster(tmp_path) as cluster:
+        words = [*cluster.outside, sys.executable, "-m", "moto.server", "-H", "10.244.0.1", "-p", "5000"]
+        with (tmp_path / "moto.log").open("wb") as log, subprocess.Popen(words, stdout=log, stderr=log) as moto:
+            try:
+                await in_store(cluster, "urllib.request.urlopen(urllib.request.Request(url, method='PUT')).read()")
+                cluster.apply([*manifests, secret])
+                await in_store(cluster, "store.names('runs/one/shard-0/responses/') or exit(1)")
+                (pod,) = (one for one in cluster.of("orchestrator") if one.index == 0)
+                await cluster.drain(pod)
+                assert pod.exit_code == 3, logs(cluster)
+                for job in ("orchestrator-one", "merge-one"):
+                    assert await cluster.job(job) == "Complete", logs(cluster)
+                found = await in_store(cluster, "print(store.get('runs/one/merged/results.json').decode())")
+                assert json.loads(found) == local
+            finally:
+                moto.kill()
+
+
+async def in_store(cluster: Cluster, code: str) -> str:
+    """Runs a line of Python that asks the `store` at `url`, again and again until it succeeds."""
+    words = [*cluster.outside, sys.executable, "-c"]
+    code = f"store, url = Store('s3://bucket'), 'http://10.244.0.1:5000/bucket'; {code}"
+    code = f"import urllib.request; from orchestrator.run_folder.remote.store import Store; {code}"
+    environment = {"PATH": "/usr/sbin:/usr/bin:/bin", **STORE}
+    end = time.monotonic() + 60
+    while True:
+        process = await asyncio.create_subprocess_exec(
+            *(*words, code), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        output, said = await process.communicate()
+        if process.returncode == 0:
+            return output.decode()
+        assert time.monotonic() < end, f"{said.decode()}\n{logs(cluster)}"
+        await asyncio.sleep(0.2)

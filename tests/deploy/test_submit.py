@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import stat
 from pathlib import Path
 
 import kubernetes_validate
@@ -27,7 +27,7 @@ import orchestrator.cli
 from orchestrator.cli.eval import command as evaluate
 
 pytestmark = needs_kubectl
-HERE = ("--overlay=cpu-demo", "--task=vstar_bench")
+HERE = ("--overlay=cpu-demo", "--task=vstar_bench", "--run=vstar-bench")
 DEMO = (*HERE, "--synthetic")
 
 
@@ -43,8 +43,20 @@ def rendered(*flags: str) -> list[Manifest]:
 
 def arguments(manifests: list[Manifest], job: str, index: int = 0) -> list[str]:
     (found,) = (one for one in of_kind(manifests, "Job") if one["metadata"]["name"] == job)
-    (container,) = found["spec"]["template"]["spec"]["containers"]
-    return words(container, environment(container, manifests, {"JOB_COMPLETION_INDEX": str(index)}))[1]
+    (main,) = found["spec"]["template"]["spec"]["containers"]
+    return words(main, environment(main, manifests, {"JOB_COMPLETION_INDEX": str(index)}))[1]
+
+
+def pod_of(manifests: list[Manifest], workload: str) -> Manifest:
+    (found,) = (one for one in of_kind(manifests, "Deployment", "Job") if one["metadata"]["name"] == workload)
+    pod: Manifest = found["spec"]["template"]["spec"]
+    return pod
+
+
+def container(pod: Manifest, name: str) -> Manifest:
+    found: Manifest
+    (found,) = (one for one in [*pod.get("initContainers", ()), *pod["containers"]] if one["name"] == name)
+    return found
 
 
 def test_the_flags_of_eval_come_through_and_mean_the_same() -> None:
@@ -93,7 +105,7 @@ def test_a_task_file_travels_with_the_run(tmp_path: Path, more: tuple[str, ...])
     refused = submit("--overlay=cpu-demo", f"--task={file}")
     assert refused.exit_code == 2
     assert "its data, rows.csv, is on this machine: give --data its path on the cluster" in refused.stderr
-    manifests = rendered("--overlay=cpu-demo", f"--task={file}", "--data=/data/rows.csv", *more)
+    manifests = rendered("--overlay=cpu-demo", f"--task={file}", "--data=/data/rows.csv", "--run=my-animals", *more)
     (job,) = (one for one in of_kind(manifests, "Job") if one["metadata"]["name"] == "orchestrator-my-animals")
     pod = job["spec"]["template"]["spec"]
     assert {"--task=/tasks/My_animals.yaml", "--data=/data/rows.csv"} <= set(pod["containers"][0]["args"])
@@ -117,17 +129,126 @@ def test_no_password_gets_into_a_manifest(flag: str) -> None:
 def test_replicas_model_names_and_places() -> None:
     manifests = rendered(
         *("--overlay=vllm", "--task=marvel", "--data=/data/marvel", "--model=/models/qwen", "--replicas=5"),
-        *("--namespace=team", "--registry=registry.example/x", "--tag=v9"),
+        *("--namespace=team", "--registry=registry.example/x", "--tag=v9", "--servers=shared", "--run=first"),
     )
-    deployments = {found["metadata"]["name"]: found for found in of_kind(manifests, "Deployment")}
-    assert deployments["model-server"]["spec"]["replicas"] == 5
-    pod = deployments["model-server"]["spec"]["template"]["spec"]
-    for container in (pod["initContainers"][1], pod["containers"][0]):
-        assert "--model=/models/qwen" in words(container, environment(container, manifests))[1]
+    (deployment,) = of_kind(manifests, "Deployment")
+    assert deployment["spec"]["replicas"] == 5
+    pod = deployment["spec"]["template"]["spec"]
+    for one in (container(pod, "vllm"), container(pod, "model-server")):
+        assert "--model=/models/qwen" in words(one, environment(one, manifests))[1]
     assert {found["metadata"]["namespace"] for found in manifests} == {"team"}
-    images = {c["image"] for d in deployments.values() for c in d["spec"]["template"]["spec"]["containers"]}
-    assert images == {"registry.example/x/lyncean-model-server-slim:v9", "registry.example/x/lyncean-scorer:v9"}
-    assert pod["initContainers"][1]["image"] == "registry.example/x/vllm/vllm-openai:v0.11.0", "with its own tag"
+    pods = [pod, pod_of(manifests, "orchestrator-first")]
+    images = {one["image"] for pod in pods for one in [*pod["initContainers"], *pod["containers"]]}
+    ours = {f"registry.example/x/lyncean-{name}:v9" for name in ("model-server-slim", "scorer", "orchestrator")}
+    assert images == {*ours, "registry.example/x/vllm/vllm-openai:v0.11.0"}, "the engine's with its own tag"
+
+
+def owners(manifests: list[Manifest]) -> set[tuple[str, str]]:
+    """Kind and name of what is not the namespace's: claims, accounts and policies are there for all runs."""
+    shared = ("PersistentVolumeClaim", "ServiceAccount", "NetworkPolicy", "Issuer", "Certificate")
+    return {(one["kind"], one["metadata"]["name"]) for one in manifests if one["kind"] not in shared}
+
+
+@pytest.mark.parametrize("overlay", ["gpu", "vllm", "proprietary"])
+def test_two_models_share_no_name_and_one_label_owns_a_run(overlay: str) -> None:
+    flags = ("--task=marvel", "--data=/data/marvel", f"--overlay={overlay}", "--shards=2")
+    models = ("--image=a/one:1", "--image=b/two:1") if overlay == "proprietary" else ("--model=/models/a", "--model=/b")
+    runs = [rendered(*flags, model) for model in models]
+    assert not owners(runs[0]) & owners(runs[1])
+    for found in runs:
+        labels = [one["metadata"]["labels"].get("lyncean.dev/run") for one in found if one["kind"] in OWNED]
+        assert len(set(labels)) == 1
+        assert labels[0].startswith("marvel-")
+        assert {kind for kind, _ in owners(found)} == set(OWNED), "no Deployment, no Service, no budget"
+        pod = pod_of(found, f"orchestrator-{labels[0]}")
+        (always,) = {one["restartPolicy"] for one in pod["initContainers"] if one["name"] in ("model-server", "scorer")}
+        assert always == "Always"
+        assert pod["initContainers"][-1]["name"] == "wait", "the servers have started before"
+        assert pod["hostAliases"] == [{"ip": "127.0.0.1", "hostnames": ["model", "scorer"]}]
+    again = rendered(*flags, models[0])
+    assert again == runs[0], "the same command finds its run"
+    kept = [rendered(*flags, model, "--servers=shared") for model in models]
+    assert not owners(kept[0]) & owners(kept[1])
+
+
+OWNED = ("ConfigMap", "Job")
+
+
+def test_runs_of_one_model_share_servers_and_their_scaling() -> None:
+    components = ("--component=keda", "--component=monitoring", "--component=mtls")
+    flags = ("--task=marvel", "--data=/data/marvel", "--model=/models/a", "--servers=shared", *components)
+    one, two = (rendered(*flags, f"--run={name}") for name in ("one", "two"))
+    shared = {name for name in owners(one) & owners(two) if name[0] != "PodMonitor"}
+    ((_, name),) = (found for found in shared if found[0] == "Deployment")
+    called = name.removeprefix("model-server-")
+    assert {kind for kind, _ in shared} == {
+        *("ConfigMap", "Deployment", "Job", "PodDisruptionBudget", "ScaledObject", "Service"),
+    }
+    assert all(called in name for _, name in shared)
+    (scaled,) = of_kind(one, "ScaledObject")
+    assert scaled["spec"]["scaleTargetRef"]["name"] == name
+    pods, query = (trigger["metadata"] for trigger in scaled["spec"]["triggers"])
+    assert pods["podSelector"] == f"app.kubernetes.io/name=orchestrator,lyncean.dev/servers={called}"
+    assert query["query"] == f'sum(lyncean_in_flight{{pod=~"{name}-.*",namespace="lyncean"}})'
+    (certificate,) = (found for found in of_kind(one, "Certificate") if found["metadata"]["name"] == name)
+    assert certificate["spec"]["dnsNames"] == [f"model-{called}"]
+    secrets = [volume["secret"]["secretName"] for volume in pod_of(one, name)["volumes"] if volume["name"] == "tls"]
+    assert secrets == [certificate["spec"]["secretName"]]
+    assert f"--endpoint=model-{called}:50051" in pod_of(one, "orchestrator-one")["containers"][0]["args"]
+
+
+def test_a_pods_servers_ask_of_its_node_what_they_asked_alone(tmp_path: Path) -> None:
+    manifests = rendered(*("--task=marvel", "--data=/data/marvel", "--overlay=vllm", "--run=x", "--node-selector=a=b"))
+    pod = pod_of(manifests, "orchestrator-x")
+    assert pod["nodeSelector"] == {"a": "b"}
+    assert pod["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    assert pod["topologySpreadConstraints"][0]["labelSelector"] == {"matchLabels": {"lyncean.dev/run": "x"}}
+    assert pod["terminationGracePeriodSeconds"] == 180
+    started = [one["name"] for one in pod["initContainers"]]
+    assert started == ["wait-for-weights", "vllm", "model-server", "scorer", "wait"]
+    assert container(pod, "wait-for-weights")["command"][:2] == ["timeout", "21600"]
+    engine = container(pod, "vllm")
+    assert "startupProbe" not in engine, "the kubelet would wait for good, and hold the GPU"
+    assert engine["livenessProbe"]["initialDelaySeconds"] == 1800
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    assert {mount["name"] for one in [*pod["initContainers"], *pod["containers"]] for mount in one["volumeMounts"]} == (
+        volumes
+    )
+    (job,) = (one for one in of_kind(manifests, "Job") if one["metadata"]["name"] == "orchestrator-x")
+    ends = [rule.get("onExitCodes", {}) for rule in job["spec"]["podFailurePolicy"]["rules"]]
+    assert {(rule["containerName"], *rule["values"]) for rule in ends[2:]} == {("wait", 3), ("wait-for-weights", 124)}
+    component = {"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component"}
+    change = [{"op": "replace", "path": "/spec/template/spec/containers/0/name", "value": "wait"}]
+    component |= {"patches": [{"target": {"kind": "Deployment", "name": "scorer"}, "patch": json.dumps(change)}]}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(component))
+    result = submit(*DEMO, f"--component={tmp_path}")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert "two containers 'wait' in the run's pods: rename one, or --servers shared" in result.stderr
+
+
+SERVED = ("--task=marvel", "--data=/data/marvel", "--run=served")
+
+
+def test_what_is_served_already_is_evaluated_without_a_model_server() -> None:
+    manifests = rendered(*SERVED, "--endpoint=a.kserve:9000,b:1", "-e", "[::1]:2", "--shards=2")
+    assert not of_kind(manifests, "Deployment", "Service")
+    claims = {one["metadata"]["name"] for one in of_kind(manifests, "PersistentVolumeClaim")}
+    assert claims == {"lyncean-runs", "lyncean-data"}, "no weights"
+    pod = pod_of(manifests, "orchestrator-served")
+    assert [one["name"] for one in pod["initContainers"]] == ["scorer", "wait"]
+    wanted = {"--endpoint=a.kserve:9000,b:1", "--endpoint=[::1]:2"}
+    for one in (pod["containers"][0], pod["initContainers"][-1]):
+        assert {word for word in one["args"] if word.startswith("--endpoint")} == wanted
+
+
+def test_an_openai_compatible_api_is_evaluated_through_a_proxy() -> None:
+    manifests = rendered(*SERVED, "--endpoint=https://llm-d.team/v1", "--model=Qwen/Qwen2.5-VL-7B")
+    proxy = container(pod_of(manifests, "orchestrator-served"), "model-server")
+    found = words(proxy, environment(proxy, manifests))[1]
+    assert {"--backend=openai", "--base-url=https://llm-d.team/v1", "--model=Qwen/Qwen2.5-VL-7B"} <= set(found)
+    assert "nvidia.com/gpu" not in proxy["resources"]["limits"]
+    key = {"secretKeyRef": {"name": "lyncean-endpoint", "key": "key", "optional": True}}
+    assert {"name": "OPENAI_API_KEY", "valueFrom": key} in proxy["env"]
 
 
 IMAGE = ("--task=marvel", "--data=/data/marvel", "--image=registry.example/acme/vlm:2.3")
@@ -144,27 +265,27 @@ def test_an_image_is_plugged_by_flags_alone(secured: bool) -> None:
             "--pull-secret=ours",
         ),
         *(["--component=mtls"] if secured else []),
-        *("--shards=2", "--", "--serve", "--port=50051"),
+        *("--shards=2", "--run=marvel", "--", "--serve", "--port=50051"),
     )
     pods = {
         found["metadata"]["name"]: found["spec"]["template"]["spec"]
         for found in of_kind(manifests, "Deployment", "Job")
     }
-    assert pods.keys() == {"model-server", "scorer", "orchestrator-marvel", "merge-marvel"}
+    assert pods.keys() == {"orchestrator-marvel", "merge-marvel"}
     assert all(pod["imagePullSecrets"] == [{"name": "acme"}, {"name": "ours"}] for pod in pods.values())
-    pod = pods["model-server"]
-    (container,) = pod["containers"]
-    assert container["image"] == "registry.example/acme/vlm:2.3"
-    assert container["args"] == ["--serve", "--port=50051"], "none of our own server's flags"
-    assert container["resources"]["limits"] == {"nvidia.com/gpu": "4", "memory": "64Gi"}
-    assert container["resources"]["requests"]["memory"] == "64Gi"
+    pod = pods["orchestrator-marvel"]
+    server = container(pod, "model-server")
+    assert server["image"] == "registry.example/acme/vlm:2.3"
+    assert server["args"] == ["--serve", "--port=50051"], "none of our own server's flags"
+    assert server["resources"]["limits"] == {"nvidia.com/gpu": "4", "memory": "64Gi"}
+    assert server["resources"]["requests"]["memory"] == "64Gi"
     assert pod["nodeSelector"] == {"pool": "big"}
     assert pod["tolerations"] == [
         {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
         {"key": "team", "operator": "Equal", "value": "vision", "effect": "NoSchedule"},
         {"key": "amd.com/gpu", "operator": "Exists"},
     ]
-    found = environment(container, manifests)
+    found = environment(server, manifests)
     assert (found["MODE"], found["LIST"]) == ("fast", "a=b")
     names = set(
         re.findall(r"^\| `(LYNCEAN_(?!TOKEN)\w+)` \|", (REPOSITORY / "docs/contract.md").read_text(), re.MULTILINE)
@@ -172,10 +293,10 @@ def test_an_image_is_plugged_by_flags_alone(secured: bool) -> None:
     assert len(names) == 4
     assert names & found.keys() == (names if secured else set())
     if secured:
-        (mounted,) = (mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "tls")
+        (mounted,) = (mount["mountPath"] for mount in server["volumeMounts"] if mount["name"] == "model-server-tls")
         files = {found[name] for name in names if name.startswith("LYNCEAN_TLS_")}
         assert files == {f"{mounted}/{name}" for name in ("tls.crt", "tls.key", "ca.crt")}
-        assert found["LYNCEAN_HEALTH_PORT"] == str(container["livenessProbe"]["grpc"]["port"])
+        assert found["LYNCEAN_HEALTH_PORT"] == str(server["livenessProbe"]["grpc"]["port"])
     claimed = {claim["metadata"]["name"] for claim in of_kind(manifests, "PersistentVolumeClaim")}
     mounted_claims = {
         volume["persistentVolumeClaim"]["claimName"]
@@ -190,12 +311,10 @@ def test_an_image_is_plugged_by_flags_alone(secured: bool) -> None:
 
 
 def test_resources_of_our_own_server_change_by_flags_too() -> None:
-    manifests = rendered(*HERE, "--synthetic", "--gpus=0", "--memory=2Gi", "--replicas=3")
-    (server,) = (one for one in of_kind(manifests, "Deployment") if one["metadata"]["name"] == "model-server")
-    (container,) = server["spec"]["template"]["spec"]["containers"]
-    assert container["resources"]["limits"] == {"memory": "2Gi"}
-    assert "--backend=demo" in container["args"]
-    assert server["spec"]["replicas"] == 3
+    manifests = rendered(*DEMO, "--gpus=0", "--memory=2Gi")
+    server = container(pod_of(manifests, "orchestrator-vstar-bench"), "model-server")
+    assert server["resources"]["limits"] == {"memory": "2Gi"}
+    assert "--backend=demo" in server["args"]
 
 
 def downloaded(manifests: list[Manifest]) -> tuple[str, str, str]:
@@ -284,12 +403,24 @@ def test_every_overlay_validates(overlay: str) -> None:
         (("--run=A_B",), "--run 'A_B': a name of a-z, 0-9 and '-'"),
         (("--weights=team/llava",), "--weights 'team/llava': REPO@REVISION, for example team/model@COMMIT"),
         (("--weights=a/b@c", "--overlay=cpu-demo"), "overlay 'cpu-demo' has no load-weights, which downloads them"),
-        (("--replicas=2", "--component=keda"), "KEDA decides the number"),
+        (("--replicas=2", "--component=keda", "--servers=shared"), "KEDA decides the number"),
+        (("--replicas=2",), "--replicas is for --servers shared: each pod of a run has a server of its own; --shards"),
+        (("--component=keda",), "--component keda is for servers that outlive a run: give --servers shared"),
+        (("-e", "a:1", "--servers=shared"), "--servers shared with --endpoint: the servers are there already"),
         (("--image=a/b:1", "--model=/models/x"), "--image with --model or --weights"),
         (("--", "--port=1"), "arguments after `--` are those of --image"),
         (("--memory=64g",), "--memory '64g': a quantity such as 64Gi"),
         (("--env=MODE",), "--env 'MODE': give NAME=VALUE"),
         (("--env=LYNCEAN_TOKEN=hush",), "--env LYNCEAN_TOKEN: it comes from a Secret"),
+        (("--out=/data",), "--out /data: give s3://BUCKET/FOLDER, or gs:// or az://"),
+        (("--out=s3://u:p@b",), "would stand in the manifests"),
+        (("-e", "moon"), "'moon' is not host:port, for example 127.0.0.1:50051, or http://host/v1 for"),
+        (("-e", "http://a/v1"), "--endpoint with a URL needs --model"),
+        (("-e", "http://a/v1", "-e", "b:1", "--model=m"), "--endpoint http://a/v1: one URL alone"),
+        (("-e", "ftp://a/v1", "--model=m"), "--endpoint ftp://a/v1: give http://host/v1 or https://host/v1"),
+        (("-e", "http://u:p@a/v1", "--model=m"), "would stand in the manifests"),
+        (("-e", "a:1", "--gpus=1"), "--node-selector and --toleration with --endpoint: the servers are there"),
+        (("-e", "http://a/v1", "--model=m", "--image=i:1"), "--image with --"),
         (("--node-selector=pool",), "--node-selector 'pool': give NAME=VALUE"),
         (("--toleration=a:Never",), "--toleration 'a:Never': KEY[=VALUE][:EFFECT]"),
     ],
@@ -308,88 +439,11 @@ def test_without_kubectl_it_says_so(tmp_path: Path) -> None:
     assert result.stderr == "Error: kubectl is not installed: `orchestrator submit` renders with its kustomize\n"
 
 
-def fake_kubectl(folder: Path, script: str) -> dict[str, str]:
-    path = folder / "kubectl"
-    path.write_text(f'#!/bin/sh\necho "$@" >> {folder}/calls\n{script}\n')
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return {"PATH": f"{folder}:{os.environ['PATH']}"}
-
-
-@pytest.mark.parametrize(("state", "code"), [("Complete", 0), ("Failed", 3)])
-def test_watch_follows_until_the_job_has_ended(tmp_path: Path, state: str, code: int) -> None:
-    # The first pod's log ends before the Job does: it is followed again.
-    script = f"""
-    case "$1 $*" in
-      "wait "*condition={state}*) [ "$(grep -c ^logs {tmp_path}/calls)" -ge 2 ] ;;
-      wait*) false ;;
-    esac"""
-    result = submit(*DEMO, "--watch", "--namespace=team", env=fake_kubectl(tmp_path, script))
-    assert result.exit_code == code, result.output
-    calls = (tmp_path / "calls").read_text()
-    assert calls.count("logs --namespace=team job/orchestrator-vstar-bench") == 2
-    assert ("/runs/vstar-bench/report.html" in result.stdout) == (code == 0)
-
-
-# The last pod waits for its shards, or for a server that has its weights, and its log goes on: only another Job says
-# that there is nothing to wait for.
-@pytest.mark.parametrize(
-    ("flags", "failed", "followed"),
-    [
-        (("--shards=2",), "orchestrator-vstar-bench", "merge-vstar-bench"),
-        ((), "load-weights-vstar-bench", "orchestrator-vstar-bench"),
-        (("--shards=2",), "load-weights-vstar-bench", "merge-vstar-bench"),
-    ],
-)
-def test_watch_ends_where_it_would_wait_in_vain(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], failed: str, followed: str
-) -> None:
-    monkeypatch.setattr("orchestrator.submit.watch._POLL", 0.05)
-    script = f"""
-    case "$1 $*" in
-      "wait "*job/{failed}*condition=Failed*) grep -q ^logs {tmp_path}/calls ;;
-      wait*) false ;;
-      logs*) exec tail -f /dev/null ;;
-    esac"""
-    result = submit(*DEMO, *flags, "--watch", env=fake_kubectl(tmp_path, script))
-    assert result.exit_code == 3
-    assert result.stderr == f"{failed} has failed: kubectl describe --namespace=lyncean job/{failed}\n"
-    assert (tmp_path / "calls").read_text().count(f"logs --namespace=lyncean job/{followed} ") == 1
-
-
-def test_watch_goes_on_where_weights_came_another_way(tmp_path: Path) -> None:
-    script = f"""
-    case "$1 $*" in
-      "wait "*job/load-weights*condition=Failed* | "wait "*deployment/model-server*condition=Available*) true ;;
-      "wait "*condition=Complete*) grep -q ^logs {tmp_path}/calls ;;
-      wait*) false ;;
-    esac"""
-    result = submit(*DEMO, "--watch", env=fake_kubectl(tmp_path, script))
-    assert (result.exit_code, result.stderr) == (0, "")
-
-
-def test_watch_of_shards_ends_with_the_merge(tmp_path: Path) -> None:
-    script = """
-    case "$1 $*" in
-      "wait "*job/merge-vstar-bench*condition=Complete*) true ;;
-      wait*) false ;;
-    esac"""
-    result = submit(*DEMO, "--shards=2", "--watch", env=fake_kubectl(tmp_path, script))
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert "the report is /runs/vstar-bench/merged/report.html" in result.stdout
-
-
-def test_watch_of_a_run_that_is_not_there(tmp_path: Path) -> None:
-    env = fake_kubectl(tmp_path, 'echo "not found" >&2; exit 1')
-    result = submit(*DEMO, "--watch", env=env)
-    assert result.exit_code == 2
-    assert "job/orchestrator-vstar-bench in lyncean: not found; was the rendered run applied?" in result.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "instead"),
     [
         (("--judge", "openai:x"), "--judge is an option of `eval` alone: it belongs to the scorer's own command"),
-        (("-e", "a:1"), "-e is an option of `eval` alone: the cluster's model servers are used"),
+        (("--scorer", "a:1"), "--scorer is an option of `eval` alone: the cluster's scorer is used"),
         (("--no-tls",), "--no-tls is an option of `eval` alone: --component mtls does that"),
         (("--shard", "0/2"), "--shard is an option of `eval` alone: --shards N runs all of them"),
     ],

@@ -23,7 +23,12 @@ MOOT = {
     "images_are_made",
     "tls_is_demanded",
     "token_is_demanded",
-    *(name for name, check in CHECKS.items() if {"BATCH", "REASONING", "THINKING"} & set(check.needs)),
+    "refuses_corrupt_audio_and_video",
+    *(
+        name
+        for name, check in CHECKS.items()
+        if {"BATCH", "REASONING", "THINKING", "AUDIO_INPUT", "VIDEO_INPUT"} & set(check.needs)
+    ),
 }
 
 

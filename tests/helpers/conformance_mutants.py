@@ -29,6 +29,7 @@ from model_server.metrics import Metrics
 from model_server.service import NAME, ModelServicer
 from orchestrator.conformance.checks_generate import RIDDLE
 from orchestrator.conformance.checks_images import picture
+from orchestrator.conformance.checks_media import tone
 
 Results = list[model.BatchResult]
 PARTS = (math.log(0.9), math.log(0.05))
@@ -257,6 +258,24 @@ def first_image_only(request: Any) -> None:
         places = [place for place, part in enumerate(message.parts) if part.HasField("image")]
         for place in reversed(places[1:]):
             del message.parts[place]
+
+
+def own_frames(request: Any) -> None:
+    for part in (part for message in request.messages for part in message.parts if part.HasField("video")):
+        if part.video.sampling.count > 1 or part.video.sampling.per_second:
+            part.video.ClearField("sampling")
+
+
+def one_video(request: Any) -> None:
+    for part in (part for message in request.messages for part in message.parts if part.HasField("video")):
+        if part.video.HasField("span") and part.video.sampling.count == 1:
+            part.video.ClearField("span")
+
+
+def deaf(request: Any) -> None:
+    for part in (part for message in request.messages for part in message.parts if part.HasField("audio")):
+        if part.audio.data[:4] == b"RIFF" and not part.audio.HasField("span"):
+            part.audio.data = tone(220)
 
 
 def sorted_images(request: Any) -> None:
@@ -605,6 +624,12 @@ MUTANTS = {
     "bad_image": mutant(lenient("bad_image"), "refuses_corrupt_images"),
     "huge_image": mutant(lenient("image_too_large"), "refuses_huge_images"),
     "first_image_only": mutant(broken(asked=first_image_only), "several_images_are_seen"),
+    "own_frames": mutant(broken(asked=own_frames), "video_frames_are_those_asked_for"),
+    "one_video": mutant(broken(asked=one_video), "videos_are_seen"),
+    "deaf": mutant(broken(asked=deaf), "audio_is_heard"),
+    "bad_media": mutant(
+        lenient("bad_audio", "bad_video", "bad_sampling", "empty_span"), "refuses_corrupt_audio_and_video"
+    ),
     "sorted_images": mutant(broken(asked=sorted_images), "image_order_is_kept"),
     "positive": mutant(rescored(positive), "logprobs_are_logarithms"),
     "mean": mutant(

@@ -18,6 +18,7 @@ class Hashing(Model):
     name = "hashing"
     revision = "1"
     multi_image = True
+    audio_input = video_input = True
     max_concurrency = 64
     max_context_tokens = 1 << 20
 
@@ -38,6 +39,10 @@ class Hashing(Model):
         digest = hashlib.sha256(f"{request.text}\n{more}".encode())
         for image in request.images:
             digest.update(repr(image.size).encode() + image.tobytes())
+        for sound in request.audio:
+            digest.update(f"{sound.rate}".encode() + sound.samples.tobytes())
+        for video in request.videos:
+            digest.update(b"".join(frame.tobytes() for frame in video.images))
         return int.from_bytes(digest.digest()[:6], "big")
 
 

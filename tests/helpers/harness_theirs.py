@@ -6,6 +6,7 @@ import contextlib
 import io
 import random
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -17,9 +18,11 @@ from lmms_eval.api import samplers
 from lmms_eval.api.model import lmms
 from lmms_eval.api.task import ConfigurableMessagesTask, ConfigurableTask
 
-from lyncean.harness import lmms_eval
+from lyncean.harness.library import arguments
+from lyncean.harness.lmms_eval import LIBRARY
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc
+from orchestrator.benchmarks.harness.visuals import _wave
 
 ROLES = {"system": model.ROLE_SYSTEM, "user": model.ROLE_USER, "assistant": model.ROLE_ASSISTANT}
 
@@ -77,6 +80,10 @@ class Asking(lmms):  # type: ignore[misc]
 
 
 def _image(image: Any) -> model.Part:
+    if isinstance(image, str):
+        return model.Part(video=model.Video(data=Path(image).read_bytes()))
+    if isinstance(image, dict):
+        return model.Part(audio=model.Audio(data=_wave(image["array"], image["sampling_rate"])))
     buffer = io.BytesIO()
     image.save(buffer, "PNG")
     return model.Part(image=model.Image(data=buffer.getvalue(), media_type="image/png"))
@@ -93,14 +100,14 @@ def figures(
         output: A folder for the files that aggregations write.
         simple: Whether to ask as its simple models do; its chat models have no likelihood.
     """
-    lmms_eval._import()
+    _ = LIBRARY.modules
     kind = ConfigurableTask if simple else ConfigurableMessagesTask
     tasks = []
     for name, splits in data.items():
         random.seed(0)  # as its evaluator does before it reads a task's data
         np.random.seed(1234)
         with mock.patch.object(datasets, "load_dataset", lambda *_, splits=splits, **__: datasets.DatasetDict(splits)):
-            task = kind(config=utils.load_yaml_config(lmms_eval.index()[name]["yaml_path"], mode="full"))
+            task = kind(config=utils.load_yaml_config(LIBRARY.index()[name]["yaml_path"], mode="full"))
         if task.config.num_fewshot and not hasattr(task, "sampler"):  # 0.7.3 fails on these
             task.sampler = samplers.get_sampler("default")(list(task.fewshot_docs()), task, rnd=random.Random(1234))
         tasks.append(task)
@@ -111,7 +118,7 @@ def figures(
             task_manager=mock.Mock(),
             bootstrap_iters=0,
             log_samples=False,
-            cli_args=lmms_eval.arguments(output),
+            cli_args=arguments(output),
             process_docs_parallel=1,
         )
     return {

@@ -16,7 +16,7 @@ from lm_eval import evaluator
 from lm_eval.api.model import LM
 from lm_eval.api.task import ConfigurableTask
 
-from lyncean.harness import lm_eval
+from lyncean.harness.lm_eval import LIBRARY
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc
 
@@ -79,7 +79,7 @@ def figures(data: Mapping[str, datasets.DatasetDict], address: str) -> dict[str,
         random.seed(0)  # as its evaluator does before it reads a task's data
         np.random.seed(1234)
         with mock.patch.object(datasets, "load_dataset", lambda *_, splits=splits, **__: datasets.DatasetDict(splits)):
-            task = ConfigurableTask(config={**lm_eval.config(name), "task": name})
+            task = ConfigurableTask(config={**LIBRARY.config(name), "task": name})
         manager = mock.Mock(task_index={})
         manager.load.return_value = {"tasks": {name: task}, "groups": {}, "group_map": {}}
         results = evaluator.simple_evaluate(

@@ -97,7 +97,11 @@ def environment(
     maps, secrets = data_of(manifests, "ConfigMap"), data_of(manifests, "Secret")
     found: dict[str, str] = {}
     for source in container.get("envFrom", ()):
-        found.update(maps[source["configMapRef"]["name"]])
+        if "secretRef" in source:
+            assert source["secretRef"]["optional"]
+            found.update(secrets.get(source["secretRef"]["name"], {}))
+        else:
+            found.update(maps[source["configMapRef"]["name"]])
     for item in container.get("env", ()):
         if "value" in item:
             found[item["name"]] = expand(item["value"], found)

@@ -3,7 +3,8 @@
 Each pod is a network namespace with an address of its own on a bridge, each container a process with the manifest's
 very command, environment, volumes, user and probes. Service names resolve as cluster DNS would: a headless one to the
 address of every ready pod, another to one of them (a virtual address would lead to one as well). Deployments keep
-their replicas, Jobs follow their pod failure policy. What is not here: scheduling, resource limits, network policies,
+their replicas, Jobs follow their pod failure policy, and init containers that restart run beside the others until these
+have ended. What is not here: scheduling, resource limits, network policies,
 images (the working tree's programs run).
 """
 
@@ -74,6 +75,7 @@ class Pod:
     stopping: bool = False
     drained: bool = False
     exit_code: int | None = None
+    ended_by: str = ""
     restarts: int = 0
     processes: dict[str, asyncio.subprocess.Process] = field(default_factory=dict)
     task: asyncio.Task[None] | None = None
@@ -83,6 +85,11 @@ class Pod:
         """Its pod spec."""
         spec: Manifest = self.owner["spec"]["template"]["spec"]
         return spec
+
+    @property
+    def sidecars(self) -> list[str]:
+        """The names of the init containers that run until the others have ended."""
+        return [one["name"] for one in self.spec.get("initContainers", ()) if one.get("restartPolicy") == "Always"]
 
     @property
     def labels(self) -> dict[str, str]:
@@ -148,6 +155,11 @@ class Cluster:
         """The folder behind a PersistentVolumeClaim."""
         return self.folder / "claims" / name
 
+    @property
+    def outside(self) -> list[str]:
+        """What comes before a command to run it beside the pods, which reach it as 10.244.0.1."""
+        return ["ip", "netns", "exec", self._node]
+
     def secret(self, name: str, files: dict[str, bytes]) -> None:
         """Makes a Secret that pods may mount, as another controller would."""
         folder = _volume(self.folder / "secrets" / name, 65532)
@@ -157,14 +169,28 @@ class Cluster:
             (folder / file).chmod(0o640)
 
     def apply(self, manifests: list[Manifest]) -> None:
-        """Takes manifests in, as `kubectl apply` does, and starts what they describe."""
-        self._manifests = manifests
+        """Takes manifests in, as `kubectl apply` does, and starts what they describe.
+
+        What is there already stays as it is; a change of it would be one object of two owners, and is refused.
+        """
+        there = {(one["kind"], one["metadata"]["name"]): one for one in self._manifests}
+        for one in manifests:
+            name = one["kind"], one["metadata"]["name"]
+            assert there.get(name, one) == one, f"{name} is there, and it is another one"
+        manifests = [one for one in manifests if one not in self._manifests]
+        self._manifests = [*self._manifests, *manifests]
         for found in of_kind(manifests, "PersistentVolumeClaim"):
             _volume(self.claim(found["metadata"]["name"]), 65532)
         for found in of_kind(manifests, "Deployment"):
             self._tasks.append(asyncio.create_task(self._deployment(found)))
         for found in of_kind(manifests, "Job"):
             self._jobs[found["metadata"]["name"]] = asyncio.create_task(self._job(found))
+
+    def again(self, name: str) -> None:
+        """Deletes a Job that has ended and creates it as it was applied."""
+        assert self._jobs[name].done()
+        (manifest,) = (one for one in of_kind(self._manifests, "Job") if one["metadata"]["name"] == name)
+        self._jobs[name] = asyncio.create_task(self._job(manifest))
 
     async def job(self, name: str) -> str:
         """Waits for a Job: "Complete", or "Failed" with the reason."""
@@ -180,7 +206,9 @@ class Cluster:
         pod.ready = False
         self._publish()
         seconds = pod.spec.get("terminationGracePeriodSeconds", 30) if grace is None else grace
-        for process in list(pod.processes.values()):
+        # Sidecars are asked to end once the others have ended, which `_run` does.
+        first = {name: process for name, process in pod.processes.items() if name not in pod.sidecars or not seconds}
+        for process in first.values():
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM if seconds else signal.SIGKILL)
         assert pod.task is not None
@@ -256,12 +284,17 @@ class Cluster:
         return pod
 
     async def _run(self, pod: Pod) -> None:
+        sidecars: list[asyncio.Task[None]] = []
         try:
             for container in pod.spec.get("initContainers", ()):
-                assert "restartPolicy" not in container, "sidecars are not run here"
+                if container.get("restartPolicy") == "Always":
+                    started = asyncio.Event()
+                    sidecars.append(asyncio.create_task(self._sidecar(pod, container, started)))
+                    await started.wait()
+                    continue
                 while not pod.stopping and (code := await (await self._process(pod, container)).wait()):
                     if pod.spec.get("restartPolicy") == "Never":
-                        pod.exit_code = code
+                        pod.exit_code, pod.ended_by = code, container["name"]
                         return
                     await asyncio.sleep(RETRY)
             (container,) = pod.spec["containers"]
@@ -272,11 +305,12 @@ class Cluster:
                 probing.cancel()
                 await asyncio.gather(probing, return_exceptions=True)
                 if pod.spec.get("restartPolicy") == "Never":
-                    pod.exit_code = code if code >= 0 else 128 - code
+                    pod.exit_code, pod.ended_by = code if code >= 0 else 128 - code, container["name"]
                     return
                 pod.restarts += not pod.stopping
                 await asyncio.sleep(RETRY)
         finally:
+            await self._end_sidecars(pod, sidecars)
             if asyncio.current_task() and not asyncio.current_task().cancelling():  # type: ignore[union-attr]
                 pod.ready = False
                 pod.stopping = True
@@ -284,6 +318,35 @@ class Cluster:
                 self.past.append(pod)
                 self._remove_namespace(pod)
                 self._publish()
+
+    async def _sidecar(self, pod: Pod, container: Manifest, started: asyncio.Event) -> None:
+        """Runs a container again and again; it has started once its startup probe says so, without one at once."""
+        while True:
+            process = await self._process(pod, container)
+            if "startupProbe" not in container:
+                started.set()
+            probing = asyncio.create_task(self._probe(pod, container, process, started))
+            await process.wait()
+            probing.cancel()
+            await asyncio.gather(probing, return_exceptions=True)
+            pod.restarts += not pod.stopping
+            await asyncio.sleep(RETRY)
+
+    async def _end_sidecars(self, pod: Pod, tasks: list[asyncio.Task[None]]) -> None:
+        """Ends sidecars in the reverse order of their start, each with SIGTERM, then SIGKILL after the pod's grace."""
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for name in reversed(pod.sidecars):
+            process = pod.processes.get(name)
+            if process is None or process.returncode is not None:
+                continue
+            process.send_signal(signal.SIGTERM)
+            try:
+                await asyncio.wait_for(process.wait(), pod.spec.get("terminationGracePeriodSeconds", 30))
+            except TimeoutError:
+                process.kill()
+                await process.wait()
 
     async def _process(self, pod: Pod, container: Manifest) -> asyncio.subprocess.Process:
         image = container["image"]
@@ -327,12 +390,16 @@ class Cluster:
         assert "emptyDir" in volume, f"{volume} is not run here"
         return _volume(self.folder / "empty" / pod.name / volume["name"], pod.spec["securityContext"]["fsGroup"])
 
-    async def _probe(self, pod: Pod, container: Manifest, process: asyncio.subprocess.Process) -> None:
+    async def _probe(
+        self, pod: Pod, container: Manifest, process: asyncio.subprocess.Process, started: asyncio.Event | None = None
+    ) -> None:
         """Startup until it succeeds; then readiness and liveness side by side."""
         startup = container.get("startupProbe")
         if startup and not await self._until(pod, startup, "startup", True):
             process.kill()
             return
+        if started is not None:
+            started.set()
 
         async def readiness(probe: Manifest) -> None:
             while True:
@@ -341,8 +408,10 @@ class Cluster:
                 self._publish()
 
         async def liveness(probe: Manifest) -> None:
+            await asyncio.sleep(probe.get("initialDelaySeconds", 0))
             if await self._until(pod, probe, "liveness", False):
-                process.send_signal(signal.SIGTERM)
+                with contextlib.suppress(ProcessLookupError):
+                    process.send_signal(signal.SIGTERM)
 
         if not container.get("readinessProbe"):
             pod.ready = True
@@ -402,7 +471,8 @@ class Cluster:
             lines += [f"{pod.address} {names}" for pod in (chosen if headless else chosen[:1])]
         text = "\n".join([*lines, ""])
         for pod in self.pods:
-            (Path("/etc/netns") / pod.namespace / "hosts").write_text(text)
+            aliases = [" ".join([one["ip"], *one["hostnames"]]) + "\n" for one in pod.spec.get("hostAliases", ())]
+            (Path("/etc/netns") / pod.namespace / "hosts").write_text(text + "".join(aliases))
 
     def _remove_namespace(self, pod: Pod) -> None:
         _ip("netns", "del", pod.namespace)
@@ -424,6 +494,6 @@ def _policy(rules: Any, pod: Pod) -> str:
         if "onPodConditions" in rule and pod.drained:
             return str(rule["action"])
         codes = rule.get("onExitCodes")
-        if codes and pod.exit_code in codes["values"]:
+        if codes and codes["containerName"] == pod.ended_by and pod.exit_code in codes["values"]:
             return str(rule["action"])
     return "Count"

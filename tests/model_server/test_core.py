@@ -49,6 +49,14 @@ def image() -> model.Part:
     return model.Part(image=model.Image(data=b"bytes"))
 
 
+def video(**fields: Any) -> model.Part:
+    return model.Part(video=model.Video(data=b"bytes", **fields))
+
+
+def audio(**fields: Any) -> model.Part:
+    return model.Part(audio=model.Audio(data=b"bytes", **fields))
+
+
 def request(*messages: model.Message, **config: Any) -> model.GenerateRequest:
     return model.GenerateRequest(messages=messages or [user()], config=model.GenerationConfig(**config))
 
@@ -61,6 +69,17 @@ INVALID = {
     "empty_message": request(model.Message(role=model.ROLE_USER)),
     "empty_part": request(user(model.Part())),
     "bad_image": request(user(model.Part(image=model.Image()))),
+    "bad_audio": request(user(model.Part(audio=model.Audio()))),
+    "bad_video": request(user(model.Part(video=model.Video()))),
+    "negative_span": request(user(audio(span={"start": {"seconds": -1}}))),
+    "empty_span": request(user(audio(span={"start": {"seconds": 2}, "end": {"seconds": 2}}))),
+    "end_at_once": request(user(video(span={"end": {}}))),
+    "no_policy": request(user(video(sampling={"max_count": 3}))),
+    "no_frames": request(user(video(sampling={"count": 0}))),
+    "bad_rate": request(user(video(sampling={"per_second": -2.0}))),
+    "endless_rate": request(user(video(sampling={"per_second": float("inf")}))),
+    "two_bounds": request(user(video(sampling={"count": 4, "max_count": 3}))),
+    "too_many_clips": request(user(*[audio()] * 33, *[video()] * 32)),
     "last_not_user": request(user(), model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="x")])),
     "blank_prompt": request(user(model.Part(text=" \n"))),
     "too_many_images": request(user(*[image() for _ in range(257)])),
@@ -75,6 +94,8 @@ INVALID = {
 }
 REASONS = {"unknown_role": "no_role", "blank_prompt": "empty_prompt", "nan_temperature": "bad_temperature"}
 REASONS |= {"high_top_p": "bad_top_p"}
+REASONS |= dict.fromkeys(("negative_span", "empty_span", "end_at_once"), "bad_span")
+REASONS |= dict.fromkeys(("no_policy", "no_frames", "bad_rate", "endless_rate", "two_bounds"), "bad_sampling")
 
 
 @pytest.mark.parametrize("name", INVALID)
@@ -90,7 +111,7 @@ async def test_invalid_requests_never_reach_the_model(name: str) -> None:
     assert backend.reached == 0
 
 
-@pytest.mark.parametrize("name", ["too_many_images", "too_many_stops", "too_many_logprobs"])
+@pytest.mark.parametrize("name", ["too_many_images", "too_many_clips", "too_many_stops", "too_many_logprobs"])
 async def test_a_limit_is_told_with_the_value(name: str) -> None:
     core = Core(Recorder())
     core.ready()
@@ -124,6 +145,8 @@ OUTSIDE: dict[str, tuple[Any, Callable[[Core], Any]]] = {
     ),
     "no_image_input": (model.CAPABILITY_IMAGE_INPUT, lambda c: c.generate(request(user(image())), Call())),
     "no_multi_image": (model.CAPABILITY_MULTI_IMAGE, lambda c: c.generate(request(user(image(), image())), Call())),
+    "no_audio_input": (model.CAPABILITY_AUDIO_INPUT, lambda c: c.generate(request(user(audio())), Call())),
+    "no_video_input": (model.CAPABILITY_VIDEO_INPUT, lambda c: c.generate(request(user(video())), Call())),
     "no_image_output": (
         model.CAPABILITY_IMAGE_OUTPUT,
         lambda c: c.generate(model.GenerateRequest(messages=[user()], modality=model.MODALITY_IMAGE), Call()),
@@ -147,6 +170,15 @@ async def test_what_is_not_claimed_is_unimplemented(reason: str) -> None:
     able.ready()
     await run(able)
     assert everything.reached == 1
+
+
+async def test_a_part_of_a_kind_from_the_future_is_unimplemented() -> None:
+    core = Core(Recorder())
+    core.ready()
+    part = model.Part.FromString(b"\x9a\x06\x03\x0a\x01x")  # field 99, a message
+    with pytest.raises(StatusError, match="message 0, part 1 is of a kind that this server does not know") as caught:
+        await core.generate(request(user(model.Part(text="x"), part)), Call())
+    assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.UNIMPLEMENTED, "unknown_part")
 
 
 async def test_a_seed_beside_greedy_decoding_needs_no_capability() -> None:

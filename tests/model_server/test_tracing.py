@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 
 from lyncean.model.v1 import model_pb2 as model
@@ -19,30 +18,14 @@ from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from lyncean.rpc import CallError, call, dial
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc.trace_exporter")
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+from helpers.otlp_collector import collecting
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-class Collector(trace_service_pb2_grpc.TraceServiceServicer):
-    """Keeps the spans that it is sent."""
-
-    def __init__(self) -> None:
-        self.spans: list[Any] = []
-
-    def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
-        for resource in request.resource_spans:
-            for scope in resource.scope_spans:
-                self.spans += scope.spans
-        return trace_service_pb2.ExportTraceServiceResponse()
-
-
 async def test_spans_reach_the_collector(tmp_path: Path) -> None:
-    collector = Collector()
-    server = grpc.server(ThreadPoolExecutor(2))
-    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(collector, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
+    stack = contextlib.ExitStack()
+    collector, port = stack.enter_context(collecting())
     port_file = tmp_path / "port"
     started = subprocess.Popen(
         [sys.executable, "-m", "model_server", "serve", "--port", "0", "--port-file", str(port_file)],
@@ -80,4 +63,4 @@ async def test_spans_reach_the_collector(tmp_path: Path) -> None:
     finally:
         started.kill()
         started.wait()
-        server.stop(0)
+        stack.close()

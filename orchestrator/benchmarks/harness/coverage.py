@@ -11,15 +11,15 @@ from lyncean.harness import HarnessError, harness
 from orchestrator.benchmarks.harness import ASKED
 from orchestrator.benchmarks.harness.task import ForeignTask
 
-_VIDEO_OR_SOUND = re.compile(r"video|audio|speech|sound", re.IGNORECASE)
+_VIDEO_OR_AUDIO = re.compile(r"video|audio|speech|sound", re.IGNORECASE)
 _ASKS = ("doc_to_visual", "doc_to_messages", "doc_to_image", "doc_to_audio")
 
 
 def page(prefix: str) -> Iterator[str]:
     """Yields the lines of the page of a harness, `lmms` or `lm-eval`."""
-    module = harness(prefix)
-    title = module.LIBRARY.title
-    tasks = sorted(name for name, entry in module.index().items() if entry["type"] in ("task", "python_task"))
+    library = harness(prefix)
+    title = library.title
+    tasks = sorted(name for name, entry in library.index().items() if entry["type"] in ("task", "python_task"))
     loaded: dict[str, list[str]] = {}
     missing: dict[str, list[str]] = {}
     for name in tasks:
@@ -33,7 +33,7 @@ def page(prefix: str) -> Iterator[str]:
     yield f"# Configurations of {title} that load"
     yield ""
     yield f"Written by `python -m {__spec__.name} {prefix}`."
-    yield f"Of {len(tasks):,} task configurations of {title} {module.version()}, {count:,} load where it was run."
+    yield f"Of {len(tasks):,} task configurations of {title} {library.version()}, {count:,} load where it was run."
     yield "Loading does not prove that the data fit."
     yield ""
     yield "| kind | configurations | for example |"
@@ -58,12 +58,12 @@ def _reason(name: str, error: str) -> str:
 
 
 def _kind(asked: ForeignTask) -> str:
-    """Returns what a task's answers are, and whether its code speaks of video or sound."""
+    """Returns what a task's answers are, and whether its code speaks of video or audio."""
     shown: list[Callable[..., Any]] = [value for key in _ASKS if callable(value := asked.config.get(key))]
     words = " ".join(function.__name__ for function in shown)
     arguments = asked.config.get("dataset_kwargs") or {}
-    if "video" in arguments or _VIDEO_OR_SOUND.search(words):
-        return f"{asked.kind}, with video or sound: ends with one line when it is asked"
+    if "video" in arguments or _VIDEO_OR_AUDIO.search(words):
+        return f"{asked.kind}, with video or audio"
     return f"{asked.kind}, {'with images' if shown else 'text'}"
 
 

@@ -6,18 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lyncean.harness import lmms_eval
+from lyncean.harness.library import undecoded
+from lyncean.harness.lmms_eval import LIBRARY
+from lyncean.harness.requests import LMMS_EVAL_TOKENS, ROLES, decoding
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.base import setting
-from orchestrator.benchmarks.harness.task import ForeignTask, decoding
-from orchestrator.benchmarks.harness.visuals import NotAskableError, Sources, parts
+from orchestrator.benchmarks.harness.task import ForeignTask
+from orchestrator.benchmarks.harness.visuals import Sources, encoded, parts
 from orchestrator.data.rows import Row
 from orchestrator.samples import Message, Part, text_part
-
-_TOKENS = 1024
-"""Limit of an answer where the task sets none: that of lmms-eval's clients of endpoints."""
-
-_ROLES = {"system": model.ROLE_SYSTEM, "user": model.ROLE_USER, "assistant": model.ROLE_ASSISTANT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +29,7 @@ class LmmsSettings:
 class LmmsTask(ForeignTask):
     """A task of lmms-eval."""
 
-    harness = lmms_eval
+    harness = LIBRARY
     settings = LmmsSettings
 
     def documents(self) -> Any:
@@ -49,7 +46,8 @@ class LmmsTask(ForeignTask):
 
     def messages(self, number: int, context: str, settings: LmmsSettings | None, sources: Sources) -> list[Message]:
         """Returns what the task's `doc_to_messages` says; for a simple model its images, then the context."""
-        doc = self._task.dataset[self.split][number]
+        docs = self._task.dataset[self.split]
+        doc = encoded(docs[number], undecoded(docs.features))
         if settings and settings.messages == "chat" and self.kind == "generate_until":
             return [_message(each, sources) for each in self._task.doc_to_messages(doc)]
         shown = list(parts(self._task.doc_to_visual(doc), sources))
@@ -71,19 +69,17 @@ class LmmsTask(ForeignTask):
     def generation(self, settings: LmmsSettings) -> model.GenerationConfig:
         """Returns the decoding of the task; lmms-eval's chat models do not know its stop strings."""
         kwargs = self._task.config.generation_kwargs or {}
-        return decoding(kwargs, tokens=_TOKENS, stops=settings.messages == "simple")
+        return decoding(kwargs, tokens=LMMS_EVAL_TOKENS, stops=settings.messages == "simple")
 
 
 def _message(message: Mapping[str, Any], sources: Sources) -> Message:
     content = message["content"]
     if isinstance(content, str):
-        return Message(_ROLES[message["role"]], (text_part(content),))
+        return Message(ROLES[message["role"]], (text_part(content),))
     found: list[Part] = []
     for each in content:
         if each["type"] == "text":
             found.append(text_part(each["text"]))
-        elif each["type"] == "image":
-            found.extend(parts(each.get("url", each.get("image")), sources))
         else:
-            raise NotAskableError(f"its questions have {each['type']}, and requests hold text and images")
-    return Message(_ROLES[message["role"]], tuple(found))
+            found.extend(parts(each, sources))
+    return Message(ROLES[message["role"]], tuple(found))

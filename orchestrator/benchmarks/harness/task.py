@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lyncean.harness import HarnessError, seeded
+from lyncean.harness.library import Library, state
+from lyncean.harness.requests import NotAskableError
 from lyncean.harness.values import encode
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import Benchmark, NoSettings, check_parity
 from orchestrator.benchmarks.harness.data import FORMS, open_splits, uncached
-from orchestrator.benchmarks.harness.visuals import NotAskableError, Sources
+from orchestrator.benchmarks.harness.visuals import Sources
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.errors import ConfigError
 from orchestrator.metric import metric
@@ -35,21 +37,21 @@ class ForeignTask:
         include: Further folders with configurations.
 
     Attributes:
-        harness: The module of `lyncean.harness` that knows the harness.
+        harness: What `lyncean.harness` knows of the harness.
         settings: What `--set` takes.
         seed: Seed of the examples in prompts.
         scores_images: Whether documents are scored with the images that `documents` leaves in them.
     """
 
-    harness: Any
+    harness: Library
     settings: type = NoSettings
     seed = 1234
     scores_images = True
 
     def __init__(self, name: str, include: tuple[str, ...]) -> None:
         self.name = name
-        self.title = f"{self.harness.LIBRARY.title} {self.harness.version()}"
-        self.word = f"{self.harness.LIBRARY.prefix}:{name}"
+        self.title = f"{self.harness.title} {self.harness.version()}"
+        self.word = f"{self.harness.prefix}:{name}"
         self.include = include
         self.config = self.harness.config(name, include)
         self.kind = self.config.get("output_type", "generate_until")
@@ -60,6 +62,7 @@ class ForeignTask:
         self._task: Any = None
         self._state = ""
         self._images = 0
+        self._clips: tuple[str, ...] = ()
 
     def benchmark(self) -> Benchmark:
         """Returns the benchmark."""
@@ -84,10 +87,10 @@ class ForeignTask:
         digest, given = "", None
         if data is not None:
             given, source, digest = open_splits(data, splits, self.config.get("dataset_name"))
-        with seeded(self.harness.SEEDS), uncached(data):
+        with seeded(self.harness.seeds), uncached(data):
             self._task = self.harness.load(self.name, self.include, given)
             docs = self.documents()
-        self._state = json.dumps(self.harness.state(self._task))
+        self._state = json.dumps(state(self._task))
         how = self._look() if len(docs) else ""
         words = f"{digest or docs._fingerprint}\n{self.harness.code(self.name, self.include)}"
         origin = f"{source} ({self.split}) by {self.title}{how}"
@@ -147,24 +150,26 @@ class ForeignTask:
             messages = self.messages(0, first, self.settings(), sources)
         except NotAskableError as error:
             raise HarnessError(f"task {self.word} cannot be asked: {error}") from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise DataError(
-                f"task {self.word}: its code fails on the first row ({type(error).__name__}: {error}): "
-                "is that data of this task?"
+                f"task {self.word}: its code fails on the first row ({_said(error)}): is that data of this task?"
             ) from error
-        self._images = sum(part.image is not None for message in messages for part in message.parts)
-        if not self._images:
+        shown = [part for message in messages for part in message.parts]
+        self._images = sum(part.image is not None for part in shown)
+        self._clips = tuple(dict.fromkeys(f"{part.clip.kind.upper()}_INPUT" for part in shown if part.clip))
+        files = self._images + sum(part.clip is not None for part in shown)
+        if not files:
             return ""
         if sources.encoded:
-            return f", {sources.encoded} of {self._images} images of the first row encoded anew"
-        return ", images as in the data"
+            return f", {sources.encoded} of {files} images and clips of the first row encoded anew"
+        return ", images and clips as in the data" if self._clips else ", images as in the data"
 
     def needs(self, variant: Variant) -> Sequence[str]:
         """Returns the capabilities a model needs, by the first row."""
         check_parity(variant, reference=False)
         if variant.shuffle_options:
             raise ConfigError(f"{self.word} makes its own options: drop --shuffle-options")
-        return ("IMAGE_INPUT", "MULTI_IMAGE")[: min(2, self._images)]
+        return (*("IMAGE_INPUT", "MULTI_IMAGE")[: min(2, self._images)], *self._clips)
 
     def synthetic(self, _: str, seed: int) -> Iterator[Row]:
         """Refuses: there is no way to draw rows of any schema."""
@@ -203,8 +208,8 @@ class ForeignTask:
                     messages = self.messages(number, context, settings, Sources(self.stored(number)))
             except NotAskableError as error:
                 raise BadRowError("not_askable", str(error)) from error
-            except Exception as error:
-                raise BadRowError("task_failed", f"the task's code: {type(error).__name__}: {error}") from error
+            except (Exception, SystemExit) as error:
+                raise BadRowError("task_failed", f"the task's code: {_said(error)}") from error
             return Call(tuple(messages), config, continuations)
 
         return ask
@@ -251,28 +256,9 @@ class ForeignTask:
         ]
 
 
-def decoding(settings: Mapping[str, Any], *, tokens: int, stops: bool) -> model.GenerationConfig:
-    """Returns the decoding that `generation_kwargs` of a task ask for.
-
-    Args:
-        settings: Its `generation_kwargs`.
-        tokens: Limit of an answer where they set none.
-        stops: Whether its stop strings count.
-    """
-    config = model.GenerationConfig(
-        max_output_tokens=int(settings.get("max_new_tokens") or settings.get("max_gen_toks") or tokens)
-    )
-    temperature = float(settings.get("temperature") or 0)
-    if temperature > 0 and settings.get("do_sample") is not False:
-        config.temperature = temperature
-        if settings.get("top_p"):
-            config.top_p = float(settings["top_p"])
-        if settings.get("top_k"):
-            config.top_k = int(settings["top_k"])
-    if stops:
-        until = settings.get("until") or []
-        config.stop.extend(word for word in ([until] if isinstance(until, str) else until) if word)
-    return config
+def _said(error: BaseException) -> str:
+    """Returns what foreign code raised; some of it ends the process where a file is missing."""
+    return str(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
 
 
 def _kept(doc: Mapping[str, Any], *, images: bool) -> dict[str, Any]:

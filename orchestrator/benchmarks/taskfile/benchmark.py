@@ -20,7 +20,21 @@ from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
 from orchestrator.errors import ConfigError
 from orchestrator.metric import metric
-from orchestrator.samples import Call, Message, Sample, Scoring, Variant, image_part, single, system, text_part, user
+from orchestrator.samples import (
+    Call,
+    Message,
+    Part,
+    Sample,
+    Scoring,
+    Variant,
+    audio_part,
+    image_part,
+    single,
+    system,
+    text_part,
+    user,
+    video_part,
+)
 
 _NUMBER = "row number"
 """The field that holds a row's number; no column of a table can be taken for it by a template."""
@@ -52,11 +66,14 @@ class FileTask:
         self.file = file
         values = file.values
         self.name: str = values.get("task", file.path.stem)
-        self.images = file.names("image")
+        self.media: dict[str, list[str]] = {}
+        for kind in ("image", "video", "audio"):
+            for name in file.names(kind):
+                self.media.setdefault(name, []).append(kind)
         self.labels = file.names("labels")
         self.answers = Answers.of(file)
         self.generate, self.likelihood = self._prompts()
-        self._names = {name for name, _ in self._wanted()}.difference(self.images)
+        self._names = {name for name, _ in self._wanted()}.difference(self.media)
         named = {piece.column for piece in (*self.generate, *self.likelihood)} - {"options"}
         self._shown = {values.get("question", name) if name == "question" else name for name in named}
         self.rule: str = values.get("rule", "choice" if self.answers.columns else "contains_word")
@@ -84,7 +101,7 @@ class FileTask:
             hub=values["data"],
             split=values.get("split", "test"),
             columns={},
-            images=self.images,
+            images=list(self.media),
             config=values.get("config"),
         )
         try:
@@ -124,7 +141,7 @@ class FileTask:
         fields = {**row.fields, "options": given.listed()}
         if "question" in self.file.values:
             fields["question"] = row[self.file.values["question"]]
-        order = fill(pieces, fields, self.images)
+        order = fill(pieces, fields, list(self.media))
         scoring = Scoring(
             rule="likelihood" if likelihood else self.rule,
             targets=given.targets(likelihood),
@@ -136,10 +153,14 @@ class FileTask:
         continuations = given.continuations if likelihood else ()
 
         def ask() -> Call:
-            parts = [
-                text_part(part) if isinstance(part, str) else image_part(row_image(row, self.images[part]))
-                for part in order
-            ]
+            media = list(self.media.items())
+            parts: list[Part] = []
+            for part in order:
+                if isinstance(part, str):
+                    parts.append(text_part(part))
+                else:
+                    column, kinds = media[part]
+                    parts.extend(self._medium(row, column, kind) for kind in kinds)
             return Call((*self._system(), user(*parts)), self._config(), continuations)
 
         yield single(variant.key(identifier), ask, scoring)
@@ -161,16 +182,34 @@ class FileTask:
     def needs(self, variant: Variant) -> Sequence[str]:
         """Returns the capabilities a model needs."""
         check_parity(variant, reference=False)
-        return ("IMAGE_INPUT", "MULTI_IMAGE")[: min(2, len(self.images))]
+        kinds = [kind for kinds in self.media.values() for kind in kinds]
+        several = ("MULTI_IMAGE",) if kinds.count("image") > 1 else ()
+        return (*(f"{kind.upper()}_INPUT" for kind in dict.fromkeys(kinds)), *several)
 
     def synthetic(self, _: str, seed: int) -> Iterator[Row]:
         """Refuses: what is in a task file is the data."""
         raise ConfigError(f"{self.file.path} describes data that exists: drop --synthetic")
 
+    def _medium(self, row: Row, column: str, kind: str) -> Part:
+        data = row_image(row, column, kind)
+        if kind == "image":
+            return image_part(data)
+        if kind == "audio":
+            return audio_part(data)
+        sampling = self.file.values.get("frames")
+        return video_part(data, sampling=model.FrameSampling(**sampling) if sampling else None)
+
     def _prompts(self) -> tuple[list[Piece], list[Piece]]:
         """Returns the templates of generation and of log-likelihood scoring."""
         values = self.file.values
         options = bool(self.answers.columns)
+        frames = values.get("frames")
+        if frames is not None and ("count" in frames) is ("per_second" in frames):
+            raise self.file.error("frames needs either count or per_second", "frames")
+        if frames and "count" in frames and "max_count" in frames:
+            raise self.file.error("frames.max_count bounds per_second: leave it out beside count", "frames")
+        if frames and "video" not in values:
+            raise self.file.error("frames says what is seen of a video: name its column under video", "frames")
         if "prompt" not in values and "question" not in values:
             raise self.file.error("give question or prompt", "data")
         scored = values.get("likelihood", {})
@@ -192,7 +231,7 @@ class FileTask:
         return pieces
 
     def _check_columns(self, row: Row, where: str) -> None:
-        present = [*row.fields, *self.images]
+        present = [*row.fields, *self.media]
         for name, place in self._wanted():
             if name not in present:
                 raise self.file.error(

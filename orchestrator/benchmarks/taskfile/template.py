@@ -12,7 +12,7 @@ _PLACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Text as it stands, a column's value, the list of options, or the next image."""
+    """Text as it stands, a column's value, the list of options, or the next image or clip."""
 
     text: str = ""
     column: str = ""

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 import orjson
 
 from lyncean.errors import UserError
-from lyncean.media import media_type
+from lyncean.media import UNKNOWN, clip_type, media_type
 from orchestrator.report.live.followed import Folder, Followed
 from orchestrator.report.page import document, policy, render
 from orchestrator.run_folder.reader import Run
@@ -99,7 +99,8 @@ class Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, page, "text/html; charset=utf-8", policy("report.js"))
         elif path := Run(run.path, {}, {}, run.name).image(image):
             data = path.read_bytes()
-            self._send(HTTPStatus.OK, data, media_type(data), keep=True)
+            kinds = (media_type(data), clip_type("video", data), clip_type("audio", data), UNKNOWN)
+            self._send(HTTPStatus.OK, data, min(kinds, key=lambda kind: kind == UNKNOWN), keep=True)
         else:
             self._missing()
 

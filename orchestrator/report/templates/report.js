@@ -314,6 +314,19 @@
     return node;
   }
 
+  // What was sent, whole, and beneath it what of it was to be heard or seen.
+  function clip(kind, medium) {
+    const name = String(medium.sha256 || "");
+    if (!/^[0-9a-f]{64}$/.test(name)) return [el("span", { class: "missing" }, `${kind} without a name`)];
+    const node = el(kind, { src: address(name), controls: "", preload: "metadata",
+      onerror: () => node.replaceWith(el("span", { class: "missing" }, `${kind} ${name.slice(0, 12)} cannot be played by this browser, or is not beside this page`)) });
+    const span = medium.span || {}, sampling = medium.sampling || {}, said = [];
+    if (span.start || span.end) said.push(`${span.start || "0s"} to ${span.end || "its end"}`);
+    if (sampling.count) said.push(`${sampling.count} frames`);
+    if (sampling.per_second) said.push(`${sampling.per_second} frames a second` + (sampling.max_count ? `, at most ${sampling.max_count}` : ""));
+    return said.length ? [node, el("span", { class: "who" }, said.join("; "))] : [node];
+  }
+
   function zoom(source) {
     const box = $("zoom");
     box.replaceChildren(el("img", { src: source, alt: "the image, enlarged" }));
@@ -355,6 +368,7 @@
         images.append(picture(part.image));
         if (several) { flush(); block.append(el("span", { class: "place" }, `image ${images.childElementCount}`)); }
       } else if (part.image) { if (!span) flush(); block.append(picture(part.image)); }
+      else if (part.audio || part.video) { if (!span) flush(); block.append(...clip(part.audio ? "audio" : "video", part.audio || part.video)); }
     }
     flush();
   }
@@ -424,7 +438,7 @@
     }
     out.push(el("details", {}, el("summary", {}, "The call"),
       pairs([["replica", response.replica], ["seconds", response.seconds], ["attempts", response.attempts], ["begun", response.started], ["group", scoring.group],
-        ["input tokens", usage.input_tokens], ["of images", usage.image_tokens], ["cached", usage.cached_tokens], ["output tokens", usage.output_tokens], ["of reasoning", usage.reasoning_tokens], ["ended by", String(answer.finish_reason || "").replace("FINISH_REASON_", "").toLowerCase()]]),
+        ["input tokens", usage.input_tokens], ["of images", usage.image_tokens], ["of audio", usage.audio_tokens], ["of videos", usage.video_tokens], ["frames seen", (usage.media || []).map((medium) => medium.frames).filter(Boolean).join(", ")], ["cached", usage.cached_tokens], ["output tokens", usage.output_tokens], ["of reasoning", usage.reasoning_tokens], ["ended by", String(answer.finish_reason || "").replace("FINISH_REASON_", "").toLowerCase()]]),
       el("pre", {}, JSON.stringify({ config: request.config, modality: request.modality, effective_config: answer.effective_config, params: scoring.params }, null, 2))));
     const text = el("div", { class: "text" }, ...out);
     return images.childElementCount ? [head, el("div", { class: "beside-text" }, images, text)] : [head, text];

@@ -13,7 +13,7 @@ import click
 
 from lyncean.errors import UserError
 from lyncean.rpc.security import Tls, read_token
-from lyncean.rpc.settings import Credentials, ServerConfig
+from lyncean.rpc.settings import ServerConfig, client_credentials
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 PORT = click.IntRange(0, 65535)
@@ -54,7 +54,7 @@ def bundled(name: str, build: Callable[..., Any], *options: Callable[[Any], Any]
     def decorate(command: Decorated) -> Decorated:
         @functools.wraps(command)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            values = {option: kwargs.pop(option) for option in names}
+            values = {option: kwargs.pop(option) for option in names if option in kwargs}
             return command(*args, **{name: build(**values)}, **kwargs)
 
         return functools.reduce(lambda inner, option: option(inner), reversed(options), wrapped)  # type: ignore[return-value]
@@ -70,13 +70,13 @@ def _server_config(
     host: str,
     port: int,
     port_file: Path | None,
-    health_port: int | None,
     tls_cert: Path | None,
     tls_key: Path | None,
     tls_client_ca: Path | None,
     token_file: Path | None,
     grace: float,
-    max_connection_age: float | None,
+    health_port: int | None = None,
+    max_connection_age: float | None = None,
 ) -> ServerConfig:
     tls = Tls(tls_cert, tls_key, tls_client_ca) if tls_cert or tls_key or tls_client_ca else None
     if tls and not (tls_cert and tls_key):
@@ -93,8 +93,15 @@ def _server_config(
     )
 
 
-def server_options(default_port: int) -> Callable[[Decorated], Decorated]:
-    """Adds the options of a server; the command gets them as one `config: ServerConfig`."""
+def server_options(default_port: int, *, grpc: bool = True) -> Callable[[Decorated], Decorated]:
+    """Adds the options of a server; the command gets them as one `config: ServerConfig`.
+
+    Args:
+        default_port: The port if none is given.
+        grpc: Whether it speaks gRPC and has the options of that.
+    """
+    health_port = click.option("--health-port", type=PORT, help="Second port, plaintext, for health probes alone.")
+    age = click.option("--max-connection-age", type=SECONDS, help="Close connections after this many seconds.")
     return bundled(
         "config",
         _server_config,
@@ -103,7 +110,7 @@ def server_options(default_port: int) -> Callable[[Decorated], Decorated]:
         ),
         click.option("--port", type=PORT, default=default_port, show_default=True, help="Port; 0 picks a free one."),
         click.option("--port-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the bound port here."),
-        click.option("--health-port", type=PORT, help="Second port, plaintext, for health probes alone."),
+        *([health_port] if grpc else []),
         click.option("--tls-cert", type=FILE, help="Server certificate (PEM); turns TLS on."),
         click.option("--tls-key", type=FILE, help="Its private key (PEM)."),
         click.option("--tls-client-ca", type=FILE, help="Require client certificates signed by this CA (mTLS)."),
@@ -115,30 +122,13 @@ def server_options(default_port: int) -> Callable[[Decorated], Decorated]:
             show_default=True,
             help="Seconds to finish requests in flight after SIGTERM.",
         ),
-        click.option("--max-connection-age", type=SECONDS, help="Close connections after this many seconds."),
-    )
-
-
-def _credentials(
-    tls: bool | None,
-    tls_ca: Path | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    tls_server_name: str | None,
-    token_file: Path | None,
-) -> Credentials:
-    given = bool(tls_ca or tls_cert or tls_key or tls_server_name)
-    if tls is False and given:
-        raise UserError("--no-tls contradicts the other --tls options: leave one out")
-    use = given if tls is None else tls
-    return Credentials(
-        tls=Tls(tls_cert, tls_key, tls_ca, tls_server_name) if use else None, token=read_token(token_file)
+        *([age] if grpc else []),
     )
 
 
 client_options = bundled(
     "credentials",
-    _credentials,
+    client_credentials,
     click.option("--tls/--no-tls", default=None, help="Connect over TLS; on if any --tls-* file is given."),
     click.option("--tls-ca", type=FILE, help="CA certificates to trust (PEM); default: the system's."),
     click.option("--tls-cert", type=FILE, help="Client certificate (PEM) for mTLS."),

@@ -51,8 +51,8 @@ def split(word: str) -> tuple[str, str] | None:
 
 
 def harness(prefix: str) -> Any:
-    """Returns the module that knows a harness; the harness itself is not imported by it."""
-    return importlib.import_module(PREFIXES[prefix])
+    """Returns the `Library` of a harness; the harness itself is not imported by it."""
+    return importlib.import_module(PREFIXES[prefix]).LIBRARY
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What the modules of the harnesses share: their index, their quiet, their errors, and tasks without data."""
+"""What the harnesses share: how tasks are found, loaded and scored, their quiet, their errors, tasks without data."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import os
 import sys
 import tempfile
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from typing import Any
 
 from lyncean.caches import cache_folder
 from lyncean.harness import HarnessError
+from lyncean.media import Kind
 
 Index = Mapping[str, Mapping[str, Any]]
 """Name -> `type` ("task", "group", "tag" or another kind), `yaml_path`, and a tag's `task`."""
@@ -29,21 +31,79 @@ LOADING = threading.RLock()
 """Held while foreign code is loaded, which changes what is global."""
 
 
-class Library:
-    """One installed harness.
+class Library(ABC):
+    """One installed harness: its tasks, found, loaded and scored by its own code.
 
-    Args:
+    Attributes:
         package: The name to import.
         title: Its name for people.
         prefix: What its tasks' names begin with here, before the colon.
         install: The command that installs it.
+        seeds: What its evaluator seeds Python's generator of random numbers and NumPy's with, before it reads any data.
+        scored_task: The scoring half of one of its tasks.
     """
 
-    def __init__(self, package: str, title: str, prefix: str, install: str) -> None:
-        self.package = package
-        self.title = title
-        self.prefix = prefix
-        self.install = install
+    package: str
+    title: str
+    prefix: str
+    install: str
+    seeds: tuple[int, int]
+    scored_task: type[Scored]
+
+    def __init__(self) -> None:
+        self._indexes: dict[tuple[str, ...], Index] = {}
+        self._scored: dict[tuple[str, tuple[str, ...], str], Scored] = {}
+
+    @abstractmethod
+    def imported(self) -> SimpleNamespace:
+        """Imports what tasks need of it: at least its modules `task`, `instance` and `metrics`.
+
+        Raises:
+            ImportError: It lacks something.
+        """
+
+    @abstractmethod
+    def read_index(self, folder: str) -> dict[str, dict[str, Any]]:
+        """Returns its index of a folder's tasks, groups and tags; see `Index`."""
+
+    @abstractmethod
+    def listed(self, entry: Mapping[str, Any]) -> Sequence[Any]:
+        """Returns what a group or tag of the index lists: names, and settings in place of a name."""
+
+    @abstractmethod
+    def read_config(self, path: str) -> dict[str, Any]:
+        """Returns a configuration with its functions."""
+
+    @abstractmethod
+    def download(self, task: Any, arguments: Any) -> None:
+        """Has a task read its data, as it does by itself."""
+
+    @abstractmethod
+    def task_class(self) -> type[Any]:
+        """Returns its class of tasks, below `OurTask`."""
+
+    def finish(self, task: Any) -> None:
+        """Does to a loaded task what its evaluator does before it asks."""
+        if task.config.num_fewshot is None:
+            task.set_config(key="num_fewshot", value=0)
+
+    def finish_scored(self, task: Any) -> None:  # noqa: B027  (one harness has nothing to do)
+        """Does to a task that is only scored what its evaluator does before it scores."""
+
+    @cached_property
+    def modules(self) -> SimpleNamespace:
+        """What tasks need of it, imported on first use.
+
+        Raises:
+            HarnessError: It is not installed, or lacks something.
+        """
+        self.version()
+        os.environ.setdefault("HF_HOME", str(Path("~/.cache/huggingface").expanduser()))
+        with LOADING:
+            try:
+                return self.imported()
+            except ImportError as error:
+                raise HarnessError(f"{self.title} cannot be imported ({line(error)})", fix=self.install) from error
 
     def version(self) -> str:
         """Returns the installed version.
@@ -65,18 +125,23 @@ class Library:
             raise HarnessError(f"{self.title} {installed} cannot be imported", fix=self.install)
         return Path(spec.origin).parent / "tasks"
 
-    def index(self, include: Sequence[str], read: Callable[[str], dict[str, dict[str, Any]]]) -> Index:
+    def index(self, include: tuple[str, ...] = ()) -> Index:
         """Returns the index of its tasks and of further folders, which give way to its own.
 
         Its own is kept from one command to the next, under its version and place.
         """
+        if include not in self._indexes:
+            self._indexes[include] = self._read_all(include)
+        return self._indexes[include]
+
+    def _read_all(self, include: Sequence[str]) -> Index:
         folder = f"{self.folder()}/"
         place = cache_folder() / "harness" / f"{self.package}-{self.version()}-{sha256(folder)[:16]}.json"
         found: dict[str, dict[str, Any]] | None = None
         with contextlib.suppress(OSError, ValueError):
             found = json.loads(place.read_text())
         if found is None:
-            found = read(folder)
+            found = self.read_index(folder)
             with contextlib.suppress(OSError):
                 place.parent.mkdir(parents=True, exist_ok=True)
                 partial = place.with_suffix(f".{os.getpid()}")
@@ -86,8 +151,117 @@ class Library:
             if not Path(further).is_dir():
                 why = f"--include-path {further} is no folder"
                 raise HarnessError(why, fix=f"give one with configurations of {self.title}")
-            found = {**read(further), **found}
+            found = {**self.read_index(further), **found}
         return found
+
+    def members(self, name: str, include: tuple[str, ...] = ()) -> list[str]:
+        """Returns the tasks that a name stands for: itself, or those of a group or tag.
+
+        Raises:
+            HarnessError: There is none of this name, or a member is not a plain task.
+        """
+        known = self.index(include)
+        if name not in known:
+            raise self.unknown(name, known)
+        entry = known[name]
+        if entry["type"] in ("task", "python_task"):
+            return [name]
+        found: list[str] = []
+        for member in self.listed(entry):
+            if not isinstance(member, str):
+                raise HarnessError(
+                    f"group {self.prefix}:{name} changes the settings of its members, which is not supported",
+                    fix="give the tasks one by one",
+                )
+            found.extend(self.members(member, include))
+        return list(dict.fromkeys(found))
+
+    def config(self, name: str, include: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Returns a task's configuration with its functions.
+
+        Raises:
+            HarnessError: It cannot be loaded; says what it lacks.
+        """
+        self.members(name, include)
+        with self._loading(name):
+            return self.read_config(self.index(include)[name]["yaml_path"])
+
+    def load(self, name: str, include: tuple[str, ...], data: Any | None) -> Any:
+        """Returns its own object of a task with its data.
+
+        Args:
+            name: The task's name.
+            include: Further folders with configurations.
+            data: Splits by name (a `datasets.DatasetDict`) in place of its own source; None reads its source.
+
+        Raises:
+            HarnessError: Something is missing: a package, the data, or what its code expects of the data.
+        """
+        settings, modules = self.config(name, include), self.modules
+
+        def read(task: Any, arguments: Any) -> None:
+            if data is not None:  # whoever brings the rows brings the files that they name
+                arguments = {name: value for name, value in (arguments or {}).items() if name not in _DOWNLOADS}
+            with replaced_data(modules.task, data):
+                self.download(task, arguments)
+            for name in ("dataset", "dataset_no_image"):
+                undecoding(getattr(task, name, None))
+
+        with self._loading(name):
+            task = self._made(name, settings, read)
+            self.finish(task)
+            return task
+
+    def scored(self, name: str, include: tuple[str, ...], learned: str) -> Scored:
+        """Returns the scoring half of a task.
+
+        Args:
+            name: The task's name.
+            include: Further folders with configurations.
+            learned: What `state` returned, as JSON.
+
+        Raises:
+            HarnessError: It cannot be loaded.
+        """
+        key = (name, include, learned)
+        if key not in self._scored:
+            self._scored[key] = self._half(*key)
+        return self._scored[key]
+
+    def _half(self, name: str, include: tuple[str, ...], learned: str) -> Scored:
+        settings = self.config(name, include)
+
+        def read(task: Any, _: Any) -> None:
+            task.dataset = task.dataset_no_image = NoData()
+
+        with self._loading(name):
+            task = self._made(name, settings, read, scores_only=True)
+            for attribute, value in json.loads(learned).items():
+                setattr(task, attribute, value)
+            self.finish_scored(task)
+            return self.scored_task(task, self.modules)
+
+    @contextlib.contextmanager
+    def _loading(self, name: str) -> Iterator[None]:
+        """Loads foreign code alone and without a word; raises what it lacks."""
+        with LOADING, quiet():
+            try:
+                yield
+            except BaseException as error:
+                raise self.lacking(name, error) from error
+
+    @cached_property
+    def _task_class(self) -> Any:
+        return self.task_class()
+
+    def _made(
+        self, name: str, settings: dict[str, Any], read: Callable[[Any, Any], None], *, scores_only: bool = False
+    ) -> Any:
+        task = self._task_class.__new__(self._task_class)
+        task.read_data, task.scores_only = read, scores_only
+        task.__init__(config={**settings, "task": name})
+        task.scores_only = False
+        return task
 
     def unknown(self, name: str, known: Index) -> HarnessError:
         """Returns the error of a name that nothing has."""
@@ -112,12 +286,40 @@ class Library:
             cause = cause.__cause__ or cause.__context__
         return HarnessError(f"{where} cannot be loaded: {line(error)}")
 
-    def code(self, name: str, path: str) -> str:
+    def code(self, name: str, include: tuple[str, ...] = ()) -> str:
         """Returns the sha256 of a task's configuration and of the code beside it."""
-        folder = Path(path).parent
+        folder = Path(self.index(include)[name]["yaml_path"]).parent
         files = sorted(file for file in folder.iterdir() if file.suffix in (".py", ".yaml") or file.name[0] == "_")
         words = "".join(f"{sha256(file.read_bytes())}  {file.name}\n" for file in files if file.is_file())
         return sha256(f"{self.version()}\n{name}\n{words}")
+
+
+class OurTask:
+    """What our classes of foreign tasks put before the harness's: data from elsewhere, and none where it only scores.
+
+    Attributes:
+        read_data: Reads the data: `read_data(task, arguments)`.
+        scores_only: Whether the task is being made to score, without documents to make texts of.
+    """
+
+    read_data: Any
+    scores_only: bool
+
+    def download(self, dataset_kwargs: Any = None, **_: Any) -> None:
+        """Reads the data."""
+        self.read_data(self, dataset_kwargs)
+
+    def doc_to_text(self, doc: Any, *more: Any, **named: Any) -> Any:
+        """Returns a document's question."""
+        return "" if self.scores_only else super().doc_to_text(doc, *more, **named)  # type: ignore[misc]
+
+    def doc_to_target(self, doc: Any, *more: Any, **named: Any) -> Any:
+        """Returns a document's target."""
+        return "" if self.scores_only else super().doc_to_target(doc, *more, **named)  # type: ignore[misc]
+
+    def doc_to_choice(self, doc: Any, *more: Any, **named: Any) -> Any:
+        """Returns a document's options."""
+        return ["A"] if self.scores_only else super().doc_to_choice(doc, *more, **named)  # type: ignore[misc]
 
 
 class Scored:
@@ -125,12 +327,12 @@ class Scored:
 
     Args:
         task: The harness's task.
-        mean: The harness's own mean of a list.
+        modules: What `Library.modules` has of the harness.
     """
 
-    def __init__(self, task: Any, mean: Callable[..., Any]) -> None:
+    def __init__(self, task: Any, modules: SimpleNamespace) -> None:
         self._task = task
-        self._mean = mean
+        self._modules = modules
         self._folder = tempfile.TemporaryDirectory(prefix="lyncean-")
 
     def results(self, doc: Mapping[str, Any], responses: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:
@@ -153,7 +355,8 @@ class Scored:
 
     def process(self, doc: Mapping[str, Any], filtered: list[Any]) -> Mapping[str, Any]:
         """Returns what the task's `process_results` returns."""
-        raise NotImplementedError
+        results: Mapping[str, Any] = self._task.process_results(doc, filtered)
+        return results
 
     def aggregate(self, metric: str, values: list[Any]) -> Any:
         """Returns its aggregation of a metric's values; files that it writes go to a folder that is deleted."""
@@ -165,7 +368,7 @@ class Scored:
 
     def is_mean(self, metric: str) -> bool:
         """Whether a metric's aggregation is the harness's own mean."""
-        return self._task.aggregation().get(metric) is self._mean
+        return self._task.aggregation().get(metric) is self._modules.metrics.mean
 
 
 def state(task: Any) -> dict[str, Any]:
@@ -202,6 +405,28 @@ class NoData(dict[str, Docs]):
         return Docs([{}])
 
 
+def undecoded(features: Mapping[str, Any]) -> dict[str, Kind]:
+    """Returns the columns of audio and video of a table that is not to decode them, with their kinds."""
+    import datasets
+
+    kinds: dict[str, Kind] = {}
+    for name, feature in features.items():
+        if isinstance(feature, (datasets.Audio, datasets.Video)) and not feature.decode:
+            kinds[name] = "audio" if isinstance(feature, datasets.Audio) else "video"
+    return kinds
+
+
+def undecoding(splits: Any) -> Any:
+    """Has splits not decode audio and video when a row is read, as the files' own bytes are sent; returns them."""
+    import datasets
+
+    for split, docs in splits.items() if isinstance(splits, dict) else ():
+        for name, feature in dict(getattr(docs, "features", None) or {}).items():
+            if isinstance(feature, (datasets.Audio, datasets.Video)):
+                splits[split] = splits[split].cast_column(name, type(feature)(decode=False))
+    return splits
+
+
 @contextlib.contextmanager
 def replaced_data(module: Any, data: Any | None) -> Iterator[None]:
     """Has a harness's module read other data where its name `datasets` would load its own."""
@@ -211,7 +436,7 @@ def replaced_data(module: Any, data: Any | None) -> Iterator[None]:
     real = module.datasets
 
     def given(*_: Any, **__: Any) -> Any:
-        return real.DatasetDict(data)
+        return undecoding(real.DatasetDict(data))
 
     module.datasets = SimpleNamespace(
         **{name: getattr(real, name) for name in ("DatasetDict", "DownloadMode", "Dataset", "__version__")},
@@ -251,6 +476,9 @@ def no_judge_of_its_own() -> Iterator[None]:
         if asked:
             raise RuntimeError(f"it asks a server of its own ({asked[0]}): set OPENAI_API_KEY for the scorer")
 
+
+_DOWNLOADS = {"From_YouTube", "builder_script", "create_link", "force_download", "force_unzip", "video"}
+"""Arguments by which lmms-eval fetches files beside the rows."""
 
 NO_KEY = "none"
 """The key of clients that tasks make of judges when they are imported, where no other is given."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lyncean.rpc.security import Tls
+from lyncean.errors import UserError
+from lyncean.rpc.security import Tls, read_token
 
 Metadata = tuple[tuple[str, str], ...]
 
@@ -35,6 +36,29 @@ class Credentials:
 
 
 PLAIN = Credentials()
+
+
+def client_credentials(
+    tls: bool | None,
+    tls_ca: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_server_name: str | None,
+    token_file: Path | None,
+) -> Credentials:
+    """Returns the credentials that a client's options describe; TLS is on if any file of it is given.
+
+    Raises:
+        UserError: The options contradict each other.
+        SecurityError: The token cannot be read.
+    """
+    given = bool(tls_ca or tls_cert or tls_key or tls_server_name)
+    if tls is False and given:
+        raise UserError("--no-tls contradicts the other --tls options: leave one out")
+    use = given if tls is None else tls
+    return Credentials(
+        tls=Tls(tls_cert, tls_key, tls_ca, tls_server_name) if use else None, token=read_token(token_file)
+    )
 
 
 @dataclass(frozen=True, slots=True)

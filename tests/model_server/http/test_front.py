@@ -46,6 +46,14 @@ from model_server.openai_api.client import Settings  # noqa: E402
 USER = {"role": "user", "content": "hello"}
 
 
+def of_audio(data: str) -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": data, "format": "mp3"}}]}
+
+
+def of_video(url: str) -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "video_url", "video_url": {"url": url}}]}
+
+
 def picture_of(url: str) -> dict[str, Any]:
     return {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}
 
@@ -64,6 +72,8 @@ class Recorder(Backend):
             model.CAPABILITY_GENERATE,
             model.CAPABILITY_IMAGE_INPUT,
             model.CAPABILITY_MULTI_IMAGE,
+            model.CAPABILITY_AUDIO_INPUT,
+            model.CAPABILITY_VIDEO_INPUT,
             model.CAPABILITY_OUTPUT_LOGPROBS,
             model.CAPABILITY_SEED,
             model.CAPABILITY_REASONING,
@@ -161,6 +171,16 @@ async def test_every_field_arrives_and_comes_back(served: Any, picture: Any) -> 
     assert chunks[-1].usage == usage
 
 
+async def test_audio_and_videos_arrive_as_they_are(served: Any) -> None:
+    backend = Recorder()
+    asked = [of_audio(base64.b64encode(b"sound").decode()), of_video("data:video/mp4;base64,ZmlsbQ==")]
+    async with served(backend) as server, front(server.channel) as port, client(port) as caller:
+        await caller.chat.completions.create(model="m", messages=asked)
+    sound, film = (message.parts[0] for message in backend.seen[0].messages)
+    assert sound.audio == model.Audio(data=b"sound", media_type="audio/mpeg")
+    assert film.video == model.Video(data=b"film", media_type="video/mp4")
+
+
 @pytest.mark.parametrize(
     ("change", "status", "word"),
     [
@@ -177,6 +197,8 @@ async def test_every_field_arrives_and_comes_back(served: Any, picture: Any) -> 
         ({"temperature": "hot"}, 400, "$.temperature"),
         ({"messages": [{"role": "tool", "content": "x"}]}, 400, "$.messages[0].role"),
         ({"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}, 400, "input_audio"),
+        ({"messages": [of_audio("@@")]}, 400, "messages[0].content[0]: the audio is not valid base64"),
+        ({"messages": [of_video("file:///etc/passwd")]}, 400, "fetches no videos"),
         ({"messages": [picture_of("https://example.org/a.png")]}, 400, "fetches no images"),
         ({"messages": [picture_of("data:image/png;base64,@@")]}, 400, "not valid base64"),
         ({"messages": []}, 400, "empty_prompt"),

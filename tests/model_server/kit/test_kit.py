@@ -9,6 +9,8 @@ from typing import Any
 
 import grpc
 import pytest
+from helpers import clips
+from helpers.clips import shown
 from helpers.model_serving import refusal
 
 from lyncean.model.v1 import model_pb2 as model
@@ -312,6 +314,43 @@ async def test_image_output(served: Any, ask: Any, picture: Callable[..., bytes]
         sent = model.GenerateRequest(messages=[ask("draw")], modality=model.MODALITY_IMAGE)
         reply = await server.send(sent)
         assert reply.parts[1].image.data == picture(3)
+
+
+class Listener(Echo):
+    """Says what it heard and saw."""
+
+    max_context_tokens = 0
+    audio_input = video_input = True
+    sample_rate = 16_000
+    frames, max_frames = 4, 8
+    audio_tokens = 25
+
+    def generate(self, request: Request) -> str:
+        heard = [f"{len(sound.samples)}/{sound.rate}" for sound in request.audio]
+        seen = [",".join(str(shown(image)) for image in video.images) for video in request.videos]
+        return f"{heard} {seen} {request.text}"
+
+
+async def test_audio_and_videos_are_decoded_and_reported(served: Any) -> None:
+    film, tone = model.Video(data=clips.video(10, 5)), model.Audio(data=clips.audio(0.5, 8000))
+    few = model.Video(data=film.data, sampling=model.FrameSampling(per_second=1))
+    kinds = [{"video": film}, {"audio": tone}, {"text": "how"}, {"video": few}]
+    asked = model.Message(role=model.ROLE_USER, parts=[model.Part(**kind) for kind in kinds])
+    async with served(echo(Listener)) as server:
+        info = await server.info()
+        assert {model.CAPABILITY_AUDIO_INPUT, model.CAPABILITY_VIDEO_INPUT} <= set(info.capabilities)
+        assert (info.media_limits.max_frames, info.media_limits.max_images) == (8, 256)
+        reply = await server.send(request(asked))
+        assert reply.parts[0].text == "['8000/16000'] ['0,3,6,9', '0,5'] how"
+        usage = reply.usage
+        assert (usage.input_tokens, usage.video_tokens, usage.audio_tokens) == (1 + 60 + 13, 60, 13)
+        told = [(each.frames, each.sample_rate, each.duration.ToMilliseconds()) for each in usage.media]
+        assert told == [(4, 0, 2000), (0, 16_000, 500), (2, 0, 2000)]
+        asked.parts[0].video.sampling.count = 9
+        assert await refusal(server.send(request(asked))) == ("INVALID_ARGUMENT", "too_many_frames")
+        asked.parts[0].video.ClearField("sampling")
+        asked.parts[1].audio.data = b"no sound"
+        assert await refusal(server.send(request(asked))) == ("INVALID_ARGUMENT", "bad_audio")
 
 
 async def test_health_follows_loading(served: Any, ask: Any) -> None:

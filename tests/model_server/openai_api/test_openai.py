@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from helpers import clips
 from helpers.model_serving import refusal
 
 from lyncean.model.v1 import model_pb2 as model
@@ -62,6 +63,29 @@ async def test_what_is_sent_and_what_comes_back(endpoint: Endpoint, served: Any,
                 {"role": "user", "content": "Why?"},
             ],
         }
+
+
+async def test_clips_are_sent_as_they_are_or_refused(endpoint: Endpoint, served: Any) -> None:
+    film, tone = clips.video(4), clips.audio(0.1)
+    asked = model.Message(role=model.ROLE_USER)
+    asked.parts.add(video=model.Video(data=film))
+    asked.parts.add(audio=model.Audio(data=tone))
+    asked.parts.add(text="?")
+    async with served(backend(endpoint)) as server:
+        assert await refusal(server.generate(asked)) == ("UNIMPLEMENTED", "no_audio_input")
+    async with served(backend(endpoint, audio_input=True, video_input=True)) as server:
+        await server.generate(asked)
+        asked.parts[0].video.sampling.count = 4
+        assert await refusal(server.generate(asked)) == ("UNIMPLEMENTED", "no_sampling")
+        asked.parts[0].video.ClearField("sampling")
+        asked.parts[1].audio.data = b"fLaC" + tone
+        assert await refusal(server.generate(asked)) == ("INVALID_ARGUMENT", "bad_audio")
+    (body,) = endpoint.seen
+    assert body["messages"][0]["content"] == [
+        {"type": "video_url", "video_url": {"url": f"data:video/mp4;base64,{b64(film)}"}},
+        {"type": "input_audio", "input_audio": {"data": b64(tone), "format": "wav"}},
+        {"type": "text", "text": "?"},
+    ]
 
 
 def b64(data: bytes) -> str:

@@ -74,9 +74,9 @@ def test_tables_are_printed_whatever_the_locale(tmp_path: Path, encoding: str) -
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-@pytest.mark.parametrize("words", [("prompts", "--task", "vstar_bench", "--synthetic", "--limit", "9"), ("report",)])
+@pytest.mark.parametrize("words", [("prompts", "--task", "vstar_bench", "--synthetic", "--limit", "9"), ("export",)])
 def test_a_full_disk_behind_standard_output_is_one_line(tmp_path: Path, words: tuple[str, ...]) -> None:
-    more = [str(marvel_run(tmp_path / "run", puzzles=20)), "--json"] if words == ("report",) else []
+    more = [str(marvel_run(tmp_path / "run", puzzles=20)), "--format", "json"] if words == ("export",) else []
     with Path("/dev/full").open("wb") as full:
         command = [sys.executable, "-m", "orchestrator", *words, *more]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
@@ -85,9 +85,10 @@ def test_a_full_disk_behind_standard_output_is_one_line(tmp_path: Path, words: t
     assert b"Traceback" not in done.stderr
 
 
-def test_two_formats_contradict(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [("--json",), ("--format", "csv")])
+def test_a_report_in_another_format_names_the_command_for_it(tmp_path: Path, words: tuple[str, ...]) -> None:
     run = str(marvel_run(tmp_path / "run", puzzles=20))
-    assert "--format csv contradicts --json" in told("report", run, "--json", "--format", "csv")
+    assert f"orchestrator export {run} --format {words[-1].strip('-')}" in told("report", run, *words)
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:

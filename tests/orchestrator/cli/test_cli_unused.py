@@ -31,9 +31,9 @@ EVAL = ("eval", "--task", "toy", "--synthetic")
         ),
         (("merge", "a", "--run", "b", "--tls"), "--tls is for servers that run already"),
         (("import", "lmms-eval", __file__, "--tls"), "--tls is for servers that run already"),
-        (("report", ".", "--format", "csv", "--embed"), "--embed puts images into pages and logs"),
-        (("report", ".", "--format", "md", "--compare-published"), "--compare-published is for the page"),
-        (("report", ".", "--format", "terminal", "--output", "x"), "--output names a file or folder"),
+        (("export", ".", "--format", "csv", "--embed"), "--embed has no meaning for --format csv"),
+        (("report", ".", "--format", "terminal", "--compare-published"), "--compare-published is for the page"),
+        (("export", ".", "--format", "mlflow", "--output", "x"), "--output names a file or folder"),
         (("compare", ".", ".", "--html-flips", "3"), "--html-flips is for the page: give --html FILE"),
     ],
 )

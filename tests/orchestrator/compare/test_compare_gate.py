@@ -30,6 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
                            labels=(("a", "2D-x"), ("b", "Two row"))),
         ),
         ("no_regression", gate.Condition("no_regression", "no_regression")),
+        ("m/change.low>=-2%", gate.Condition("m/change.low>=-2%", "change", task="m", part="low", number=-0.02)),
     ],
 )  # fmt: skip
 def test_conditions(text: str, expected: gate.Condition) -> None:
@@ -44,7 +45,7 @@ def test_commas_separate_conditions_but_not_labels() -> None:
 @pytest.mark.parametrize(
     "text", ["", "acc", "acc>=", ">=0.6", "acc=0.6", "acc==0.6", "acc>=0.6,", "acc>=many", "acc>=0.6%%",
              "AVR[pattern]>0", "AVR[=x]>0", "no_regression>1", "acc>=nan", "AVR[a=1>0", "failed<=1e999",
-             "AVR[a=1,a=2]>0"]
+             "AVR[a=1,a=2]>0", "change.low>=-2", "change.answered>=0", "change[a=1]>=0"]
 )  # fmt: skip
 def test_what_is_none_is_named(text: str) -> None:
     with pytest.raises(UserError, match="--gate"):
@@ -85,7 +86,8 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     ],
 )
 def test_a_run_is_held_against_them(run: Run, text: str, passed: bool) -> None:
-    assert [finding.passed for finding in gate.judge(gate.parse(text), run, None)] == [passed]
+    (finding,) = gate.judge(gate.parse(text), run, None)
+    assert finding.verdict == (gate.PASS if passed else gate.FAIL)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +98,7 @@ def test_a_run_is_held_against_them(run: Run, text: str, passed: bool) -> None:
         ("other/AVR>0", "none with these labels"),
         ("other/failed<=0", "has no results of other"),
         ("no_regression", "needs two runs"),
+        ("change>=0", "needs two runs"),
     ],
 )
 def test_what_the_run_has_not_is_a_mistake(run: Run, text: str, words: str) -> None:

@@ -53,20 +53,33 @@ def test_what_is_held_of_an_item_does_not_depend_on_its_length(tmp_path: Path) -
     assert held < 200 * count
 
 
-def test_a_regression_in_one_of_many_metrics_is_seen(tmp_path: Path) -> None:
+def test_a_task_is_tested_by_its_primary_metric_and_only_tasks_that_can_differ_are_corrected_for(
+    tmp_path: Path,
+) -> None:
+    """Of three tasks "a" loses 9 items, "b" changes one, which cannot reach 5%, and "c" none."""
+    changed = {"a": 9, "b": 1, "c": 0}
     found = []
-    for name in ("a", "b"):
-        writer = Writer(tmp_path / name)
-        for number, kind in itertools.product(range(40), range(120)):
-            score = float(name == "a" or kind != 7)
-            writer.item(f"marvel/{number}:{kind}", answer="1", score=score / 2, labels={"kind": str(kind)})
+    for name in ("before", "after"):
+        writer = Writer(tmp_path / name, data={task: {"sha256": "1" * 64} for task in changed})
+        for task, number in itertools.product(changed, range(40)):
+            score = float(name == "before" or number >= changed[task])
+            writer.item(f"{task}/{number}", answer="1", score=score, labels={"half": str(number % 2)})
         path = writer.close()
         manifest = orjson.loads((path / "manifest.json").read_bytes())
-        where = [{"kind": {"values": [str(kind)]}} for kind in range(120)]
-        manifest["metrics"] = {"marvel": [{"name": str(n), "metric": "mean", "where": w} for n, w in enumerate(where)]}
-        (path / "manifest.json").write_bytes(orjson.dumps(manifest))
+        halves = [{"name": half, "metric": "mean", "where": {"half": {"values": [half]}}} for half in "01"]
+        specs = [{"name": "acc", "metric": "accuracy"}, *halves]
+        (path / "manifest.json").write_bytes(orjson.dumps(manifest | {"metrics": dict.fromkeys(changed, specs)}))
         found.append(scores.read(open_run(path)))
-    assert [str(pair.step) for pair in statistics.compare(*found) if pair.regression] == ["marvel: 7"]
+    pairs = {str(pair.step): pair for pair in statistics.compare(*found)}
+    assert [name for name, pair in pairs.items() if pair.p is not None] == ["a: acc", "b: acc", "c: acc"]
+    assert pairs["a: acc"].adjusted == pairs["a: acc"].p == pytest.approx(2 / 2**9)
+    assert [pairs[name].adjusted for name in ("b: acc", "c: acc", "a: 0")] == [1.0, 1.0, None]
+    pooled = statistics.pool(statistics.shared(*found))
+    assert pooled is not None
+    assert (pooled.items, pooled.gained, pooled.lost, pooled.regression) == (120, 0, 10, True)
+    # The tasks ask about the same rows: row 0 of "a" and of "b" is one piece of evidence, not two.
+    assert pooled.test.startswith("sign-flip")
+    assert pooled.p == pytest.approx(2 / 2**9, abs=0.002)
 
 
 def test_a_pair_counts_what_was_not_answered_as_wrong(tmp_path: Path) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from helpers.clips import abouts
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.engine.wire import Request, batch_of, request_of
-from orchestrator.samples import Call, Image, Message, Part
+from orchestrator.samples import Call, Clip, Image, Message, Part
 
 texts = st.text(max_size=9) | st.sampled_from(["x" * 127, "é" * 64, "日" * 6000])
 files = st.binary(max_size=9) | st.sampled_from([bytes(n) for n in (120, 127, 128, 16_384, 3_000_000)])
-parts = st.builds(Part, text=texts) | st.builds(Part, image=st.builds(Image, data=files, media_type=texts))
+parts = (
+    st.builds(Part, text=texts)
+    | st.builds(Part, image=st.builds(Image, data=files, media_type=texts))
+    | st.builds(Part, clip=st.builds(Clip, data=files, about=abouts))
+)
 conversations = st.lists(
     st.builds(Message, role=st.sampled_from([0, 1, 2, 3]), parts=st.lists(parts, max_size=2).map(tuple)), max_size=2
 ).map(tuple)
@@ -24,15 +29,17 @@ configs = st.builds(
 
 
 def proto(message: Message) -> model.Message:
-    return model.Message(
-        role=message.role,
-        parts=[
-            model.Part(image=model.Image(data=part.image.data, media_type=part.image.media_type))
-            if part.image
-            else model.Part(text=part.text)
-            for part in message.parts
-        ],
-    )
+    made = model.Message(role=message.role)
+    for part in message.parts:
+        if part.clip:
+            medium = getattr(made.parts.add(), part.clip.kind)
+            medium.CopyFrom(part.clip.about)
+            medium.data = part.clip.data
+        elif part.image:
+            made.parts.add(image=model.Image(data=part.image.data, media_type=part.image.media_type))
+        else:
+            made.parts.add(text=part.text)
+    return made
 
 
 @given(conversations, configs, st.sampled_from([0, 1, 2]))

@@ -14,7 +14,8 @@ from click.testing import CliRunner, Result
 from helpers.report_runs import Writer, marvel_run
 
 from orchestrator import interop
-from orchestrator.cli.report import command
+from orchestrator.cli.export import command
+from orchestrator.cli.report import command as report
 
 
 @pytest.fixture
@@ -23,7 +24,9 @@ def run(tmp_path: Path) -> Path:
 
 
 def invoke(*args: str | Path) -> Result:
-    return CliRunner().invoke(command, [str(arg) for arg in args])
+    """Runs `export`, or `report` without a format."""
+    words = [str(arg) for arg in args]
+    return CliRunner().invoke(command if "--format" in words else report, words)
 
 
 def test_html_is_the_default_and_names_what_it_wrote(run: Path) -> None:
@@ -96,7 +99,7 @@ def test_parquet_has_the_same_items(run: Path, tmp_path: Path) -> None:
 
 
 def test_json_is_what_the_runs_hold(run: Path) -> None:
-    (found,) = orjson.loads(invoke(run, "--json").output)
+    (found,) = orjson.loads(invoke(run, "--format", "json").output)
     assert found["results"] == orjson.loads((run / "results.json").read_bytes())
     assert found["manifest"] == orjson.loads((run / "manifest.json").read_bytes())
 
@@ -122,18 +125,41 @@ def test_inspect_log_reads_back(run: Path, tmp_path: Path) -> None:
     found = log.read_eval_log(path)
     assert (found.status, found.eval.task, found.eval.model) == ("success", "marvel", "lyncean/llava-tiny")
     assert len(found.samples) == 154
-    metric = found.results.scores[0].metrics["AVR"]
-    assert metric.value == pytest.approx(68 / 154)
-    assert metric.metadata["denominator"] == 154
+    metrics = found.results.scores[0].metrics
+    assert metrics["AVR"].value == pytest.approx(68 / 154)
+    assert (metrics["AVR"].group, metrics["AVR"].metadata["denominator"]) == (None, 154)
+    slice_ = metrics["AVR [pattern=Mathematical]"]
+    assert (slice_.group, slice_.name) == ("AVR", "pattern=Mathematical")
     first = next(sample for sample in found.samples if sample.id == "marvel/1:avr")
     assert (first.target, first.choices) == (["2"], ["1", "2", "3", "4"])
-    assert first.scores["marvel"].answer == "4"
+    assert (first.scores["marvel"].answer, first.scores["marvel"].value) == ("4", "I")
+    assert {sample.scores["marvel"].value for sample in found.samples if sample.scores} == {"C", "I"}
     assert first.output.completion == "4"
+    (reference,) = first.attachments
+    assert [turn.content[0].image for turn in (first.input[0], first.messages[0])] == [f"attachment://{reference}"] * 2
+    whole = log.read_eval_log(path, resolve_attachments="full")
+    seen = next(sample for sample in whole.samples if sample.id == "marvel/1:avr").messages[0].content[0].image
+    assert seen == first.attachments[reference]
+    assert seen.startswith("data:image/png;base64,")
     rejected = next(sample for sample in found.samples if sample.error)
     assert "context_overflow" in rejected.error.message
     assert rejected.scores is None
     listed = log.list_eval_logs(str(tmp_path / "logs"))
     assert len(listed) == 1, "inspect view lists it"
+
+
+def test_inspect_has_one_unit_and_keeps_partial_credit(tmp_path: Path) -> None:
+    log = pytest.importorskip("inspect_ai.log")
+    writer = Writer(tmp_path / "run")
+    writer.item("marvel/1", answer="1", score=0.5)
+    percent = {"name": "score", "metric": "mean", "value": 90.0, "value_answered": 95.0, "unit": "percent",
+               "interval": {"low": 80.0, "high": 99.0, "level": 0.95}, "denominator": "1"}  # fmt: skip
+    closed = writer.close({"marvel": [percent]})
+    (path,) = invoke(closed, "--format", "inspect", "--output", tmp_path / "logs").output.split()
+    found = log.read_eval_log(path)
+    metric = found.results.scores[0].metrics["score"]
+    assert (metric.value, metric.metadata["low"], metric.metadata["value_answered"]) == (0.9, 0.8, 0.95)
+    assert found.samples[0].scores["marvel"].value == 0.5
 
 
 def test_inspect_has_the_reasoning_apart(tmp_path: Path) -> None:

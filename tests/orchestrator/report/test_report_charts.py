@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from helpers.report_runs import Writer, sliced
 from hypothesis import given
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from orchestrator.report import write_report
 from orchestrator.report.charts import axis
+from orchestrator.report.plots import throughput
 
 NASTY = '</text></table><script>"&'
 
@@ -52,3 +55,14 @@ def test_labels_of_a_data_set_stay_words(tmp_path: Path) -> None:
         assert NASTY in {words.strip() for words in tree.itertext()}
         assert any(NASTY in node.get("title", "") for node in tree.iter())
     assert not any(node.tag == "script" for tree in trees for node in tree.iter())
+
+
+def test_throughput_leaves_out_the_pause_between_stop_and_resume() -> None:
+    def calls(*starts: float) -> Any:
+        return np.array([(start, 1.0) for start in starts])
+
+    steady = throughput({"a": calls(*range(0, 200, 2)), "b": calls(*range(1, 200, 2))})
+    hour = 3600.0 * np.array([number >= 50 for number in range(100)])
+    stopped = throughput({"a": calls(*(np.arange(0, 200, 2) + hour)), "b": calls(*(np.arange(1, 200, 2) + hour))})
+    assert stopped.layout == steady.layout
+    assert stopped.note == f"{steady.note} Pauses without calls (60 minutes) are left out."

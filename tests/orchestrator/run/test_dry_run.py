@@ -36,6 +36,16 @@ def test_every_turns_own_bound_counts(words: tuple[str, ...], said: str) -> None
     assert said in dry(*words)
 
 
+def test_what_the_items_can_show_counts_groups_and_no_repeats() -> None:
+    said = dry("-t", "marvel", "-t", "vstar_bench", "--limit", "10", "--repeats", "3")
+    for name, figures in (("marvel", "10"), ("vstar_bench", "10"), ("all tasks", "20")):
+        assert f"{name}: {figures} independent items or groups, 95% CI ±" in said
+    assert (
+        "a fall found in 4 of 5 cases: 70.1 points from a run on the same items (if 15% of the answers change), 47.5"
+        in said
+    )
+
+
 def test_the_first_request_is_whole_json_with_the_prompt_as_it_is_sent() -> None:
     said = dry("-t", "marvel")
     request = json.loads(said[said.index("{\n") :])

@@ -54,6 +54,9 @@ def test_twenty_answers_that_nobody_can_read_are_a_warning_with_one_of_them() ->
         for number in range(unread + scored):
             accounting.plan("marvel")
             accounting.settle("marvel", Outcome.UNPARSED if number < unread else Outcome.SCORED, 0.0)
+        for _ in range(40):  # are no answers: they hide nothing
+            accounting.plan("marvel")
+            accounting.settle("marvel", Outcome.FAILED, 0.0)
         for number in range(unread):
             accounting.unread("marvel", f"marvel/{number}", "It\x1b[31m depends.\n", "B")
         lines = [line for line in shown(accounting, terminal=False) if line.startswith("warning")]

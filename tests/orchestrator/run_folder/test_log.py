@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 from google.protobuf import json_format
+from helpers.clips import abouts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,7 @@ from orchestrator.run_folder import records
 from orchestrator.run_folder.key_table import KeyTable, shard_of
 from orchestrator.run_folder.lines import Head, VerdictLine, decode, sealed
 from orchestrator.run_folder.log import RunBusyError, RunLog, RunLogError, State, scan
-from orchestrator.samples import Call, Image, Message, Part
+from orchestrator.samples import Call, Clip, Image, Message, Part
 
 KEYS = ["toy/0", "toy/1", 'toy/"quoted"\\', "toy/ünïcode", "toy/4#1:turn"]
 
@@ -150,7 +151,8 @@ calls = st.builds(
             role=st.sampled_from([1, 2, 3]),
             parts=st.lists(
                 st.builds(Part, text=texts)
-                | st.builds(Part, image=st.builds(Image, data=st.binary(max_size=9), media_type=texts)),
+                | st.builds(Part, image=st.builds(Image, data=st.binary(max_size=9), media_type=texts))
+                | st.builds(Part, clip=st.builds(Clip, data=st.binary(max_size=9), about=abouts)),
                 max_size=3,
             ).map(tuple),
         ),
@@ -171,6 +173,7 @@ usages = st.builds(
     output_tokens=st.integers(0, 9),
     queue_time=st.none() | durations,
     model_time=st.none() | durations,
+    media=st.lists(st.builds(model.MediaUsage, duration=st.none() | durations, frames=st.integers(0, 9)), max_size=2),
 )
 tokens = st.builds(model.TokenLogprob, token=st.binary(max_size=4), logprob=st.floats(max_value=0, allow_nan=False))
 responses = st.builds(
@@ -201,15 +204,16 @@ likelihoods = st.builds(
 class Store:
     """Image references that carry the image, so that they can be turned back."""
 
-    def put(self, data: bytes) -> str:
-        return base64.b64encode(data).decode()
+    def put(self, medium: records.Medium) -> str:
+        return base64.b64encode(medium.data).decode()
 
 
 def restored(content: object) -> object:
     if isinstance(content, dict):
         if "sha256" in content:
             assert content["bytes_length"] == len(base64.b64decode(content["sha256"]))
-            return {"media_type": content["media_type"], "data": content["sha256"]}
+            kept = {name: value for name, value in content.items() if name not in ("sha256", "bytes_length")}
+            return {**kept, "data": content["sha256"]}
         return {name: restored(value) for name, value in content.items()}
     return [restored(value) for value in content] if isinstance(content, list) else content
 

@@ -20,15 +20,20 @@ from scorer.metrics.table import Floats, Ints
 
 
 def detectable(values: Floats, clusters: Ints | None) -> float | None:
-    return detectable_difference(*gathered(values, clusters), binary=is_binary(values))
+    return detectable_difference(*gathered(values, clusters), binary=is_binary(values)).fall
 
 
 def test_detectable_difference_of_shares_agrees_with_statsmodels() -> None:
-    values = np.r_[np.ones(191), np.zeros(579)]
-    found = detectable(values, None)
-    assert found is not None
-    size = max(abs(proportion_effectsize(191 / 770 + sign * found, 191 / 770)) for sign in (1, -1))
-    assert NormalIndPower().solve_power(size, nobs1=770, alpha=0.05) == pytest.approx(0.8, abs=0.01)
+    for right in (191, 740):
+        share, values = right / 770, np.r_[np.ones(right), np.zeros(770 - right)]
+        found = detectable_difference(*gathered(values, None), binary=True)
+        assert found.fall is not None
+        assert found.rise is not None
+        assert (found.fall > found.rise) is (share > 0.5), "the way towards 50% is the harder one"
+        for other in (share - found.fall, share + found.rise):
+            size = abs(proportion_effectsize(other, share))
+            assert NormalIndPower().solve_power(size, nobs1=770, alpha=0.05) == pytest.approx(0.8, abs=0.001)
+    assert detectable_difference(np.ones(50), np.ones(50), binary=True).rise is None
 
 
 def test_detectable_difference_shrinks_with_items_and_grows_with_clusters() -> None:
@@ -53,7 +58,8 @@ def test_too_little_to_show_anything(values: list[float]) -> None:
 def test_detectable_difference_is_in_the_metrics_unit() -> None:
     items = [passed(str(n), "scored", float(n % 2)) for n in range(100)]
     share, percent = (measure(items, "accuracy", unit=unit).details for unit in ("fraction", "percent"))
-    assert percent["minimum_detectable_difference"] == pytest.approx(100 * share["minimum_detectable_difference"])
+    for key in ("minimum_detectable_fall", "minimum_detectable_rise"):
+        assert percent[key] == pytest.approx(100 * share[key])
 
 
 def test_fisher_where_items_are_independent() -> None:

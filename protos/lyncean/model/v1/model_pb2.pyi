@@ -57,6 +57,10 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """GenerationConfig.chat_template_arguments reach the chat template."""
     CAPABILITY_EXTRA_BODY: _Capability.ValueType  # 13
     """GenerationConfig.extra_body reaches the endpoint behind this server."""
+    CAPABILITY_AUDIO_INPUT: _Capability.ValueType  # 17
+    """Audio parts are understood in prompts."""
+    CAPABILITY_VIDEO_INPUT: _Capability.ValueType  # 18
+    """Video parts are understood in prompts."""
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
     """Capability is one optional part of the contract."""
@@ -91,6 +95,10 @@ CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: Capability.ValueType  # 12
 """GenerationConfig.chat_template_arguments reach the chat template."""
 CAPABILITY_EXTRA_BODY: Capability.ValueType  # 13
 """GenerationConfig.extra_body reaches the endpoint behind this server."""
+CAPABILITY_AUDIO_INPUT: Capability.ValueType  # 17
+"""Audio parts are understood in prompts."""
+CAPABILITY_VIDEO_INPUT: Capability.ValueType  # 18
+"""Video parts are understood in prompts."""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 class _Role:
@@ -235,6 +243,7 @@ class GetModelInfoResponse(_message.Message):
     BOOT_ID_FIELD_NUMBER: _builtins.int
     CHAT_TEMPLATE_ARGUMENTS_FIELD_NUMBER: _builtins.int
     MAX_WAITING_FIELD_NUMBER: _builtins.int
+    MEDIA_LIMITS_FIELD_NUMBER: _builtins.int
     model_name: _builtins.str
     """Model name in results, for example "qwen2-vl-7b-instruct".
     Never empty.
@@ -292,6 +301,12 @@ class GetModelInfoResponse(_message.Message):
         unknown.
         """
 
+    @_builtins.property
+    def media_limits(self) -> Global___MediaLimits:
+        """Bounds on the media of one request beyond max_request_bytes. A request beyond
+        one of them is refused with INVALID_ARGUMENT.
+        """
+
     def __init__(
         self,
         *,
@@ -308,14 +323,57 @@ class GetModelInfoResponse(_message.Message):
         boot_id: _builtins.str = ...,
         chat_template_arguments: _abc.Iterable[_builtins.str] | None = ...,
         max_waiting: _builtins.int = ...,
+        media_limits: Global___MediaLimits | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["media_limits", b"media_limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "capabilities", b"capabilities", "chat_template_arguments", b"chat_template_arguments", "chat_template_sha256", b"chat_template_sha256", "compute_dtype", b"compute_dtype", "max_concurrency", b"max_concurrency", "max_context_tokens", b"max_context_tokens", "max_request_bytes", b"max_request_bytes", "max_waiting", b"max_waiting", "model_name", b"model_name", "model_revision", b"model_revision", "properties", b"properties", "server_version", b"server_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "capabilities", b"capabilities", "chat_template_arguments", b"chat_template_arguments", "chat_template_sha256", b"chat_template_sha256", "compute_dtype", b"compute_dtype", "max_concurrency", b"max_concurrency", "max_context_tokens", b"max_context_tokens", "max_request_bytes", b"max_request_bytes", "max_waiting", b"max_waiting", "media_limits", b"media_limits", "model_name", b"model_name", "model_revision", b"model_revision", "properties", b"properties", "server_version", b"server_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetModelInfoResponse: _TypeAlias = GetModelInfoResponse  # noqa: Y015
+
+@_typing.final
+class MediaLimits(_message.Message):
+    """MediaLimits bounds the media of one request. Zero, or unset, means unstated."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MAX_IMAGES_FIELD_NUMBER: _builtins.int
+    MAX_IMAGE_PIXELS_FIELD_NUMBER: _builtins.int
+    MAX_AUDIO_DURATION_FIELD_NUMBER: _builtins.int
+    MAX_VIDEO_DURATION_FIELD_NUMBER: _builtins.int
+    MAX_FRAMES_FIELD_NUMBER: _builtins.int
+    max_images: _builtins.int
+    """Images."""
+    max_image_pixels: _builtins.int
+    """Pixels of one image."""
+    max_frames: _builtins.int
+    """Frames that are seen of all video parts together."""
+    @_builtins.property
+    def max_audio_duration(self) -> _duration_pb2.Duration:
+        """Duration of one audio part, its span if it has one."""
+
+    @_builtins.property
+    def max_video_duration(self) -> _duration_pb2.Duration:
+        """Duration of one video part, its span if it has one."""
+
+    def __init__(
+        self,
+        *,
+        max_images: _builtins.int = ...,
+        max_image_pixels: _builtins.int = ...,
+        max_audio_duration: _duration_pb2.Duration | None = ...,
+        max_video_duration: _duration_pb2.Duration | None = ...,
+        max_frames: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["max_audio_duration", b"max_audio_duration", "max_video_duration", b"max_video_duration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_audio_duration", b"max_audio_duration", "max_frames", b"max_frames", "max_image_pixels", b"max_image_pixels", "max_images", b"max_images", "max_video_duration", b"max_video_duration"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MediaLimits: _TypeAlias = MediaLimits  # noqa: Y015
 
 @_typing.final
 class ServedBy(_message.Message):
@@ -381,23 +439,35 @@ class Part(_message.Message):
 
     TEXT_FIELD_NUMBER: _builtins.int
     IMAGE_FIELD_NUMBER: _builtins.int
+    AUDIO_FIELD_NUMBER: _builtins.int
+    VIDEO_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """Text, passed to the model's own chat template unchanged."""
     @_builtins.property
     def image(self) -> Global___Image:
         """An encoded image."""
 
+    @_builtins.property
+    def audio(self) -> Global___Audio:
+        """Encoded audio. Needs CAPABILITY_AUDIO_INPUT."""
+
+    @_builtins.property
+    def video(self) -> Global___Video:
+        """An encoded video. Needs CAPABILITY_VIDEO_INPUT."""
+
     def __init__(
         self,
         *,
         text: _builtins.str = ...,
         image: Global___Image | None = ...,
+        audio: Global___Audio | None = ...,
+        video: Global___Video | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["image", b"image", "kind", b"kind", "text", b"text"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["audio", b"audio", "image", b"image", "kind", b"kind", "text", b"text", "video", b"video"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["image", b"image", "kind", b"kind", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audio", b"audio", "image", b"image", "kind", b"kind", "text", b"text", "video", b"video"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["text", "image"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["text", "image", "audio", "video"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
@@ -432,6 +502,160 @@ class Image(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Image: _TypeAlias = Image  # noqa: Y015
+
+@_typing.final
+class Audio(_message.Message):
+    """Audio is an encoded audio file, exactly as the benchmark ships it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    MEDIA_TYPE_FIELD_NUMBER: _builtins.int
+    SPAN_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """The file's bytes, never resampled or re-encoded by the client. Bytes that cannot
+    be decoded, or that hold no sound, are refused with INVALID_ARGUMENT. Of a file
+    with several tracks the first one is heard; channels are the server's to mix.
+    """
+    media_type: _builtins.str
+    """The file's media type, for example "audio/wav". A hint: the bytes decide."""
+    @_builtins.property
+    def span(self) -> Global___TimeSpan:
+        """What is heard of it; all of it if unset."""
+
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+        media_type: _builtins.str = ...,
+        span: Global___TimeSpan | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["span", b"span"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "media_type", b"media_type", "span", b"span"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Audio: _TypeAlias = Audio  # noqa: Y015
+
+@_typing.final
+class Video(_message.Message):
+    """Video is an encoded video file, exactly as the benchmark ships it. It stands for
+    its frames alone: who wants its sound heard sends the file as Audio as well.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    MEDIA_TYPE_FIELD_NUMBER: _builtins.int
+    SPAN_FIELD_NUMBER: _builtins.int
+    SAMPLING_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """The file's bytes, never resized or re-encoded by the client. Bytes that cannot
+    be decoded, or that hold no frame, are refused with INVALID_ARGUMENT.
+    """
+    media_type: _builtins.str
+    """The file's media type, for example "video/mp4". A hint: the bytes decide."""
+    @_builtins.property
+    def span(self) -> Global___TimeSpan:
+        """What is seen of it; all of it if unset."""
+
+    @_builtins.property
+    def sampling(self) -> Global___FrameSampling:
+        """Which frames of that are seen; the model's own choice if unset."""
+
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+        media_type: _builtins.str = ...,
+        span: Global___TimeSpan | None = ...,
+        sampling: Global___FrameSampling | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["sampling", b"sampling", "span", b"span"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "media_type", b"media_type", "sampling", b"sampling", "span", b"span"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Video: _TypeAlias = Video  # noqa: Y015
+
+@_typing.final
+class TimeSpan(_message.Message):
+    """TimeSpan is a part of a file's time, which begins at 0 with its first frame or
+    sample. A negative start, or an end that is not behind the start, is refused with
+    INVALID_ARGUMENT, and so is a span that holds nothing of the file.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def start(self) -> _duration_pb2.Duration:
+        """Where it begins; the file's beginning if unset. Included."""
+
+    @_builtins.property
+    def end(self) -> _duration_pb2.Duration:
+        """Where it ends; the file's end if unset or beyond it. Not included."""
+
+    def __init__(
+        self,
+        *,
+        start: _duration_pb2.Duration | None = ...,
+        end: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "start", b"start"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TimeSpan: _TypeAlias = TimeSpan  # noqa: Y015
+
+@_typing.final
+class FrameSampling(_message.Message):
+    """FrameSampling chooses frames of a video. Its N frames are numbered from 0 in the
+    order in which they are shown. The server obeys it or refuses the request, and
+    reports what was seen in Usage.media.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNT_FIELD_NUMBER: _builtins.int
+    PER_SECOND_FIELD_NUMBER: _builtins.int
+    MAX_COUNT_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    """So many frames, evenly from the first to the last: number
+    floor(i * (N - 1) / (count - 1)) for each i from 0 to count - 1, and the first
+    alone where count is 1. All of them, each once, if there are no more. Zero is
+    refused with INVALID_ARGUMENT.
+    """
+    per_second: _builtins.float
+    """Frames per second: those on show i / per_second seconds after the first, for
+    each i from 0 on, each once. Above 0, else INVALID_ARGUMENT.
+    """
+    max_count: _builtins.int
+    """Upper bound for per_second: where it gives more frames, so many of them are
+    seen, chosen as by count. Zero is no bound. Refused beside count with
+    INVALID_ARGUMENT.
+    """
+    def __init__(
+        self,
+        *,
+        count: _builtins.int = ...,
+        per_second: _builtins.float = ...,
+        max_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "per_second", b"per_second", "policy", b"policy"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "max_count", b"max_count", "per_second", b"per_second", "policy", b"policy"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_policy: _TypeAlias = _typing.Literal["count", "per_second"]  # noqa: Y015
+    _WhichOneofArgType_policy: _TypeAlias = _typing.Literal["policy", b"policy"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_policy) -> _WhichOneofReturnType_policy | None: ...
+
+Global___FrameSampling: _TypeAlias = FrameSampling  # noqa: Y015
 
 @_typing.final
 class GenerateRequest(_message.Message):
@@ -698,10 +922,13 @@ class Usage(_message.Message):
     MODEL_TIME_FIELD_NUMBER: _builtins.int
     REASONING_TOKENS_FIELD_NUMBER: _builtins.int
     CACHED_TOKENS_FIELD_NUMBER: _builtins.int
+    AUDIO_TOKENS_FIELD_NUMBER: _builtins.int
+    VIDEO_TOKENS_FIELD_NUMBER: _builtins.int
+    MEDIA_FIELD_NUMBER: _builtins.int
     input_tokens: _builtins.int
     """Prompt tokens, images included."""
     image_tokens: _builtins.int
-    """The part of input_tokens that stands for images."""
+    """The part of input_tokens that stands for images, frames of videos not included."""
     output_tokens: _builtins.int
     """Output tokens, reasoning included; the token by which the model ended the output
     is not one. For Likelihood the tokens scored.
@@ -712,6 +939,10 @@ class Usage(_message.Message):
     """
     cached_tokens: _builtins.int
     """The part of input_tokens that was read from a cache. Zero if unknown."""
+    audio_tokens: _builtins.int
+    """The part of input_tokens that stands for audio. Zero if unknown."""
+    video_tokens: _builtins.int
+    """The part of input_tokens that stands for videos. Zero if unknown."""
     @_builtins.property
     def queue_time(self) -> _duration_pb2.Duration:
         """Time spent waiting for the model, inside the server."""
@@ -719,6 +950,12 @@ class Usage(_message.Message):
     @_builtins.property
     def model_time(self) -> _duration_pb2.Duration:
         """Time spent in the model."""
+
+    @_builtins.property
+    def media(self) -> _containers.RepeatedCompositeFieldContainer[Global___MediaUsage]:
+        """What was heard and seen of each audio and video part of the prompt, in their
+        order; empty if unknown, as behind a vendor's endpoint.
+        """
 
     def __init__(
         self,
@@ -730,14 +967,49 @@ class Usage(_message.Message):
         model_time: _duration_pb2.Duration | None = ...,
         reasoning_tokens: _builtins.int = ...,
         cached_tokens: _builtins.int = ...,
+        audio_tokens: _builtins.int = ...,
+        video_tokens: _builtins.int = ...,
+        media: _abc.Iterable[Global___MediaUsage] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model_time", b"model_time", "queue_time", b"queue_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached_tokens", b"cached_tokens", "image_tokens", b"image_tokens", "input_tokens", b"input_tokens", "model_time", b"model_time", "output_tokens", b"output_tokens", "queue_time", b"queue_time", "reasoning_tokens", b"reasoning_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audio_tokens", b"audio_tokens", "cached_tokens", b"cached_tokens", "image_tokens", b"image_tokens", "input_tokens", b"input_tokens", "media", b"media", "model_time", b"model_time", "output_tokens", b"output_tokens", "queue_time", b"queue_time", "reasoning_tokens", b"reasoning_tokens", "video_tokens", b"video_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Usage: _TypeAlias = Usage  # noqa: Y015
+
+@_typing.final
+class MediaUsage(_message.Message):
+    """MediaUsage is what a server took of one audio or video part."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DURATION_FIELD_NUMBER: _builtins.int
+    FRAMES_FIELD_NUMBER: _builtins.int
+    SAMPLE_RATE_FIELD_NUMBER: _builtins.int
+    frames: _builtins.int
+    """Frames that the model saw; zero for audio."""
+    sample_rate: _builtins.int
+    """Samples per second and channel that the model heard; zero for video."""
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration:
+        """How long it is, within its span."""
+
+    def __init__(
+        self,
+        *,
+        duration: _duration_pb2.Duration | None = ...,
+        frames: _builtins.int = ...,
+        sample_rate: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "frames", b"frames", "sample_rate", b"sample_rate"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MediaUsage: _TypeAlias = MediaUsage  # noqa: Y015
 
 @_typing.final
 class LikelihoodRequest(_message.Message):

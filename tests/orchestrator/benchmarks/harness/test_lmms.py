@@ -15,8 +15,8 @@ from helpers import harness_runs
 from helpers.engine_cluster import environment
 from helpers.page_commands import commands
 
+from lyncean.harness.requests import decoding
 from orchestrator import evaluate
-from orchestrator.benchmarks.harness.task import decoding
 from orchestrator.benchmarks.registry import find
 from orchestrator.errors import LimitError
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from PIL import Image, ImageOps
 
-from orchestrator.benchmarks.harness.visuals import NotAskableError, Sources, parts
+from lyncean.harness.requests import NotAskableError
+from orchestrator.benchmarks.harness.visuals import Sources, parts
 
 
 def encoded(image: Image.Image, form: str = "PNG", **more: Any) -> bytes:
@@ -62,8 +63,8 @@ def test_what_the_code_changed_is_encoded_without_loss_and_counted(tmp_path: Pat
 @pytest.mark.parametrize(
     ("visual", "words"),
     [
-        ({"array": [0.0], "sampling_rate": 16000}, "have sound"),
-        ("clip.mp4", "video or sound (clip.mp4)"),
+        ({"type": "video", "video": [Image.new("RGB", (4, 4))]}, "have videos as single images"),
+        ("clip.mp4", "cannot be read (clip.mp4)"),
         ("missing.png", "cannot be read (missing.png)"),
         (object(), "have object"),
     ],

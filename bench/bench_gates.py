@@ -1,0 +1,126 @@
+"""What gates and detectable differences show, in simulated pairs of runs: `python bench/bench_gates.py [--worlds N]`.
+
+Each world is a pair of runs whose true change is known, judged by the code of `orchestrator compare`. Seeded: the same
+flags give the same figures. docs/read-the-numbers.md quotes those of 4,000 worlds and seed 29.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from lyncean import stats
+from orchestrator.compare import gate, statistics
+from orchestrator.compare.items import Units
+from orchestrator.compare.scores import Step
+from orchestrator.run_folder.reader import Run
+
+FLIPPED = 0.15
+"""Share of the answers that turn from right to wrong or the reverse where nothing changes on average."""
+ACCURACY = 0.6
+Pairs = dict[Step, tuple[Units, Units]]
+
+
+def world(random: np.random.Generator, sizes: tuple[int, ...], change: float, group: int, alike: float) -> Pairs:
+    """Returns the tasks of two runs.
+
+    Args:
+        random: The world's source of chance.
+        sizes: Items of each task.
+        change: True change of the accuracy.
+        group: Items of a group.
+        alike: Chance that an item changes as its group does.
+    """
+    flips = max(FLIPPED, 2 * abs(change))
+    chances = np.array([(flips - change) / 2, 1 - flips, (flips + change) / 2])
+    found: Pairs = {}
+    for task, size in enumerate(sizes):
+        clusters = np.arange(size) // group
+        own, shared = random.choice(3, size, p=chances), random.choice(3, size // group + 1, p=chances)[clusters]
+        turn = np.where(random.random(size) < alike, shared, own) - 1
+        first = np.where(turn == 0, random.random(size) < ACCURACY, turn < 0).astype(float)
+        names = np.arange(size).astype("S16")
+        both = [Units(names, scores, clusters.astype(np.uint64) + task * 10**6) for scores in (first, first + turn)]
+        found[Step(f"task{task}", "")] = both[0], both[1]
+    return found
+
+
+def compared(worlds: Iterator[Pairs], change: float) -> dict[str, float]:
+    """Returns the shares of worlds in which each test sees a fall, and in which the gate gives each answer."""
+    run, conditions, counts, number = Run("", {}, None, "run"), gate.parse("no_regression"), Counter[str](), 0
+    for each in worlds:
+        number += 1
+        pairs, pooled = statistics.compare_units(each), statistics.pool(each)
+        assert pooled
+        assert pooled.low is not None
+        assert pooled.high is not None
+        counts["single_task_tests_see_a_fall"] += any(pair.regression for pair in pairs)
+        counts["pooled_test_sees_a_fall"] += pooled.regression
+        counts["interval_covers"] += pooled.low <= change <= pooled.high
+        answers = {finding.verdict for finding in gate.judge(conditions, run, pairs, list(each), pooled)}
+        counts[f"gate_{next(name for name in (gate.FAIL, gate.NOT_SHOWN, gate.PASS) if name in answers)}"] += 1
+    names = ("single_task_tests_see_a_fall", "pooled_test_sees_a_fall", "interval_covers")
+    answers = tuple(f"gate_{name}" for name in (gate.PASS, gate.NOT_SHOWN, gate.FAIL))
+    return {name: round(counts[name] / number, 3) for name in names + answers}
+
+
+def independent(random: np.random.Generator, share: float, items: int, worlds: int) -> dict[str, float | None]:
+    """Returns how often two runs over other items differ significantly if they differ by what is told as detectable."""
+    found = stats.detectable_shares(share, items)
+    told: dict[str, float | None] = {}
+    for direction, difference in (("fall", found.fall and -found.fall), ("rise", found.rise)):
+        told[direction] = None if difference is None else round(100 * difference, 1)
+        if difference is not None:
+            told[f"{direction}_seen"] = round(seen(random, share, share + difference, items, worlds), 3)
+    if found.fall and found.rise:
+        # What the smaller of the two, taken for both directions, would promise.
+        smaller = min(found.fall, found.rise)
+        told["fall_of_the_rise_seen"] = round(seen(random, share, share - smaller, items, worlds), 3)
+    return told
+
+
+def seen(random: np.random.Generator, one: float, other: float, items: int, worlds: int) -> float:
+    """Returns how often a two-sided z-test at 5% tells shares of two independent runs apart."""
+    shares = random.binomial(items, [one, other], size=(worlds, 2)) / items
+    both = shares.mean(axis=1)
+    error = np.sqrt(2 * both * (1 - both) / items)
+    return float((np.abs(shares[:, 1] - shares[:, 0]) > stats.normal_quantile(0.95) * error).mean())
+
+
+def paired_power(random: np.random.Generator, items: int, worlds: int) -> dict[str, float]:
+    """Returns how often McNemar's test sees the paired change that `compare` tells as detectable."""
+    change = stats.detectable_change(np.zeros(items), np.ones(items), FLIPPED)
+    assert change is not None
+    falls = sum(statistics.compare_units(world(random, (items,), -change, 1, 0.0))[0].regression for _ in range(worlds))
+    return {"items": items, "change": round(100 * change, 1), "seen": round(falls / worlds, 3)}
+
+
+def main() -> None:
+    """Prints one JSON object."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--worlds", type=int, default=4000)
+    parser.add_argument("--seed", type=int, default=29)
+    flags, _ = parser.parse_known_args()
+    figures: dict[str, object] = {"worlds": flags.worlds, "seed": flags.seed}
+    settings = {"191 items": ((191,), 1, 0.0), "7 tasks of 191": ((191,) * 7, 1, 0.0),
+                "7 tasks of 191, groups of 5": ((191,) * 7, 5, 0.3), "2,900 items": ((2900,), 1, 0.0)}  # fmt: skip
+    for name, (sizes, group, alike) in settings.items():
+        for change in (0.0, -0.05):
+            random = np.random.default_rng([flags.seed, len(figures)])
+            worlds = (world(random, sizes, change, group, alike) for _ in range(flags.worlds))
+            figures[f"{name}, change {100 * change:+.0f}"] = compared(worlds, change)
+    random = np.random.default_rng([flags.seed, len(figures)])
+    figures["independent runs of 100 items at 95%"] = independent(random, 0.95, 100, flags.worlds)
+    figures["independent runs of 500 items at 60%"] = independent(random, 0.6, 500, flags.worlds)
+    figures["paired"] = [paired_power(random, items, flags.worlds) for items in (191, 1337)]
+    figures["error_of_a_share"] = round(math.sqrt(0.25 / flags.worlds), 3)
+    print(json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    main()

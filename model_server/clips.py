@@ -1,0 +1,289 @@
+"""Audio and video files, decoded always alike: which frames are seen and which samples are heard is the contract's.
+
+Frames are 8-bit RGB and upright as the file's display matrix says. Samples are floats between -1 and 1, the mean of
+all channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from google.protobuf.duration_pb2 import Duration
+
+from lyncean.clips import DAMAGE, cause, open_clip, read_facts, read_samples
+from lyncean.errors import UserError
+from lyncean.media import Kind
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import InvalidRequest
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+
+MAX_FRAME_PIXELS = 500_000_000
+"""Default limit on the pixels of all frames that are seen of a video: 1.5 GB once decoded."""
+MAX_SAMPLES = 192_000 * 3600
+"""Limit on the samples that are heard of an audio file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """What is seen of a video.
+
+    Attributes:
+        images: The frames, each [height, width, 3], uint8.
+        times: Seconds of each after the first frame of the file.
+        numbers: The number of each in the span.
+        total: Frames that the span has.
+        duration: Seconds of the span.
+    """
+
+    images: Sequence[np.ndarray[Any, np.dtype[np.uint8]]]
+    times: Sequence[float]
+    numbers: Sequence[int]
+    total: int
+    duration: float
+
+    def usage(self) -> model.MediaUsage:
+        """Returns what a response says of it."""
+        return model.MediaUsage(duration=_duration(self.duration), frames=len(self.images))
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """What is heard of an audio file.
+
+    Attributes:
+        samples: [samples], float32.
+        rate: Samples per second.
+    """
+
+    samples: np.ndarray[Any, np.dtype[np.float32]]
+    rate: int
+
+    @property
+    def duration(self) -> float:
+        """Seconds."""
+        return len(self.samples) / self.rate
+
+    def usage(self) -> model.MediaUsage:
+        """Returns what a response says of it."""
+        return model.MediaUsage(duration=_duration(self.duration), sample_rate=self.rate)
+
+
+def see(
+    video: model.Video,
+    default: model.FrameSampling,
+    *,
+    where: str = "the video",
+    max_frames: int = 0,
+    max_pixels: int = MAX_FRAME_PIXELS,
+) -> Frames:
+    """Decodes the frames that a request asks for.
+
+    Args:
+        video: The part.
+        default: How to sample where the part does not say.
+        where: Its name in errors.
+        max_frames: Refuse more; 0 is no limit.
+        max_pixels: Refuse more pixels of all frames together.
+
+    Raises:
+        InvalidRequest: The file cannot be decoded, its span is empty, or a limit is passed.
+    """
+    sampling = video.sampling if video.HasField("sampling") else default
+    try:
+        return _see(video, sampling, where, max_frames, max_pixels)
+    except DAMAGE as error:
+        raise _bad("video", where, error) from error
+
+
+def hear(audio: model.Audio, rate: int = 0, *, where: str = "the audio") -> Sound:
+    """Decodes the samples that a request asks for.
+
+    Args:
+        audio: The part.
+        rate: Samples per second that the model takes; 0 is the file's own.
+        where: Its name in errors.
+
+    Raises:
+        InvalidRequest: The file cannot be decoded, or its span is empty.
+    """
+    try:
+        samples, found = read_samples(audio.data, MAX_SAMPLES)
+    except DAMAGE as error:
+        raise _bad("audio", where, error) from error
+    if len(samples) > MAX_SAMPLES:
+        raise InvalidRequest("too_much_audio", f"{where}: more than {MAX_SAMPLES:,} samples", limit=str(MAX_SAMPLES))
+    start, end = _span(audio)
+    heard = samples[_ceil(start * found) : None if end is None else _ceil(end * found)]
+    if not len(heard):
+        raise InvalidRequest("empty_span", f"{where}: the span holds nothing of its {len(samples) / found:g} seconds")
+    return Sound(_resampled(heard, found, rate) if rate and rate != found else heard, rate or found)
+
+
+def most_pixels(video: model.Video) -> int:
+    """Returns the most pixels that a video comes to once decoded, by its header; 0 if that cannot be read."""
+    try:
+        facts = read_facts("video", video.data)
+    except (*DAMAGE, UserError):
+        return 0  # decoding refuses it, with words of its own
+    sampling, frames = video.sampling, facts.rate * facts.duration
+    if sampling.WhichOneof("policy") == "count":
+        frames = min(frames, sampling.count) if frames else sampling.count
+    elif sampling.per_second:
+        frames = sampling.per_second * facts.duration + 1
+    if sampling.max_count:
+        frames = min(frames, sampling.max_count)
+    return min(int(frames * facts.width * facts.height), MAX_FRAME_PIXELS)
+
+
+def usage_of(
+    messages: Sequence[model.Message], audio: Iterable[Sound], videos: Iterable[Frames]
+) -> Iterator[model.MediaUsage]:
+    """Yields what a response says of a prompt's audio and video parts, in their order."""
+    heard, seen = iter(audio), iter(videos)
+    for part in (part for message in messages for part in message.parts):
+        if part.HasField("audio"):
+            yield next(heard).usage()
+        elif part.HasField("video"):
+            yield next(seen).usage()
+
+
+def chosen(times: Sequence[Fraction], sampling: model.FrameSampling) -> list[int]:
+    """Returns the numbers of the frames that a policy chooses (FrameSampling in model.proto).
+
+    Args:
+        times: When each frame is shown, ascending, at least one.
+        sampling: A policy that the core has checked.
+    """
+    total = len(times)
+    if sampling.WhichOneof("policy") == "count":
+        return _spread(total, sampling.count)
+    step = 1 / Fraction(sampling.per_second)
+    numbers: list[int] = []
+    place, wanted = 0, times[0]
+    while wanted <= times[-1]:
+        while place + 1 < total and times[place + 1] <= wanted:
+            place += 1
+        if not numbers or numbers[-1] != place:
+            numbers.append(place)
+        # Steps between two frames show the same one: go on with the first behind the next.
+        following = times[place + 1] if place + 1 < total else times[-1] + 1
+        wanted += step * max(1, -((wanted - following) // step))
+    limit = sampling.max_count
+    return [numbers[each] for each in _spread(len(numbers), limit)] if limit else numbers
+
+
+def _spread(total: int, count: int) -> list[int]:
+    if count >= total:
+        return list(range(total))
+    return [place * (total - 1) // (count - 1) for place in range(count)] if count > 1 else [0]
+
+
+def _see(video: model.Video, sampling: model.FrameSampling, where: str, max_frames: int, max_pixels: int) -> Frames:
+    start, end = _span(video)
+    with open_clip(video.data) as clip:
+        if not clip.streams.video:
+            raise ValueError("it holds no video")
+        stamps = _stamps(clip)
+    if not stamps:
+        raise ValueError("it holds no frame")
+    with open_clip(video.data) as clip:
+        stream = clip.streams.video[0]
+        base = stream.time_base or Fraction(1)
+        times = [(stamp - stamps[0]) * base for stamp in stamps]
+        length = times[-1] + (1 / (stream.average_rate or stream.guessed_rate or Fraction(1)))
+        inside = [place for place, time in enumerate(times) if start <= time and (end is None or time < end)]
+        if not inside:
+            raise InvalidRequest("empty_span", f"{where}: the span holds no frame of its {float(length):g} seconds")
+        numbers = chosen([times[place] for place in inside], sampling)
+        if max_frames and len(numbers) > max_frames:
+            raise InvalidRequest(
+                "too_many_frames",
+                f"{where}: {len(numbers):,} frames, the limit is {max_frames:,}: ask for fewer by its sampling",
+                limit=str(max_frames),
+                value=str(len(numbers)),
+            )
+        pixels = len(numbers) * stream.width * stream.height
+        if pixels > max_pixels:
+            raise InvalidRequest(
+                "too_many_pixels",
+                f"{where}: {len(numbers):,} frames of {stream.width} x {stream.height} are {pixels:,} pixels, the "
+                f"limit is {max_pixels:,}: ask for fewer by its sampling",
+                limit=str(max_pixels),
+                value=str(pixels),
+            )
+        images = list(_decoded(clip, [stamps[inside[number]] for number in numbers]))
+    until = length if end is None else min(end, length)
+    return Frames(
+        images,
+        [float(times[inside[number]]) for number in numbers],
+        numbers,
+        len(inside),
+        float(until - max(start, Fraction(0))),
+    )
+
+
+def _stamps(clip: InputContainer) -> list[int]:
+    """Returns when each frame is shown, ascending: by the packets, and by decoding where they do not say."""
+    stream = clip.streams.video[0]
+    packets = [packet for packet in clip.demux(stream) if packet.size]
+    stamps = {packet.pts for packet in packets if packet.pts is not None and not packet.is_discard}
+    if packets and len(stamps) == len(packets):
+        return sorted(stamps)
+    clip.seek(0)
+    return sorted({frame.pts for frame in clip.decode(stream) if frame.pts is not None})
+
+
+def _decoded(clip: InputContainer, stamps: Sequence[int]) -> Iterator[np.ndarray[Any, np.dtype[np.uint8]]]:
+    """Yields the frames shown at these times, ascending."""
+    stream = clip.streams.video[0]
+    stream.thread_type = "AUTO"
+    wanted = iter(stamps)
+    stamp = next(wanted, None)
+    for frame in clip.decode(stream):
+        if stamp is None:
+            return
+        if frame.pts == stamp:
+            turns = round(frame.rotation / 90) % 4
+            yield np.ascontiguousarray(np.rot90(frame.to_ndarray(format="rgb24"), turns))
+            stamp = next(wanted, None)
+    if stamp is not None:
+        raise ValueError(f"its frames end before the one at {float(stamp * (stream.time_base or 1)):g} seconds")
+
+
+def _resampled(
+    samples: np.ndarray[Any, np.dtype[np.float32]], rate: int, wanted: int
+) -> np.ndarray[Any, np.dtype[np.float32]]:
+    import av
+
+    resampler = av.AudioResampler(format="fltp", layout="mono", rate=wanted)
+    frame = av.AudioFrame.from_ndarray(samples[None], format="fltp", layout="mono")
+    frame.sample_rate = rate
+    pieces = [piece.to_ndarray()[0] for given in (frame, None) for piece in resampler.resample(given)]
+    return np.concatenate(pieces)
+
+
+def _span(part: model.Audio | model.Video) -> tuple[Fraction, Fraction | None]:
+    span = part.span
+    return _seconds(span.start), _seconds(span.end) if span.HasField("end") else None
+
+
+def _seconds(duration: Duration) -> Fraction:
+    return Fraction(duration.seconds) + Fraction(duration.nanos, 1_000_000_000)
+
+
+def _duration(seconds: float) -> Duration:
+    return Duration(nanos=round(seconds * 1e9) % 1_000_000_000, seconds=round(seconds * 1e9) // 1_000_000_000)
+
+
+def _ceil(value: Fraction) -> int:
+    return -(-value.numerator // value.denominator)
+
+
+def _bad(kind: Kind, where: str, error: BaseException) -> InvalidRequest:
+    return InvalidRequest(f"bad_{kind}", f"{where} cannot be decoded: {cause(error)}")

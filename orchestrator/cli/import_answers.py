@@ -1,0 +1,83 @@
+"""`orchestrator import inspect|lm-eval|vlmevalkit FILE`: answers of other tools, scored by our rules beside theirs."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from pathlib import Path
+
+import click
+
+from lyncean.cli import Command
+from lyncean.cli.options import client_options
+from lyncean.rpc import PLAIN, Credentials
+from orchestrator.cli.folders import RunFolder
+from orchestrator.cli.options import refuse_dialling, request_options
+from orchestrator.cli.outcome import ended
+
+
+def _command(name: str, module: str, what: str) -> click.Command:
+    """Returns the command that takes one tool's files.
+
+    Args:
+        name: What it is called.
+        module: The module of `orchestrator.interop` with its `read`.
+        what: Its help.
+    """
+
+    @click.command(name, cls=Command, help=what)
+    @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+    @click.option("--task", help="The task's name; default: as the file says.")
+    @click.option("--model", help="Model name; default: as the file, its name or its folder says.")
+    @click.option("--run", type=RunFolder(), help="Run folder; default: runs/FILE.")
+    @request_options("scorer")
+    @client_options
+    def command(
+        credentials: Credentials, path: Path, task: str | None, model: str | None, run: Path | None, scorer: str | None
+    ) -> None:
+        if not scorer:
+            refuse_dialling("--scorer")
+        folder = run or Path("runs") / path.stem
+
+        async def work() -> None:
+            from orchestrator.interop import answers
+            from orchestrator.run import evaluate, rescore
+            from orchestrator.run.arguments import one_endpoint
+            from orchestrator.run.console import Terminal
+            from orchestrator.run.local_server import LocalServer
+            from orchestrator.run.servers import connect_scorer
+
+            read: answers.Reader = importlib.import_module(f"orchestrator.interop.{module}").read
+            taken = read(path, task, model)
+            answers.take(taken, path, folder)
+            async with contextlib.AsyncExitStack() as stack:
+                endpoint, security = one_endpoint(scorer), credentials
+                if endpoint is None:
+                    endpoint, security = await stack.enter_async_context(LocalServer("scorer")), PLAIN
+                client, rules = await stack.enter_async_context(connect_scorer(endpoint, security, 600.0))
+                await rescore.rescore(folder, client, rules, parity=False)
+                evaluate.finish(folder, Terminal(markup=False))
+                evaluate.check_metrics(folder)
+            click.echo("\n".join(answers.beside(taken, folder)))
+            click.echo(f"run: {folder}")
+
+        ended(work())
+
+    return command
+
+
+inspect = _command(
+    "inspect",
+    "inspect_import",
+    "Score a log of Inspect AI (.eval or .json) by our rules, beside its own scores. Needs 'lyncean[inspect]'.",
+)
+lm_eval = _command(
+    "lm-eval",
+    "lm_eval_import",
+    "Score a samples file of lm-evaluation-harness (--log_samples) by our rules, beside its own metrics.",
+)
+vlmevalkit = _command(
+    "vlmevalkit",
+    "vlmevalkit_import",
+    "Score a prediction table of VLMEvalKit (TSV or XLSX) by our rules, beside its column hit.",
+)

@@ -1,0 +1,254 @@
+"""Answers of other tools as a run folder, to be scored by our rules beside the tool's own verdicts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.data.digest import digest_files
+from orchestrator.data.rows import DataError
+from orchestrator.metric import metric
+from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder.files import MANIFEST, RESPONSES
+from orchestrator.run_folder.log import Appender, RunLogError, write_error
+from orchestrator.run_folder.reader import Item, open_run
+
+LETTERS = "ABCDEFGHIJ"
+_OPTION = re.compile(r"^\s*\(?([A-J])[.):]\s+(.+?)\s*$", re.MULTILINE)
+_WORDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer.
+
+    Attributes:
+        key: Its name within the task.
+        prompt: The text it was asked.
+        text: The answer; "" where options were scored, or the request failed.
+        targets: The right answers: letters, or texts.
+        options: The options' texts in their order, empty for an open question.
+        labels: What it can be sliced by.
+        failed: What the tool says of a request that failed, "" if there is an answer.
+        score: The tool's own score from 0 to 1, None where it has none.
+        extracted: What the tool read in the answer, "" where it does not say.
+        likelihoods: Log-probability of each option and whether it is greedy, where options were scored.
+    """
+
+    key: str
+    prompt: str
+    text: str
+    targets: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    failed: str = ""
+    score: float | None = None
+    extracted: str = ""
+    likelihoods: tuple[tuple[float, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A tool's answers to one task.
+
+    Attributes:
+        tool: The tool's name.
+        task: The task's name there.
+        model: The model's name there.
+        answers: In the tool's order.
+    """
+
+    tool: str
+    task: str
+    model: str
+    answers: Sequence[Answer]
+
+
+Reader = Callable[[Path, str | None, str | None], Taken]
+"""Reads a file; the task's and the model's names where the user gives them."""
+
+
+def take(taken: Taken, path: Path, run: Path) -> None:
+    """Writes a run folder, not scored yet.
+
+    Raises:
+        DataError: There are no answers, or two have the same key.
+        RunLogError: The folder holds a run, or cannot be made.
+    """
+    if not taken.answers:
+        raise DataError(f"{path} holds no answers")
+    twice = [key for key, count in Counter(answer.key for answer in taken.answers).items() if count > 1]
+    if twice:
+        raise DataError(f"{path}: the key {twice[0]!r} stands twice")
+    task = taken.task.replace("/", "_")
+    labels = [[name] for name in dict.fromkeys(name for answer in taken.answers for name in answer.labels)]
+    write_run(
+        run,
+        path,
+        tool=taken.tool,
+        task=task,
+        info=model.GetModelInfoResponse(model_name=taken.model, server_version=taken.tool),
+        method="likelihood" if any(answer.likelihoods for answer in taken.answers) else "generate",
+        lines=(_line(task, answer) for answer in taken.answers),
+        count=len(taken.answers),
+        metrics=[metric("accuracy", "accuracy", by=labels, params={"unit": "percent"})],
+    )
+
+
+def write_run(
+    run: Path,
+    path: Path,
+    *,
+    tool: str,
+    task: str,
+    info: model.GetModelInfoResponse,
+    method: str,
+    lines: Iterable[Mapping[str, Any]],
+    count: int,
+    metrics: Sequence[scorer.MetricSpec],
+) -> None:
+    """Writes the manifest and the answers of an imported run.
+
+    Raises:
+        RunLogError: The folder holds a run, or cannot be made.
+    """
+    if (run / RESPONSES).exists():
+        raise RunLogError(f"{run} holds a run already: give --run another folder")
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(run, error) from error
+    log = Appender(run / RESPONSES)
+    try:
+        for line in lines:
+            log.add(orjson.dumps(line))
+            log.flush()
+    finally:
+        log.close()
+    identity = {
+        "tasks": [task],
+        "method": method,
+        "imported": tool,
+        "data": {task: {"origin": path.name, "sha256": digest_files([(path.name, path)])}},
+        "model": run_manifest.model_identity(info),
+        "stages": {},
+    }
+    manifest = run_manifest.make(
+        identity,
+        info=info,
+        stages={},
+        replicas=[],
+        rules=scorer.ListRulesResponse(),
+        metrics={task: list(metrics)},
+        shard=None,
+        code={},
+    )
+    run_manifest.write(run / MANIFEST, manifest | {"planned": {task: count}})
+
+
+def _line(task: str, answer: Answer) -> dict[str, Any]:
+    request: dict[str, Any] = {"messages": [{"role": "ROLE_USER", "parts": [{"text": answer.prompt}]}]}
+    if answer.likelihoods:
+        request["continuations"] = list(answer.options)
+    line: dict[str, Any] = {
+        "key": f"{task}/{answer.key}",
+        **({"outcome": "failed"} if answer.failed else {}),
+        "sample": f"{task}/{answer.key}",
+        "turn": "",
+        "task": task,
+        "method": "likelihood" if answer.likelihoods else "generate",
+        "request": request,
+        "scoring": {**_scoring(answer), "labels": dict(answer.labels), "group": ""},
+        "attempts": 1,
+    }
+    if answer.failed:
+        line["error"] = {"code": "", "reason": "request_failed", "message": answer.failed}
+    elif answer.likelihoods:
+        scores = [{"logprob": value, "token_count": 1, "is_greedy": greedy} for value, greedy in answer.likelihoods]
+        line["response"] = {"scores": scores}
+    else:
+        line["response"] = {"parts": [{"text": answer.text}], "finish_reason": "FINISH_REASON_UNSPECIFIED"}
+    return line
+
+
+def _scoring(answer: Answer) -> dict[str, Any]:
+    """Returns how an answer is read: by its options, else as yes or no, else by the words of its targets."""
+    targets, options = list(answer.targets), answer.options
+    if answer.likelihoods:
+        return {"rule": "likelihood", "targets": targets, "options": list(options), "params": {}}
+    if not options:
+        options = listed_options(answer.prompt)
+        options = options if all(target.upper() in LETTERS[: len(options)] for target in targets) else ()
+    letters = [_letter(target, options) for target in targets]
+    if options and targets and all(letters):
+        return {"rule": "choice", "targets": letters, "options": list(options), "params": {}}
+    if len(targets) == 1 and targets[0].strip().lower() in ("yes", "no"):
+        return {"rule": "two_way", "targets": [targets[0].strip().lower()], "options": ["yes", "no"], "params": {}}
+    return {"rule": "contains_word", "targets": targets, "options": [], "params": {}}
+
+
+def listed_options(prompt: str) -> tuple[str, ...]:
+    """Returns the options that a prompt lists line by line as A, B, C...; empty where there are no two."""
+    options: list[str] = []
+    for letter, text in _OPTION.findall(prompt):
+        if letter == "A":
+            options = []  # what was lettered before belongs to the question or to an example
+        if letter == LETTERS[len(options) : len(options) + 1]:
+            options.append(text)
+    return tuple(options) if len(options) > 1 else ()
+
+
+def _letter(target: str, options: Sequence[str]) -> str:
+    """Returns the letter of a target that is one already, or the text of an option; "" for others."""
+    word = target.strip()
+    if len(word) == 1 and word.upper() in LETTERS[: len(options)]:
+        return word.upper()
+    places = [place for place, option in enumerate(options) if option.strip() == word]
+    return LETTERS[places[0]] if len(places) == 1 else ""
+
+
+def beside(taken: Taken, run: Path, *, examples: int = 5) -> list[str]:
+    """Returns lines for people: the tool's own score, and where its verdicts and ours differ and why."""
+    theirs = {f"{taken.task.replace('/', '_')}/{answer.key}": answer for answer in taken.answers}
+    known = [answer.score for answer in taken.answers if answer.score is not None]
+    if not known:
+        return [f"{taken.tool}: the file holds no scores of its own"]
+    lines = [f"{taken.tool}: accuracy {100 * sum(known) / len(known):.2f} over {len(known)} samples"]
+    causes: Counter[str] = Counter()
+    shown: list[str] = []
+    for item in open_run(run):
+        own = theirs[item.key]
+        if own.score is not None and abs(own.score - (item.score or 0.0)) > 1e-9:
+            cause = _cause(item, own)
+            causes[cause] += 1
+            if len(shown) < examples:
+                words = " ".join(own.text.split())
+                words = words if len(words) <= _WORDS else f"{words[:_WORDS]}..."
+                mine = f"{item.verdict.get('extracted') or '-'} ({(item.score or 0.0):g})"
+                other = f"{own.extracted or '-'} ({own.score:g})"
+                right = " or ".join(own.targets)
+                shown.append(f"  {item.key}  right {right}  ours {mine}  theirs {other}  {cause}  {words!r}")
+    lines.append(f"{causes.total()} of {len(known)} samples are scored differently")
+    lines += [f"  {count} {cause}" for cause, count in causes.most_common()]
+    return lines + shown
+
+
+def _cause(item: Item, own: Answer) -> str:
+    """Returns why two verdicts on an answer differ, as far as they say."""
+    if item.outcome == "failed":
+        return "request failed, and scored there"
+    if item.outcome != "scored":
+        return f"{item.outcome} here ({item.verdict.get('reason', '')})"
+    read = str(item.verdict.get("extracted", ""))
+    if not own.extracted:
+        return "read here, only scored there"
+    same = read.strip().casefold() == own.extracted.strip().casefold()
+    return "read alike, scored differently" if same else "read differently"

@@ -1,0 +1,61 @@
+"""Inspect AI's logs, read by its own library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from orchestrator.data.rows import DataError
+from orchestrator.errors import ConfigError
+from orchestrator.interop.answers import Answer, Taken
+
+try:
+    from inspect_ai.log import EvalSample, read_eval_log
+    from inspect_ai.scorer import Score, value_to_float
+except ImportError as error:
+    raise ConfigError("import inspect needs Inspect: pip install 'lyncean[inspect]'") from error
+
+
+def read(path: Path, task: str | None, model: str | None) -> Taken:
+    """Reads a log (`.eval` or `.json`); a sample's further epochs are its repeats.
+
+    Raises:
+        DataError: It cannot be read, or has no samples.
+    """
+    try:
+        log = read_eval_log(str(path))
+    except Exception as error:
+        line = " ".join(str(error).split())[:200]
+        raise DataError(f"{path} cannot be read as a log of Inspect: {type(error).__name__}: {line}") from None
+    name = task or log.eval.task
+    answers = [_answer(sample, name) for sample in log.samples or ()]
+    return Taken("Inspect", name, model or log.eval.model, answers)
+
+
+def _answer(sample: EvalSample, task: str) -> Answer:
+    targets = [sample.target] if isinstance(sample.target, str) else sample.target
+    score = next(iter((sample.scores or {}).values()), None)
+    repeat = f"#{sample.epoch - 1}" if sample.epoch > 1 else ""
+    return Answer(
+        key=f"{str(sample.id).removeprefix(f'{task}/')}{repeat}",  # an export of ours has the task in it
+        prompt=_prompt(sample.input),
+        text=sample.output.completion,
+        targets=tuple(target for target in targets if target),
+        options=tuple(sample.choices or ()),
+        failed=" ".join(sample.error.message.split()) if sample.error else "",
+        score=_number(score),
+        extracted=str(score.answer or "") if score else "",
+    )
+
+
+def _prompt(given: Any) -> str:
+    if isinstance(given, str):
+        return given
+    return "\n".join(message.text for message in given if message.role != "assistant")
+
+
+def _number(score: Score | None) -> float | None:
+    """Returns a score as a number; None for one of several values, which accuracy cannot be compared with."""
+    if score is None or isinstance(score.value, (list, dict)):
+        return None
+    return float(value_to_float()(score.value))

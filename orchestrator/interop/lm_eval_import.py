@@ -1,0 +1,84 @@
+"""lm-evaluation-harness' files of samples (`--log_samples`): generated answers and scored options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from orchestrator.data.rows import DataError
+from orchestrator.interop.answers import Answer, Taken
+
+_FILE_NAME = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.-]+\.jsonl")
+
+
+def read(path: Path, task: str | None, model: str | None) -> Taken:
+    """Reads a file of samples; where a task has several filters, the verdicts of the first.
+
+    Raises:
+        DataError: It cannot be read, or is no such file.
+    """
+    found = _FILE_NAME.fullmatch(path.name)
+    name = task or (found[1] if found else "")
+    if not name:
+        raise DataError(f"{path.name} does not say its task (samples_TASK_DATE.jsonl): give --task")
+    answers: dict[str, Answer] = {}
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                where = f"{path}, line {number}"
+                try:
+                    answer = _answer(where, orjson.loads(line))
+                except orjson.JSONDecodeError as error:
+                    raise DataError(f"{where}, is not JSON: {error}") from None
+                except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+                    raise DataError(
+                        f"{where}: {type(error).__name__}: {error}: is it a samples file of lm-evaluation-harness?"
+                    ) from None
+                answers.setdefault(answer.key, answer)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    return Taken("lm-evaluation-harness", name, model or path.resolve().parent.name, list(answers.values()))
+
+
+def _answer(where: str, fields: Mapping[str, Any]) -> Answer:
+    arguments = [
+        [group[name] for name in sorted(group)] for _, group in sorted(fields["arguments"].items(), key=_place)
+    ]
+    score = next((_number(fields.get(name)) for name in fields.get("metrics", ())), None)
+    common: dict[str, Any] = {"key": str(int(fields["doc_id"])), "score": score}
+    responses = fields["resps"]
+    if isinstance(responses[0][0], str):
+        (context, *_), (text, *_) = arguments[0], responses[0]
+        filtered = fields["filtered_resps"][0]
+        read = filtered if isinstance(filtered, str) and filtered != text else ""
+        target = fields["target"]
+        targets = tuple(map(str, target)) if isinstance(target, list) else (str(target),)
+        return Answer(prompt=str(context), text=text, targets=targets, extracted=read, **common)
+    # The same options without a context are there for mutual information.
+    asked = [(words, answer[0]) for words, answer in zip(arguments, responses, strict=True) if words[0]]
+    options = tuple(str(words[1]) for words, _ in asked)
+    if len({words[0] for words, _ in asked}) > 1 or len(set(options)) < len(options):
+        raise DataError(f"{where}: its options are in the contexts (multiple inputs), which is not supported")
+    scores = tuple((float(value), str(greedy) == "True") for value, greedy in (answer for _, answer in asked))
+    target = _target(str(fields["target"]), options)
+    return Answer(prompt=str(asked[0][0][0]), text="", targets=(target,), options=options, likelihoods=scores, **common)
+
+
+def _place(entry: tuple[str, Any]) -> int:
+    return int(entry[0].rpartition("_")[2])
+
+
+def _target(target: str, options: tuple[str, ...]) -> str:
+    """Returns the text of the right option, which the file names by its text or its place."""
+    for option in options:
+        if option.strip() == target.strip():
+            return option
+    return options[int(target)]
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None

@@ -1,0 +1,157 @@
+"""What a cluster is asked and told, through kubectl."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lyncean.errors import UserError, printable
+from orchestrator.submit.objects import NAME_LABEL, RUN, SERVERS, Manifest, pod_of
+
+_GIVEN_BY_CLUSTER = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
+_GIVEN_LABELS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
+
+
+class SubmitError(UserError):
+    """What was asked for cannot be rendered, or is not on the cluster. A configuration mistake."""
+
+
+def kubectl(*words: str, text: str | None = None) -> str:
+    """Runs kubectl and returns what it prints.
+
+    Args:
+        words: Its arguments.
+        text: What it reads.
+
+    Raises:
+        SubmitError: If there is no kubectl, or it refuses.
+    """
+    if shutil.which("kubectl") is None:
+        raise SubmitError("kubectl is not installed: `orchestrator submit` renders with its kustomize")
+    process = subprocess.run(["kubectl", *words], input=text, capture_output=True, text=True, check=False)
+    if process.returncode:
+        said = (process.stderr.strip().splitlines() or ["failed"])[-1]
+        raise SubmitError(f"kubectl {words[0]}: {printable(said)}")
+    return process.stdout
+
+
+def objects_of(run: str, namespace: str) -> list[Manifest]:
+    """Returns a run's Jobs, pods and ConfigMaps, and those of the shared model servers that it uses.
+
+    Raises:
+        SubmitError: If there is no such run, or the cluster does not answer.
+    """
+    found = _get(f"{RUN}={run}", namespace)
+    jobs = [one for one in found if one["kind"] == "Job"]
+    if not jobs:
+        raise SubmitError(f"no run {run!r} in namespace {namespace}: was the rendered run applied?")
+    for servers in {job["spec"]["template"]["metadata"]["labels"].get(SERVERS) for job in jobs} - {None}:
+        found += [one for one in _get(f"{SERVERS}={servers}", namespace) if RUN not in one["metadata"]["labels"]]
+    return found
+
+
+def delete(run: str, namespace: str) -> None:
+    """Deletes all that belongs to a run; its folder and servers that are shared stay.
+
+    Raises:
+        SubmitError: If there is no such run, or the cluster refuses.
+    """
+    objects_of(run, namespace)
+    kubectl("delete", f"--namespace={namespace}", "jobs,pods,configmaps", f"--selector={RUN}={run}")
+
+
+def resume(run: str, namespace: str) -> list[str]:
+    """Starts a run's failed Jobs anew: their pods go on with the run folders that are there.
+
+    Returns:
+        The names of the Jobs.
+
+    Raises:
+        SubmitError: If there is no such run, or the cluster refuses.
+    """
+    failed = [one for one in objects_of(run, namespace) if one["kind"] == "Job" and condition(one, "Failed")]
+    for job in failed:
+        name = job["metadata"]["name"]
+        job.pop("status", None)
+        job["spec"].pop("selector", None)
+        for key in _GIVEN_BY_CLUSTER:
+            job["metadata"].pop(key, None)
+        for holder in (job["metadata"], job["spec"]["template"]["metadata"]):
+            holder["labels"] = {key: word for key, word in holder["labels"].items() if key not in _GIVEN_LABELS}
+        kubectl("delete", f"--namespace={namespace}", f"job/{name}", "--cascade=foreground")
+        kubectl("create", f"--namespace={namespace}", "--validate=false", "--filename=-", text=json.dumps(job))
+    return [job["metadata"]["name"] for job in failed]
+
+
+def get(run: str, namespace: str, folder: Path) -> None:
+    """Copies a run's folder, or that of its merged shards, from the claim: through a pod that mounts it meanwhile.
+
+    Raises:
+        SubmitError: If there is no such run, it has no merged folder yet, `folder` is there already, or the cluster
+            refuses.
+    """
+    if folder.exists():
+        raise SubmitError(f"{folder} is there already: give --get a new folder")
+    found = objects_of(run, namespace)
+    jobs = {job["metadata"]["labels"][NAME_LABEL]: job for job in found if job["kind"] == "Job"}
+    remote = folder_of(found)
+    if "://" in remote:
+        raise SubmitError(f"{run} is in {remote}: `orchestrator report` and `compare` read it there")
+    if "merge" in jobs and not condition(jobs["merge"], "Complete"):
+        raise SubmitError(f"{run} is not merged yet: --watch says how it goes")
+    pod = _mounting(jobs.get("merge", jobs["orchestrator"]), run)
+    name, place = pod["metadata"]["name"], f"--namespace={namespace}"
+    kubectl("create", place, "--validate=false", "--filename=-", text=json.dumps(pod))
+    try:
+        kubectl("wait", place, f"pod/{name}", "--for=condition=Ready", "--timeout=300s")
+        kubectl("cp", place, f"{name}:{remote}", str(folder), "--retries=3")
+    finally:
+        kubectl("delete", place, f"pod/{name}", "--wait=false")
+
+
+def folder_of(found: Sequence[Manifest]) -> str:
+    """Returns the folder in which a run's report is, or will be: a path on the claim, or a URL."""
+    folders = (one["data"]["RUN"] for one in found if one["kind"] == "ConfigMap" and "RUN" in one.get("data", {}))
+    merged = any(one["kind"] == "Job" and one["metadata"]["labels"][NAME_LABEL] == "merge" for one in found)
+    return next(folders, "") + ("/merged" if merged else "")
+
+
+def _mounting(job: Manifest, run: str) -> Manifest:
+    """Returns a pod that does nothing but mount a Job's run folders."""
+    theirs = pod_of(job)
+    (main,) = theirs["containers"]
+    container = {
+        "name": "get",
+        "image": main["image"],
+        "command": ["sleep", "3600"],
+        "securityContext": main["securityContext"],
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "256Mi"}},
+        "volumeMounts": [mount for mount in main["volumeMounts"] if mount["name"] == "runs"],
+    }
+    keys = ("serviceAccountName", "automountServiceAccountToken", "securityContext", "imagePullSecrets")
+    spec = {
+        **{key: theirs[key] for key in keys if key in theirs},
+        "restartPolicy": "Never",
+        "activeDeadlineSeconds": 3600,
+        "terminationGracePeriodSeconds": 0,
+        "containers": [container],
+        "volumes": [volume for volume in theirs["volumes"] if volume["name"] == "runs"],
+    }
+    metadata = {"name": f"get-{run}", "labels": {RUN: run, NAME_LABEL: "get"}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def condition(manifest: Manifest, kind: str) -> Manifest | None:
+    """Returns a condition of an object if it holds."""
+    conditions: list[Manifest] = manifest.get("status", {}).get("conditions", [])
+    return next((one for one in conditions if one["type"] == kind and one["status"] == "True"), None)
+
+
+def _get(selector: str, namespace: str) -> list[Manifest]:
+    words = ("get", f"--namespace={namespace}", "jobs,pods,configmaps", f"--selector={selector}", "--output=json")
+    items: list[Any] = json.loads(kubectl(*words))["items"]
+    return items

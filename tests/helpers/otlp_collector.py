@@ -1,0 +1,38 @@
+"""A real OTLP endpoint over gRPC that keeps the spans it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+
+
+class Collector(trace_service_pb2_grpc.TraceServiceServicer):
+    """Keeps the spans that it is sent."""
+
+    def __init__(self) -> None:
+        self.spans: list[Any] = []
+
+    def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
+        for resource in request.resource_spans:
+            for scope in resource.scope_spans:
+                self.spans += scope.spans
+        return trace_service_pb2.ExportTraceServiceResponse()
+
+
+@contextmanager
+def collecting() -> Iterator[tuple[Collector, int]]:
+    """Serves a collector; gives its port."""
+    collector = Collector()
+    server = grpc.server(ThreadPoolExecutor(2))
+    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(collector, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield collector, port
+    finally:
+        server.stop(0)
