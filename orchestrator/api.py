@@ -73,8 +73,8 @@ class Item:
         task: The task.
         outcome: "scored", "unparsed", "refused", "rejected", "unjudged" or "failed".
         score: The verdict's score, None where it has none.
-        prompt: The text that the model was given. An image's place in it is "[image]", and with several messages
-            each begins with its role.
+        prompt: The text that the model was given. An image's place in it is "[image]", a clip's "[audio]" or
+            "[video]", and with several messages each begins with its role.
         images: The files of the images in the prompt, in their order.
         reasoning: What the model reasoned before its answer, "" where the server tells none.
         text: What the model said; "" for a likelihood.
@@ -331,7 +331,8 @@ def _prompt(run: Run, item: reader.Item) -> dict[str, Any]:
         for part in message.get("parts", ()):
             if "image" in part:
                 images.append(run.path / IMAGES / str(part["image"].get("sha256", "")))
-            texts.append("[image]" if "image" in part else str(part.get("text", "")))
+            medium = next((f"[{kind}]" for kind in ("image", "audio", "video") if kind in part), "")
+            texts.append(medium or str(part.get("text", "")))
         role = str(message.get("role", "")).removeprefix("ROLE_").lower()
         told.append("\n".join([f"{role}:", *texts] if len(messages) > 1 else texts))
     return {"prompt": "\n\n".join(told), "images": tuple(images)}

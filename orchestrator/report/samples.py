@@ -85,8 +85,10 @@ class _Columns:
 
     def __init__(self) -> None:
         self.items = 0
-        self._plain: dict[str, list[Any]] = {name: [] for name in ("key", "score", "extracted", "target", "answer")}
-        self._coded = {"task": _Column(), "outcome": _Column(*_SHOWN), "reason": _Column(), "turn": _Column()}
+        plain = ("key", "score", "extracted", "target", "answer", "length", "seconds")
+        self._plain: dict[str, list[Any]] = {name: [] for name in plain}
+        coded = ("task", "reason", "turn", "question", "image")
+        self._coded = {"outcome": _Column(*_SHOWN), **{name: _Column() for name in coded}}
         self._labels: dict[str, _Column] = {}
 
     def add(self, item: Item) -> None:
@@ -95,6 +97,11 @@ class _Columns:
         self._plain["extracted"].append(item.verdict.get("extracted", ""))
         self._plain["target"].append(" | ".join(item.scoring.get("targets", ()))[:_SNIPPET])
         self._plain["answer"].append(_snippet(item))
+        self._plain["length"].append(len(item.text))
+        self._plain["seconds"].append(item.response.get("seconds"))
+        question, image = _question(item)
+        self._coded["question"].add(question or None)
+        self._coded["image"].add(image or None)
         self._coded["task"].add(item.task)
         self._coded["outcome"].add(item.outcome or PENDING)
         self._coded["reason"].add(_reason(item) or None)
@@ -178,6 +185,15 @@ def _snippet(item: Item) -> str:
     words = " ".join(item.text[: 4 * _SNIPPET].split())[:_SNIPPET]
     pictures = sum("image" in part for part in found.get("parts", ()))
     return " ".join(filter(None, (words, "[image]" * pictures)))
+
+
+def _question(item: Item) -> tuple[str, str]:
+    """Returns the beginning of the last message's text and the first of its images, which the list shows."""
+    messages = (item.response.get("request") or {}).get("messages") or [{}]
+    parts = messages[-1].get("parts", ())
+    text = " ".join(part["text"] for part in parts if part.get("text"))
+    image = next((str(part["image"].get("sha256", "")) for part in parts if part.get("image")), "")
+    return " ".join(text[: 4 * _SNIPPET].split())[:_SNIPPET], image
 
 
 def _learnt(packed: Packed, item: Item, labels: Mapping[str, Mapping[str, str]]) -> Item:

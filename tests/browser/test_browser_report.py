@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,86 @@ def test_keys_move_and_filter(tab: Any, report: str) -> None:
     assert heading.count() == 1
 
 
+@pytest.mark.parametrize("width", [400, 1280])
+def test_the_verdict_comes_first_and_the_image_is_beside_the_text(tab: Any, report: str, width: int) -> None:
+    tab.page.set_viewport_size({"width": width, "height": 900})
+    page = tab.open(f"{report}#sample=marvel%2F3%3Aavr")
+    row, head = page.locator(".row[aria-selected=true]"), page.locator("#detail > header")
+    said = row.locator(".took").inner_text()
+    assert re.fullmatch(r"said [1-4], right [1-4]", said), said
+    assert head.inner_text().split("\n")[0].endswith(said)
+    assert row.locator(".said").inner_text().startswith("You are given a puzzle. Please choose")
+    tab.until("document.querySelector('.row[aria-selected=true] .thumb img')?.naturalWidth > 0")
+    image, text = page.locator("#detail .pictures img").bounding_box(), page.locator("#detail .text").bounding_box()
+    assert (image["x"] + image["width"] <= text["x"]) is (width == 1280)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.locator("#detail").evaluate("detail => { detail.scrollTop = 200; }")
+    assert page.evaluate(
+        "document.querySelector('#detail > header').getBoundingClientRect().top"
+        " - document.querySelector('#detail').getBoundingClientRect().top < 2"
+    )
+
+
+def test_order_and_grid_by_keyboard(tab: Any, report: str) -> None:
+    page = tab.open(report)
+    select(tab, "sort", "highest score")
+    assert page.locator(".row .took").first.inner_text().endswith(", right")
+    page.locator("#list").focus()
+    page.keyboard.press("g")
+    tab.settle()
+    assert not page.locator("#detail").is_visible()
+    assert page.get_by_role("button", name="Grid").get_attribute("aria-pressed") == "true"
+    page.keyboard.press("Home")
+    place = "[...document.querySelectorAll('.row[aria-selected=true]')].map(row => [row.offsetLeft, row.offsetTop])[0]"
+    first = page.evaluate(place)
+    for key, side in (("ArrowRight", 0), ("ArrowDown", 1)):
+        page.keyboard.press(key)
+        assert page.evaluate(place)[side] > first[side]
+    name = page.locator(".row[aria-selected=true] .name").inner_text()
+    address = page.url
+    page.keyboard.press("Enter")
+    tab.heading(name)
+    assert page.locator("#detail").is_visible()
+    page.goto("about:blank")
+    page = tab.open(address)
+    assert page.locator(".row[aria-selected=true] .name").inner_text() == name
+    page.keyboard.press("g")
+    tab.settle()
+    page.keyboard.press("z")
+    assert page.locator("#zoom img").is_visible()
+    assert tab.complaints == []
+
+
+def test_counts_follow_the_filters_and_only_those_of_the_task_are_there(tab: Any, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run", tasks=["a", "b"])
+    for number in range(6):
+        labels = {"size": "small" if number < 2 else "large", "level": "1"}
+        writer.item(f"a/{number}", answer="1", score=float(number % 2), labels=labels)
+    for number in range(4):
+        writer.item(f"b/{number}", answer="1", score=1.0, labels={"level": "12"[number % 2]})
+    page = tab.open(write_report(writer.close()).as_uri())
+
+    def offered() -> dict[str, list[str]]:
+        fields = page.locator("#controls label:not([hidden]) select").all()
+        read = "field => [...field.options].filter(one => !one.hidden).map(one => one.textContent)"
+        return {str(field.get_attribute("name")): field.evaluate(read)[1:] for field in fields}
+
+    assert offered() == {
+        "verdict": ["right (7)", "wrong (3)"], "outcome": ["scored (10)"], "task": ["a (6)", "b (4)"],
+        "label.level": ["1 (8)", "2 (2)"],
+        "sort": ["lowest score", "highest score"],
+    }  # fmt: skip
+    select(tab, "task", "a")
+    found = offered()
+    assert (found["verdict"], found["task"]) == (["right (3)", "wrong (3)"], ["a (6)", "b (4)"])
+    assert found["label.size"] == ["large (4)", "small (2)"]
+    assert "label.level" not in found
+    select(tab, "label.size", "small")
+    assert offered()["verdict"] == ["right (1)", "wrong (1)"]
+    search(tab, "a/0")
+    assert offered()["verdict"] == ["wrong (1)"]
+
+
 def test_ten_thousand_samples(tab: Any, large: str) -> None:
     page = tab.open(large)
     assert status(tab) == "10,000 of 10,000 items"
@@ -392,7 +473,7 @@ def test_every_control_has_a_name(tab: Any, report: str) -> None:
     page = tab.open(report)
     nameless = page.evaluate("""Array.from(document.querySelectorAll(
         'button, select, input, a, img, [role=img], [role=listbox], metric svg[role], metric a'
-    )).filter(node => !(
+    )).filter(node => !node.closest('[aria-hidden=true]') && !(
         node.textContent.trim() || node.getAttribute('aria-label') || node.getAttribute('alt') ||
         (node.labels && node.labels.length) || node.querySelector('[aria-label]')
     )).map(node => node.outerHTML.slice(0, 200))""")

@@ -1,10 +1,10 @@
 "use strict";
 // Everything a model or a data set wrote reaches the page as text, through textContent alone.
 (() => {
-  const ROW = 52, AHEAD = 8;
+  const ROW = 74, CELL = 176, CELL_ROW = 204, AHEAD = 8;
   const SIGNS = { right: "✓", wrong: "✗", partial: "◐", unparsed: "?", refused: "⊘", rejected: "!", unjudged: "~", failed: "!", step: "→", pending: "…", scored: "·" };
   const $ = (id) => document.getElementById(id);
-  const list = $("list"), space = $("space"), detail = $("detail"), status = $("status"), controls = $("controls");
+  const panes = document.querySelector(".panes"), list = $("list"), space = $("space"), detail = $("detail"), status = $("status"), controls = $("controls");
   let index, labels, position, samples;
   let shown = [], selected = -1, filter = {}, search = 0;
   const chunks = new Map(), texts = new Map(), rows = new Map();
@@ -50,66 +50,105 @@
   const isWrong = (at) => { const found = kind(at); return found === "wrong" || found === "unparsed" || found === "refused"; };
 
   // ---- filters -------------------------------------------------------------------------------
-  const FIELDS = ["outcome", "verdict", "task", "reason"];
+  const FIELDS = ["outcome", "verdict", "task", "reason", "sort", "view"];
+  const MOST_VALUES = 200;
+  // Each filter: its name, what it is called, its values, the number of an item's value (-1 for none) and, for a label,
+  // the values that occur in each task.
+  let facets = [];
 
-  function choice(name, title, entries) {
-    const select = el("select", { name, onchange: () => { set(name, select.value); } }, el("option", { value: "" }, "all"));
-    for (const [value, count] of entries) select.append(el("option", { value }, `${value} (${count.toLocaleString("en")})`));
-    return el("label", {}, title, select);
+  function facet(name, title, names, code, tasks) {
+    const options = names.map((value) => el("option", { value }));
+    const select = el("select", { name, onchange: () => { set(name, select.value); } }, el("option", { value: "" }, "all"), ...options);
+    return { name, title, names, code, tasks, options, label: el("label", {}, title, select) };
   }
 
-  function tally(column) {
-    const counts = new Array(column.names.length).fill(0);
-    for (const code of column.codes) if (code >= 0) counts[code]++;
-    return column.names.map((name, code) => [name, counts[code]]).filter((pair) => pair[1]);
+  const VERDICTS = ["right", "wrong", "partial"];
+  function verdict(at) {
+    const found = kind(at);
+    return found === "right" ? 0 : found === "partial" ? 2 : isWrong(at) ? 1 : -1;
   }
+
+  const numeric = new Intl.Collator("en", { numeric: true });
+  function labelFacet(name) {
+    const column = index.labels[name], tasks = index.task.names.map(() => new Set());
+    column.codes.forEach((code, at) => { if (code >= 0) tasks[index.task.codes[at]].add(code); });
+    const order = column.names.map((_, code) => code).sort((a, b) => numeric.compare(column.names[a], column.names[b]));
+    const places = new Array(order.length);
+    order.forEach((code, place) => { places[code] = place; });
+    return facet("label." + name, name, order.map((code) => column.names[code]), (at) => { const code = column.codes[at]; return code < 0 ? -1 : places[code]; }, tasks);
+  }
+
+  // A label is offered where it tells items of the chosen task apart; without a task, of every task.
+  function applies(one) {
+    if (filter[one.name] !== undefined || !one.tasks) return true;
+    const chosen = index.task.names.indexOf(filter.task);
+    return chosen >= 0 ? one.tasks[chosen].size > 1 : one.names.length > 1 && one.tasks.every((values) => values.size > 0);
+  }
+
+  // How often each value occurs among the items that pass all other filters.
+  function count(one, counts) {
+    const all = one.name === "verdict" || one.name === "outcome" || filter[one.name] !== undefined;
+    one.options.forEach((option, place) => {
+      option.textContent = `${one.names[place]} (${counts[place].toLocaleString("en")})`;
+      option.hidden = option.disabled = !counts[place] && filter[one.name] !== one.names[place];
+    });
+    one.label.hidden = !applies(one) || (!all && counts.filter(Boolean).length < 1);
+  }
+
+  const SORTS = {
+    "lowest score": [() => index.score, 1], "highest score": [() => index.score, -1],
+    "longest answer": [() => index.length, -1], "shortest answer": [() => index.length, 1], "slowest": [() => index.seconds, -1],
+  };
 
   function build() {
-    const verdicts = [["right", 0], ["wrong", 0], ["partial", 0]];
-    for (let at = 0; at < index.size; at++) {
-      const found = kind(at);
-      if (found === "right") verdicts[0][1]++;
-      else if (found === "partial") verdicts[2][1]++;
-      else if (isWrong(at)) verdicts[1][1]++;
-    }
-    controls.append(
-      choice("verdict", "Right or wrong", verdicts.filter((pair) => pair[1])),
-      choice("outcome", "Outcome", tally(index.outcome)));
-    if (index.task.names.length > 1) controls.append(choice("task", "Task", tally(index.task)));
-    if (index.reason.names.length) controls.append(choice("reason", "Reason", tally(index.reason)));
-    for (const name of labels) {
-      const entries = tally(index.labels[name]);
-      if (entries.length > 1 && entries.length <= 200) {
-        entries.sort((a, b) => a[0].localeCompare(b[0], "en", { numeric: true }));
-        controls.append(choice("label." + name, name, entries));
-      }
-    }
+    const column = (name) => (at) => index[name].codes[at];
+    facets = [facet("verdict", "Right or wrong", VERDICTS, verdict), facet("outcome", "Outcome", index.outcome.names, column("outcome"))];
+    if (index.task.names.length > 1) facets.push(facet("task", "Task", index.task.names, column("task")));
+    if (index.reason.names.length) facets.push(facet("reason", "Reason", index.reason.names, column("reason")));
+    for (const name of labels) if (index.labels[name].names.length > 1 && index.labels[name].names.length <= MOST_VALUES) facets.push(labelFacet(name));
+    controls.append(...facets.map((one) => one.label));
+    const sort = el("select", { name: "sort", onchange: () => { set("sort", sort.value); } }, el("option", { value: "" }, "as in the data"));
+    for (const [name, [values]] of Object.entries(SORTS)) if (new Set(values()).size > 1) sort.append(el("option", { value: name }, name));
     let timer;
     const text = el("input", { type: "search", name: "q", placeholder: "prompt, answer, key, judge", autocomplete: "off", spellcheck: "false",
       oninput: () => { clearTimeout(timer); timer = setTimeout(() => set("q", text.value), 150); } });
-    controls.append(el("label", { class: "grow" }, "Text", text), el("button", { type: "button", onclick: clear }, "Clear"));
+    controls.append(el("label", {}, "Sort", sort), el("label", { class: "grow" }, "Text", text), el("button", { type: "button", onclick: clear }, "Clear"),
+      el("button", { type: "button", id: "grid", "aria-pressed": "false", onclick: toggle }, "Grid"));
     controls.addEventListener("submit", (event) => event.preventDefault());
   }
 
-  function clear() { const sample = filter.sample; filter = sample ? { sample } : {}; changed(); }
+  const KEPT = ["sample", "sort", "view"];
+  function clear() { filter = Object.fromEntries(Object.entries(filter).filter(([name]) => KEPT.includes(name))); changed(); }
+  function toggle() { set("view", filter.view === "grid" ? "" : "grid"); }
   function set(name, value) { if (value) filter[name] = value; else delete filter[name]; changed(); }
 
   function changed() {
+    const grid = filter.view === "grid";
+    panes.classList.toggle("grid", grid);
+    $("grid").setAttribute("aria-pressed", String(grid));
+    for (const one of facets) {  // a link may name a value that this page does not hold
+      const value = filter[one.name], select = one.label.lastChild;
+      if (value !== undefined && !one.names.includes(value) && ![...select.options].some((option) => option.value === value)) select.append(el("option", { value }, `${value} (0)`));
+    }
     for (const field of controls.elements) if (field.name) field.value = filter[field.name] || "";
     apply();
   }
 
-  function matches(at) {
+  // The one filter that an item does not pass, null where it passes all, undefined where there are several.
+  function fails(at, wanted) {
+    let failed = null;
     const outcome = coded(index.outcome, at);
-    if (filter.outcome ? outcome !== filter.outcome : outcome === "step") return false;
-    if (filter.verdict === "wrong" ? !isWrong(at) : filter.verdict && kind(at) !== filter.verdict) return false;
-    if (filter.task && coded(index.task, at) !== filter.task) return false;
-    if (filter.reason && coded(index.reason, at) !== filter.reason) return false;
-    for (const name of labels) {
-      const wanted = filter["label." + name];
-      if (wanted !== undefined && coded(index.labels[name], at) !== wanted) return false;
+    if (outcome === "step" && filter.outcome === undefined) return undefined;
+    for (const [one, value] of wanted) {
+      if (one.code(at) === value) continue;
+      if (failed) return undefined;
+      failed = one;
     }
-    return true;
+    for (const name of labels) {  // of too many values for a list
+      const value = filter["label." + name];
+      if (value !== undefined && !facets.some((one) => one.name === "label." + name) && coded(index.labels[name], at) !== value) return undefined;
+    }
+    return failed;
   }
 
   function words(line) {
@@ -123,28 +162,39 @@
   }
 
   async function apply() {
-    const mine = ++search, wanted = (filter.q || "").toLowerCase(), found = [];
-    for (let at = 0; at < index.size; at++) if (matches(at)) found.push(at);
-    if (!wanted) return present(found, true);
-    const hits = [];
-    let number = -1, lines = [], at = 0;
-    for (const candidate of found) {
-      const needed = Math.floor(candidate / index.chunk);
-      if (needed !== number) {
-        number = needed;
-        if (!texts.has(number)) texts.set(number, (await chunk(number)).map(words));
-        if (mine !== search) return;
-        lines = texts.get(number);
-        if (at++ % 10 === 9) present(hits.slice(), false);
+    const mine = ++search, text = (filter.q || "").toLowerCase(), hits = [];
+    const wanted = facets.filter((one) => filter[one.name] !== undefined).map((one) => [one, one.names.indexOf(filter[one.name])]);
+    const counts = new Map(facets.map((one) => [one, new Array(one.names.length).fill(0)]));
+    let number = -1, lines = [], unpacked = 0;
+    for (let at = 0; at < index.size; at++) {
+      const failed = fails(at, wanted);
+      if (failed === undefined) continue;
+      if (text) {
+        const needed = Math.floor(at / index.chunk);
+        if (needed !== number) {
+          number = needed;
+          if (!texts.has(number)) texts.set(number, (await chunk(number)).map(words));
+          if (mine !== search) return;
+          lines = texts.get(number);
+          if (unpacked++ % 10 === 9) present(hits.slice(), false);
+        }
+        if (!lines[at % index.chunk].includes(text)) continue;
       }
-      if (lines[candidate % index.chunk].includes(wanted)) hits.push(candidate);
+      if (!failed) hits.push(at);
+      for (const one of failed ? [failed] : facets) { const code = one.code(at); if (code >= 0) counts.get(one)[code]++; }
+    }
+    for (const one of facets) count(one, counts.get(one));
+    const by = SORTS[filter.sort];
+    if (by) {
+      const values = by[0](), last = (value) => value === null || value === undefined;
+      hits.sort((a, b) => (last(values[a]) - last(values[b])) || (last(values[a]) ? a - b : by[1] * (values[a] - values[b]) || a - b));
     }
     present(hits, true);
   }
 
   function present(found, done) {
     shown = found;
-    space.style.height = shown.length * ROW + "px";
+    spread();
     for (const node of rows.values()) node.remove();
     rows.clear();
     const all = index.outcome.codes.filter((code) => index.outcome.names[code] !== "step").length;
@@ -165,11 +215,19 @@
   }
 
   // ---- the list ------------------------------------------------------------------------------
+  let columns = 1, height = ROW;
+  function spread() {
+    const grid = filter.view === "grid";
+    columns = grid ? Math.max(1, Math.floor(list.clientWidth / CELL)) : 1;
+    height = grid ? CELL_ROW : ROW;
+    space.style.height = Math.ceil(shown.length / columns) * height + "px";
+  }
+
   function paint() {
-    const from = Math.max(0, Math.floor(list.scrollTop / ROW) - AHEAD);
-    const to = Math.min(shown.length, Math.ceil((list.scrollTop + list.clientHeight) / ROW) + AHEAD);
+    const from = Math.max(0, Math.floor(list.scrollTop / height) - AHEAD / columns) * columns;
+    const to = Math.min(shown.length, (Math.ceil((list.scrollTop + list.clientHeight) / height) + AHEAD / columns) * columns);
     for (const [place, node] of rows) if (place < from || place >= to) { node.remove(); rows.delete(place); }
-    for (let place = from; place < to; place++) if (!rows.has(place)) {
+    for (let place = Math.floor(from); place < to; place++) if (!rows.has(place)) {
       const node = row(place);
       rows.set(place, node);
       list.append(node);
@@ -178,21 +236,52 @@
     if (current) list.setAttribute("aria-activedescendant", current.id); else list.removeAttribute("aria-activedescendant");
   }
 
+  // What the model said and what is right, in a few words.
+  function judged(at) {
+    const found = kind(at), target = index.target[at], extracted = index.extracted[at], right = target ? `, right ${target}` : "";
+    if (found === "right") return extracted ? `said ${extracted}, right` : "right";
+    if (found === "wrong") return extracted ? `said ${extracted}${right}` : `wrong${right}`;
+    if (found === "partial") return `${extracted ? `said ${extracted}, ` : ""}score ${Number(index.score[at].toPrecision(3))}${right}`;
+    if (found === "unparsed") return `could not be read${right}`;
+    if (found === "scored") return extracted ? `said ${extracted}${right}` : "scored";
+    const reason = coded(index.reason, at);
+    return found === "step" ? "a step, not scored" : `${found === "pending" ? "not scored yet" : found}${reason ? `: ${reason}` : ""}${found === "refused" ? right : ""}`;
+  }
+
   function row(place) {
-    const at = shown[place], found = kind(at), target = index.target[at], extracted = index.extracted[at];
-    const read = extracted !== "" || found === "unparsed" ? `${extracted || "–"}${target ? " / " + target : ""}` : found;
+    const at = shown[place], found = kind(at), question = coded(index.question, at), said = judged(at);
     const node = el("div", { class: "row " + found, role: "option", id: "row-" + at, "aria-selected": String(at === selected),
-      "aria-posinset": place + 1, "aria-setsize": shown.length, onclick: () => { select(place, true); } },
-      el("span", { class: "sign", "aria-label": found, title: found }, SIGNS[found] || "·"), el("span", { class: "name" }, index.key[at]),
-      el("span", { class: "took", title: "extracted / target" }, read), el("span", { class: "said" }, index.answer[at] || " "));
-    node.style.top = place * ROW + "px";
+      "aria-posinset": place + 1, "aria-setsize": shown.length, onclick: () => { if (filter.view) { selected = at; filter.sample = index.key[at]; set("view", ""); open(at); } else select(place, true); } },
+      thumbnail(coded(index.image, at)), el("span", { class: "sign", "aria-label": found, title: found }, SIGNS[found] || "·"),
+      el("span", { class: "took", title: said }, said), el("span", { class: "name", title: index.key[at] }, index.key[at]),
+      el("span", { class: "said", title: question }, question || index.answer[at] || " "));
+    if (filter.view) {
+      const width = list.clientWidth / columns;
+      node.style.left = (place % columns) * width + "px";
+      node.style.width = width + "px";
+    }
+    node.style.top = Math.floor(place / columns) * height + "px";
     return node;
   }
 
+  function address(name) {
+    const inside = $("image-" + name);
+    return inside ? inside.textContent : "images/" + name;
+  }
+
+  function thumbnail(name) {
+    const frame = el("span", { class: "thumb", "aria-hidden": "true" });
+    if (/^[0-9a-f]{64}$/.test(name)) {
+      const node = el("img", { src: address(name), loading: "lazy", decoding: "async", alt: "", onerror: () => node.remove() });
+      frame.append(node);
+    }
+    return frame;
+  }
+
   function reveal(place) {
-    const top = place * ROW;
+    const top = Math.floor(place / columns) * height;
     if (top < list.scrollTop) list.scrollTop = top;
-    else if (top + ROW > list.scrollTop + list.clientHeight) list.scrollTop = top + ROW - list.clientHeight;
+    else if (top + height > list.scrollTop + list.clientHeight) list.scrollTop = top + height - list.clientHeight;
   }
 
   function select(place, chosen) {
@@ -218,7 +307,7 @@
   function picture(image) {
     const name = String(image.sha256 || "");
     if (!/^[0-9a-f]{64}$/.test(name)) return el("span", { class: "missing" }, "an image without a name");
-    const inside = $("image-" + name), source = inside ? inside.textContent : "images/" + name;
+    const source = address(name);
     const node = el("img", { src: source, loading: "lazy", decoding: "async", alt: `${image.media_type || "image"}, ${Number(image.bytes_length || 0).toLocaleString("en")} bytes`, tabindex: "0",
       onclick: () => zoom(source), onkeydown: (event) => { if (event.key === "Enter") zoom(source); },
       onerror: () => node.replaceWith(el("span", { class: "missing" }, `image ${name.slice(0, 12)} is not beside this page`)) });
@@ -229,7 +318,7 @@
   function clip(kind, medium) {
     const name = String(medium.sha256 || "");
     if (!/^[0-9a-f]{64}$/.test(name)) return [el("span", { class: "missing" }, `${kind} without a name`)];
-    const inside = $("image-" + name), node = el(kind, { src: inside ? inside.textContent : "images/" + name, controls: "", preload: "metadata",
+    const node = el(kind, { src: address(name), controls: "", preload: "metadata",
       onerror: () => node.replaceWith(el("span", { class: "missing" }, `${kind} ${name.slice(0, 12)} cannot be played by this browser, or is not beside this page`)) });
     const span = medium.span || {}, sampling = medium.sampling || {}, said = [];
     if (span.start || span.end) said.push(`${span.start || "0s"} to ${span.end || "its end"}`);
@@ -268,12 +357,17 @@
     block.append(text.slice(at));
   }
 
-  function parts(block, found, span) {
+  // Images of a prompt go beside the text, where a word marks their place if there are several.
+  function parts(block, found, span, images) {
     let text = "";
     const flush = () => { if (text) block.append(marked(text, span)); text = ""; };
+    const several = found.filter((part) => part.image).length > 1;
     for (const part of found) {
       if (part.text !== undefined) text += part.text;
-      else if (part.image) { if (!span) flush(); block.append(picture(part.image)); }
+      else if (part.image && images) {
+        images.append(picture(part.image));
+        if (several) { flush(); block.append(el("span", { class: "place" }, `image ${images.childElementCount}`)); }
+      } else if (part.image) { if (!span) flush(); block.append(picture(part.image)); }
       else if (part.audio || part.video) { if (!span) flush(); block.append(...clip(part.audio ? "audio" : "video", part.audio || part.video)); }
     }
     flush();
@@ -296,9 +390,9 @@
   }
 
   function page(at, response, verdict) {
-    const found = kind(at), scoring = response.scoring || {}, request = response.request || {}, answer = response.response || {}, out = [];
-    const link = el("a", { href: "#" + new URLSearchParams({ sample: index.key[at] }) }, "link");
-    out.push(el("header", {}, el("h2", {}, index.key[at]), el("span", { class: "chip tone-chip " + found }, found), link));
+    const found = kind(at), scoring = response.scoring || {}, request = response.request || {}, answer = response.response || {}, out = [], head = document.createDocumentFragment();
+    const link = el("a", { href: "#" + new URLSearchParams({ sample: index.key[at] }), title: "a link to this sample" }, "link");
+    head.append(el("header", {}, el("p", { class: "judged " + found }, el("span", { class: "sign", "aria-label": found }, SIGNS[found] || "·"), " ", judged(at)), el("h2", {}, index.key[at]), link));
     const chips = el("div", { class: "chips" });
     for (const [name, value] of Object.entries(scoring.labels || verdict.labels || {}))
       chips.append(el("button", { class: "chip", type: "button", title: "only these", onclick: () => set("label." + name, value) }, el("b", {}, name), value || "–"));
@@ -306,9 +400,10 @@
     out.push(...steps(at));
 
     out.push(el("h3", {}, "What was asked"));
+    const images = el("div", { class: "pictures" });
     for (const message of request.messages || []) {
       const turn = el("div", { class: "turn" }, el("div", { class: "who" }, String(message.role || "").replace("ROLE_", "").toLowerCase()));
-      parts(turn, message.parts || []);
+      parts(turn, message.parts || [], undefined, images);
       out.push(turn);
     }
     out.push(el("h3", {}, "What it answered"));
@@ -345,7 +440,8 @@
       pairs([["replica", response.replica], ["seconds", response.seconds], ["attempts", response.attempts], ["begun", response.started], ["group", scoring.group],
         ["input tokens", usage.input_tokens], ["of images", usage.image_tokens], ["of audio", usage.audio_tokens], ["of videos", usage.video_tokens], ["frames seen", (usage.media || []).map((medium) => medium.frames).filter(Boolean).join(", ")], ["cached", usage.cached_tokens], ["output tokens", usage.output_tokens], ["of reasoning", usage.reasoning_tokens], ["ended by", String(answer.finish_reason || "").replace("FINISH_REASON_", "").toLowerCase()]]),
       el("pre", {}, JSON.stringify({ config: request.config, modality: request.modality, effective_config: answer.effective_config, params: scoring.params }, null, 2))));
-    return out;
+    const text = el("div", { class: "text" }, ...out);
+    return images.childElementCount ? [head, el("div", { class: "beside-text" }, images, text)] : [head, text];
   }
 
   // The key less the turn's name, which the index has: a key may hold any number of colons.
@@ -431,10 +527,13 @@
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
     if (typing) { if (event.key === "Escape") { event.target.blur(); list.focus(); } return; }
     if (document.querySelector("dialog[open]")) return;
-    const inList = event.target === list, page = Math.max(1, Math.floor(list.clientHeight / ROW) - 1);
+    const inList = event.target === list, grid = filter.view === "grid", page = columns * Math.max(1, Math.floor(list.clientHeight / height) - 1);
     const actions = { j: () => step(1), k: () => step(-1), w: () => set("verdict", filter.verdict === "wrong" ? "" : "wrong"), x: clear,
-      "/": () => { controls.elements.q.focus(); }, "?": () => $("help").showModal(), "[": () => aside(-1), "]": () => aside(1) };
-    if (inList) Object.assign(actions, { ArrowDown: () => step(1), ArrowUp: () => step(-1), PageDown: () => step(page), PageUp: () => step(-page), Home: () => step(-shown.length), End: () => step(shown.length) });
+      "/": () => { controls.elements.q.focus(); }, "?": () => $("help").showModal(), "[": () => aside(-1), "]": () => aside(1),
+      f: () => { controls.elements[0].focus(); }, s: () => { controls.elements.sort.focus(); }, g: toggle, z: () => { const image = detail.querySelector("img"); if (image) zoom(image.src); } };
+    if (grid && selected >= 0) actions.Enter = toggle;
+    if (grid && inList) Object.assign(actions, { ArrowRight: () => step(1), ArrowLeft: () => step(-1) });
+    if (inList) Object.assign(actions, { ArrowDown: () => step(columns), ArrowUp: () => step(-columns), PageDown: () => step(page), PageUp: () => step(-page), Home: () => step(-shown.length), End: () => step(shown.length) });
     const action = actions[event.key];
     if (!action) return;
     event.preventDefault();
@@ -481,7 +580,7 @@
     position = new Map(index.key.map((key, at) => [key, at]));
     build();
     list.addEventListener("scroll", paint, { passive: true });
-    addEventListener("resize", paint);
+    addEventListener("resize", () => { for (const node of rows.values()) node.remove(); rows.clear(); spread(); paint(); });
     addEventListener("keydown", keys);
     addEventListener("hashchange", () => recall(true));
     for (const box of document.querySelectorAll("dialog")) box.addEventListener("click", () => box.close());
