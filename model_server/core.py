@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -87,7 +88,7 @@ class Core:
                 raise Unsupported("no_image_output", f"{info.model_name} makes no images")
         elif request.modality not in (model.MODALITY_UNSPECIFIED, model.MODALITY_TEXT):
             raise Unsupported("unknown_modality", f"modality {request.modality} is not known to this server")
-        async with self._pixels.held(self._decoded(request.messages)):
+        async with self._pixels.held(await self._decoded(request.messages)):
             response = await self.backend.generate(request, call)
         if not response.parts and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
             response.parts.add(text="")
@@ -106,20 +107,23 @@ class Core:
         for index, text in enumerate(request.continuations):
             if not text:
                 raise InvalidRequest("empty_continuation", f"continuation {index} is empty", index=str(index))
-        async with self._pixels.held(self._decoded(request.messages)):
+        async with self._pixels.held(await self._decoded(request.messages)):
             response = await self.backend.likelihood(request, call)
         for index, score in enumerate(response.scores):
             if math.isnan(score.logprob):
                 raise InternalFailure("not_a_number", f"the log-probability of continuation {index} is NaN")
         return response
 
-    def _decoded(self, messages: Sequence[model.Message]) -> int:
+    async def _decoded(self, messages: Sequence[model.Message]) -> int:
         """Returns the pixels of what the backend will decode."""
         if not self.backend.decodes:
             return 0
         parts = [part for message in messages for part in message.parts]
-        seen = sum(images.pixels(part.image.data) for part in parts if part.HasField("image"))
-        return seen + sum(clips.most_pixels(part.video) for part in parts if part.HasField("video"))
+        pixels = sum(images.pixels(part.image.data) for part in parts if part.HasField("image"))
+        for part in parts:
+            if part.HasField("video"):  # of which the first frame is decoded, beside the event loop
+                pixels += await asyncio.to_thread(clips.most_pixels, part.video)
+        return pixels
 
     def _check_messages(self, messages: Sequence[model.Message], info: model.GetModelInfoResponse) -> None:
         if not messages:
