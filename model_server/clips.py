@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from google.protobuf.duration_pb2 import Duration
 
-from lyncean.clips import DAMAGE, cause, open_clip, read_facts, read_samples
+from lyncean.clips import DAMAGE, MAX_SAMPLES, cause, open_clip, read_facts, read_samples
 from lyncean.errors import UserError
 from lyncean.media import Kind
 from lyncean.model.v1 import model_pb2 as model
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 MAX_FRAME_PIXELS = 500_000_000
 """Default limit on the pixels of all frames that are seen of a video: 1.5 GB once decoded."""
-MAX_SAMPLES = 192_000 * 3600
-"""Limit on the samples that are heard of an audio file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,7 @@ def hear(audio: model.Audio, rate: int = 0, *, where: str = "the audio") -> Soun
         InvalidRequest: The file cannot be decoded, or its span is empty.
     """
     try:
-        samples, found = read_samples(audio.data, MAX_SAMPLES)
+        samples, found = read_samples(audio.data)
     except DAMAGE as error:
         raise _bad("audio", where, error) from error
     if len(samples) > MAX_SAMPLES:

@@ -21,6 +21,10 @@ DAMAGE = (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError,
 """What PyAV raises for files that are cut short, damaged, or hold no such track; its own errors are some of these."""
 
 
+MAX_SAMPLES = 192_000 * 3600
+"""Limit on the samples that are decoded of an audio file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What the header of a file says.
@@ -79,7 +83,7 @@ def _seconds(stream: AudioStream | VideoStream) -> float:
     return float(stream.duration * stream.time_base) if stream.duration and stream.time_base else 0.0
 
 
-def read_samples(data: bytes, most: int) -> tuple[np.ndarray[Any, np.dtype[np.float32]], int]:
+def read_samples(data: bytes, most: int = MAX_SAMPLES) -> tuple[np.ndarray[Any, np.dtype[np.float32]], int]:
     """Decodes a file's first track.
 
     Args:

@@ -20,9 +20,9 @@ from lmms_eval.api.task import ConfigurableMessagesTask, ConfigurableTask
 
 from lyncean.harness.library import arguments
 from lyncean.harness.lmms_eval import LIBRARY
+from lyncean.harness.requests import _wave
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc
-from orchestrator.benchmarks.harness.visuals import _wave
 
 ROLES = {"system": model.ROLE_SYSTEM, "user": model.ROLE_USER, "assistant": model.ROLE_ASSISTANT}
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from lyncean.harness.library import undecoded
 from lyncean.harness.lm_eval import LIBRARY
-from lyncean.harness.requests import LM_EVAL_TOKENS, PLACEHOLDER, NotAskableError, decoding, interleaved
+from lyncean.harness.requests import LM_EVAL_TOKENS, PLACEHOLDER, NotAskableError, decoding, interleaved, shown
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.harness.task import ForeignTask
-from orchestrator.benchmarks.harness.visuals import Sources, encoded, parts
+from orchestrator.benchmarks.harness.visuals import Sources, document, parts
 from orchestrator.data.rows import Row
-from orchestrator.samples import Message, Part, text_part
+from orchestrator.samples import Message
 
 _AUDIO = "<audio>"
 """What stands for audio in a context."""
@@ -48,12 +47,10 @@ class LmEvalTask(ForeignTask):
             if self.config.get("doc_to_image"):
                 raise NotAskableError("its questions have images and audio, whose order is not said")
             placeholder, read = _AUDIO, self._task.doc_to_audio
-        shown: list[Part] = []
+        visuals: list[Any] = []
         if self.config.get("doc_to_image") or self.config.get("doc_to_audio"):
-            docs = self.documents()
-            shown = list(parts(read(encoded(docs[number], undecoded(docs.features))), sources))
-        pieces = interleaved(context, shown, placeholder)
-        return [Message(model.ROLE_USER, tuple(text_part(each) if isinstance(each, str) else each for each in pieces))]
+            visuals = list(shown(read(document(self.documents(), number))))
+        return [Message(model.ROLE_USER, tuple(parts(interleaved(context, visuals, placeholder), sources)))]
 
     def continuations(self, row: Row) -> list[tuple[str, tuple[str, ...]]]:
         """Returns the contexts of the harness's own requests, those beside each other with one context together."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lyncean.harness.library import undecoded
 from lyncean.harness.lmms_eval import LIBRARY
-from lyncean.harness.requests import LMMS_EVAL_TOKENS, ROLES, decoding
+from lyncean.harness.requests import LMMS_EVAL_TOKENS, ROLES, decoding, pieces, shown
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.base import setting
 from orchestrator.benchmarks.harness.task import ForeignTask
-from orchestrator.benchmarks.harness.visuals import Sources, encoded, parts
+from orchestrator.benchmarks.harness.visuals import Sources, document, parts
 from orchestrator.data.rows import Row
-from orchestrator.samples import Message, Part, text_part
+from orchestrator.samples import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +44,11 @@ class LmmsTask(ForeignTask):
 
     def messages(self, number: int, context: str, settings: LmmsSettings | None, sources: Sources) -> list[Message]:
         """Returns what the task's `doc_to_messages` says; for a simple model its images, then the context."""
-        docs = self._task.dataset[self.split]
-        doc = encoded(docs[number], undecoded(docs.features))
+        doc = document(self._task.dataset[self.split], number)
         if settings and settings.messages == "chat" and self.kind == "generate_until":
-            return [_message(each, sources) for each in self._task.doc_to_messages(doc)]
-        shown = list(parts(self._task.doc_to_visual(doc), sources))
-        return [Message(model.ROLE_USER, (*shown, text_part(context)))]
+            turns = self._task.doc_to_messages(doc)
+            return [Message(ROLES[turn["role"]], tuple(parts(pieces(turn["content"]), sources))) for turn in turns]
+        return [Message(model.ROLE_USER, tuple(parts([*shown(self._task.doc_to_visual(doc)), context], sources)))]
 
     def continuations(self, row: Row) -> list[tuple[str, tuple[str, ...]]]:
         """Returns the context with all options after it; for multiple inputs each option with the target after it."""
@@ -70,16 +67,3 @@ class LmmsTask(ForeignTask):
         """Returns the decoding of the task; lmms-eval's chat models do not know its stop strings."""
         kwargs = self._task.config.generation_kwargs or {}
         return decoding(kwargs, tokens=LMMS_EVAL_TOKENS, stops=settings.messages == "simple")
-
-
-def _message(message: Mapping[str, Any], sources: Sources) -> Message:
-    content = message["content"]
-    if isinstance(content, str):
-        return Message(ROLES[message["role"]], (text_part(content),))
-    found: list[Part] = []
-    for each in content:
-        if each["type"] == "text":
-            found.append(text_part(each["text"]))
-        else:
-            found.extend(parts(each, sources))
-    return Message(ROLES[message["role"]], tuple(found))

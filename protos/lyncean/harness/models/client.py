@@ -135,6 +135,23 @@ class Client:
         """
         return _run(self._ask(requests, answered))
 
+    def score(
+        self,
+        calls: Iterable[tuple[Sequence[model.Message], Sequence[str]]],
+        answered: Callable[[], object] = lambda: None,
+    ) -> list[model.ContinuationScore]:
+        """Returns the scores of all continuations, in their order.
+
+        Args:
+            calls: Conversations, each with its continuations; read as `ask` reads requests.
+            answered: Called after each response.
+
+        Raises:
+            ModelError: The model does not score one of them.
+        """
+        requests = (model.LikelihoodRequest(messages=each, continuations=after) for each, after in calls)
+        return [score for response in self.ask(requests, answered) for score in response.scores]
+
     async def _ask(self, requests: Iterable[Request], answered: Callable[[], object]) -> list[Any]:
         responses: dict[int, Any] = {}
         source = iter(enumerate(requests))

@@ -31,7 +31,7 @@ from inspect_ai.model import (
 
 from lyncean.errors import UserError
 from lyncean.harness.models.client import Client, Connection, ModelError, text_of, user
-from lyncean.harness.requests import ROLES, image_file
+from lyncean.harness.requests import ROLES, shown, without_clips
 from lyncean.model.v1 import model_pb2 as model
 
 _STOPS: dict[int, StopReason] = {
@@ -188,7 +188,9 @@ def _image(where: str) -> bytes:
     scheme = urlsplit(where).scheme
     if len(scheme) > 1 and scheme != "file":
         raise ModelError(f"an image is at {where[:200]}, and images are not fetched", fix="give a file or a data URL")
-    return image_file(Path(unquote(urlsplit(where).path) if scheme == "file" else where))
+    path = Path(unquote(urlsplit(where).path) if scheme == "file" else where)
+    (data,) = without_clips(shown(path))
+    return bytes(data)
 
 
 def _config(given: GenerateConfig) -> model.GenerationConfig:

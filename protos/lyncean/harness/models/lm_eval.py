@@ -18,7 +18,16 @@ from tqdm import tqdm
 
 from lyncean.errors import UserError
 from lyncean.harness.models.client import SERVER_SIDE, Client, ModelError, text_of, user
-from lyncean.harness.requests import LM_EVAL_TOKENS, PLACEHOLDER, ROLES, NotAskableError, decoding, images, interleaved
+from lyncean.harness.requests import (
+    LM_EVAL_TOKENS,
+    PLACEHOLDER,
+    ROLES,
+    NotAskableError,
+    decoding,
+    interleaved,
+    shown,
+    without_clips,
+)
 from lyncean.model.v1 import model_pb2 as model
 
 
@@ -97,15 +106,14 @@ class Lyncean(LM):  # type: ignore[misc]
         """
         groups = [list(group) for _, group in itertools.groupby(requests, key=_same)]
 
-        def build() -> Iterator[model.LikelihoodRequest]:
+        def build() -> Iterator[tuple[list[model.Message], list[str]]]:
             for group in groups:
                 context, _, *more = group[0].args
-                continuations = [request.args[1] for request in group]
-                yield model.LikelihoodRequest(messages=_messages(context, more), continuations=continuations)
+                yield _messages(context, more), [request.args[1] for request in group]
 
         with tqdm(total=len(groups), disable=disable_tqdm, desc="Running loglikelihood requests") as bar:
-            found = self._client.ask(build(), bar.update)
-        scores = [(score.logprob, score.is_greedy) for response in found for score in response.scores]
+            found = self._client.score(build(), bar.update)
+        scores = [(score.logprob, score.is_greedy) for score in found]
         for request, score in zip(requests, scores, strict=True):
             self.cache_hook.add_partial("loglikelihood", request.args, score)
         return scores
@@ -130,19 +138,19 @@ def _messages(context: str, more: Sequence[Any]) -> list[model.Message]:
     seen = more[0] if more else {}
     if seen.get("audio"):
         raise NotAskableError("the task's questions have sound, and requests hold text and images")
-    shown = list(images(seen.get("visual")))
-    if shown and (places := context.count(PLACEHOLDER)) > len(shown):
+    visuals = list(without_clips(shown(seen.get("visual"))))
+    if visuals and (places := context.count(PLACEHOLDER)) > len(visuals):
         raise ModelError(
-            f"a context has places for {places} images and {len(shown)} of them: lm-evaluation-harness hands over the "
-            "question's images, not those of its examples",
+            f"a context has places for {places} images and {len(visuals)} of them: lm-evaluation-harness hands over "
+            "the question's images, not those of its examples",
             fix="ask without --num_fewshot",
         )
     if not isinstance(context, _Chat):
-        return [user(interleaved(context, shown))]
+        return [user(interleaved(context, visuals))]
     turns = json.loads(context)
     messages = []
     for turn in turns:
-        own = shown if turn is turns[-1] else []
+        own = visuals if turn is turns[-1] else []
         messages.append(user(interleaved(turn["content"], own), ROLES[turn["role"]]))
     return messages
 

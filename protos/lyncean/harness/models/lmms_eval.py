@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from lyncean.errors import UserError
 from lyncean.harness.models.client import SERVER_SIDE, Client, ModelError, text_of, user
-from lyncean.harness.requests import LMMS_EVAL_TOKENS, ROLES, decoding, images, pieces
+from lyncean.harness.requests import LMMS_EVAL_TOKENS, ROLES, decoding, pieces, shown, without_clips
 from lyncean.model.v1 import model_pb2 as model
 
 MANIFEST = ModelManifest(
@@ -61,9 +61,9 @@ class Simple(lmms):  # type: ignore[misc]
 
     def _generate(self, arguments: tuple[Any, ...]) -> model.GenerateRequest:
         context, settings, to_visual, doc_id, task, split = arguments
-        shown = images(to_visual(self.task_dict[task][split][doc_id]))
+        visuals = without_clips(shown(to_visual(self.task_dict[task][split][doc_id])))
         config = decoding(settings, tokens=LMMS_EVAL_TOKENS, stops=True)
-        return model.GenerateRequest(messages=[user([*shown, context])], config=config)
+        return model.GenerateRequest(messages=[user([*visuals, context])], config=config)
 
     def loglikelihood(self, requests: list[Any]) -> list[Any]:
         """Returns the mean loss of each continuation's tokens, as lmms-eval's models do, and whether it is greedy.
@@ -75,21 +75,18 @@ class Simple(lmms):  # type: ignore[misc]
         """
         groups = [list(group) for _, group in itertools.groupby(requests, key=_same)]
 
-        def build() -> Iterator[model.LikelihoodRequest]:
+        def build() -> Iterator[tuple[list[model.Message], list[str]]]:
             for group in groups:
                 context, _, *where = group[0].args
                 to_visual, doc_id, task, split = where or (None, None, None, None)
                 doc = self.task_dict[task][split][doc_id] if where else None
-                shown = images(to_visual(doc)) if to_visual else ()
+                visuals = without_clips(shown(to_visual(doc) if to_visual else None))
                 after = [request.args[1] for request in group]
-                yield model.LikelihoodRequest(
-                    messages=[user([*shown, context])],
-                    continuations=[str(each(doc)) if callable(each) else each for each in after],
-                )
+                yield [user([*visuals, context])], [str(each(doc)) if callable(each) else each for each in after]
 
         with _one_line(), tqdm(total=len(groups), disable=self.rank != 0, desc="Model Responding") as bar:
-            found = self._client.ask(build(), bar.update)
-        scores = [(-score.logprob / score.token_count, score.is_greedy) for each in found for score in each.scores]
+            found = self._client.score(build(), bar.update)
+        scores = [(-score.logprob / score.token_count, score.is_greedy) for score in found]
         return [GenerationResult(text=score) for score in scores]  # 0.7.3 makes a string of a plain pair, and fails
 
     def generate_until_multi_round(self, requests: list[Any]) -> list[Any]:
@@ -110,7 +107,7 @@ class Chat(Simple):
     def _generate(self, arguments: tuple[Any, ...]) -> model.GenerateRequest:
         _, to_messages, settings, doc_id, task, split = arguments
         turns = to_messages(self.task_dict[task][split][doc_id])
-        messages = [user(list(pieces(turn["content"])), ROLES[turn["role"]]) for turn in turns]
+        messages = [user(list(without_clips(pieces(turn["content"]))), ROLES[turn["role"]]) for turn in turns]
         return model.GenerateRequest(messages=messages, config=decoding(settings, tokens=LMMS_EVAL_TOKENS, stops=False))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image, ImageOps
 
-from lyncean.harness.requests import NotAskableError
+from lyncean.harness.requests import NotAskableError, shown
 from orchestrator.benchmarks.harness.visuals import Sources, parts
 
 
@@ -37,7 +37,7 @@ def test_the_data_s_own_bytes_are_sent_where_their_pixels_are_returned() -> None
         opened = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
         for returned in (opened, opened.convert("RGB")):
             sources = Sources(row)
-            (part,) = parts([returned], sources)
+            (part,) = parts(shown([returned]), sources)
             assert part.image is not None
             assert part.image.data == data
             assert sources.encoded == 0
@@ -52,7 +52,7 @@ def test_what_the_code_changed_is_encoded_without_loss_and_counted(tmp_path: Pat
     file.write_bytes(encoded(noise((3, 3))))
     sources = Sources(row)
     # A model sees transparency over white, where convert("RGB") drops it: these are other pixels.
-    sent = list(parts([see_through.convert("RGB"), [half, None], see_through, str(file)], sources))
+    sent = list(parts(shown([see_through.convert("RGB"), [half, None], see_through, str(file)]), sources))
     images = [part.image.data for part in sent if part.image]
     assert sources.encoded == 2
     assert Image.open(io.BytesIO(images[0])).tobytes() == see_through.convert("RGB").tobytes()
@@ -71,5 +71,5 @@ def test_what_the_code_changed_is_encoded_without_loss_and_counted(tmp_path: Pat
 )
 def test_what_a_request_cannot_hold_is_named(visual: object, words: str) -> None:
     with pytest.raises(NotAskableError) as caught:
-        list(parts([visual], Sources({})))
+        list(parts(shown([visual]), Sources({})))
     assert words in str(caught.value)
