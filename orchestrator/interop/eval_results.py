@@ -51,9 +51,7 @@ def _entry(run: Run, task: str, known: dict[str, str]) -> EvalResultEntry:
         raise ConfigError(
             f"{run.name}, {task}: its data ({origin}) name no data set of the hub: add --about dataset=OWNER/NAME"
         )
-    found = [
-        metric for metric in overall(metric_results(run.tasks)) if metric.task == task and metric.value is not None
-    ]
+    found = [metric for metric in overall(metric_results({task: run.tasks[task]})) if metric.value is not None]
     if not found:
         raise ConfigError(f"{run.name}, {task}: it has no overall metric")
     metric = found[0]

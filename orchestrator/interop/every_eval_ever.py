@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -51,16 +51,18 @@ def write(run: Run, folder: Path, about: Sequence[str]) -> list[Path]:
         raise ConfigError(f"the model's name {model!r} has no owner: add --about model=OWNER/NAME")
     if not run.tasks:
         raise ConfigError(f"{run.name} is not complete: the same `orchestrator eval` command finishes it")
-    written = []
+    written, places = [], _places(run)
     for task in run.tasks:
+        items = run.at(places.get(task, range(0)))
+        first = next(run.at(places.get(task, range(0))[:1]), None)
         digest = hashlib.sha256(f"{run.manifest.get('identity_sha256')} {task} {model}".encode()).digest()
         stem = str(uuid.UUID(bytes=digest[:16], version=4))
         where = Path("data", *(_UNSAFE.sub("_", part).rstrip(".") or "_" for part in (task, owner, name)))
         (folder / where).mkdir(parents=True, exist_ok=True)
         samples, aggregate = where / f"{stem}_samples.jsonl", where / f"{stem}.json"
         evaluation = f"{task}/{model}/{_epoch(run)}"
-        rows, checksum = _write_samples(run, task, folder / samples, evaluation, model)
-        found = _aggregate(run, task, known, model, evaluation)
+        rows, checksum = _write_samples(run, task, items, folder / samples, evaluation, model)
+        found = _aggregate(run, task, known, model, evaluation, _generation(run, task, first))
         if rows:
             found["detailed_evaluation_results"] = {
                 "format": "jsonl",
@@ -81,7 +83,17 @@ def _epoch(run: Run) -> str:
         return "0"
 
 
-def _aggregate(run: Run, task: str, known: Mapping[str, str], model: str, evaluation: str) -> dict[str, Any]:
+def _places(run: Run) -> dict[str, range]:
+    """Returns where the items of each task begin and end, with those of no other task between them as a rule."""
+    found: dict[str, range] = {}
+    for place, item in enumerate(run):
+        found[item.task] = range(found.get(item.task, range(place, place)).start, place + 1)
+    return found
+
+
+def _aggregate(
+    run: Run, task: str, known: Mapping[str, str], model: str, evaluation: str, generation: Mapping[str, Any]
+) -> dict[str, Any]:
     server, _, version = str(run.model.get("server_version") or "unknown").partition(" ")
     details = {
         "deployment_type": known.get("deployment", "unknown"),
@@ -111,14 +123,14 @@ def _aggregate(run: Run, task: str, known: Mapping[str, str], model: str, evalua
             "additional_details": details,
         },
         "evaluation_results": [
-            _result(run, metric)
-            for metric in metric_results(run.tasks)
-            if metric.task == task and metric.value is not None
+            _result(run, metric, generation)
+            for metric in metric_results({task: run.tasks[task]})
+            if metric.value is not None
         ],
     }
 
 
-def _result(run: Run, metric: MetricResult) -> dict[str, Any]:
+def _result(run: Run, metric: MetricResult, generation: Mapping[str, Any]) -> dict[str, Any]:
     value, low, high = (metric.in_fractions(number) for number in (metric.value, metric.low, metric.high))
     assert value is not None
     proportion = metric.unit in ("fraction", "percent")
@@ -148,7 +160,7 @@ def _result(run: Run, metric: MetricResult) -> dict[str, Any]:
             "details": {"denominator": str(metric.denominator), **{name: str(number) for name, number in counts}},
             "uncertainty": uncertainty,
         },
-        "generation_config": _generation(run, metric.task),
+        "generation_config": generation,
     }
 
 
@@ -165,28 +177,28 @@ def _source(run: Run, task: str) -> dict[str, Any]:
     return {"dataset_name": origin or task, "source_type": "other", **details}
 
 
-def _generation(run: Run, task: str) -> dict[str, Any]:
+def _generation(run: Run, task: str, first: Item | None) -> dict[str, Any]:
     """Returns the decoding of a task's first request; others may differ where a benchmark has several steps."""
-    first = next((item for item in run if item.task == task), None)
     config = ((first.response.get("response") or {}) if first else {}).get("effective_config") or {}
     names = {"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "max_output_tokens": "max_tokens"}
     arguments: dict[str, Any] = {name: config[own] for own, name in names.items() if own in config}
-    words = run.manifest.get("command") or ""
-    arguments["execution_command"] = words if isinstance(words, str) else " ".join(map(str, words))
+    arguments["execution_command"] = facts.command(run)
     own_settings = (run.identity.get("settings") or {}).get(task) or {}
     details = {name: str(value) for name, value in own_settings.items()}
     return {"generation_args": arguments, "additional_details": {"method": str(run.identity.get("method")), **details}}
 
 
-def _write_samples(run: Run, task: str, path: Path, evaluation: str, model: str) -> tuple[int, str]:
+def _write_samples(
+    run: Run, task: str, items: Iterable[Item], path: Path, evaluation: str, model: str
+) -> tuple[int, str]:
     """Writes a task's items; returns how many, and the hash of the file."""
-    metrics = [metric for metric in overall(metric_results(run.tasks)) if metric.task == task]
+    metrics = overall(metric_results({task: run.tasks[task]}))
     common = {"schema_version": _VERSION, "evaluation_id": evaluation, "model_id": model, "evaluation_name": task}
     if len(metrics) == 1:
         common["evaluation_result_id"] = _result_id(metrics[0])
     digest, rows = hashlib.sha256(), 0
     with path.open("wb") as file:
-        for item in run:
+        for item in items:
             if item.task == task and item.outcome != STEP:
                 line = orjson.dumps(common | _instance(item)) + b"\n"
                 digest.update(line)

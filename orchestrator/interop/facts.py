@@ -75,6 +75,12 @@ def settings(run: Run) -> list[str]:
     return [*found, "log-likelihood"] if identity.get("method") == "likelihood" else found
 
 
+def command(run: Run) -> str:
+    """Returns the command that made a run, "" where it was made from Python."""
+    words = run.manifest.get("command") or ""
+    return words if isinstance(words, str) else " ".join(map(str, words))
+
+
 def library(run: Run) -> str:
     """Returns the version of Lyncean that made a run."""
     return str((run.manifest.get("versions") or {}).get("lyncean") or "unknown")

@@ -26,8 +26,12 @@ def write(runs: Sequence[Run], file: TextIO) -> None:
     xml.startDocument()
     xml.startElement("testsuites", AttributesImpl({"name": "lyncean"}))
     for run in runs:
-        totals = {task: Counter(map(_kind, items)) for task, items in _tasks(run)}
-        seconds = {task: sum(map(_seconds, items)) for task, items in _tasks(run)}
+        totals: dict[str, Counter[str]] = {}
+        seconds: dict[str, float] = {}
+        for item in run:
+            if item.outcome != STEP:
+                totals.setdefault(item.task, Counter())[_kind(item)] += 1
+                seconds[item.task] = seconds.get(item.task, 0.0) + _seconds(item)
         for task, items in _tasks(run):
             found = totals[task]
             numbers = {"tests": found.total(), "failures": found["failure"], "errors": found["error"]}

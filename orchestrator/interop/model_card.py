@@ -25,6 +25,5 @@ def write(runs: Sequence[Run], file: TextIO) -> None:
             file.write(f"| {' | '.join(map(escape, (*cells, '; '.join(notes))))} |\n")
     for run in runs:
         revision = str(run.model.get("model_revision") or "unknown revision")
-        words = run.manifest.get("command") or ""
-        command = words if isinstance(words, str) else " ".join(map(str, words))
-        file.write(f"\n{escape(run.model_name)} ({escape(revision)}), Lyncean {facts.library(run)}: `{command}`\n")
+        about = f"{escape(run.model_name)} ({escape(revision)}), Lyncean {facts.library(run)}"
+        file.write(f"\n{about}: `{facts.command(run)}`\n")
