@@ -1,7 +1,7 @@
 """What gates and detectable differences show, in simulated pairs of runs: `python bench/bench_gates.py [--worlds N]`.
 
 Each world is a pair of runs whose true change is known, judged by the code of `orchestrator compare`. Seeded: the same
-flags give the same figures. docs/read-the-numbers.md quotes those of 4,000 worlds and seed 29.
+flags give the same numbers. docs/read-the-numbers.md quotes those of 4,000 worlds and seed 29.
 """
 
 from __future__ import annotations
@@ -106,20 +106,20 @@ def main() -> None:
     parser.add_argument("--worlds", type=int, default=4000)
     parser.add_argument("--seed", type=int, default=29)
     flags, _ = parser.parse_known_args()
-    figures: dict[str, object] = {"worlds": flags.worlds, "seed": flags.seed}
+    found: dict[str, object] = {"worlds": flags.worlds, "seed": flags.seed}
     settings = {"191 items": ((191,), 1, 0.0), "7 tasks of 191": ((191,) * 7, 1, 0.0),
                 "7 tasks of 191, groups of 5": ((191,) * 7, 5, 0.3), "2,900 items": ((2900,), 1, 0.0)}  # fmt: skip
     for name, (sizes, group, alike) in settings.items():
         for change in (0.0, -0.05):
-            random = np.random.default_rng([flags.seed, len(figures)])
+            random = np.random.default_rng([flags.seed, len(found)])
             worlds = (world(random, sizes, change, group, alike) for _ in range(flags.worlds))
-            figures[f"{name}, change {100 * change:+.0f}"] = compared(worlds, change)
-    random = np.random.default_rng([flags.seed, len(figures)])
-    figures["independent runs of 100 items at 95%"] = independent(random, 0.95, 100, flags.worlds)
-    figures["independent runs of 500 items at 60%"] = independent(random, 0.6, 500, flags.worlds)
-    figures["paired"] = [paired_power(random, items, flags.worlds) for items in (191, 1337)]
-    figures["error_of_a_share"] = round(math.sqrt(0.25 / flags.worlds), 3)
-    print(json.dumps(figures, indent=1))
+            found[f"{name}, change {100 * change:+.0f}"] = compared(worlds, change)
+    random = np.random.default_rng([flags.seed, len(found)])
+    found["independent runs of 100 items at 95%"] = independent(random, 0.95, 100, flags.worlds)
+    found["independent runs of 500 items at 60%"] = independent(random, 0.6, 500, flags.worlds)
+    found["paired"] = [paired_power(random, items, flags.worlds) for items in (191, 1337)]
+    found["error_of_a_share"] = round(math.sqrt(0.25 / flags.worlds), 3)
+    print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

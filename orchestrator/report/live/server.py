@@ -99,8 +99,9 @@ class Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, page, "text/html; charset=utf-8", policy("report.js"))
         elif path := Run(run.path, {}, {}, run.name).image(image):
             data = path.read_bytes()
-            kinds = (media_type(data), clip_type("video", data), clip_type("audio", data), UNKNOWN)
-            self._send(HTTPStatus.OK, data, min(kinds, key=lambda kind: kind == UNKNOWN), keep=True)
+            kinds = (media_type(data), clip_type("video", data), clip_type("audio", data))
+            kind = next((each for each in kinds if each != UNKNOWN), UNKNOWN)
+            self._send(HTTPStatus.OK, data, kind, keep=True)
         else:
             self._missing()
 
