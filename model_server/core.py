@@ -141,8 +141,10 @@ class Core:
             for number, part in enumerate(message.parts):
                 kind = _checked_part(part, f"message {index}, part {number}")
                 counts[kind] += kind != "text" or bool(part.text.strip())
-        if messages[-1].role != model.ROLE_USER:
-            raise InvalidRequest("last_not_user", "the last message is not the user's: there is nothing to answer")
+        _check_last(messages[-1], info)
+        for index, message in enumerate(messages[:-1]):
+            if message.reasoning:
+                raise InvalidRequest("reasoning_not_last", f"message {index} has reasoning, and is not to be continued")
         if not counts.total():
             raise InvalidRequest("empty_prompt", "the prompt holds neither text nor an image")
         for kind, capability, words in _MEDIA:
@@ -189,6 +191,26 @@ class Core:
             raise InvalidRequest("zero_budget", "thinking_budget is 0: ask for at least 1, or set thinking to false")
         if config.HasField("thinking_budget") and config.HasField("thinking") and not config.thinking:
             raise InvalidRequest("thinking_conflict", "thinking is false beside a thinking_budget: leave one unset")
+
+
+def _check_last(message: model.Message, info: model.GetModelInfoResponse) -> None:
+    """Makes sure that a conversation ends in a question, or in the beginning of an answer that can be continued."""
+    if message.role == model.ROLE_SYSTEM:
+        raise InvalidRequest("last_not_user", "the last message is not the user's: there is nothing to answer")
+    if message.role == model.ROLE_USER:
+        if message.reasoning:
+            raise InvalidRequest("reasoning_not_last", "the user's message has reasoning, and is not to be continued")
+        return
+    if model.CAPABILITY_ANSWER_PREFIX not in info.capabilities:
+        raise Unsupported(
+            "no_answer_prefix", f"{info.model_name} continues no answers: end the conversation with the user's message"
+        )
+    if any(part.WhichOneof("kind") != "text" for part in message.parts):
+        raise InvalidRequest("bad_answer_prefix", "the beginning of the answer is not text alone")
+    if message.reasoning and model.CAPABILITY_REASONING not in info.capabilities:
+        raise Unsupported("no_reasoning", f"{info.model_name} does not reason: leave the answer's reasoning out")
+    if not message.reasoning and not any(part.text for part in message.parts):
+        raise InvalidRequest("bad_answer_prefix", "the beginning of the answer is empty: end with the user's message")
 
 
 def _check_count(reason: str, things: str, count: int, limit: int) -> None:

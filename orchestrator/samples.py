@@ -55,10 +55,17 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation."""
+    """One message of a conversation.
+
+    Attributes:
+        role: Whose.
+        parts: What it says.
+        reasoning: What the model reasoned before that, in an answer that it is to continue.
+    """
 
     role: model.Role.ValueType
     parts: tuple[Part, ...]
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +97,14 @@ class Answer:
         images: The image parts of the output.
         scores: One score per continuation, in order; empty for Generate.
         finish_reason: Why the output ended.
+        reasoning: What the model reasoned before the output, as far as the server tells it.
     """
 
     text: str = ""
     images: tuple[model.Image, ...] = ()
     scores: tuple[model.ContinuationScore, ...] = ()
     finish_reason: model.FinishReason.ValueType = model.FINISH_REASON_UNSPECIFIED
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +158,13 @@ class Turn:
             the call is really to be made; must depend on nothing but the row and the answers.
         name: Name of the step; "" in a single-turn sample.
         scoring: How the answer is judged; None for a turn that only prepares another.
+        may_be_cut: Whether an output that its limit cut inside its reasoning is used by a later turn all the same.
     """
 
     ask: Callable[[Sequence[Answer]], Call]
     name: str = ""
     scoring: Scoring | None = None
+    may_be_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

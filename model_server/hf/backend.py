@@ -28,7 +28,7 @@ from model_server.hf.draw import draw, image_tokens
 from model_server.hf.families import family_of
 from model_server.hf.likelihood import Question, Scored, expanded, packed, plain
 from model_server.hf.prompt import Joined, Prompt, Prompter
-from model_server.hf.reasoning import Reasoning, marks_of
+from model_server.hf.reasoning import Reasoning, blank_between, marks_of
 from model_server.hf.sampling import SamplingRow, end_tokens, generate, token_bytes
 from model_server.hf.settings import Settings
 from model_server.hf.vision import VisionCache
@@ -101,6 +101,7 @@ class HfBackend(Backend):
             model.CAPABILITY_THINKING_BUDGET: self._marks is not None
             and Reasoning(loaded.tokenizer, self._marks, "").bounded,
             model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: bool(self._prompter.arguments),
+            model.CAPABILITY_ANSWER_PREFIX: self._prompter.can_continue,
         }
         path, verdict = Path(self._settings.model), self._verdict
         properties = {
@@ -154,7 +155,8 @@ class HfBackend(Backend):
             reasoning=row.thoughts,
         )
         if row.text:
-            response.parts.add(text=row.text)
+            gap = blank_between(self._checkpoint.tokenizer, prompt.ids, row.ids) if prompt.continues else ""
+            response.parts.add(text=gap + row.text.removeprefix(gap))
         response.usage.output_tokens = len(row.ids)
         response.usage.reasoning_tokens = row.reasoning.tokens if row.reasoning else 0
         return response
@@ -298,7 +300,7 @@ class HfBackend(Backend):
     def _reasoning(self, job: Job[Work, Answer]) -> Reasoning | None:
         if self._marks is None:
             return None
-        off = self._arguments(_config(job)).get(self._switch) is False
+        off = job.work.prompt.continues or self._arguments(_config(job)).get(self._switch) is False
         return Reasoning(self._checkpoint.tokenizer, self._marks, job.work.prompt.text, off=off)
 
     def _run_likelihood(self, jobs: Sequence[Job[Work, Answer]]) -> None:

@@ -19,16 +19,19 @@ from tokenizers import Tokenizer
 from transformers.utils.chat_template_utils import _compile_jinja_template
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import InternalFailure, InvalidRequest
+from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
 from model_server import images
 from model_server.backend import LoadError
+from model_server.decoding import THINKING_SWITCHES
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import SEQUENCES, Family
+from model_server.hf.reasoning import marks_of
 
 _GIVEN = {"messages", "add_generation_prompt", "continue_final_message", "tools", "documents"}
 """Variables of a chat template that the library sets."""
 _REFUSALS = (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError)
 """What a template raises: by its own will, or where it cannot do with this kind of message."""
+_QUESTION = model.Message(role=model.ROLE_USER, parts=[model.Part(text="x")])
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
 
 
@@ -42,6 +45,7 @@ class Prompt:
         image_tokens: How many of them stand for images.
         text: What the tokenizer read, image placeholders expanded.
         image_keys: SHA-256 of each image, in order.
+        continues: Whether it ends in the beginning of the answer.
     """
 
     inputs: dict[str, torch.Tensor]
@@ -49,6 +53,7 @@ class Prompt:
     image_tokens: int
     text: str
     image_keys: tuple[str, ...]
+    continues: bool = False
 
     @property
     def signature(self) -> tuple[Any, ...]:
@@ -94,6 +99,7 @@ class Prompter:
         self._placeholders = sorted(family.placeholders(checkpoint)) if checkpoint.has_vision else []
         self._specials = frozenset(checkpoint.tokenizer.added_tokens_decoder)
         self._gap = self._gap_before_answers()
+        self._marks = marks_of(checkpoint.tokenizer, checkpoint.template)
 
     @property
     def can_join(self) -> bool:
@@ -130,6 +136,7 @@ class Prompter:
         pictures: list[Any] = []
         keys: list[str] = []
         for message in messages:
+            self._refuse_placeholders(message.reasoning)
             for part in message.parts:
                 if part.WhichOneof("kind") == "image":
                     where = f"image {len(keys)}"
@@ -147,7 +154,8 @@ class Prompter:
             encoded, text = self._process(rendered, pictures, draws)
         inputs = {k: v for k, v in encoded.items() if isinstance(v, torch.Tensor) and k not in self._unwanted}
         ids = inputs["input_ids"][0].tolist()
-        return Prompt(inputs, ids, sum(i in self._image_ids for i in ids), text, tuple(keys))
+        continues = messages[-1].role == model.ROLE_ASSISTANT
+        return Prompt(inputs, ids, sum(i in self._image_ids for i in ids), text, tuple(keys), continues)
 
     def _refuse_placeholders(self, text: str) -> None:
         for token in self._placeholders:
@@ -158,13 +166,60 @@ class Prompter:
                 )
 
     def render(self, messages: Sequence[model.Message], arguments: Mapping[str, Any] | None = None) -> str:
-        """Applies the chat template, with the generation prefix at the end."""
+        """Applies the chat template, with the generation prefix or the beginning of the answer at the end."""
         if not self._checkpoint.template:
             return self._family.plain(messages, self._checkpoint)
+        if messages[-1].role == model.ROLE_ASSISTANT:
+            return self._continued(messages, arguments)
         return self._templated(messages, prefix=True, arguments=arguments)
 
+    @cached_property
+    def can_continue(self) -> bool:
+        """Whether the chat template can leave an assistant's message open."""
+        return bool(self._checkpoint.template) and self._begun("x").endswith("x")
+
+    @cached_property
+    def _keeps_reasoning(self) -> bool:
+        """Whether the chat template shows the reasoning of an assistant's last message; those of many leave it out."""
+        return "I see." in self._begun("x", "I see.")
+
+    def _begun(self, text: str, reasoning: str = "") -> str:
+        """Returns a made-up conversation with its answer begun, "" where the template refuses it."""
+        answer = model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text=text)], reasoning=reasoning)
+        try:
+            return self._templated([_QUESTION, answer], continues=True, arguments=self._thinking)
+        except InvalidRequest:
+            return ""
+
+    @cached_property
+    def _thinking(self) -> dict[str, Any]:
+        """The chat template's variables that turn reasoning on."""
+        return dict.fromkeys(self.arguments.intersection(THINKING_SWITCHES), True)
+
+    def _continued(self, messages: Sequence[model.Message], arguments: Mapping[str, Any] | None) -> str:
+        """Returns the conversation with the assistant's last message left open."""
+        *before, last = messages
+        if not last.reasoning:
+            return self._templated(messages, continues=True, arguments=arguments)
+        switched = {**self._thinking, **(arguments or {})}
+        if self._keeps_reasoning:
+            return self._templated(messages, continues=True, arguments=switched)
+        if self._marks is None:
+            raise Unsupported("no_reasoning", "the chat template leaves out the reasoning of an answer's beginning")
+        opens = self._marks.opens + self._marks.label
+        prompt = self._templated(before, prefix=True, arguments=switched)
+        if prompt.rstrip().endswith(opens):
+            prompt, opens = prompt.rstrip(), ""
+        text = "".join(part.text for part in last.parts)
+        return f"{prompt}{opens}\n{last.reasoning}\n{self._marks.closes}\n\n{text}"
+
     def _templated(
-        self, messages: Sequence[model.Message], *, prefix: bool, arguments: Mapping[str, Any] | None = None
+        self,
+        messages: Sequence[model.Message],
+        *,
+        prefix: bool = False,
+        continues: bool = False,
+        arguments: Mapping[str, Any] | None = None,
     ) -> str:
         chat: list[dict[str, Any]] = []
         for message in messages:
@@ -176,12 +231,15 @@ class Prompter:
                 chat.append({"role": _ROLES[message.role], "content": parts})
             else:
                 chat.append({"role": _ROLES[message.role], "content": "".join(p.get("text", "") for p in parts)})
+            if message.reasoning:
+                chat[-1]["reasoning_content"] = message.reasoning
         try:
             return str(
                 self._thread_processor().apply_chat_template(
                     chat,
                     tokenize=False,
                     add_generation_prompt=prefix,
+                    continue_final_message=continues,
                     chat_template=self._checkpoint.template,
                     **(arguments or {}),
                 )
@@ -198,11 +256,10 @@ class Prompter:
         """
         if not self._checkpoint.template:
             return ""
-        user = model.Message(role=model.ROLE_USER, parts=[model.Part(text="x")])
         assistant = model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="x")])
         try:
-            prompt = self._templated([user], prefix=True)
-            conversation = self._templated([user, assistant], prefix=False)
+            prompt = self._templated([_QUESTION], prefix=True)
+            conversation = self._templated([_QUESTION, assistant])
         except InvalidRequest as error:
             if isinstance(error.__cause__, jinja2.TemplateSyntaxError):
                 line = error.__cause__.lineno
@@ -224,7 +281,7 @@ class Prompter:
         joined = []
         for text in continuations:
             self._refuse_placeholders(text)
-            gap = "" if text[0].isspace() else self._gap
+            gap = "" if prompt.continues or text[0].isspace() else self._gap
             encoding = self._join.encode(tail + gap + text, add_special_tokens=False)
             # Ends never fall, so the first token that ends beyond the prompt is found by bisection.
             start = bisect_right([end for _, end in encoding.offsets], len(tail))

@@ -110,3 +110,10 @@ class Reasoning:
 def decode(tokenizer: Any, ids: Sequence[int]) -> str:
     """Returns the text of output tokens, special ones left out."""
     return str(tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+def blank_between(tokenizer: Any, prompt: Sequence[int], ids: Sequence[int]) -> str:
+    """Returns the white space between a prompt and its output, which many tokenizers decode behind a token alone."""
+    before = decode(tokenizer, prompt[-1:])
+    behind = decode(tokenizer, [*prompt[-1:], *ids]).removeprefix(before)
+    return behind[: len(behind) - len(behind.lstrip())]

@@ -73,6 +73,7 @@ class KitBackend(Backend):
             model.CAPABILITY_REASONING: kit.reasoning,
             model.CAPABILITY_THINKING: kit.thinking,
             model.CAPABILITY_THINKING_BUDGET: kit.thinking_budget,
+            model.CAPABILITY_ANSWER_PREFIX: kit.answer_prefix,
         }
         return describe(
             claims,

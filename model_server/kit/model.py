@@ -48,6 +48,12 @@ class Request:
         """All text parts of all messages, joined by line ends."""
         return "\n".join(p.text for m in self.messages for p in m.parts if p.WhichOneof("kind") == "text")
 
+    @property
+    def answer_prefix(self) -> str:
+        """The beginning of the answer, which is to be continued and not repeated; "" where there is none."""
+        last = self.messages[-1]
+        return "".join(part.text for part in last.parts) if last.role == model.ROLE_ASSISTANT else ""
+
     @cached_property
     def images(self) -> list[Image.Image]:
         """All images, in order, as 8-bit RGB."""
@@ -108,6 +114,8 @@ class Model:
         reasoning: Whether the model reasons before it answers; `generate` then returns the two apart, in an `Output`.
         thinking: Whether `generate` obeys `config.thinking`, which turns the reasoning on and off.
         thinking_budget: Whether it obeys `config.thinking_budget`, the bound on the tokens of reasoning.
+        answer_prefix: Whether an answer that `Request.answer_prefix` begins is continued; the last message may then
+            have `reasoning`, if the model reasons.
         max_concurrency: Calls of `generate` at a time, each in a thread.
         max_batch: Most requests of one call of `generate_batch`.
         batch_wait: Longest wait of a request for others to share its batch, in seconds.
@@ -131,6 +139,7 @@ class Model:
     reasoning = False
     thinking = False
     thinking_budget = False
+    answer_prefix = False
     max_concurrency = 8
     max_batch = 8
     batch_wait = 0.005

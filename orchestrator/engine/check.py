@@ -155,11 +155,16 @@ def check_clip(kind: Kind, data: bytes) -> None:
         raise BadRowError(f"bad_{kind}", f"the {kind}: {why}")
 
 
+def was_cut(response: Response) -> bool:
+    """Whether the output limit ended a response."""
+    return isinstance(response, model.GenerateResponse) and response.finish_reason == model.FINISH_REASON_MAX_TOKENS
+
+
 def cut_in_reasoning(response: Response) -> bool:
     """Whether the output limit ended a response before its answer began."""
     return (
         isinstance(response, model.GenerateResponse)
-        and response.finish_reason == model.FINISH_REASON_MAX_TOKENS
+        and was_cut(response)
         and bool(response.reasoning or response.usage.reasoning_tokens)
         and not any(part.text.strip() or part.HasField("image") for part in response.parts)
     )

@@ -15,7 +15,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.accounting import Accounting
-from orchestrator.engine.check import cut_in_reasoning
+from orchestrator.engine.check import cut_in_reasoning, was_cut
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Dispatcher, Job, Result
 from orchestrator.engine.episode import Episode, PreparedRequest, UnsentOutcome, build, response_line, unsent_line
@@ -291,7 +291,9 @@ class Engine:
             detail = "the server withheld the output by policy"
             self._end_sent(built, result, UnsentOutcome(Outcome.REFUSED, "content_filter", detail))
             return
-        if cut_in_reasoning(response):
+        if built.episode.turn.may_be_cut:
+            self._accounting.cut_before_scoring += was_cut(response)
+        elif cut_in_reasoning(response):
             self._accounting.cut_reasoning += 1
             self._end_sent(built, result, UnsentOutcome(Outcome.UNPARSED, "cut_reasoning", _CUT_REASONING))
             return

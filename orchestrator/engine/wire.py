@@ -71,6 +71,8 @@ def _message(message: Message) -> list[bytes]:
     chunks = [model.Message(role=message.role).SerializeToString()]
     for part in message.parts:
         chunks += _field(_PARTS, _part(part))
+    if message.reasoning:
+        chunks.append(model.Message(reasoning=message.reasoning).SerializeToString())
     return chunks
 
 

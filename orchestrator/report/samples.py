@@ -188,9 +188,10 @@ def _snippet(item: Item) -> str:
 
 
 def _question(item: Item) -> tuple[str, str]:
-    """Returns the beginning of the last message's text and the first of its images, which the list shows."""
+    """Returns the beginning of the last question's text and the first of its images, which the list shows."""
     messages = (item.response.get("request") or {}).get("messages") or [{}]
-    parts = messages[-1].get("parts", ())
+    asked = [message for message in messages if message.get("role") == "ROLE_USER"] or messages
+    parts = asked[-1].get("parts", ())
     text = " ".join(part["text"] for part in parts if part.get("text"))
     image = next((str(part["image"].get("sha256", "")) for part in parts if part.get("image")), "")
     return " ".join(text[: 4 * _SNIPPET].split())[:_SNIPPET], image

@@ -79,6 +79,8 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text(f"  not computed: {printable(line)}", "yellow"))
     if opened.deviations:
         console.print(Text(f"not the benchmark's own decoding: {opened.deviations}", "yellow"))
+    if opened.cut_outputs:
+        console.print(Text(opened.cut_outputs, "yellow"))
     found_wrong = problems(opened)
     for problem in found_wrong[:_MOST_PROBLEMS]:
         console.print(_problem(problem))

@@ -142,6 +142,7 @@ def deviations_of(request: RunRequest) -> dict[str, Any]:
             name: _json(text) for name, text in pairs_of("--chat-template", request.chat_template, "KEY=VALUE")
         },
         "extra_body": _object(request.extra_body),
+        "answer": None if request.answer == "free" else request.answer,
     }
     found = {name: value for name, value in found.items() if value is not None and value != {}}
     try:
@@ -151,6 +152,8 @@ def deviations_of(request: RunRequest) -> dict[str, Any]:
     if found and request.method != "generate":
         flag = "--" + next(iter(found)).replace("_", "-")
         raise ConfigError(f"{flag} is for --method generate, and this run scores continuations: leave it out")
+    if "answer" in found and request.parity:
+        raise ConfigError("--parity asks and scores as the reference does: drop it, or drop --answer")
     return found
 
 

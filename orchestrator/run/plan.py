@@ -6,7 +6,8 @@ import dataclasses
 import hashlib
 import inspect
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import orjson
@@ -20,6 +21,7 @@ from orchestrator.benchmarks.registry import find
 from orchestrator.data.rows import DataError, MissingColumnError, Row, RowSource
 from orchestrator.engine.deviations import Deviations, config_of
 from orchestrator.errors import ConfigError, EngineError
+from orchestrator.run import reason_then_score
 from orchestrator.run.arguments import data_of, deviations_of, settings_of, words_of
 from orchestrator.run.request import RunRequest
 from orchestrator.run_folder.manifest import model_identity
@@ -129,7 +131,7 @@ class Plan:
             EngineError: If the benchmark fails; both name the row.
         """
         try:
-            yield from task.benchmark.samples(row, variant)
+            yield from self._answered(task, row, variant)
         except UserError:  # DataError among them
             raise
         except MissingColumnError as error:
@@ -137,6 +139,14 @@ class Plan:
         except Exception as error:
             where = f"benchmark {task.benchmark.name}, {task.source.origin}, row {number}"
             raise EngineError(f"{where}: {type(error).__name__}: {error}") from error
+
+    def _answered(self, task: Task, row: Row, variant: Variant) -> Iterable[Sample]:
+        """Returns the samples of one row, answered in the form that the request asks for."""
+        make, other = task.benchmark.samples, dataclasses.replace(variant, method="likelihood")
+        if self.request.answer == reason_then_score.NAME:
+            scores = "likelihood" in task.benchmark.methods
+            return reason_then_score.reason_then_score(make(row, variant), lambda: make(row, other) if scores else ())
+        return make(row, variant)
 
     def first_samples(self, task: Task) -> Iterator[Sample]:
         """Yields the samples of a task's first row, none where it has no rows; raises as `samples_of` does."""
@@ -174,7 +184,9 @@ class Plan:
     def code(self) -> dict[str, str]:
         """Returns the hash of each benchmark's code (`code_hash`)."""
         benchmarks = {task.benchmark.name: task.benchmark for task in self.tasks}
-        return {name: code_hash(benchmark, synthetic=self.request.synthetic) for name, benchmark in benchmarks.items()}
+        more = [reason_then_score.__name__] if self.request.answer == reason_then_score.NAME else []
+        synthetic = self.request.synthetic
+        return {name: code_hash(each, synthetic=synthetic, more=more) for name, each in benchmarks.items()}
 
     def name_of_samples(self, identity: Mapping[str, Any]) -> bytes:
         """Returns 32 bytes that differ where another identity or other code may make other samples."""
@@ -202,7 +214,11 @@ def make(request: RunRequest) -> Plan:
         if source.count == 0:
             raise ConfigError(f"task {name}: {source.origin} has no rows for it: give --data another path")
         tasks.append(Task(benchmark, variant, source))
-    return Plan(tuple(tasks), request)
+    plan = Plan(tuple(tasks), request)
+    if request.answer != "free":
+        for task in tasks:  # refuses a task that cannot be answered in this form
+            deque(plan.first_samples(task), maxlen=0)
+    return plan
 
 
 def variants(request: RunRequest) -> dict[str, tuple[Benchmark, Variant]]:
@@ -280,9 +296,11 @@ def _check_claims(plan: Plan, stage: str, needs: set[str], info: model.GetModelI
 
 def _check_deviations(deviations: Mapping[str, Any], info: model.GetModelInfoResponse, where: str) -> None:
     config = config_of(deviations)
-    for field, flag in _SETTINGS:
-        capability = field.upper()
-        if config.HasField(field) and model.Capability.Value(f"CAPABILITY_{capability}") not in info.capabilities:
+    needed = [(field.upper(), flag) for field, flag in _SETTINGS if config.HasField(field)]
+    if deviations.get("answer") == reason_then_score.NAME:
+        needed += [(capability, f"--answer {reason_then_score.NAME}") for capability in reason_then_score.NEEDS]
+    for capability, flag in needed:
+        if model.Capability.Value(f"CAPABILITY_{capability}") not in info.capabilities:
             raise ConfigError(
                 f"{info.model_name} at {where} does not claim {capability}, which {flag} needs: leave it out, or use "
                 "another model or server"
@@ -318,12 +336,13 @@ def _synthetic(benchmark: Benchmark, task: str, request: RunRequest) -> RowSourc
     return RowSource(f"synthetic, seed {seed}", hashlib.sha256(words.encode()).hexdigest(), rows, iterate)
 
 
-def code_hash(benchmark: Benchmark, *, synthetic: bool) -> str:
+def code_hash(benchmark: Benchmark, *, synthetic: bool, more: Collection[str] = ()) -> str:
     """Returns the sha256 of a benchmark's modules and of all that they import from its package and from ours.
 
     Args:
         benchmark: The benchmark; its rows, samples and metrics may stand in different modules.
         synthetic: Whether its rows are drawn: what draws them then counts as well.
+        more: Modules that change its samples.
     """
     functions: list[Callable[..., Any]] = [benchmark.samples, benchmark.rows, benchmark.metrics]
     if synthetic:
@@ -331,6 +350,7 @@ def code_hash(benchmark: Benchmark, *, synthetic: bool) -> str:
     modules = {module.__name__ for function in functions if (module := inspect.getmodule(function))}
     # A method may be of a base class: what its object's own class changes counts as well.
     modules |= {type(owner).__module__ for each in functions if (owner := getattr(each, "__self__", None)) is not None}
+    modules |= set(more)
     packages = {"orchestrator", *(name.partition(".")[0] for name in modules)}
     files = closure(modules, packages, lambda name: not synthetic and name.rpartition(".")[2] == _SYNTHETIC)
     lines = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items()))

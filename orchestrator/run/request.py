@@ -79,6 +79,9 @@ class RunRequest:
     thinking: str | bool | int | None = _option(
         None, "Turn the model's reasoning on or off, or bound its tokens.", metavar="on|off|BUDGET"
     )
+    answer: Literal["free", "likelihood-after-reasoning"] = _option(
+        "free", "Form of the answer to a multiple-choice question."
+    )
     chat_template: Sequence[str] | Mapping[str, object] = _option(
         (), "Variable for the model's chat template.", metavar="KEY=VALUE", multiple=True
     )

@@ -16,6 +16,7 @@ from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.errors import EngineError
+from orchestrator.run import reason_then_score
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.files import RESULTS, VERDICTS
 from orchestrator.run_folder.index import Index, Offsets
@@ -59,6 +60,8 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
     }
     if deviations := manifest["identity"].get("deviations"):
         results["deviations"] = deviations
+        if deviations.get("answer") == reason_then_score.NAME:
+            results["reasoning"] = reason_then_score.cut_outputs(run)
     run_manifest.write(run / RESULTS, results)
     return results
 

@@ -148,6 +148,18 @@ class TokensLine(Struct):
         return self.response.usage.input_tokens + self.response.usage.output_tokens
 
 
+class _Finish(Struct, frozen=True):
+    finish_reason: str = ""
+
+
+class FinishLine(Struct):
+    """Of a line of `responses.jsonl`, why its output ended; "" where there is none."""
+
+    key: str
+    turn: str
+    response: _Finish = _Finish()
+
+
 class SampleLine(Struct):
     """Of a line of `responses.jsonl`, the sample that it belongs to."""
 

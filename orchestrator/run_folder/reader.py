@@ -192,10 +192,23 @@ class Run:
         words = [f"{name}={value}" for name, value in found.get("generation", {}).items()]
         if "thinking" in found:
             words.append(f"thinking {found['thinking']}")
+        if "answer" in found:
+            words.append(f"answer {found['answer']}")
         for name in ("chat_template", "extra_body"):
             if name in found:
                 words.append(f"{name.replace('_', ' ')} {orjson.dumps(found[name]).decode()}")
         return ", ".join(words)
+
+    @property
+    def cut_outputs(self) -> str:
+        """How many outputs were cut before the options were scored behind them, in words; "" where none was."""
+        found: Mapping[str, int] = self.results.get("reasoning") or {}
+        if not found.get("cut"):
+            return ""
+        return (
+            f"{found['cut']:,} of {found['outputs']:,} outputs were cut at their limit, and the options are scored "
+            "behind what there is"
+        )
 
     def specs(self, task: str) -> Sequence[Mapping[str, Any]]:
         """Returns the metrics asked for of a task (lyncean.scorer.v1.MetricSpec), where the manifest has them."""

@@ -55,6 +55,7 @@ def request_json(call: Call, store: StoreMedium) -> Json:
         {
             "role": _ROLES[message.role],
             "parts": [_part_json(part, store) for part in message.parts],
+            **({"reasoning": message.reasoning} if message.reasoning else {}),
         }
         for message in call.messages
     ]
@@ -132,11 +133,12 @@ def answer_of(response: model.GenerateResponse | model.LikelihoodResponse) -> An
         return Answer(scores=tuple(response.scores))
     parts = response.parts
     if len(parts) == 1 and parts[0].WhichOneof("kind") == "text":
-        return Answer(text=parts[0].text, finish_reason=response.finish_reason)
+        return Answer(text=parts[0].text, finish_reason=response.finish_reason, reasoning=response.reasoning)
     return Answer(
         text="".join(part.text for part in parts if part.HasField("text")),
         images=tuple(part.image for part in parts if part.HasField("image")),
         finish_reason=response.finish_reason,
+        reasoning=response.reasoning,
     )
 
 
@@ -167,7 +169,8 @@ def _answer(response: Mapping[str, Any], load: LoadImage) -> Answer:
         else:
             texts.append(part["text"])
     finish = model.FinishReason.Value(response["finish_reason"])
-    return Answer(text="".join(texts), images=tuple(images), finish_reason=finish)
+    thoughts = response.get("reasoning", "")
+    return Answer(text="".join(texts), images=tuple(images), finish_reason=finish, reasoning=thoughts)
 
 
 def tokens_of_log(run: Path) -> int:

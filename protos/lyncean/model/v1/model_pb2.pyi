@@ -61,6 +61,10 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """Audio parts are understood in prompts."""
     CAPABILITY_VIDEO_INPUT: _Capability.ValueType  # 18
     """Video parts are understood in prompts."""
+    CAPABILITY_ANSWER_PREFIX: _Capability.ValueType  # 19
+    """A conversation may end in the beginning of the assistant's answer, which is then
+    continued.
+    """
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
     """Capability is one optional part of the contract."""
@@ -99,6 +103,10 @@ CAPABILITY_AUDIO_INPUT: Capability.ValueType  # 17
 """Audio parts are understood in prompts."""
 CAPABILITY_VIDEO_INPUT: Capability.ValueType  # 18
 """Video parts are understood in prompts."""
+CAPABILITY_ANSWER_PREFIX: Capability.ValueType  # 19
+"""A conversation may end in the beginning of the assistant's answer, which is then
+continued.
+"""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 class _Role:
@@ -409,8 +417,15 @@ class Message(_message.Message):
 
     ROLE_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
+    REASONING_FIELD_NUMBER: _builtins.int
     role: Global___Role.ValueType
     """The speaker."""
+    reasoning: _builtins.str
+    """What the assistant reasoned before these parts, without the marks around it. Only
+    in the beginning of an answer that is to be continued, else INVALID_ARGUMENT.
+    Needs CAPABILITY_REASONING; a server whose template has no place for it refuses
+    it with UNIMPLEMENTED.
+    """
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Part]:
         """Text and media in the order in which the model is to see them. At least one;
@@ -422,10 +437,11 @@ class Message(_message.Message):
         *,
         role: Global___Role.ValueType = ...,
         parts: _abc.Iterable[Global___Part] | None = ...,
+        reasoning: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "reasoning", b"reasoning", "role", b"role"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -672,6 +688,14 @@ class GenerateRequest(_message.Message):
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
         """The conversation; the last message is the user's. Empty, or ending in
         another role, is refused with INVALID_ARGUMENT.
+
+        With CAPABILITY_ANSWER_PREFIX the last message may be the assistant's: the
+        beginning of its answer, which the output goes on from and does not repeat. The
+        server renders it with its template as an assistant's message, the reasoning
+        closed as the template closes it, and leaves out all that would follow its
+        words, the end of the turn above all. A template that trims an assistant's words
+        trims it too. It holds texts alone and is not empty, else INVALID_ARGUMENT; with
+        reasoning its text may be.
         """
 
     @_builtins.property
@@ -1035,6 +1059,8 @@ class LikelihoodRequest(_message.Message):
         not end inside the prompt; there is always at least one. White space that the
         template puts between the generation prefix and an assistant's words stands
         between the two as well, unless the continuation begins with white space.
+        Where the conversation ends in the beginning of an answer, that belongs to the
+        prompt, stands in the generation prefix's place, and nothing is put behind it.
         Duplicates are allowed and score alike.
         """
 
