@@ -11,6 +11,7 @@ import hashlib
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 
 from lyncean.model.v1 import model_pb2 as model
@@ -33,6 +34,7 @@ class HashModel(Model):
     """
 
     audio_input = video_input = find_spec("av") is not None
+    answer_prefix = True
     max_concurrency = 32
     max_context_tokens = 32_768
     image_tokens = 64
@@ -55,14 +57,18 @@ class HashModel(Model):
         return {"device": "none", "note": "no weights: answers come from a hash of the request"}
 
     def generate(self, request: Request) -> str:
-        """Answers with an option that stands in the prompt."""
-        return self._answer(request, request.config)
+        """Answers with an option that stands in the prompt, or goes on with that answer."""
+        if not request.continues:
+            return self._answer(request, request.config)
+        answer = " " + self._answer(replace(request, messages=request.messages[:-1]), request.config)
+        begun = f" {request.answer_prefix}"
+        return next(answer[size:] for size in range(len(answer), -1, -1) if begun.endswith(answer[:size]))
 
     def likelihood(self, request: Request, continuations: Sequence[str]) -> list[Score]:
         """Gives the words of its own greedy answer 0.9 each, and any other word less, by a hash."""
-        greedy = self.tokenize(self._answer(request, request.config))
-        prompt = _digest(request)
-        return [self._score(prompt, self.tokenize(text), greedy) for text in continuations]
+        greedy = self.tokenize(self.generate(request))
+        prompt, begun = _digest(request), request.answer_prefix
+        return [self._score(prompt, begun, self.tokenize(text), greedy) for text in continuations]
 
     def _answer(self, request: Request, config: model.GenerationConfig) -> str:
         if self._constant is not None:
@@ -86,12 +92,12 @@ class HashModel(Model):
         return f"This is the demo backend without weights; it saw {len(request.image_bytes)} image(s)."
 
     @staticmethod
-    def _score(prompt: bytes, tokens: Sequence[str], greedy: Sequence[str]) -> Score:
+    def _score(prompt: bytes, begun: str, tokens: Sequence[str], greedy: Sequence[str]) -> Score:
         scored: list[tuple[str, float]] = []
         on_path = True
         for place, token in enumerate(tokens):
             on_path = on_path and place < len(greedy) and greedy[place] == token
-            prefix = "".join(tokens[: place + 1]).encode()
+            prefix = (begun + "".join(tokens[: place + 1])).encode()
             share = int.from_bytes(hashlib.sha256(prompt + prefix).digest()[:8], "big") / 2**64
             scored.append((token, math.log(_GREEDY if on_path else (1 - _GREEDY) * (share + 1e-9) / 2)))
         return Score(sum(logprob for _, logprob in scored), scored, on_path)
@@ -99,13 +105,14 @@ class HashModel(Model):
 
 def _digest(request: Request) -> bytes:
     digest = hashlib.sha256()
-    for message in request.messages:
+    for message in request.messages[:-1] if request.continues else request.messages:
         digest.update(b"%d" % message.role)
         for part in message.parts:
             if part.WhichOneof("kind") == "text":
                 digest.update(b"t" + part.text.encode())
             elif part.HasField("image"):
                 digest.update(b"i" + hashlib.sha256(part.image.data).digest())
+    digest.update(request.messages[-1].reasoning.encode())
     for sound in request.audio:
         digest.update(b"a" + hashlib.sha256(sound.samples.tobytes()).digest())
     for video in request.videos:

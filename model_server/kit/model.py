@@ -49,10 +49,14 @@ class Request:
         return "\n".join(p.text for m in self.messages for p in m.parts if p.WhichOneof("kind") == "text")
 
     @property
+    def continues(self) -> bool:
+        """Whether the last message is the beginning of the answer, to be continued and not repeated."""
+        return self.messages[-1].role == model.ROLE_ASSISTANT
+
+    @property
     def answer_prefix(self) -> str:
-        """The beginning of the answer, which is to be continued and not repeated; "" where there is none."""
-        last = self.messages[-1]
-        return "".join(part.text for part in last.parts) if last.role == model.ROLE_ASSISTANT else ""
+        """The text of that beginning; "" where there is none. Its message may have `reasoning` before it."""
+        return "".join(part.text for part in self.messages[-1].parts) if self.continues else ""
 
     @cached_property
     def images(self) -> list[Image.Image]:
@@ -114,8 +118,7 @@ class Model:
         reasoning: Whether the model reasons before it answers; `generate` then returns the two apart, in an `Output`.
         thinking: Whether `generate` obeys `config.thinking`, which turns the reasoning on and off.
         thinking_budget: Whether it obeys `config.thinking_budget`, the bound on the tokens of reasoning.
-        answer_prefix: Whether an answer that `Request.answer_prefix` begins is continued; the last message may then
-            have `reasoning`, if the model reasons.
+        answer_prefix: Whether an answer that `Request.answer_prefix` begins is continued.
         max_concurrency: Calls of `generate` at a time, each in a thread.
         max_batch: Most requests of one call of `generate_batch`.
         batch_wait: Longest wait of a request for others to share its batch, in seconds.

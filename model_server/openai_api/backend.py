@@ -35,7 +35,18 @@ _EXACT = ("vllm", "sglang")
 """Engines known to obey top_k and per-request seeds."""
 _PLAIN = {"repetition_penalty": 1.0, "min_p": 0.0}
 """What these engines would take from the checkpoint's own sampling defaults, where a request is silent."""
-_OWN = {"messages", "stream", "n", "max_tokens", "max_completion_tokens", "temperature", "top_p", "seed", "stop"}
+_OWN = {
+    *scoring.CONTINUED,
+    "messages",
+    "stream",
+    "n",
+    "max_tokens",
+    "max_completion_tokens",
+    "temperature",
+    "top_p",
+    "seed",
+    "stop",
+}
 """Fields that only the contract's own may set."""
 _AUDIO = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 _REASONING = ("reasoning", "reasoning_content")
@@ -84,6 +95,7 @@ class OpenAIBackend(Backend):
             model.CAPABILITY_THINKING: kind in _EXACT,
             model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: kind in _EXACT,
             model.CAPABILITY_EXTRA_BODY: True,
+            model.CAPABILITY_ANSWER_PREFIX: kind == "vllm",
         }
         return describe(
             claims,
@@ -104,6 +116,10 @@ class OpenAIBackend(Backend):
             drawing.check(self._settings.image_output, request.config)
         fields = self._fields(config)
         fields["messages"] = await asyncio.to_thread(chat, request.messages)
+        if continues(request.messages):
+            if request.messages[-1].reasoning:  # of which an answer does not show whether the template kept it
+                raise Unsupported("no_reasoning", "the endpoint does not tell what its template makes of reasoning")
+            fields["extra_body"] |= scoring.CONTINUED
         start = time.monotonic()
         async with self._slots.slot():
             sent = time.monotonic()
@@ -141,16 +157,20 @@ class OpenAIBackend(Backend):
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
         """Scores continuations by the endpoint's prompt log-probabilities."""
         messages = await asyncio.to_thread(chat, request.messages)
+        begun, reasoning = continues(request.messages), request.messages[-1].reasoning
+        more = {"chat_template_kwargs": dict.fromkeys(THINKING_SWITCHES, True)} if reasoning else {}
         start = time.monotonic()
 
         async def send(extra: dict[str, Any], text: str | None) -> Any:
-            more = [] if text is None else [{"role": "assistant", "content": text}]
+            turns = scoring.joined(messages, text, begun=begun)
             # One request waits once, however many continuations it has: the queue's limit is on requests.
             async with self._slots.slot() if text is None else self._slots.semaphore:
-                fields = {"model": self._settings.model, "messages": [*messages, *more], "extra_body": extra}
+                fields = {"model": self._settings.model, "messages": turns, "extra_body": extra | more}
                 return await ask(self._completions, call, self._settings.timeout, **fields)
 
-        response = await scoring.score(send, request.continuations, request.return_tokens)
+        response = await scoring.score(
+            send, request.continuations, request.return_tokens, begun=begun, reasoning=reasoning
+        )
         response.usage.model_time.CopyFrom(seconds(time.monotonic() - start))
         return response
 
@@ -240,6 +260,11 @@ class OpenAIBackend(Backend):
         return await ask(self._completions, call, self._settings.timeout, **fields, **{NEW_LIMIT: limit})
 
 
+def continues(messages: Sequence[model.Message]) -> bool:
+    """Whether a conversation ends in the beginning of an answer."""
+    return messages[-1].role == model.ROLE_ASSISTANT
+
+
 def chat(messages: Sequence[model.Message]) -> list[dict[str, Any]]:
     """Returns the conversation in the endpoint's form, images and clips as the files' own bytes.
 
@@ -248,7 +273,13 @@ def chat(messages: Sequence[model.Message]) -> list[dict[str, Any]]:
         Unsupported: For a part of a clip, or a choice of frames, which requests cannot say.
     """
     chat_messages: list[dict[str, Any]] = []
-    for message in messages:
+    for place, message in enumerate(messages, 1):
+        if place == len(messages) and message.role == model.ROLE_ASSISTANT:
+            # The first name is vLLM's, the second that of its older versions.
+            thoughts = dict.fromkeys(_REASONING, message.reasoning) if message.reasoning else {}
+            text = "".join(part.text for part in message.parts)
+            chat_messages.append({"role": "assistant", "content": text, **thoughts})
+            continue
         if all(part.WhichOneof("kind") == "text" for part in message.parts) and len(message.parts) == 1:
             chat_messages.append({"role": _ROLES[message.role], "content": message.parts[0].text})
             continue

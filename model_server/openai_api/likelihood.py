@@ -7,23 +7,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import InternalFailure, InvalidRequest
+from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
 from model_server.backend import continuation_score
 
 Send = Callable[[dict[str, Any], str | None], Awaitable[Any]]
 Token = tuple[int, str, float, int]
 """Number, text, log-probability, rank."""
 
+CONTINUED = {"add_generation_prompt": False, "continue_final_message": True}
+"""Fields by which vLLM goes on from an assistant's last message."""
 _PROMPT = {"prompt_logprobs": 0, "max_tokens": 1, "add_generation_prompt": True}
-_JOINED = {
-    "prompt_logprobs": 0,
-    "max_tokens": 1,
-    "add_generation_prompt": False,
-    "continue_final_message": True,
-}
+_JOINED = _PROMPT | CONTINUED
 
 
-async def score(send: Send, continuations: Sequence[str], with_tokens: bool) -> model.LikelihoodResponse:
+async def score(
+    send: Send, continuations: Sequence[str], with_tokens: bool, *, begun: bool = False, reasoning: str = ""
+) -> model.LikelihoodResponse:
     """Scores each continuation in a request of its own, beside one for the prompt alone.
 
     Each of them computes the whole prompt: vLLM does not read its prefix cache for a request that asks for prompt
@@ -33,12 +32,14 @@ async def score(send: Send, continuations: Sequence[str], with_tokens: bool) -> 
         send: Sends the conversation, with an assistant's beginning where one is given.
         continuations: What to score.
         with_tokens: Whether the tokens are wanted.
+        begun: Whether the conversation ends in the beginning of the answer.
+        reasoning: What stands before that beginning; many templates would leave it out without a word.
 
     Raises:
         InternalFailure: If the endpoint does not give what it should.
         InvalidRequest: If a continuation is no token, or the template changes it.
     """
-    sends = [send(_PROMPT, None), *(send(dict(_JOINED), text) for text in continuations)]
+    sends = [send(dict(_JOINED if begun else _PROMPT), None), *(send(dict(_JOINED), text) for text in continuations)]
     tasks = [asyncio.ensure_future(each) for each in sends]
     try:
         prompt_reply, *replies = await asyncio.gather(*tasks)
@@ -46,6 +47,9 @@ async def score(send: Send, continuations: Sequence[str], with_tokens: bool) -> 
         for task in tasks:  # after a failure nobody wants the others' answers
             task.cancel()
     prompt = _tokens(prompt_reply)
+    shown = "".join(token[1] for token in prompt)
+    if reasoning.strip() not in shown and "\ufffd" not in shown:
+        raise Unsupported("no_reasoning", "the endpoint's chat template leaves out the reasoning of an answer")
     response = model.LikelihoodResponse()
     for text, reply in zip(continuations, replies, strict=True):
         owned = _owned(prompt, _tokens(reply), text)
@@ -55,6 +59,16 @@ async def score(send: Send, continuations: Sequence[str], with_tokens: bool) -> 
     response.usage.input_tokens = len(prompt) + 1
     response.usage.output_tokens = sum(each.token_count for each in response.scores)
     return response
+
+
+def joined(messages: Sequence[dict[str, Any]], text: str | None, *, begun: bool) -> list[dict[str, Any]]:
+    """Returns a conversation with a continuation, if there is one, behind the answer's beginning or in its place."""
+    if text is None:
+        return list(messages)
+    if not begun:
+        return [*messages, {"role": "assistant", "content": text}]
+    *before, last = messages
+    return [*before, last | {"content": last["content"] + text}]
 
 
 def _owned(prompt: Sequence[Token], joined: Sequence[Token], text: str) -> Sequence[Token]:

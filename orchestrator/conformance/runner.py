@@ -20,6 +20,7 @@ from orchestrator.conformance import (  # noqa: F401
     checks_likelihood,
     checks_load,
     checks_media,
+    checks_prefix,
     checks_requests,
     checks_service,
 )

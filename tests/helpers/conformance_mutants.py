@@ -218,6 +218,21 @@ def always_ends(request: Any, response: Any) -> None:
         response.finish_reason = model.FINISH_REASON_END_OF_SEQUENCE
 
 
+def repeats(request: Any, response: Any) -> None:
+    if _begins(request):
+        response.parts[0].text = request.messages[-1].parts[0].text + response.parts[0].text
+
+
+def starts_over(request: Any) -> None:
+    """Leaves out the beginning of an answer."""
+    if _begins(request) and request.messages[-1].parts[0].text:
+        del request.messages[-1]
+
+
+def _begins(request: Any) -> bool:
+    return bool(request.messages) and request.messages[-1].role == model.ROLE_ASSISTANT
+
+
 def thinks_aloud(request: Any, response: Any) -> None:
     """The answer begins with the marks of the reasoning."""
     if response.reasoning:
@@ -569,6 +584,19 @@ MUTANTS = {
     "no_kind": mutant(lenient("empty_part"), "refuses_part_without_kind"),
     "no_role": mutant(lenient("no_role"), "refuses_no_role"),
     "last_role": mutant(lenient("last_not_user"), "refuses_last_role"),
+    "repeats": mutant(broken(said=repeats), "answers_are_continued"),
+    "starts_over": mutant(
+        broken(asked=starts_over),
+        "answers_are_continued",
+        "scores_stand_behind_the_beginning",
+        "reasoning_of_the_beginning_is_seen",
+    ),
+    "thoughtless": mutant(
+        broken(asked=lambda request: _begins(request) and request.messages[-1].ClearField("reasoning")),
+        "reasoning_of_the_beginning_is_seen",
+    ),
+    "wordless": mutant(lenient("bad_answer_prefix"), "refuses_beginnings_that_are_none"),
+    "thoughts_anywhere": mutant(lenient("reasoning_not_last"), "refuses_beginnings_that_are_none"),
     "one_round": mutant(
         refuse(lambda r: len(r.messages) > 1 and r.messages[-1].role == model.ROLE_USER),
         "answers_several_rounds",
@@ -587,6 +615,7 @@ MUTANTS = {
         "stop_strings_end_the_output",
         "output_limit_holds",
         "reasoning_stays_apart",
+        "answers_are_continued",
         "seed_repeats",
         "parallel_equals_serial",
         "batch_answers_as_by_itself",
@@ -603,7 +632,7 @@ MUTANTS = {
     "no_top_p": mutant(cleared("said", "effective_config", "top_p"), "effective_config_is_complete"),
     "no_stop": mutant(broken(asked=no_stop), "stop_strings_end_the_output", "effective_config_is_complete"),
     "always_ends": mutant(broken(said=always_ends), "output_limit_holds", "reasoning_stays_apart"),
-    "no_input_tokens": mutant(cleared("said", "usage", "input_tokens"), "usage_is_reported"),
+    "no_input_tokens": mutant(cleared("said", "usage", "input_tokens"), "usage_is_reported", "answers_are_continued"),
     "no_reason": mutant(
         cleared("said", "", "finish_reason"),
         "finish_reason_is_set",
@@ -635,6 +664,7 @@ MUTANTS = {
     "mean": mutant(
         rescored(lambda _, score, response: setattr(score, "logprob", score.logprob / score.token_count)),
         "sum_is_that_of_the_tokens",
+        "scores_stand_behind_the_beginning",
     ),
     "cut_tokens": mutant(rescored(cut_tokens), "tokenization_joins"),
     "no_output_tokens": mutant(cleared("scored", "usage", "output_tokens"), "likelihood_usage_is_reported"),
@@ -648,7 +678,9 @@ MUTANTS = {
         "duplicates_score_alike",
     ),
     "by_number": mutant(
-        rescored(lambda place, score, response: shift(score, -0.1 * len(response.scores))), "company_does_not_matter"
+        rescored(lambda place, score, response: shift(score, -0.1 * len(response.scores))),
+        "company_does_not_matter",
+        "scores_stand_behind_the_beginning",
     ),
     "once": mutant(broken(scored=once), "duplicates_score_alike"),
     "drifting": mutant(

@@ -45,6 +45,11 @@ def user(*parts: model.Part) -> model.Message:
     return model.Message(role=model.ROLE_USER, parts=parts or [model.Part(text="hello")])
 
 
+def begun(text: str, reasoning: str = "") -> model.Message:
+    """Returns the beginning of an answer."""
+    return model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text=text)], reasoning=reasoning)
+
+
 def image() -> model.Part:
     return model.Part(image=model.Image(data=b"bytes"))
 
@@ -80,7 +85,11 @@ INVALID = {
     "endless_rate": request(user(video(sampling={"per_second": float("inf")}))),
     "two_bounds": request(user(video(sampling={"count": 4, "max_count": 3}))),
     "too_many_clips": request(user(*[audio()] * 33, *[video()] * 32)),
-    "last_not_user": request(user(), model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="x")])),
+    "last_not_user": request(model.Message(role=model.ROLE_SYSTEM, parts=[model.Part(text="x")])),
+    "empty_prefix": request(user(), begun("")),
+    "prefix_of_an_image": request(user(), model.Message(role=model.ROLE_ASSISTANT, parts=[image()])),
+    "users_reasoning": request(model.Message(role=model.ROLE_USER, parts=[model.Part(text="x")], reasoning="y")),
+    "earlier_reasoning": request(user(), begun("x", "y"), user()),
     "blank_prompt": request(user(model.Part(text=" \n"))),
     "too_many_images": request(user(*[image() for _ in range(257)])),
     "zero_tokens": request(max_output_tokens=0),
@@ -94,6 +103,8 @@ INVALID = {
 }
 REASONS = {"unknown_role": "no_role", "blank_prompt": "empty_prompt", "nan_temperature": "bad_temperature"}
 REASONS |= {"high_top_p": "bad_top_p"}
+REASONS |= dict.fromkeys(("empty_prefix", "prefix_of_an_image"), "bad_answer_prefix")
+REASONS |= dict.fromkeys(("users_reasoning", "earlier_reasoning"), "reasoning_not_last")
 REASONS |= dict.fromkeys(("negative_span", "empty_span", "end_at_once"), "bad_span")
 REASONS |= dict.fromkeys(("no_policy", "no_frames", "bad_rate", "endless_rate", "two_bounds"), "bad_sampling")
 
@@ -143,6 +154,8 @@ OUTSIDE: dict[str, tuple[Any, Callable[[Core], Any]]] = {
         model.CAPABILITY_LIKELIHOOD,
         lambda c: c.likelihood(model.LikelihoodRequest(messages=[user()], continuations=["a"]), Call()),
     ),
+    "no_answer_prefix": (model.CAPABILITY_ANSWER_PREFIX, lambda c: c.generate(request(user(), begun("x")), Call())),
+    "no_reasoning": (model.CAPABILITY_REASONING, lambda c: c.generate(request(user(), begun("x", "y")), Call())),
     "no_image_input": (model.CAPABILITY_IMAGE_INPUT, lambda c: c.generate(request(user(image())), Call())),
     "no_multi_image": (model.CAPABILITY_MULTI_IMAGE, lambda c: c.generate(request(user(image(), image())), Call())),
     "no_audio_input": (model.CAPABILITY_AUDIO_INPUT, lambda c: c.generate(request(user(audio())), Call())),

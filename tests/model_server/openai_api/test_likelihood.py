@@ -20,6 +20,9 @@ VOCABULARY = ["<s>", "Q", "?", " ", "A", "ns", "wer", "swer", "answer", "B", " A
 class Vllm:
     """Scores prompts as vLLM's prompt_logprobs does, over a greedy longest-match vocabulary."""
 
+    def __init__(self, *, thinks: bool = True) -> None:
+        self.thinks = thinks
+
     def tokens(self, text: str) -> list[int]:
         found = [0]
         while text:
@@ -34,7 +37,7 @@ class Vllm:
         last = body["messages"][-1]
         assert (last["role"] == "assistant") == body.get("continue_final_message", False)
         assert body["add_generation_prompt"] != body.get("continue_final_message", False)
-        prompt = "".join(m["content"] for m in body["messages"])
+        prompt = "".join(m.get("reasoning", "") * self.thinks + m["content"] for m in body["messages"])
         ids = self.tokens(prompt)
         places: list[Any] = [None]
         for number in ids[1:]:
@@ -57,6 +60,39 @@ async def test_likelihood_by_prompt_logprobs(endpoint: Endpoint, served: Any, as
         # "Ans" + "wer" is the one token "Answer", which does not end inside the prompt.
         assert [t.token.decode() for t in joined.scores[0].tokens] == ["Answer"]
         assert joined.scores[0].logprob == -0.25 * 12
+
+
+async def test_scores_behind_the_beginning_of_an_answer(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    """The beginning is continued, its reasoning is sent, and a template that leaves that out is found out."""
+    endpoint.card["owned_by"] = "vllm"
+    endpoint.answer = Vllm()
+
+    def request(reasoning: str = "") -> model.LikelihoodRequest:
+        parts = [model.Part(text="Ans"), model.Part(text="wer")]
+        begun = model.Message(role=model.ROLE_ASSISTANT, parts=parts, reasoning=reasoning)
+        return model.LikelihoodRequest(messages=[ask("Q?"), begun], continuations=[" A", " B"], return_tokens=True)
+
+    async with served(backend(endpoint)) as server:
+        assert model.CAPABILITY_ANSWER_PREFIX in (await server.info()).capabilities
+        reply = await server.send(request())
+        assert [[token.token for token in score.tokens] for score in reply.scores] == [[b" A"], [b" B"]]
+        assert [score.logprob for score in reply.scores] == [-0.25 * 10, -0.25 * 11]
+        last = {body["messages"][-1]["content"] for body in endpoint.seen}
+        assert last == {"Answer", "Answer A", "Answer B"}
+        endpoint.seen = []
+        await server.send(request("B B"))
+        assert all(body["messages"][-1]["reasoning"] == "B B" for body in endpoint.seen)
+        assert all(body["chat_template_kwargs"]["enable_thinking"] for body in endpoint.seen)
+        endpoint.answer = Vllm(thinks=False)
+        assert await refusal(server.send(request("B B"))) == ("UNIMPLEMENTED", "no_reasoning")
+        await server.send(request())
+
+        endpoint.seen, endpoint.answer = [], lambda body: completion(" A")
+        said = await server.send(model.GenerateRequest(messages=request().messages))
+        assert [part.text for part in said.parts] == [" A"]
+        (body,) = endpoint.seen
+        assert (body["continue_final_message"], body["add_generation_prompt"]) == (True, False)
+        assert body["messages"][-1] == {"role": "assistant", "content": "Answer"}
 
 
 async def test_many_continuations_wait_as_one_request(endpoint: Endpoint, served: Any, ask: Any) -> None:

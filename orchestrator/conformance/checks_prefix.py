@@ -1,0 +1,75 @@
+"""Answers that the conversation has begun: gone on from, not repeated, and scored behind their beginning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lyncean.model.v1 import model_pb2 as model
+from orchestrator.conformance.check import applies, check, wants
+from orchestrator.conformance.server import Server, text_of, user
+
+QUESTION = user("What colour is the sky on a clear day?")
+BEGUN = "The colour of a clear sky is"
+_FIRST, _SECOND = " blue", " because of"
+_ODD = "\ufffd"
+
+
+def begun(text: str, reasoning: str = "") -> list[model.Message]:
+    """Returns a conversation that ends in the beginning of an answer."""
+    answer = model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text=text)], reasoning=reasoning)
+    return [QUESTION, answer]
+
+
+async def _continued(server: Server, text: str, tokens: int) -> model.GenerateResponse:
+    config = model.GenerationConfig(max_output_tokens=tokens, temperature=0.0)
+    response: model.GenerateResponse = await server.send(model.GenerateRequest(messages=begun(text), config=config))
+    return response
+
+
+async def _scored(server: Server, messages: list[model.Message], *texts: str) -> Any:
+    return (await server.send(model.LikelihoodRequest(messages=messages, continuations=texts))).scores
+
+
+@check
+async def answers_are_continued(server: Server) -> str:
+    """Eight tokens behind a beginning, and four behind that with the first four of them."""
+    whole, half = await _continued(server, BEGUN, 8), await _continued(server, BEGUN, 4)
+    text, first = text_of(whole), text_of(half)
+    wants(not text.lstrip().startswith(BEGUN), f"the output repeats the beginning of the answer: {text[:80]!r}")
+    if server.exact and first and first == first.rstrip() and _ODD not in first:
+        rest = await _continued(server, BEGUN + first, 4)
+        longer = rest.usage.input_tokens > half.usage.input_tokens
+        wants(longer, f"{BEGUN + first!r} has no more input_tokens than {BEGUN!r}: is it in the prompt?")
+        # Where the words are cut into other tokens than they were made of, there is nothing to compare.
+        if rest.usage.input_tokens == half.usage.input_tokens + half.usage.output_tokens:
+            said = text_of(rest)
+            same = text.removeprefix(first).startswith(said.rstrip(_ODD))
+            wants(same, f"behind {BEGUN!r} it says {text!r}, and behind that with {first!r} it says {said!r}")
+    return f"{text!r}"[:60]
+
+
+@check
+async def scores_stand_behind_the_beginning(server: Server) -> str:
+    """What follows a beginning scores as much at once as one half behind the other."""
+    (whole,) = await _scored(server, begun(BEGUN), _FIRST + _SECOND)
+    (first,) = await _scored(server, begun(BEGUN), _FIRST)
+    (second,) = await _scored(server, begun(BEGUN + _FIRST), _SECOND)
+    alike = whole.token_count == first.token_count + second.token_count
+    applies(alike, "the halves are cut into other tokens than the whole")
+    apart = abs(whole.logprob - first.logprob - second.logprob)
+    bound = server.tolerance * max(1, whole.token_count)
+    wants(
+        apart <= bound,
+        f"{_FIRST + _SECOND!r} scores {whole.logprob:.5f} behind the beginning of an answer, its halves one behind "
+        f"the other {first.logprob + second.logprob:.5f}",
+    )
+    return f"{apart:.1e} nats apart"
+
+
+@check
+async def reasoning_of_the_beginning_is_seen(server: Server) -> None:
+    """The same words behind two thoughts."""
+    thoughts = ("It is day, so it is blue.", "No. At night the sky is black, so I say black.")
+    one, other = [await _scored(server, begun(BEGUN, each), " blue", " black") for each in thoughts]
+    differ = any(a.logprob != b.logprob for a, b in zip(one, other, strict=True))
+    wants(differ, "the scores are the same whatever stands in Message.reasoning")
