@@ -89,7 +89,7 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True):
     tool_calls: None = None
     function_call: None = None
     audio: None = None
-    reasoning_content: None = None
+    reasoning_content: str | None = None
 
 
 class _StreamOptions(msgspec.Struct, forbid_unknown_fields=True):
@@ -114,6 +114,8 @@ class Chat(msgspec.Struct, forbid_unknown_fields=True):
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
     chat_template_kwargs: dict[str, Any] | None = None
+    continue_final_message: bool | None = None
+    add_generation_prompt: bool | None = None
 
 
 def refuse(reason: str, message: str, code: grpc.StatusCode = grpc.StatusCode.INVALID_ARGUMENT) -> CallError:
@@ -161,10 +163,11 @@ def requests(chat: Chat) -> list[model.GenerateRequest]:
     Raises:
         CallError: INVALID_ARGUMENT for values that the contract cannot carry.
     """
+    _check_last(chat)
     first = model.GenerateRequest()
     for index, message in enumerate(chat.messages):
         parts = [_Text(message.content)] if isinstance(message.content, str) else message.content
-        target = first.messages.add(role=_ROLES[message.role])
+        target = first.messages.add(role=_ROLES[message.role], reasoning=message.reasoning_content or "")
         for number, part in enumerate(parts):
             where = f"messages[{index}].content[{number}]"
             match part:
@@ -191,6 +194,15 @@ def requests(chat: Chat) -> list[model.GenerateRequest]:
             call.config.seed = (chat.seed + offset) % 2**64
         calls.append(call)
     return calls
+
+
+def _check_last(chat: Chat) -> None:
+    """Refuses a conversation without a question, unless it says that its last words are to be continued."""
+    continues = bool(chat.continue_final_message)
+    if chat.messages and (chat.messages[-1].role == "assistant") is not continues:
+        raise refuse("last_not_user", "continue_final_message: true goes with a last message of the assistant's")
+    if chat.add_generation_prompt is not None and chat.add_generation_prompt is continues:
+        raise refuse("bad_field", "add_generation_prompt: false goes with continue_final_message: true")
 
 
 def _configure(config: model.GenerationConfig, chat: Chat) -> None:

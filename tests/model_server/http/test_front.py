@@ -78,6 +78,7 @@ class Recorder(Backend):
             model.CAPABILITY_SEED,
             model.CAPABILITY_REASONING,
             model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS,
+            model.CAPABILITY_ANSWER_PREFIX,
         ]
         return describe(dict.fromkeys(names, True), model_name="m", max_concurrency=8, max_context_tokens=99)
 
@@ -169,6 +170,25 @@ async def test_every_field_arrives_and_comes_back(served: Any, picture: Any) -> 
     assert (usage.prompt_tokens_details.cached_tokens, usage.completion_tokens_details.reasoning_tokens) == (2, 3)
     assert [chunk.choices[0].delta.content for chunk in chunks[:-1]] == ["answer 40", "answer 41", "answer 42"]
     assert chunks[-1].usage == usage
+
+
+async def test_an_answer_that_is_begun_is_continued_if_the_request_says_so(served: Any) -> None:
+    backend = Recorder()
+    begun = {"role": "assistant", "content": "The answer is", "reasoning_content": "Hm."}
+    async with served(backend) as server, front(server.channel) as port, httpx.AsyncClient() as client:
+
+        async def post(*messages: dict[str, Any], **fields: Any) -> tuple[int, str]:
+            url, body = f"http://127.0.0.1:{port}/v1/chat/completions", {"model": "m", "messages": messages}
+            reply = await client.post(url, json=body | fields)
+            return reply.status_code, reply.json().get("error", {}).get("code", "")
+
+        assert await post(USER, begun, continue_final_message=True, add_generation_prompt=False) == (200, "")
+        assert await post(USER, begun) == (400, "last_not_user")
+        assert await post(USER, continue_final_message=True) == (400, "last_not_user")
+        assert await post(USER, begun, continue_final_message=True, add_generation_prompt=True) == (400, "bad_field")
+    (seen,) = backend.seen
+    last = seen.messages[-1]
+    assert (last.role, last.parts[0].text, last.reasoning) == (model.ROLE_ASSISTANT, "The answer is", "Hm.")
 
 
 async def test_audio_and_videos_arrive_as_they_are(served: Any) -> None:

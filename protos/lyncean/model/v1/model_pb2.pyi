@@ -423,8 +423,9 @@ class Message(_message.Message):
     reasoning: _builtins.str
     """What the assistant reasoned before these parts, without the marks around it. Only
     in the beginning of an answer that is to be continued, else INVALID_ARGUMENT.
-    Needs CAPABILITY_REASONING; a server whose template has no place for it refuses
-    it with UNIMPLEMENTED.
+    Needs CAPABILITY_REASONING; a server that cannot put it into the prompt, because
+    its template leaves it out, refuses it with UNIMPLEMENTED. The template is given
+    what GenerationConfig.thinking = true would give it.
     """
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Part]:
