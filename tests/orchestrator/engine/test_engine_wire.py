@@ -18,7 +18,10 @@ parts = (
     | st.builds(Part, clip=st.builds(Clip, data=files, about=abouts))
 )
 conversations = st.lists(
-    st.builds(Message, role=st.sampled_from([0, 1, 2, 3]), parts=st.lists(parts, max_size=2).map(tuple)), max_size=2
+    st.builds(
+        Message, role=st.sampled_from([0, 1, 2, 3]), parts=st.lists(parts, max_size=2).map(tuple), reasoning=texts
+    ),
+    max_size=2,
 ).map(tuple)
 configs = st.builds(
     model.GenerationConfig,
@@ -29,7 +32,7 @@ configs = st.builds(
 
 
 def proto(message: Message) -> model.Message:
-    made = model.Message(role=message.role)
+    made = model.Message(role=message.role, reasoning=message.reasoning)
     for part in message.parts:
         if part.clip:
             medium = getattr(made.parts.add(), part.clip.kind)
