@@ -20,7 +20,6 @@ from orchestrator.errors import ConfigError
 from orchestrator.run.console import Terminal
 from orchestrator.run.request import RunRequest, checked
 from orchestrator.run_folder import reader
-from orchestrator.run_folder.files import IMAGES
 from orchestrator.run_folder.metrics import accounting, counts, metric_results, overall
 from orchestrator.run_folder.reader import Run, open_run
 
@@ -75,7 +74,7 @@ class Item:
         score: The verdict's score, None where it has none.
         prompt: The text that the model was given. An image's place in it is "[image]", a clip's "[audio]" or
             "[video]", and with several messages each begins with its role.
-        images: The files of the images in the prompt, in their order.
+        images: The files of the images in the prompt, in their order; one that the run folder lacks is left out.
         reasoning: What the model reasoned before its answer, "" where the server tells none.
         text: What the model said; "" for a likelihood.
         extracted: What the rule read in it.
@@ -329,8 +328,8 @@ def _prompt(run: Run, item: reader.Item) -> dict[str, Any]:
     for message in messages:
         texts = []
         for part in message.get("parts", ()):
-            if "image" in part:
-                images.append(run.path / IMAGES / str(part["image"].get("sha256", "")))
+            if path := run.image(str((part.get("image") or {}).get("sha256", ""))):
+                images.append(path)
             medium = next((f"[{kind}]" for kind in ("image", "audio", "video") if kind in part), "")
             texts.append(medium or str(part.get("text", "")))
         role = str(message.get("role", "")).removeprefix("ROLE_").lower()
