@@ -19,9 +19,9 @@ from model_server.batching import Slots
 from model_server.decoding import MARKS, THINKING_SWITCHES, split_reasoning, struct_json
 from model_server.metrics import Metrics
 from model_server.openai_api import drawing
-from model_server.openai_api import likelihood as scoring
 from model_server.openai_api.client import NEW_LIMIT, OLD_LIMIT, Endpoint, Settings, ask, look, make_client
 from model_server.openai_api.errors import short
+from model_server.openai_api.likelihood import Scorer
 
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
 _FINISH = {
@@ -62,6 +62,7 @@ class OpenAIBackend(Backend):
         self._limit_field = OLD_LIMIT
         self._stops_reasoning = False
         self._images: drawing.ImagesApi | None = None
+        self._scorer = Scorer()
 
     def load(self) -> None:
         """Looks whether the endpoint is there and serves the model."""
@@ -139,18 +140,19 @@ class OpenAIBackend(Backend):
         return response
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
-        """Scores continuations by the endpoint's prompt log-probabilities."""
+        """Scores continuations by the endpoint's log-probabilities."""
         messages = await asyncio.to_thread(chat, request.messages)
         start = time.monotonic()
+        waits = iter([self._slots.slot()])
 
-        async def send(extra: dict[str, Any], text: str | None) -> Any:
-            more = [] if text is None else [{"role": "assistant", "content": text}]
+        async def send(extra: dict[str, Any], text: str) -> Any:
+            more = [{"role": "assistant", "content": text}] if text else []
             # One request waits once, however many continuations it has: the queue's limit is on requests.
-            async with self._slots.slot() if text is None else self._slots.semaphore:
+            async with next(waits, self._slots.semaphore):
                 fields = {"model": self._settings.model, "messages": [*messages, *more], "extra_body": extra}
                 return await ask(self._completions, call, self._settings.timeout, **fields)
 
-        response = await scoring.score(send, request.continuations, request.return_tokens)
+        response = await self._scorer.score(send, request.continuations, request.return_tokens)
         response.usage.model_time.CopyFrom(seconds(time.monotonic() - start))
         return response
 
