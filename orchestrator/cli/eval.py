@@ -22,7 +22,7 @@ _GROUPS = {
         *("max_tokens_total", "max_requests_per_second", "deadline"),
         *("max_unparsed", "max_failed", "max_unjudged"),
     ),
-    "Scorer and judge": ("scorer", "judge", "judge_cache"),
+    "Scorer and judge": ("scorer", "judge", "judge_cache", "judge_reads"),
     "Access to servers that run already": ("tls", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "token_file"),
     "Output": ("as_json", "quiet", "_click_default_help"),
 }

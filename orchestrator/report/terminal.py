@@ -16,6 +16,7 @@ from orchestrator.run_folder.metrics import (
     MetricResult,
     accounting,
     counts,
+    doubtful,
     metric_results,
     overall,
     slices,
@@ -75,6 +76,8 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text.assemble(("all tasks  ", "dim"), _accounting(counts(opened.tasks))))
     else:
         console.print(_accounting(counts(opened.tasks)))
+    if read := doubtful(opened.tasks):
+        console.print(Text(f"  {read}: --judge-reads doubtful has a judge read them too", "dim"))
     for line in undefined(found):
         console.print(Text(f"  not computed: {printable(line)}", "yellow"))
     if opened.deviations:

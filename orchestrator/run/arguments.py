@@ -251,18 +251,25 @@ def shard_of(word: str | None) -> tuple[int, int] | None:
     return int(index), int(count)
 
 
-def judge_arguments(judges: Sequence[str], cache: str | None, scorer: str | None) -> list[str]:
+READS = "unparsed"
+"""What a judge reads where nothing is said."""
+
+
+def judge_arguments(judges: Sequence[str], cache: str | None, reads: str, scorer: str | None) -> list[str]:
     """Returns the arguments of the `scorer serve` that a run starts, to give it its judges.
 
     Raises:
-        ConfigError: If the scorer is not ours to start, or there is a cache and no judge.
+        ConfigError: If the scorer is not ours to start, or something is said of a judge and there is none.
     """
-    if scorer and (judges or cache):
+    if scorer and (judges or cache or reads != READS):
         raise ConfigError(f"the scorer at {scorer} has a judge of its own: give --judge to its `scorer serve`")
     if cache and not judges:
         raise ConfigError("--judge-cache keeps what a judge said, and there is none: give --judge, or leave it out")
+    if reads != READS and not judges:
+        raise ConfigError("--judge-reads says what a judge reads, and there is none: give --judge, or leave it out")
     words = [word for judge in judges for word in ("--judge", judge)]
-    return [*words, "--judge-cache", cache] if cache else words
+    words += ["--judge-cache", cache] if cache else []
+    return [*words, "--judge-reads", reads] if reads != READS else words
 
 
 def model_arguments(model: str, options: Sequence[str] | Mapping[str, object]) -> list[str]:

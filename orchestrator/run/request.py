@@ -114,6 +114,11 @@ class RunRequest:
     judge_cache: str | None = _option(
         None, "Cache of judge replies; default: the user's cache folder.", metavar="PATH|URL"
     )
+    judge_reads: Literal["none", "unparsed", "doubtful"] = _option(
+        "unparsed",
+        "Answers that the judge reads after a choice rule: unparsed ones; with doubtful also those read with doubt, "
+        "which are unparsed where the two differ.",
+    )
     credentials: Credentials = _option(PLAIN, "TLS and token for servers that run already.", api_only=True)
     progress: bool = _option(False, "Whether progress and results are printed.", api_only=True)
 

@@ -179,6 +179,12 @@ def counts(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     return total
 
 
+def doubtful(tasks: Mapping[str, Mapping[str, Any]]) -> str:
+    """Returns how many scored answers were read with doubt (`lyncean.reasons.DOUBTFUL`), by no judge; "" for none."""
+    count = sum(int(found.get("doubtful", 0)) for found in tasks.values())
+    return f"{count:,} of {counts(tasks)['scored']:,} scored answers state their choice doubtfully" if count else ""
+
+
 def accounting(total: Mapping[str, int]) -> str:
     """Returns the accounting line: 3,850 planned = 3,790 scored + 60 unparsed."""
     parts = [f"{total[name]:,} {name}" for name in OUTCOMES if total[name] or name == "scored"]
