@@ -322,7 +322,7 @@ def qwen2_5_omni(out: Path) -> None:
     )
     vision = {"depth": 2, "num_heads": 2, "hidden_size": 32, "intermediate_size": 64, "out_hidden_size": WIDTH}
     rope = {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0}
-    text = text_config("qwen2_5_omni_text", rope_parameters=rope, rope_scaling=rope)
+    text = text_config("qwen2_5_omni_text", rope_parameters=rope, rope_scaling=rope, max_position_embeddings=2048)
     config = tf.Qwen2_5OmniConfig(
         thinker_config={
             "vision_config": {**vision, "fullatt_block_indexes": [1], "window_size": 56},
