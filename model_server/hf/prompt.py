@@ -8,7 +8,7 @@ import inspect
 import threading
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -42,8 +42,8 @@ class Prompt:
     Attributes:
         inputs: What the processor made, batch dimension 1, on the CPU.
         ids: The prompt's tokens.
-        tokens: How many of them stand for media, by the field of `Usage` that counts them.
         text: What the tokenizer read, placeholders expanded.
+        tokens: How many of its tokens stand for media, by the field of `Usage` that counts them.
         image_keys: SHA-256 of each image, in order; empty where clips stand beside them.
         clips: The kinds of clips that it holds.
         media: What was heard and seen of each clip, in order.
@@ -51,11 +51,11 @@ class Prompt:
 
     inputs: dict[str, torch.Tensor]
     ids: list[int]
-    tokens: dict[str, int]
     text: str
-    image_keys: tuple[str, ...]
-    clips: frozenset[Kind]
-    media: tuple[model.MediaUsage, ...]
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    image_keys: tuple[str, ...] = ()
+    clips: frozenset[Kind] = frozenset()
+    media: tuple[model.MediaUsage, ...] = ()
 
     @property
     def signature(self) -> tuple[Any, ...]:
@@ -171,8 +171,8 @@ class Prompter:
         return Prompt(
             inputs,
             ids,
-            self._media_tokens(inputs, ids, len(pictures), decoded),
             text,
+            self._media_tokens(inputs, ids, len(pictures), decoded),
             () if decoded.kinds else tuple(keys),
             decoded.kinds,
             tuple(usage_of(messages, decoded.sounds, decoded.videos)),

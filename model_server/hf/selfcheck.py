@@ -274,7 +274,8 @@ def find_limits(checkpoint: Checkpoint, prompter: Prompter, kinds: Iterable[Kind
     if seconds and not _tells(prompter, [made.audio(1, 2, seconds + 1)], [made.audio(1, 3, seconds + 1)]):
         prompter.clips.longest = seconds
     for one, other in combinations([*(["image"] if checkpoint.has_vision else []), *sorted(kinds)], 2):
-        if not _tried(f"{one} and {other} share a prompt", functools.partial(_mixes, prompter, one, other), "never"):
+        if not _mixes(prompter, one, other):
+            log.warning("a prompt may not hold %s and %s: the processor drops one of them", one, other)
             prompter.apart.add(frozenset((one, other)))
 
 
@@ -282,7 +283,10 @@ def _mixes(prompter: Prompter, one: str, other: str) -> bool:
     """Whether the model is given both of two media in one prompt."""
     first, second = made.part(one, 1), made.part(other, 2)
     changed = ([made.part(one, 3), second], [first, made.part(other, 3)])
-    return all(_tells(prompter, [first, second], media) for media in changed)
+    try:
+        return all(_tells(prompter, [first, second], media) for media in changed)
+    except FAILURES:
+        return False
 
 
 def _tells(prompter: Prompter, one: Sequence[model.Part], other: Sequence[model.Part]) -> bool:
