@@ -242,17 +242,18 @@ async def test_company_and_kept_features_change_nothing(kind: str, served: Any, 
         for one_score, other in zip(reply.scores, plainly, strict=True):
             assert [t.logprob for t in one_score.tokens] == pytest.approx(other.logprobs, abs=1e-5)
     async with served(hf(kind, max_batch=8, batch_wait=0.1)) as server:
-        for _ in range(2):  # the second time with kept features
-            together = await asyncio.gather(*[server.send(each) for each in sent])
-            for one_reply, other_reply in zip(together, alone, strict=True):
-                assert text(one_reply) == text(other_reply)
-                logprobs = [t.logprob for t in other_reply.logprobs]
-                assert [t.logprob for t in one_reply.logprobs] == pytest.approx(logprobs, abs=1e-4)
-                assert one_reply.usage.video_tokens == other_reply.usage.video_tokens
-            company = await asyncio.gather(*[server.send(each) for each in scored])
-            for one_scores, other_scores in zip(company, wanted, strict=True):
-                logprobs = [s.logprob for s in other_scores.scores]
-                assert [s.logprob for s in one_scores.scores] == pytest.approx(logprobs, abs=1e-4)
+        replies = await asyncio.gather(*[server.send(each) for each in sent])
+        replies += [await server.send(each) for each in sent]  # again, with the features that are kept
+        for one_reply, other_reply in zip(replies, alone * 2, strict=True):
+            assert text(one_reply) == text(other_reply)
+            logprobs = [token.logprob for token in other_reply.logprobs]
+            assert [token.logprob for token in one_reply.logprobs] == pytest.approx(logprobs, abs=1e-4)
+            assert one_reply.usage.video_tokens == other_reply.usage.video_tokens
+        scores = await asyncio.gather(*[server.send(each) for each in scored])
+        scores += [await server.send(each) for each in scored]
+        for one_scores, other_scores in zip(scores, wanted * 2, strict=True):
+            logprobs = [score.logprob for score in other_scores.scores]
+            assert [score.logprob for score in one_scores.scores] == pytest.approx(logprobs, abs=1e-4)
 
 
 def loop(folder: str) -> tuple[Prompter, Any]:
@@ -296,8 +297,13 @@ async def test_what_cannot_be_taken_is_refused(served: Any, hf: Any, picture: An
             (["What is <video>?"], ("INVALID_ARGUMENT", "placeholder_in_text")),
         ):
             assert await refusal(server.send(request(ask(*parts)))) == wanted
+        even = await server.send(request(ask(video(film(1), count=2), video(film(2), count=2), "Same?")))
+        assert [seen.frames for seen in even.usage.media] == [2, 2]
         unsaid = ask(model.Video(data=film(1)), "x")
         assert (await server.send(request(unsaid))).usage.media[0].frames == 2, "its own choice: at most 2 frames"
+    async with served(hf("llava_onevision")) as server:
+        uneven = ask(video(film(1), count=2), video(film(2), count=3), "Same?")
+        assert await refusal(server.send(request(uneven))) == ("INVALID_ARGUMENT", "processor_refused")
     async with served(hf("qwen2_audio")) as server:
         info = await server.info()
         assert info.media_limits.max_audio_duration.seconds == 2, "its processor cuts what is longer"
