@@ -86,7 +86,7 @@ def see(
 
     Args:
         video: The part.
-        default: How to sample where the part does not say.
+        default: How to sample where the part does not say; fewer frames, as by count, where a limit would be passed.
         where: Its name in errors.
         max_frames: Refuse more; 0 is no limit.
         max_pixels: Refuse more pixels of all frames together.
@@ -210,6 +210,9 @@ def _see(video: model.Video, sampling: model.FrameSampling, where: str, max_fram
         if not inside:
             raise InvalidRequest("empty_span", f"{where}: the span holds no frame of its {float(length):g} seconds")
         numbers = chosen([times[place] for place in inside], sampling)
+        if not video.HasField("sampling"):
+            most = min(max_frames or len(numbers), max_pixels // max(1, stream.width * stream.height))
+            numbers = [numbers[place] for place in _spread(len(numbers), most)]
         if max_frames and len(numbers) > max_frames:
             raise InvalidRequest(
                 "too_many_frames",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -53,17 +53,19 @@ class Decoded:
         clips: dict[Kind, Sequence[object]] = {"audio": self.sounds, "video": self.videos}
         return frozenset(kind for kind, some in clips.items() if some)
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self, processor: Any) -> dict[str, Any]:
         """Returns the processor's arguments: all samples, and frames that are not to be sampled again."""
         arguments: dict[str, Any] = {}
         if self.sounds:
             arguments["audio"] = [sound.samples for sound in self.sounds]
             arguments["audio_kwargs"] = {"sampling_rate": self.sounds[0].rate}
         if self.videos:
-            arguments["videos"] = [np.stack(video.images) for video in self.videos]
+            patch = getattr(processor.video_processor, "temporal_patch_size", None) or 1
+            videos = [_filled(video, patch) for video in self.videos]
+            arguments["videos"] = [np.stack(video.images) for video in videos]
             arguments["videos_kwargs"] = {
                 "do_sample_frames": False,
-                "video_metadata": [_metadata(video) for video in self.videos],
+                "video_metadata": [_metadata(video) for video in videos],
             }
         return arguments
 
@@ -126,6 +128,16 @@ def _sampling(processor: Any) -> model.FrameSampling:
     if rate:
         return model.FrameSampling(per_second=rate, max_count=count or getattr(processor, "max_frames", None) or 0)
     return model.FrameSampling(count=count or DEFAULT_FRAMES)
+
+
+def _filled(video: Frames, patch: int) -> Frames:
+    """Returns a video of at least one patch of frames, its last one repeated.
+
+    Processors do so with an odd number; that of Qwen3-VL refuses a single frame.
+    """
+    missing = max(0, patch - len(video.images))
+    images, times = ([*some, *[some[-1]] * missing] for some in (video.images, video.times))
+    return replace(video, images=images, times=times)
 
 
 def _metadata(video: Frames) -> dict[str, Any]:

@@ -303,7 +303,7 @@ class Prompter:
             kwargs["images_kwargs"] = dict(self._checkpoint.image_settings)
         if pictures:
             kwargs["images"] = self._family.nest(pictures)
-        kwargs |= decoded.arguments()
+        kwargs |= decoded.arguments(processor)
         try:
             encoded = recording(
                 text=[rendered],
@@ -312,7 +312,8 @@ class Prompter:
                 **kwargs,
             )
         except (ValueError, IndexError, TypeError) as error:
-            raise InvalidRequest("processor_refused", f"the model's processor refuses this prompt: {error}") from error
+            cause = str(error).partition("\n")[0]
+            raise InvalidRequest("processor_refused", f"the model's processor refuses this prompt: {cause}") from error
         return encoded, recorder.texts[0]
 
     def _adds(self, rendered: str) -> bool:

@@ -33,8 +33,9 @@ SEES = ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "llava_onevision", "smo
 BOTH = ["qwen2_5_omni", "gemma4"]
 HEARS = ["qwen2_audio", *BOTH]
 KINDS = [*SEES, *HEARS]
+LIKE_OTHERS = {"qwen2_vl", "qwen3_vl", "qwen3_5", "gemma4"}
 TOKENS = 5
-CONTINUATIONS = [" yes", "no", "The answer is B, because", "The answer is C", "7"]
+CONTINUATIONS = [" yes", "The answer is B, because", "The answer is C"]
 
 
 @functools.cache
@@ -164,6 +165,8 @@ async def test_equals_the_plain_loop(kind: str, served: Any, hf: Any, checkpoint
             (["How many", video(one, count=3), "dogs?"], ["How many", seen(0, 4, 9), "dogs?"]),
             ([video(one, per_second=2), "Where?"], [seen(0, 2, 5, 7), "Where?"]),
         ]
+        single = [0, 0] if kind.startswith("qwen3") else [0]  # whose processor refuses a single frame
+        asked.append(([video(one, count=1), "When?"], [seen(*single), "When?"]))
     if kind not in ("qwen2_audio", "smolvlm"):
         parts = ["First", image, "then", video(one, count=4), "Same?"]
         asked.append((parts, ["First", shown, "then", seen(0, 3, 6, 9), "Same?"]))
@@ -205,7 +208,9 @@ async def test_equals_the_plain_loop(kind: str, served: Any, hf: Any, checkpoint
             assert (heard.sample_rate, heard.duration.ToMilliseconds(), heard.frames) == (16000, 1000, 0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.full] if kind in LIKE_OTHERS else []) for kind in KINDS]
+)
 async def test_company_and_kept_features_change_nothing(kind: str, served: Any, hf: Any, picture: Any) -> None:
     one, two, image = film(1), film(2), picture(1)
     asked = [ask("There is nothing here. Say yes or no.")]
@@ -250,8 +255,7 @@ async def test_company_and_kept_features_change_nothing(kind: str, served: Any, 
             assert [token.logprob for token in one_reply.logprobs] == pytest.approx(logprobs, abs=1e-4)
             assert one_reply.usage.video_tokens == other_reply.usage.video_tokens
         scores = await asyncio.gather(*[server.send(each) for each in scored])
-        scores += [await server.send(each) for each in scored]
-        for one_scores, other_scores in zip(scores, wanted * 2, strict=True):
+        for one_scores, other_scores in zip(scores, wanted, strict=True):
             logprobs = [score.logprob for score in other_scores.scores]
             assert [score.logprob for score in one_scores.scores] == pytest.approx(logprobs, abs=1e-4)
 
