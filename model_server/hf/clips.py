@@ -7,6 +7,7 @@ normalizes and turns them into features.
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -20,6 +21,7 @@ from lyncean.model.v1 import model_pb2 as model
 from model_server import clips
 from model_server.clips import Frames, Sound
 
+log = logging.getLogger(__name__)
 DEFAULT_FRAMES = 32
 """Frames of a video where neither the request nor the checkpoint's video processor says how many."""
 _GRID_SECONDS = "video_second_per_grid"
@@ -29,10 +31,14 @@ _GRID_SECONDS = "video_second_per_grid"
 def clip_kinds(processor: Any) -> frozenset[Kind]:
     """Returns the kinds of clips that a processor takes; none where PyAV is not installed."""
     parts: dict[Kind, Any] = {
-        "audio": audio_processor(processor),
+        "audio": getattr(audio_processor(processor), "sampling_rate", None),
         "video": getattr(processor, "video_processor", None),
     }
-    return frozenset(kind for kind, part in parts.items() if part is not None and find_spec("av"))
+    kinds = frozenset(kind for kind, part in parts.items() if part is not None)
+    if kinds and not find_spec("av"):
+        log.warning("%s input needs PyAV: pip install 'lyncean[media]'", " and ".join(sorted(kinds)))
+        return frozenset()
+    return kinds
 
 
 def audio_processor(processor: Any) -> Any:

@@ -275,7 +275,7 @@ def find_limits(checkpoint: Checkpoint, prompter: Prompter, kinds: Iterable[Kind
         prompter.clips.longest = seconds
     for one, other in combinations([*(["image"] if checkpoint.has_vision else []), *sorted(kinds)], 2):
         if not _mixes(prompter, one, other):
-            log.warning("a prompt may not hold %s and %s: the processor drops one of them", one, other)
+            log.warning("a prompt may not hold both %s and %s: the processor drops one or refuses them", one, other)
             prompter.apart.add(frozenset((one, other)))
 
 
@@ -283,15 +283,15 @@ def _mixes(prompter: Prompter, one: str, other: str) -> bool:
     """Whether the model is given both of two media in one prompt."""
     first, second = made.part(one, 1), made.part(other, 2)
     changed = ([made.part(one, 3), second], [first, made.part(other, 3)])
-    try:
-        return all(_tells(prompter, [first, second], media) for media in changed)
-    except FAILURES:
-        return False
+    return all(_tells(prompter, [first, second], media) for media in changed)
 
 
 def _tells(prompter: Prompter, one: Sequence[model.Part], other: Sequence[model.Part]) -> bool:
-    """Whether the model is given other inputs for these media than for those."""
-    first, second = (_prompt(prompter, parts, "What is it?").inputs for parts in (one, other))
+    """Whether the model is given other inputs for these media than for those; no where its processor refuses them."""
+    try:
+        first, second = (_prompt(prompter, parts, "What is it?").inputs for parts in (one, other))
+    except FAILURES:
+        return False
     return any(not torch.equal(value, second[name]) for name, value in first.items())
 
 
