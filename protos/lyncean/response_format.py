@@ -111,16 +111,14 @@ def schema_of(text: str) -> Any:
     """Returns a schema.
 
     Raises:
-        FormatError: If it is none, or refers to another document.
+        FormatError: If it is none, refers to another document, or has `patternProperties`.
     """
     import jsonschema
 
     try:
         schema = json.loads(text, parse_constant=_no_json)
         jsonschema.Draft202012Validator.check_schema(schema)
-        for reference in _references(schema):
-            if not reference.startswith("#"):
-                raise FormatError(f"json_schema: it refers to another document, {reference[:80]!r}")
+        _check_keywords(schema)
     except jsonschema.SchemaError as error:
         raise FormatError(f"json_schema: {error.json_path}: {error.message[:200]}") from error
     except RecursionError as error:
@@ -134,11 +132,15 @@ def _no_json(word: str) -> NoReturn:
     raise FormatError(f"json_schema: not JSON: {word}")
 
 
-def _references(value: Any) -> Iterator[str]:
+def _check_keywords(value: Any) -> None:
     if isinstance(value, dict):
-        yield from (each for name in ("$ref", "$dynamicRef") if isinstance(each := value.get(name), str))
+        for name in ("$ref", "$dynamicRef"):
+            if isinstance(reference := value.get(name), str) and not reference.startswith("#"):
+                raise FormatError(f"json_schema: it refers to another document, {reference[:80]!r}")
+        if isinstance(value.get("patternProperties"), dict):  # validators match these in exponential time
+            raise FormatError("json_schema: it has patternProperties: name the properties")
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _references(inner)
+        _check_keywords(inner)
 
 
 def _allows(schema: Any, text: str) -> bool:

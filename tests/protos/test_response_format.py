@@ -63,6 +63,7 @@ def test_more_than_the_contract_has_is_refused(regex: str) -> None:
         (schema("[" * 60_000), "nested too deeply"),
         (schema('{"type": "word"}'), r"\$\.type: 'word' is not valid"),
         (schema('{"items": {"$ref": "https://example.org/s.json"}}'), "refers to another document"),
+        (schema('{"patternProperties": {"(a+)+$": {}}}'), "it has patternProperties"),
         (schema(f'"{"x" * 65_536}"'), "65,538 bytes, the limit is 65,536"),
     ],
 )

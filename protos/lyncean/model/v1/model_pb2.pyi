@@ -865,10 +865,10 @@ class ResponseFormat(_message.Message):
     """
     json_schema: _builtins.str
     """A JSON Schema (2020-12), as JSON of at most 65,536 bytes: an object or a
-    boolean. What is no schema, or refers to another document, is refused with
-    INVALID_ARGUMENT, and a schema with keywords that the server cannot keep with
-    UNIMPLEMENTED. Annotations and `format` need not be kept. Needs
-    CAPABILITY_ANSWER_JSON_SCHEMA.
+    boolean. What is no schema, refers to another document or has patternProperties
+    is refused with INVALID_ARGUMENT, and a schema with keywords that the server
+    cannot keep with UNIMPLEMENTED. Annotations and `format` need not be kept.
+    Needs CAPABILITY_ANSWER_JSON_SCHEMA.
     """
     @_builtins.property
     def choices(self) -> Global___AnswerChoices:
