@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.response_format import keeps
 from orchestrator.conformance.check import applies, check, wants
 from orchestrator.conformance.checks_generate import PROMPT, RIDDLE
 from orchestrator.conformance.server import Server, at_once, generation, one_by_one, response_of, text_of
 
-_ROOM = 512
+_ROOM, _BUDGET = 512, 32
 _CHOICES = model.ResponseFormat(choices=model.AnswerChoices(texts=["zx7", "zx7-q", "Nø"]))
 """Texts that no model says by itself; one begins with another."""
 _REGEX = model.ResponseFormat(regex=r"(?:No|Yes): \d{3}[.!]")
@@ -40,7 +42,7 @@ async def json_schema_is_kept(server: Server) -> str:
 @check
 async def format_begins_behind_the_reasoning(server: Server) -> str:
     """A riddle with two answers to choose from."""
-    answer = await server.generate(RIDDLE, max_output_tokens=_room(server), response_format=_ANSWERS)
+    answer = await server.generate(RIDDLE, response_format=_ANSWERS, **_room(server))
     _holds(answer, _ANSWERS, "a riddle with choices")
     applies(bool(answer.reasoning), f"it answered {text_of(answer)!r} without reasoning")
     return f"{text_of(answer)!r} behind {len(answer.reasoning)} characters of reasoning"
@@ -48,13 +50,10 @@ async def format_begins_behind_the_reasoning(server: Server) -> str:
 
 async def _kept(server: Server, asked: model.ResponseFormat) -> str:
     """Asks greedily and, where the server takes seeds, sampled; alone, and beside each other and a free answer."""
-    room = _room(server)
-    requests = [generation(PROMPT, max_output_tokens=room, response_format=asked)]
+    room = _room(server) | {"response_format": asked}
+    requests = [generation(PROMPT, **room)]
     if server.claims("SEED"):
-        requests += [
-            generation(PROMPT, max_output_tokens=room, response_format=asked, temperature=1.0, seed=seed)
-            for seed in (1, 2)
-        ]
+        requests += [generation(PROMPT, temperature=1.0, seed=seed, **room) for seed in (1, 2)]
     alone = await server.settled(one_by_one, requests)
     among = await server.settled(at_once, [*requests, generation(PROMPT)])
     texts = []
@@ -79,6 +78,8 @@ def _holds(answer: model.GenerateResponse, asked: model.ResponseFormat, what: st
     wants(effective == asked, "effective_config does not have the response_format that was set")
 
 
-def _room(server: Server) -> int:
+def _room(server: Server) -> dict[str, Any]:
+    """Returns the limits of a request: room for reasoning, and a budget where the server takes one."""
     context = server.info.max_context_tokens
-    return min(_ROOM, context // 2) if context else _ROOM
+    limits = {"max_output_tokens": min(_ROOM, context // 2) if context else _ROOM}
+    return limits | ({"thinking_budget": _BUDGET} if server.claims("THINKING_BUDGET") else {})
