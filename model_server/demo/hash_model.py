@@ -33,6 +33,7 @@ class HashModel(Model):
     """
 
     audio_input = video_input = find_spec("av") is not None
+    answer_choices = True
     max_concurrency = 32
     max_context_tokens = 32_768
     image_tokens = 64
@@ -65,10 +66,12 @@ class HashModel(Model):
         return [self._score(prompt, self.tokenize(text), greedy) for text in continuations]
 
     def _answer(self, request: Request, config: model.GenerationConfig) -> str:
-        if self._constant is not None:
+        if self._constant is not None and not config.HasField("response_format"):
             return self._constant
         seed = config.seed if config.temperature > 0 else None
         draw = int.from_bytes(hashlib.sha256(_digest(request) + repr(seed).encode()).digest()[:8], "big")
+        if choices := config.response_format.choices.texts:
+            return choices[draw % len(choices)]
         text = request.text
         for pattern in (_LETTERED, _NUMBERED, _NUMBERS):
             options = sorted(set(pattern.findall(text)))

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from model_server.batching import Batcher, Job, OutOfMemory
 from model_server.decoding import THINKING_SWITCHES, check_context, effective_config, limit_output, struct_json
 from model_server.hf import checkpoint as checkpoints
 from model_server.hf import memory, selfcheck
+from model_server.hf.constraint import Constraint, Formats
 from model_server.hf.draw import draw, image_tokens
 from model_server.hf.families import family_of
 from model_server.hf.likelihood import Question, Scored, expanded, packed, plain
@@ -43,10 +45,14 @@ _PREPARERS = max(2, min(8, os.cpu_count() or 2))
 
 @dataclass(frozen=True)
 class Work:
-    """One prepared request: `config` for Generate (`draws` for an image), `joined` for Likelihood."""
+    """One prepared request: `config` for Generate (`draws` for an image), `joined` for Likelihood.
+
+    The constraint stands at the beginning of its format; each attempt at the answer takes a copy.
+    """
 
     prompt: Prompt
     config: model.GenerationConfig | None = None
+    constraint: Constraint | None = None
     joined: Sequence[Joined] = ()
     draws: bool = False
 
@@ -82,6 +88,8 @@ class HfBackend(Backend):
         self._prompter = Prompter(self._checkpoint, self._family, self._settings.max_image_pixels)
         self._ends = end_tokens(self._checkpoint)
         self._marks = marks_of(self._checkpoint.tokenizer, self._checkpoint.template)
+        marks = self._marks and Reasoning(self._checkpoint.tokenizer, self._marks, "").marks
+        self._formats = Formats(self._checkpoint.tokenizer, self._ends, marks or ())
         self._vision = VisionCache(self._checkpoint, self._settings.image_cache_bytes, self._metrics)
         parts = (self._checkpoint, self._family, self._prompter, self._vision)
         self._verdict = selfcheck.check(*parts)
@@ -95,6 +103,7 @@ class HfBackend(Backend):
     def info(self) -> model.GetModelInfoResponse:
         """Describes it."""
         loaded = self._checkpoint
+        keeps_formats = bool(self._ends) and find_spec("llguidance") is not None
         claims = {
             model.CAPABILITY_GENERATE: True,
             model.CAPABILITY_LIKELIHOOD: self._scores,
@@ -110,6 +119,9 @@ class HfBackend(Backend):
             model.CAPABILITY_THINKING_BUDGET: self._marks is not None
             and Reasoning(loaded.tokenizer, self._marks, "").bounded,
             model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: bool(self._prompter.arguments),
+            model.CAPABILITY_ANSWER_CHOICES: keeps_formats,
+            model.CAPABILITY_ANSWER_REGEX: keeps_formats,
+            model.CAPABILITY_ANSWER_JSON_SCHEMA: keeps_formats,
         }
         path, verdict = Path(self._settings.model), self._verdict
         properties = {
@@ -158,10 +170,15 @@ class HfBackend(Backend):
         prepare = functools.partial(self._prompter.prepare, arguments=self._arguments(request.config))
         prompt = await self._in_thread(prepare, request.messages)
         config = self._effective(request.config, len(prompt.ids))
+        constraint = None
+        if config.HasField("response_format"):
+            constraint = await self._in_thread(self._formats.compile, config.response_format)
         generates = all(verdict.generates for verdict in self._verdicts(prompt))
         # Outputs of like length end alike, so that little is decoded for rows that have ended.
         key = ("generate", prompt.signature, config.max_output_tokens.bit_length())
-        row, usage = await self._submit(Work(prompt, config), self._key(key, generates), call, config.max_output_tokens)
+        row, usage = await self._submit(
+            Work(prompt, config, constraint), self._key(key, generates), call, config.max_output_tokens
+        )
         assert isinstance(row, SamplingRow)
         response = model.GenerateResponse(
             finish_reason=row.finish,
@@ -320,7 +337,10 @@ class HfBackend(Backend):
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _run_generate(self, jobs: Sequence[Job[Work, Answer]]) -> None:
-        rows = [SamplingRow(_config(job), job.call, _settle(job), self._reasoning(job)) for job in jobs]
+        rows = []
+        for job in jobs:
+            constraint = job.work.constraint and job.work.constraint.copy()
+            rows.append(SamplingRow(_config(job), job.call, _settle(job), self._reasoning(job), constraint))
         prompts = [job.work.prompt for job in jobs]
         generate(self._checkpoint, self._family, prompts, rows, self._ends, self._features(prompts))
 

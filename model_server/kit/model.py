@@ -108,6 +108,9 @@ class Model:
         reasoning: Whether the model reasons before it answers; `generate` then returns the two apart, in an `Output`.
         thinking: Whether `generate` obeys `config.thinking`, which turns the reasoning on and off.
         thinking_budget: Whether it obeys `config.thinking_budget`, the bound on the tokens of reasoning.
+        answer_choices: Whether it keeps an answer to `config.response_format.choices`; the kit checks each answer.
+        answer_regex: Whether it does to a regular expression.
+        answer_json_schema: Whether it does to a JSON schema.
         max_concurrency: Calls of `generate` at a time, each in a thread.
         max_batch: Most requests of one call of `generate_batch`.
         batch_wait: Longest wait of a request for others to share its batch, in seconds.
@@ -131,6 +134,9 @@ class Model:
     reasoning = False
     thinking = False
     thinking_budget = False
+    answer_choices = False
+    answer_regex = False
+    answer_json_schema = False
     max_concurrency = 8
     max_batch = 8
     batch_wait = 0.005

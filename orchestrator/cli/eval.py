@@ -17,7 +17,7 @@ _GROUPS = {
     "Most used": ("tasks", "data", "synthetic", "limit", "model", "endpoint", "method", "generation", "run", "dry_run"),
     "What is evaluated": ("include_path", "settings", "repeats", "shuffle_options", "seed", "blind", "parity", "shard"),
     "The model": ("model_options", "stages", "concurrency", "timeout", "patience"),
-    "Decoding": ("thinking", "chat_template", "extra_body"),
+    "Decoding": ("answer", "thinking", "chat_template", "extra_body"),
     "Limits": (
         *("max_tokens_total", "max_requests_per_second", "deadline"),
         *("max_unparsed", "max_failed", "max_unjudged"),

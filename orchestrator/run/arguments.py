@@ -136,6 +136,7 @@ def deviations_of(request: RunRequest) -> dict[str, Any]:
         ConfigError: If a setting is none, or its value is out of range, or nothing would be generated with it.
     """
     found = {
+        "answer": request.answer if request.answer != "free" else None,
         "generation": _generation(request.generation),
         "thinking": _thinking(request.thinking),
         "chat_template": {

@@ -18,7 +18,7 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.benchmarks.registry import find
 from orchestrator.data.rows import DataError, MissingColumnError, Row, RowSource
-from orchestrator.engine.deviations import Deviations, config_of
+from orchestrator.engine.deviations import Deviations, choices_of, config_of
 from orchestrator.errors import ConfigError, EngineError
 from orchestrator.run.arguments import data_of, deviations_of, settings_of, words_of
 from orchestrator.run.request import RunRequest
@@ -26,6 +26,8 @@ from orchestrator.run_folder.manifest import model_identity
 from orchestrator.run_folder.planned_rows import STRIDE, PlannedRows
 from orchestrator.samples import Sample, Variant
 
+_LOOKED_AT = 100
+"""Rows among which one with choices is looked for."""
 _SYNTHETIC = "synthetic"
 """Name of the modules that draw a benchmark's synthetic rows."""
 
@@ -90,7 +92,8 @@ class Plan:
         """
         seeded = info is not None and model.CAPABILITY_SEED in info.capabilities
         seed = self.request.seed if seeded else None
-        return Deviations(self.request.blind, config_of(self.deviations), frozenset(stages) - {""}, seed)
+        constrained = self.request.answer == "constrained"
+        return Deviations(self.request.blind, constrained, config_of(self.deviations), frozenset(stages) - {""}, seed)
 
     def samples(self, planned: PlannedRows | None = None) -> Iterator[Sample]:
         """Yields the samples, row by row, no images read.
@@ -202,7 +205,31 @@ def make(request: RunRequest) -> Plan:
         if source.count == 0:
             raise ConfigError(f"task {name}: {source.origin} has no rows for it: give --data another path")
         tasks.append(Task(benchmark, variant, source))
-    return Plan(tuple(tasks), request)
+    plan = Plan(tuple(tasks), request)
+    if request.answer == "constrained":
+        _check_choices(plan)
+    return plan
+
+
+def _check_choices(plan: Plan) -> None:
+    """Raises ConfigError where none of a task's first rows has an answer that a choice rule reads."""
+    for task in plan.tasks:
+        rules = set()
+        for number, row in enumerate(itertools.islice(task.source, _LOOKED_AT), 1):
+            scorings = [
+                turn.scoring
+                for sample in plan.samples_of(task, number, row, dataclasses.replace(task.variant, repeat=0))
+                for turn in sample.turns
+                if turn.scoring
+            ]
+            if any(map(choices_of, scorings)):
+                break
+            rules |= {scoring.rule for scoring in scorings}
+        else:
+            raise ConfigError(
+                f"--answer constrained: {task.variant.task} has no choices to answer with (its answers are read by "
+                f"{', '.join(sorted(rules)) or 'no rule'}): leave it out"
+            )
 
 
 def variants(request: RunRequest) -> dict[str, tuple[Benchmark, Variant]]:
@@ -280,6 +307,11 @@ def _check_claims(plan: Plan, stage: str, needs: set[str], info: model.GetModelI
 
 def _check_deviations(deviations: Mapping[str, Any], info: model.GetModelInfoResponse, where: str) -> None:
     config = config_of(deviations)
+    if "answer" in deviations and model.CAPABILITY_ANSWER_CHOICES not in info.capabilities:
+        raise ConfigError(
+            f"{info.model_name} at {where} does not claim ANSWER_CHOICES, which --answer constrained needs: leave it "
+            "out, or use another model or server"
+        )
     for field, flag in _SETTINGS:
         capability = field.upper()
         if config.HasField(field) and model.Capability.Value(f"CAPABILITY_{capability}") not in info.capabilities:

@@ -70,6 +70,9 @@ class RunRequest:
     settings: Sequence[str] | Mapping[str, object] | None = _option(
         (), "Benchmark setting; `orchestrator tasks` lists them.", "--set", metavar="NAME=VALUE", multiple=True
     )
+    answer: Literal["free", "constrained"] = _option(
+        "free", "Whether the model answers in its own words, or by the label of one of the choices alone."
+    )
     generation: str | Sequence[str] | Mapping[str, object] = _option(
         (),
         "Decoding in place of the benchmark's: max_output_tokens, temperature, top_p, top_k.",

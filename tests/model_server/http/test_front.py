@@ -78,6 +78,9 @@ class Recorder(Backend):
             model.CAPABILITY_SEED,
             model.CAPABILITY_REASONING,
             model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS,
+            model.CAPABILITY_ANSWER_CHOICES,
+            model.CAPABILITY_ANSWER_REGEX,
+            model.CAPABILITY_ANSWER_JSON_SCHEMA,
         ]
         return describe(dict.fromkeys(names, True), model_name="m", max_concurrency=8, max_context_tokens=99)
 
@@ -181,11 +184,35 @@ async def test_audio_and_videos_arrive_as_they_are(served: Any) -> None:
     assert film.video == model.Video(data=b"film", media_type="video/mp4")
 
 
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "n", "strict": True, "schema": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "sent"),
+    [
+        ({"response_format": SCHEMA}, {"json_schema": '{"type":"integer"}'}),
+        ({"structured_outputs": {"json": '{"type": "null"}'}}, {"json_schema": '{"type": "null"}'}),
+        ({"structured_outputs": {"choice": ["A", "B"]}}, {"choices": {"texts": ["A", "B"]}}),
+        ({"structured_outputs": {"regex": "[ab]+"}, "response_format": {"type": "text"}}, {"regex": "[ab]+"}),
+    ],
+)
+async def test_a_format_of_the_answer_arrives(asked: Any, sent: Any, served: Any) -> None:
+    backend = Recorder()
+    question = [{"role": "user", "content": "hi"}]
+    async with served(backend) as server, front(server.channel) as port, client(port) as caller:
+        await caller.chat.completions.create(model="m", messages=question, extra_body=asked)
+    assert backend.seen[0].config.response_format == model.ResponseFormat(**sent)
+
+
 @pytest.mark.parametrize(
     ("change", "status", "word"),
     [
         ({"model": "other"}, 404, "model_not_found"),
         ({"response_format": {"type": "json_object"}}, 422, "response_format"),
+        ({"response_format": {"type": "json_schema"}}, 400, "json_schema"),
+        ({"response_format": SCHEMA, "structured_outputs": {"regex": "a"}}, 400, "two_formats"),
+        ({"structured_outputs": {"regex": "^a"}}, 400, "bad_response_format"),
+        ({"structured_outputs": {"grammar": "a"}}, 400, "grammar"),
         ({"tools": [{"type": "function"}]}, 422, "tools"),
         ({"frequency_penalty": 0.5}, 422, "frequency_penalty"),
         ({"best_of\x1b[31m": 2}, 422, "best_of"),
