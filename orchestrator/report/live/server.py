@@ -15,12 +15,13 @@ import orjson
 from lyncean.errors import UserError
 from lyncean.media import UNKNOWN, clip_type, media_type
 from orchestrator.report.live.followed import Folder, Followed
-from orchestrator.report.page import document, policy, render
+from orchestrator.report.page import SCRIPTS, document, policy, render
 from orchestrator.run_folder.reader import Run
 
 HOST = "127.0.0.1"
 
 _NOTHING = "default-src 'none'"
+_VIEW = ("dom.js", "view.js")
 _KEPT_PAGES = 3
 
 _RUN = re.compile(r"/runs/(?P<name>.+?)/(?P<rest>|images/(?P<image>[0-9a-f]{64}))")
@@ -76,8 +77,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         path = unquote(urlsplit(self.path).path)
         if path == "/":
-            page = document("view.html", script="view.js", connect=True, folder=str(self.site.folder.path))
-            self._send(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8", policy("view.js", connect=True))
+            page = document("view.html", scripts=_VIEW, connect=True, folder=str(self.site.folder.path))
+            self._send(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8", policy(_VIEW, connect=True))
         elif path == "/api/runs":
             self._send(HTTPStatus.OK, self.site.runs(), "application/json")
         elif found := _RUN.fullmatch(path):
@@ -96,7 +97,7 @@ class Handler(BaseHTTPRequestHandler):
             except UserError as error:
                 self._send(HTTPStatus.INTERNAL_SERVER_ERROR, f"{error}\n".encode(), "text/plain; charset=utf-8")
                 return
-            self._send(HTTPStatus.OK, page, "text/html; charset=utf-8", policy("report.js"))
+            self._send(HTTPStatus.OK, page, "text/html; charset=utf-8", policy(SCRIPTS))
         elif path := Run(run.path, {}, {}, run.name).image(image):
             data = path.read_bytes()
             kinds = (media_type(data), clip_type("video", data), clip_type("audio", data))
