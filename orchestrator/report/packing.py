@@ -67,10 +67,10 @@ class Packing:
             labels: Its labels.
             values: Its value in each column, None for none.
         """
-        for name, column in self._plain.items():
-            column.append(values[name])
-        for name, codes in self._coded.items():
-            codes.add(values[name])
+        for name, plain in self._plain.items():
+            plain.append(values[name])
+        for name, column in self._coded.items():
+            column.add(values[name])
         for name in labels:
             if name not in self._labels:
                 self._labels[name] = _Column()

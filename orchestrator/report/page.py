@@ -67,7 +67,7 @@ def _breakable(name: str) -> Markup:
 
 def prepare() -> None:
     """Compiles the templates of a run's page, once in a process."""
-    for template in ("base.html", "macros.html", "charts.html", "report.html"):
+    for template in ("base.html", "macros.html", "charts.html", "samples.html", "report.html"):
         _environment().get_template(template)
 
 

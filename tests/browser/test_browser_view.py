@@ -1,4 +1,4 @@
-"""The page over a folder of runs, live, and the page of a comparison."""
+"""The page over a folder of runs, live."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from helpers.report_runs import Writer, marvel_run
 
-from orchestrator.cli.compare import command
 from orchestrator.report.live.server import HOST, serve
 
 pytestmark = pytest.mark.full
@@ -58,16 +56,3 @@ def test_a_run_opens_with_its_images(tab: Any, address: str) -> None:
     page.locator("#detail img").scroll_into_view_if_needed()
     tab.until("document.querySelector('#detail img')?.naturalWidth > 0")
     assert tab.complaints == []
-
-
-def test_a_comparison_opens_with_its_images(tab: Any, tmp_path: Path) -> None:
-    runs = [marvel_run(tmp_path / "before", puzzles=40), marvel_run(tmp_path / "after", puzzles=40, skill=0.9)]
-    target = tmp_path / "compare.html"
-    assert CliRunner().invoke(command, [*map(str, runs), "--html", str(target)]).exit_code == 0
-    page = tab.page
-    page.goto(target.as_uri())
-    page.locator("details.flip summary").first.click()
-    tab.until("document.querySelector('details[open] img').naturalWidth > 0")
-    assert page.locator("details[open] mark").count() == 2
-    assert tab.complaints == []
-    assert all(url.startswith("file:") for url in tab.requests if not url.startswith("data:"))

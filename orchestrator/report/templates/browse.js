@@ -87,7 +87,7 @@ function build() {
   let timer;
   const text = el("input", { type: "search", name: "q", placeholder: "prompt, answer, key, judge", autocomplete: "off", spellcheck: "false",
     oninput: () => { clearTimeout(timer); timer = setTimeout(() => set("q", text.value), 150); } });
-  controls.append(el("label", {}, "Sort", sort), el("label", { class: "grow" }, "Text", text), el("button", { type: "button", onclick: clear }, "Clear"),
+  controls.append(el("label", { hidden: sort.length < 2 }, "Sort", sort), el("label", { class: "grow" }, "Text", text), el("button", { type: "button", onclick: clear }, "Clear"),
     el("button", { type: "button", id: "grid", "aria-pressed": "false", onclick: toggle }, "Grid"));
   controls.addEventListener("submit", (event) => event.preventDefault());
 }
@@ -299,6 +299,7 @@ function keys(event) {
 }
 
 async function start() {
+  if (!list) return;
   if (typeof DecompressionStream === "undefined") { status.textContent = "This browser is too old to unpack the samples (Chrome 80, Firefox 113, Safari 16.4)."; return; }
   index = await unpack("index");
   labels = Object.keys(index.labels);

@@ -2,15 +2,10 @@
 const FIELDS = ["outcome", "verdict", "task", "reason", "sort", "view"];
 const ACTIONS = { w: () => set("verdict", filter.verdict === "wrong" ? "" : "wrong"), "[": () => aside(-1), "]": () => aside(1) };
 
+const words = searched;
 const isListed = (at) => coded(index.outcome, at) !== "step";
 
-// How an item is marked: by its score where it was scored, else by its outcome.
-function kind(at) {
-  const outcome = coded(index.outcome, at), score = index.score[at];
-  if (outcome !== "scored") return outcome;
-  if (score === null) return "scored";
-  return score >= 1 ? "right" : score <= 0 ? "wrong" : "partial";
-}
+const kind = (at) => marking(coded(index.outcome, at), index.score[at]);
 
 const isWrong = (at) => { const found = kind(at); return found === "wrong" || found === "unparsed" || found === "refused"; };
 
@@ -33,16 +28,6 @@ const SORTS = {
   "lowest score": [() => index.score, 1], "highest score": [() => index.score, -1],
   "longest answer": [() => index.length, -1], "shortest answer": [() => index.length, 1], "slowest": [() => index.seconds, -1],
 };
-
-function words(line) {
-  const said = [line.r.key, line.v.key, line.v.extracted, line.v.detail, line.v.judge && line.v.judge.words, line.r.error && line.r.error.message];
-  const request = line.r.request || {}, response = line.r.response || {};
-  for (const message of request.messages || []) for (const part of message.parts || []) said.push(part.text);
-  for (const part of response.parts || []) said.push(part.text);
-  for (const option of (line.r.scoring || {}).options || []) said.push(option);
-  for (const continuation of request.continuations || []) said.push(continuation);
-  return said.filter(Boolean).join("\n").toLowerCase();
-}
 
 // What the model said and what is right, in a few words.
 function judged(at) {

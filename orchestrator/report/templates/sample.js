@@ -1,11 +1,27 @@
 // What one item is made of: prompt, images, clips, answer, reading.
 
-// Where the images of each run are, from the page.
-let folders = [""];
+// How an item is marked: by its score where it was scored, else by its outcome.
+function marking(outcome, score) {
+  if (outcome !== "scored") return outcome;
+  if (score === null || score === undefined) return "scored";
+  return score >= 1 ? "right" : score <= 0 ? "wrong" : "partial";
+}
 
+// The text of an item that a search looks through.
+function searched(line) {
+  const said = [line.r.key, line.v.key, line.v.extracted, line.v.detail, line.v.judge && line.v.judge.words, line.r.error && line.r.error.message];
+  const request = line.r.request || {}, response = line.r.response || {};
+  for (const message of request.messages || []) for (const part of message.parts || []) said.push(part.text);
+  for (const part of response.parts || []) said.push(part.text);
+  for (const option of (line.r.scoring || {}).options || []) said.push(option);
+  for (const continuation of request.continuations || []) said.push(continuation);
+  return said.filter(Boolean).join("\n").toLowerCase();
+}
+
+// Images are in the folder of their run; a page of one run is in it.
 function address(name, run) {
   const inside = $("image-" + name);
-  return inside ? inside.textContent : `${folders[run || 0]}images/${name}`;
+  return inside ? inside.textContent : `${index.folders ? index.folders[run || 0] : ""}images/${name}`;
 }
 
 function thumbnail(name) {
