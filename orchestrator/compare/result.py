@@ -14,6 +14,10 @@ from orchestrator.errors import ConfigError
 from orchestrator.run_folder.reader import Run, open_run
 
 
+class OtherQuestionsError(ConfigError):
+    """Runs that asked other questions under the same keys."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pairing:
     """The first run against one of the others.
@@ -145,7 +149,14 @@ def compare(
     runs = _named([open_run(path) for path in paths])
     if conditions:
         _check_complete(runs)
-    read = [scores.read(run) for run in runs]
+    return compare_scores([scores.read(run) for run in runs], conditions, other_data=other_data)
+
+
+def compare_scores(
+    read: Sequence[scores.Scores], conditions: Sequence[gate.Condition] = (), *, other_data: bool = False
+) -> Comparison:
+    """Returns the same for runs whose scores are read."""
+    runs = [each.run for each in read]
     pairings = [_pairing(read[0], other, other_data) for other in read[1:]]
     rankings = []
     if len(read) > 1:
@@ -163,7 +174,7 @@ def compare(
 
 def _pairing(first: scores.Scores, second: scores.Scores, other_data: bool) -> Pairing:
     if (why := scores.other_questions(first, second)) and not other_data:
-        raise ConfigError(f"{why}; --other-data compares them all the same")
+        raise OtherQuestionsError(f"{why}; --other-data compares them all the same")
     units = statistics.shared(first, second)
     pairs = statistics.compare_units(units)
     if not pairs:

@@ -126,7 +126,7 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run | None = None) -> str:
+def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run | None = None, home: str = "") -> str:
     """Returns a run's page.
 
     Args:
@@ -134,6 +134,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         embed: Whether images are put into the page.
         published: Whether published results are shown beside the run's own.
         blind: The same run without images, shown beside the run's own results.
+        home: Address of the list of runs, "" for none.
     """
     found = list(metric_results(run.tasks))
     labels = {task: item_labels(run, head) for task, head in headlines(found).items()}
@@ -164,6 +165,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         readings=readings(run),
         blind={(f.task, f.name): f for f in overall(metric_results(blind.tasks))} if blind else {},
         packed=packed,
+        home=home,
         images=embedded([run], packed.images.items()) if embed else {},
     )
 

@@ -13,7 +13,7 @@ from orchestrator.run_folder.files import find_runs
 from orchestrator.run_folder.key_table import KeyTable
 from orchestrator.run_folder.lines import CountedLine
 from orchestrator.run_folder.log import is_written
-from orchestrator.run_folder.metrics import OUTCOMES, metric_results, overall
+from orchestrator.run_folder.metrics import OUTCOMES, counts, metric_results, overall
 from orchestrator.run_folder.reader import Run, named_run
 from orchestrator.run_folder.state import RunState, state
 from orchestrator.run_folder.tail import Tails
@@ -71,22 +71,37 @@ class Followed:
         self.path, self.name = path, name
         self._tails = Tails(path)
         self._tally = Tally()
+        self._complete: tuple[tuple[float, ...], dict[str, Any]] | None = None
         self._size: int | None = None
         self._grown: float | None = None
 
     def state(self) -> dict[str, Any]:
-        """Returns what the page shows of the run now."""
+        """Returns what the page shows of the run now; the logs of a complete run are not read, its results count."""
+        stamp = self.stamp()
+        if self._complete and self._complete[0] == stamp:
+            return self._complete[1]
+        try:
+            run = self.run()
+        except UserError:
+            # Its page says what is wrong; or it is seen in the middle of being written.
+            run = Run(self.path, {}, {}, self.name)
+        if not run.tasks:
+            self._complete = None
+            self._follow()
+            return self._shown(run, self._tally.counts)
+        found = {name: count for name, count in counts(run.tasks).items() if name != "planned"}
+        self._complete = (stamp, self._shown(run, found))
+        return self._complete[1]
+
+    def _follow(self) -> None:
         if self._tails.replaced():
             self._tally = Tally()
         for line in self._tails.responses.lines():
             self._tally.answer(line)
         for line in self._tails.verdicts.lines():
             self._tally.judge(line)
-        try:
-            run = self.run()
-        except UserError:
-            # Its page says what is wrong; or it is seen in the middle of being written.
-            run = Run(self.path, {}, {}, self.name)
+
+    def _shown(self, run: Run, found: Mapping[str, int]) -> dict[str, Any]:
         return {
             "name": self.name,
             "model": run.model_name,
@@ -95,12 +110,19 @@ class Followed:
             "blind": bool(run.identity.get("blind")),
             "created": str(run.manifest.get("created", "")),
             "state": self._state(run),
-            "answered": self._tally.answered,
+            "answered": sum(found.values()) if run.tasks else self._tally.answered,
             **_total(run.manifest),
-            "counts": self._tally.counts,
+            "counts": dict(found),
             "mean": self._tally.mean,
             "metrics": [
-                {"task": metric.task, "name": metric.name, "shown": metric.shown, "n": metric.denominator}
+                {
+                    "task": metric.task,
+                    "name": metric.name,
+                    "shown": metric.text(metric.value),
+                    "value": metric.value,
+                    "interval": metric.interval,
+                    "n": metric.denominator,
+                }
                 for metric in overall(metric_results(run.tasks))
             ],
         }
