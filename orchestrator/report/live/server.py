@@ -18,7 +18,7 @@ from lyncean.media import UNKNOWN, clip_type, media_type
 from orchestrator.compare.result import OtherQuestionsError, compare_scores
 from orchestrator.compare.scores import Scores, read
 from orchestrator.report import comparison
-from orchestrator.report.live.followed import Folder, Followed
+from orchestrator.report.live.followed import Folder, Followed, shown_path
 from orchestrator.report.page import SCRIPTS, document, policy, render
 from orchestrator.run_folder.reader import Run
 
@@ -112,7 +112,7 @@ class Handler(BaseHTTPRequestHandler):
         address = urlsplit(self.path)
         path = unquote(address.path)
         if path == "/":
-            page = document("view.html", scripts=_VIEW, connect=True, folder=str(self.site.folder.path))
+            page = document("view.html", scripts=_VIEW, connect=True, folder=shown_path(self.site.folder.path))
             self._page(page.encode(), _VIEW, connect=True)
         elif path == "/api/runs":
             self._send(HTTPStatus.OK, self.site.runs(), "application/json")

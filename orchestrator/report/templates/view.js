@@ -39,8 +39,8 @@ function progress(run, now) {
   const total = run.total === null ? "?" : (run.estimated ? "~" : "") + Math.max(run.total, done).toLocaleString("en");
   const words = [`${done.toLocaleString("en")}/${total}`];
   if (!last || run.state !== "running" || now <= last.at) return words.join("");
-  const now_rate = ((done - last.settled) * 1000) / (now - last.at);
-  const rate = last.rate === undefined ? now_rate : 0.7 * last.rate + 0.3 * now_rate;
+  const recent = ((done - last.settled) * 1000) / (now - last.at);
+  const rate = last.rate === undefined ? recent : 0.7 * last.rate + 0.3 * recent;
   before.get(run.name).rate = rate;
   words.push(`${rate.toFixed(1)}/s`);
   if (rate > 0 && run.total > done) words.push(`${time((run.total - done) / rate)} left`);
@@ -94,25 +94,31 @@ const COLUMNS = [
 ];
 const FALLING = ["metric", "items", "begun"];
 
+function sorting() {
+  const name = COLUMNS.some(([known]) => known === filter.sort) ? filter.sort : "begun";
+  return [name, filter.order || (FALLING.includes(name) ? "down" : "up")];
+}
+
 function order(a, b) {
-  const [name, , value] = COLUMNS.find(([name]) => name === filter.sort) || COLUMNS[5], sign = filter.sort && filter.order === "up" ? 1 : filter.sort && filter.order === "down" ? -1 : FALLING.includes(name) ? -1 : 1;
-  const [one, other] = [value(a), value(b)];
+  const [name, way] = sorting(), [, , value] = COLUMNS.find(([known]) => known === name), [one, other] = [value(a), value(b)];
   if (one === undefined || other === undefined) return (one === undefined) - (other === undefined) || numeric.compare(a.name, b.name);
-  return sign * (typeof one === "number" ? one - other : numeric.compare(one, other)) || numeric.compare(a.name, b.name);
+  return (way === "up" ? 1 : -1) * (typeof one === "number" ? one - other : numeric.compare(one, other)) || numeric.compare(a.name, b.name);
 }
 
 function sortBy(name) {
-  const falling = FALLING.includes(name), now = filter.sort === name ? filter.order || (falling ? "down" : "up") : name === "begun" && !filter.sort ? "down" : "";
-  filter.order = now ? (now === "down" ? "up" : "down") : falling ? "down" : "up";
+  const [now, way] = sorting();
+  filter.order = now === name ? (way === "down" ? "up" : "down") : FALLING.includes(name) ? "down" : "up";
   filter.sort = name;
   changed();
 }
 
 function heads() {
-  const sorted = filter.sort || "begun", down = (filter.order || "down") === "down";
-  $("heads").replaceChildren(el("th", { scope: "col" }, el("span", { class: "unseen" }, "Compare")), ...COLUMNS.map(([name, title]) =>
-    el("th", { scope: "col", class: name, "aria-sort": name === sorted ? (down ? "descending" : "ascending") : null },
-      el("button", { type: "button", class: "quiet", id: "sort-" + name, onclick: () => { sortBy(name); $("sort-" + name).focus(); } }, title, el("span", { "aria-hidden": "true" }, name === sorted ? (down ? " ↓" : " ↑") : "")))));
+  const [sorted, way] = sorting();
+  for (const [name] of COLUMNS) {
+    const head = $("head-" + name);
+    if (name === sorted) head.setAttribute("aria-sort", way === "down" ? "descending" : "ascending"); else head.removeAttribute("aria-sort");
+    head.firstChild.lastChild.textContent = name === sorted ? (way === "down" ? " ↓" : " ↑") : "";
+  }
 }
 
 const text = (run) => [run.name, run.model, ...run.tasks, run.method, run.blind ? "blind" : "", run.created].join("\n").toLowerCase();
@@ -124,6 +130,8 @@ const passes = (run, but) => Object.entries(FILTERS).every(([name, [, valuesOf]]
   && (!filter.q || text(run).includes(filter.q.toLowerCase()));
 
 function build() {
+  $("heads").append(el("th", { scope: "col" }, el("span", { class: "unseen" }, "Compare")), ...COLUMNS.map(([name, title]) => el("th", { scope: "col", class: name, id: "head-" + name },
+    el("button", { type: "button", class: "quiet", onclick: () => sortBy(name) }, title, el("span", { "aria-hidden": "true" })))));
   for (const [name, [title]] of Object.entries(FILTERS)) controls.append(el("label", {}, title, el("select", { name, onchange: (event) => set(name, event.target.value) }, el("option", { value: "" }, "all"))));
   controls.append(el("label", { class: "grow" }, "Text", el("input", { type: "search", name: "q", placeholder: "run, model, task", autocomplete: "off", spellcheck: "false", oninput: (event) => set("q", event.target.value) })),
     el("button", { type: "button", onclick: clear }, "Clear"));
@@ -145,7 +153,7 @@ function offer() {
 
 function set(name, value) {
   if (value) filter[name] = value; else delete filter[name];
-  if (name === "task" && filter.metric && !filter.metric.startsWith(value)) delete filter.metric;
+  if (name === "task" && value && filter.metric && !filter.metric.startsWith(value + ": ")) delete filter.metric;
   changed();
 }
 function clear() { filter = Object.fromEntries(Object.entries(filter).filter(([name]) => name === "sort" || name === "order")); controls.elements.q.value = ""; changed(); }
@@ -179,8 +187,9 @@ function paint() {
   });
   heads();
   offer();
-  const running = runs.filter((run) => run.state === "running").length;
-  if (!lost) status.textContent = `${found.length === runs.length ? "" : `${found.length} of `}${runs.length} run${runs.length === 1 ? "" : "s"}${running ? `, ${running} running` : ""}`;
+  const running = runs.filter((run) => run.state === "running").length, of = found.length === runs.length ? "" : `${found.length} of `;
+  const words = `${of}${runs.length} run${runs.length === 1 ? "" : "s"}${running ? `, ${running} running` : ""}`;
+  if (!lost && status.textContent !== words) status.textContent = words;
   none.hidden = found.length > 0;
   none.textContent = runs.length ? "No run passes these filters." : "No run here yet. It appears as soon as one begins.";
   choice();

@@ -212,6 +212,20 @@ def test_runs_that_cannot_be_compared_say_why(client: Client, folder: Path) -> N
     assert b"<b>other" not in client.get("/compare/?" + link[1])[1]
 
 
+def test_no_folder_hides_the_others(client: Client, folder: Path) -> None:
+    """Neither by a name that is no UTF-8 nor by a manifest that is no run's."""
+    odd = folder / os.fsdecode(b"odd \xff")
+    marvel_run(odd, puzzles=3)
+    for name, changes in (("a", {"model": [1]}), ("b", {"planned": 5}), ("c", {"identity": {"tasks": 7}})):
+        path = marvel_run(folder / name, puzzles=1)
+        manifest = orjson.loads((path / "manifest.json").read_bytes())
+        manifest.pop("identity_sha256")
+        (path / "manifest.json").write_bytes(orjson.dumps(manifest | changes))
+    runs = {run["name"]: run["address"] for run in orjson.loads(client.get("/api/runs")[1])}
+    assert set(runs) == {"first", "deep/a b", "odd \ufffd", "a", "b", "c"}
+    assert client.get("/" + runs["odd \ufffd"])[0] == 200
+
+
 def test_a_complete_run_is_listed_without_its_logs(client: Client, folder: Path) -> None:
     """Its results count its items: two hundred thousand lines are not read for a row of the table."""
     before = orjson.loads(client.get("/api/runs")[1])
