@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-_FLIPS = 100
 _WIDTH = 120
 
 
@@ -174,7 +173,7 @@ class Results:
         paths = [other.run if isinstance(other, Results) else Path(other) for other in others]
         if not paths:
             raise ConfigError("compare: give another run, as results or as a folder")
-        return Comparison(compare([self.run, *paths], most_flips=_FLIPS, other_data=other_data))
+        return Comparison(compare([self.run, *paths], other_data=other_data))
 
     def report(self, *, embed: bool = False, published: bool = False, blind: str | Path | None = None) -> Path:
         """Writes report.html into the run folder and returns its path.
@@ -229,16 +228,20 @@ class Comparison:
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
 
-    def write_page(self, path: str | Path) -> Path:
-        """Writes the comparison as a page, with up to 100 items that became worse and 100 that became better.
+    def write_page(self, path: str | Path, *, embed: bool = False) -> Path:
+        """Writes the comparison as a page, with up to 1,000 items that became worse and as many that became better.
+
+        Args:
+            path: The file.
+            embed: Whether images are put into the file, so that it can be sent alone.
 
         Raises:
             OSError: It cannot be written.
         """
-        from orchestrator.compare.page import render
+        from orchestrator.report.comparison import beside, render
 
         path = Path(path)
-        path.write_text(render(self.details, path.parent, _FLIPS), encoding="utf-8")
+        path.write_text(render(self.details, beside(self.details, path.parent), embed=embed), encoding="utf-8")
         return path
 
     def to_pandas(self) -> Any:

@@ -109,7 +109,7 @@ def warnings(first: Scores, second: Scores) -> list[str]:
         if shared is None:
             continue
         if prompts := np.count_nonzero(shared.prompts):
-            found.append(f"{task}: the prompt differs in {prompts:,} of {both:,} items")
+            found.append(f"{task}: prompt or images differ in {prompts:,} of {both:,} items")
         if targets := np.count_nonzero(shared.targets):
             found.append(f"{task}: targets or options differ in {targets:,} of {both:,} items")
     return found
@@ -167,5 +167,5 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _short(value: Any) -> str:
-    text = "none" if value is None else str(value)
+    text = "none" if value is None else ("no", "yes")[value] if isinstance(value, bool) else str(value)
     return text if len(text) <= 24 else f"{text[:12]}…"

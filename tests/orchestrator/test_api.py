@@ -101,7 +101,7 @@ def test_runs_are_compared_and_reported(results: Results, tmp_path: Path) -> Non
     other = tmp_path / "all-right"
     shutil.copytree(results.run, other)
     comparison = results.compare(load(results.run), other)
-    assert [pairing.items for pairing in comparison.details.pairings] == [2, 2]
+    assert [pairing.flips.items for pairing in comparison.details.pairings] == [2, 2]
     assert "run  →  all-right" in str(comparison)
     assert "animals" in str(comparison)
     assert str(comparison).splitlines()[0] in comparison._repr_html_()

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
 import orjson
 
 from lyncean.errors import UserError
 from lyncean.media import UNKNOWN, clip_type, media_type
-from orchestrator.report.live.followed import Folder, Followed
-from orchestrator.report.page import document, policy, render
+from orchestrator.compare.result import OtherQuestionsError, compare_scores
+from orchestrator.compare.scores import Scores, read
+from orchestrator.report import comparison
+from orchestrator.report.live.followed import Folder, Followed, shown_path
+from orchestrator.report.page import SCRIPTS, document, policy, render
 from orchestrator.run_folder.reader import Run
 
 HOST = "127.0.0.1"
 
 _NOTHING = "default-src 'none'"
+_HTML = "text/html; charset=utf-8"
+_VIEW = ("dom.js", "view.js")
 _KEPT_PAGES = 3
+_KEPT_SCORES = 8
 
 _RUN = re.compile(r"/runs/(?P<name>.+?)/(?P<rest>|images/(?P<image>[0-9a-f]{64}))")
 
@@ -31,13 +38,14 @@ class Site:
 
     def __init__(self, path: Path) -> None:
         self.folder = Folder(path)
-        self._pages: dict[str, tuple[tuple[float, ...], bytes]] = {}
+        self._pages: dict[Hashable, tuple[Hashable, bytes]] = {}
+        self._scores: dict[str, tuple[Hashable, Scores]] = {}
         self._lock, self._rendering = Lock(), Lock()
 
     def runs(self) -> bytes:
         """Returns the state of all runs as JSON."""
         with self._lock:
-            found = [{**run.state(), "address": f"runs/{quote(name)}/"} for name, run in self.folder.runs().items()]
+            found = [{**run.state(), "address": _address(name)} for name, run in self.folder.runs().items()]
         return orjson.dumps(found)
 
     def find(self, name: str) -> Followed | None:
@@ -47,12 +55,39 @@ class Site:
 
     def page(self, run: Followed) -> bytes:
         """Returns a run's report, made anew when the run has grown."""
+        return self._kept(run.name, [run], lambda: render(run.run(), home="/"))
+
+    def comparison(self, runs: Sequence[Followed], *, other_data: bool) -> bytes:
+        """Returns the page that compares runs with the first of them, made anew when one has grown.
+
+        Raises:
+            UserError: They cannot be compared, or one is damaged.
+        """
+        folders = [f"/{_address(run.name)}" for run in runs]
+
+        def make() -> str:
+            compared = compare_scores([self._read(run) for run in runs], other_data=other_data)
+            return comparison.render(compared, folders, home="/")
+
+        return self._kept((*(run.name for run in runs), other_data), runs, make)
+
+    def _read(self, run: Followed) -> Scores:
+        """Returns a run's scores: reading them is what takes long where there are many."""
+        stamp, known = run.stamp(), self._scores.pop(run.name, None)
+        if known is None or known[0] != stamp:
+            known = (stamp, read(run.run()))
+        self._scores[run.name] = known
+        if len(self._scores) > _KEPT_SCORES:
+            del self._scores[next(iter(self._scores))]
+        return known[1]
+
+    def _kept(self, key: Hashable, runs: Sequence[Followed], make: Callable[[], str]) -> bytes:
         with self._rendering:
-            stamp = run.stamp()
-            known = self._pages.pop(run.name, None)
+            stamp = tuple(run.stamp() for run in runs)
+            known = self._pages.pop(key, None)
             if known is None or known[0] != stamp:
-                known = (stamp, render(run.run()).encode())
-            self._pages[run.name] = known
+                known = (stamp, make().encode())
+            self._pages[key] = known
             if len(self._pages) > _KEPT_PAGES:
                 del self._pages[next(iter(self._pages))]
         return known[1]
@@ -74,12 +109,15 @@ class Handler(BaseHTTPRequestHandler):
         if _name(self.headers.get("Host") or "") not in (HOST, "localhost"):
             self._send(HTTPStatus.FORBIDDEN, b"this page is served to this machine only\n", "text/plain")
             return
-        path = unquote(urlsplit(self.path).path)
+        address = urlsplit(self.path)
+        path = unquote(address.path)
         if path == "/":
-            page = document("view.html", script="view.js", connect=True, folder=str(self.site.folder.path))
-            self._send(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8", policy("view.js", connect=True))
+            page = document("view.html", scripts=_VIEW, connect=True, folder=shown_path(self.site.folder.path))
+            self._page(page.encode(), _VIEW, connect=True)
         elif path == "/api/runs":
             self._send(HTTPStatus.OK, self.site.runs(), "application/json")
+        elif path == "/compare/":
+            self._compare(parse_qs(address.query))
         elif found := _RUN.fullmatch(path):
             self._run(self.site.find(found["name"]), found["image"])
         else:
@@ -92,11 +130,9 @@ class Handler(BaseHTTPRequestHandler):
             self._missing()
         elif image is None:
             try:
-                page = self.site.page(run)
+                self._page(self.site.page(run), SCRIPTS)
             except UserError as error:
-                self._send(HTTPStatus.INTERNAL_SERVER_ERROR, f"{error}\n".encode(), "text/plain; charset=utf-8")
-                return
-            self._send(HTTPStatus.OK, page, "text/html; charset=utf-8", policy("report.js"))
+                self._message(HTTPStatus.INTERNAL_SERVER_ERROR, f"{run.name} cannot be read", str(error))
         elif path := Run(run.path, {}, {}, run.name).image(image):
             data = path.read_bytes()
             kinds = (media_type(data), clip_type("video", data), clip_type("audio", data))
@@ -104,6 +140,27 @@ class Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, data, kind, keep=True)
         else:
             self._missing()
+
+    def _compare(self, query: Mapping[str, Sequence[str]]) -> None:
+        names, other_data = query.get("run", ()), "other_data" in query
+        runs = [run for name in names if (run := self.site.find(name))]
+        if len(runs) < len(names) or len(runs) < 2:
+            self._message(HTTPStatus.NOT_FOUND, "Nothing to compare", "choose two runs or more of this folder")
+            return
+        try:
+            self._page(self.site.comparison(runs, other_data=other_data), comparison.SCRIPTS)
+        except OtherQuestionsError as error:
+            link = "?" + urlencode({"run": names, "other_data": "1"}, doseq=True)
+            self._message(HTTPStatus.CONFLICT, "Other questions", str(error), link)
+        except UserError as error:
+            self._message(HTTPStatus.CONFLICT, "These runs cannot be compared", str(error))
+
+    def _page(self, page: bytes, scripts: Sequence[str], *, connect: bool = False) -> None:
+        self._send(HTTPStatus.OK, page, _HTML, policy(scripts, connect=connect))
+
+    def _message(self, status: HTTPStatus, title: str, message: str, link: str = "") -> None:
+        page = document("message.html", title=title, message=message, link=link)
+        self._send(status, page.encode(), _HTML, policy())
 
     def _missing(self) -> None:
         self._send(HTTPStatus.NOT_FOUND, b"there is nothing here\n", "text/plain")
@@ -131,6 +188,11 @@ def _name(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
+
+
+def _address(name: str) -> str:
+    """Returns where a run's page is, seen from the list."""
+    return f"runs/{quote(name)}/"
 
 
 def serve(path: Path, port: int) -> ThreadingHTTPServer:
