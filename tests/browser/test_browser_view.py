@@ -12,7 +12,8 @@ from click.testing import CliRunner
 from helpers.report_runs import Writer, marvel_run
 
 from orchestrator.cli.compare import command
-from orchestrator.report.live.server import HOST, serve
+from orchestrator.report.live.local import HOST
+from orchestrator.report.live.server import serve
 
 pytestmark = pytest.mark.full
 
