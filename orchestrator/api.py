@@ -137,7 +137,7 @@ class Results:
 
     @property
     def labelled(self) -> Sequence[LabelledResult]:
-        """What people's labels and all verdicts show together (`orchestrator label`), for each task with 20 or more."""
+        """What people's labels and all verdicts show together (`orchestrator label`), for each task with enough."""
         from orchestrator.report.labels import results
 
         return results(open_run(self.run))

@@ -35,6 +35,7 @@ def command(
     The page is served on 127.0.0.1 only and hides the verdicts. Labels are stored in RUN, the same command goes on
     where it was left, and `orchestrator report` shows what labels and verdicts say together.
     """
+    from orchestrator.report.labels import FEWEST
     from orchestrator.report.live.labelling import Sheet, serve
     from orchestrator.run_folder.reader import open_run
 
@@ -51,7 +52,8 @@ def command(
         raise click.UsageError(f"{run} has no task {task!r}: give one of {', '.join(opened.tasks)}")
     sheet = Sheet(opened, task, count, person.strip(), seed)
     serve_page(partial(serve, sheet), port, open_it=open_it)
-    click.echo(f"{len(sheet.marks):,} of {len(sheet.keys):,} labelled; orchestrator report {run} --format terminal")
+    then = f"orchestrator report {run} --format terminal" if len(sheet.marks) >= FEWEST else f"{FEWEST} give an estimate"
+    click.echo(f"{len(sheet.marks):,} of {len(sheet.keys):,} labelled; {then}")
 
 
 def _login() -> str:

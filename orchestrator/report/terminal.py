@@ -127,9 +127,7 @@ def _table(rows: Sequence[MetricResult], width: int, silent: Collection[str], *,
 
 def _labels(result: LabelledResult, console: Console) -> None:
     """Prints what verdicts and people's labels show together."""
-    console.print(
-        Text.assemble((f"{result.task}: {result.metric}".removesuffix(": "), "bold"), ("  with labels", "dim"))
-    )
+    console.print(Text.assemble((f"{result.task}: {result.metric}", "bold"), ("  with labels", "dim")))
     for name, value, interval in result.rows:
         both = name == "verdicts and labels"
         console.print(Text.assemble(f"  {name:<19}  ", (f"{value:>5}", "bold" if both else ""), " ", (interval, "dim")))

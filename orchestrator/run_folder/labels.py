@@ -11,6 +11,9 @@ from orchestrator.run_folder.files import LABELS
 from orchestrator.run_folder.lines import LabelLine, encode
 from orchestrator.run_folder.log import Appender, RunLogError, lock, scan, write_error
 
+_LOOKS = 100
+"""Others hold the folder for as long as a label takes: two seconds are enough for many."""
+
 Labels = dict[str, dict[str, LabelLine]]
 """Person -> key -> the last line, lines that were taken back left out."""
 
@@ -24,7 +27,7 @@ def append(run: Path, line: LabelLine) -> None:
     """
     with ExitStack() as opened:
         try:
-            opened.callback(os.close, lock(run))
+            opened.callback(os.close, lock(run, _LOOKS))
             log = Appender(run / LABELS)
         except OSError as error:
             raise write_error(run / LABELS, error) from error

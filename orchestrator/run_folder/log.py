@@ -428,15 +428,19 @@ def is_written(path: Path) -> bool:
         return False
 
 
-def lock(path: Path) -> int:
+def lock(path: Path, looks: int = _LOOKS) -> int:
     """Makes this process the one that writes to a run folder, until the file descriptor returned is closed.
+
+    Args:
+        path: The folder.
+        looks: How often it is tried, 20 ms apart.
 
     Raises:
         RunBusyError: If another process writes to it.
     """
     fd = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        for _ in range(_LOOKS):  # `is_written` may hold it for a moment
+        for _ in range(looks):  # `is_written` may hold it for a moment
             with contextlib.suppress(RunBusyError):
                 _flock(fd, fcntl.LOCK_EX, path)
                 break

@@ -315,11 +315,12 @@ def prediction_powered(
         covariance = float(np.mean((label - label.mean()) * (guess - guess.mean())))
         variance = float(np.var(np.concatenate([guess, unlabelled]), ddof=1))
         weight = min(max(covariance / ((1 + count / others) * variance), 0.0), 1.0)
-    rest = weight * unlabelled.mean() if others else 0.0
+    others_mean = unlabelled.mean() if others else 0.0
+    rest = weight * others_mean
     value = float((labels - weight * predicted).mean() + rest)
     rectified = label - weight * guess
     middle = min(max(float(rectified.mean() + rest), 0.5 / count), 1 - 0.5 / count)
-    parts = [(rectified - rectified.mean()) / count, weight * (unlabelled - unlabelled.mean()) / max(others, 1)]
+    parts = [(rectified - rectified.mean()) / count, weight * (unlabelled - others_mean) / max(others, 1)]
     whose = np.concatenate([clusters[:number], (first, first + 1), clusters[number:]])
     error = float(np.sqrt((np.bincount(whose, weights=np.concatenate(parts)) ** 2).sum()))
     size = middle * (1 - middle) / error**2

@@ -2,7 +2,7 @@
 // Everything a model or a data set wrote reaches the page as text, through textContent alone.
 (() => {
   const $ = (id) => document.getElementById(id);
-  const main = $("item"), status = $("status"), problem = $("problem"), score = $("score"), zoom = $("zoom");
+  const main = $("item"), status = $("status"), problem = $("problem"), score = $("score"), zoom = $("zoom"), toolbar = document.querySelector(".labelling");
   let keys = [], marks = [], queue = [], said = [], shown = -1, busy = true;
 
   function el(tag, attributes, ...children) {
@@ -17,8 +17,8 @@
 
   const block = (text) => el("pre", { class: "said-block" }, text);
 
-  function picture(name, size) {
-    const image = el("img", { src: "images/" + name, alt: "an image of " + size, onclick: () => enlarge(image.src) });
+  function picture(name, what) {
+    const image = el("img", { src: "images/" + name, alt: "an image of " + what, onclick: () => enlarge(image.src) });
     return image;
   }
 
@@ -68,13 +68,21 @@
 
   const words = (mark) => (mark.score === null ? mark.mark : mark.score === 1 ? "right" : mark.score === 0 ? "wrong" : String(Number(mark.score.toPrecision(3))));
 
-  async function finish() {
+  function finish() {
+    const unclear = marks.filter((mark) => mark && mark.score === null).length;
+    main.replaceChildren(el("h1", {}, "All labelled"),
+      el("p", {}, `${keys.length - unclear} labels${unclear ? `, ${unclear} unclear` : ""}, all saved. The run's report shows what labels and verdicts say together.`),
+      el("button", { type: "button", onclick: compare }, "Where do the verdicts say otherwise?"));
+  }
+
+  // Whoever has seen verdicts labels no more: they would steer.
+  async function compare() {
     const response = await fetch("api/disagreements", { cache: "no-store" });
-    const rows = response.ok ? await response.json() : [], unclear = marks.filter((mark) => mark && mark.score === null).length;
+    const rows = response.ok ? await response.json() : [];
+    toolbar.hidden = busy = true;
     const body = rows.map((row) => el("tr", {}, el("td", {}, row.key), el("td", {}, words({ score: row.label })), el("td", {}, words({ score: row.score }))));
     const head = el("tr", {}, ...["Item", "Your label", "Verdict"].map((name) => el("th", { scope: "col" }, name)));
-    main.replaceChildren(el("h1", {}, "All labelled"),
-      el("p", {}, `${keys.length - unclear} labels${unclear ? `, ${unclear} unclear` : ""}; the verdicts say otherwise in ${rows.length}. The report shows what both say together.`),
+    main.replaceChildren(el("h1", {}, `The verdicts say otherwise in ${rows.length} of ${keys.length}`),
       ...(rows.length ? [el("div", { class: "scroll" }, el("table", { class: "beside" }, el("thead", {}, head), el("tbody", {}, ...body)))] : []));
   }
 
@@ -90,7 +98,7 @@
     shown = queue.length ? queue[0] : -1;
     if (score) score.value = "";
     try {
-      if (shown < 0) await finish();
+      if (shown < 0) finish();
       else {
         const response = await fetch("api/items/" + shown, { cache: "no-store" });
         if (!response.ok) throw new Error(await response.text());
