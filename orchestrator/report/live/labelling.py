@@ -89,7 +89,6 @@ class Sheet:
                 "messages": request.get("messages", ()),
                 "answer": response.get("parts", ()),
                 "targets": item.verdict.get("targets") or item.scoring.get("targets", ()),
-                "options": item.verdict.get("options") or item.scoring.get("options", ()),
             }
         )
 

@@ -50,11 +50,6 @@
       turn.append(...parts(message.parts || [], "the question", images));
       text.append(turn);
     }
-    if (item.options.length) {
-      const options = el("ol", { class: "options" });
-      for (const option of item.options) options.append(el("li", {}, option));
-      text.append(el("h2", {}, "Options"), options);
-    }
     const target = el("section", { class: "target" }, el("h2", {}, item.targets.length > 1 ? "Right is one of" : "Right is"));
     for (const one of item.targets) target.append(block(one));
     if (!item.targets.length) target.append(el("p", { class: "muted" }, "The data name no right answer."));
