@@ -52,7 +52,9 @@ def command(
         raise click.UsageError(f"{run} has no task {task!r}: give one of {', '.join(opened.tasks)}")
     sheet = Sheet(opened, task, count, person.strip(), seed)
     serve_page(partial(serve, sheet), port, open_it=open_it)
-    then = f"orchestrator report {run} --format terminal" if len(sheet.marks) >= FEWEST else f"{FEWEST} give an estimate"
+    then = (
+        f"orchestrator report {run} --format terminal" if len(sheet.marks) >= FEWEST else f"{FEWEST} give an estimate"
+    )
     click.echo(f"{len(sheet.marks):,} of {len(sheet.keys):,} labelled; {then}")
 
 
