@@ -25,6 +25,7 @@ from orchestrator.run_folder.reader import Run, open_run
 
 if TYPE_CHECKING:
     from orchestrator.compare import result
+    from orchestrator.report.labels import LabelledResult
 
 P = ParamSpec("P")
 
@@ -108,7 +109,8 @@ class Results:
         counts: Planned items and outcomes of each task.
         metrics: Every result of every task.
 
-    `print` shows the metrics of whole tasks as a table, and so does a notebook.
+    `print` shows the metrics of whole tasks as a table, and so does a notebook; below it stands what people's labels
+    add.
     """
 
     run: Path
@@ -118,13 +120,26 @@ class Results:
     _tasks: Mapping[str, Any] = field(repr=False, compare=False)
 
     def __str__(self) -> str:
-        return _as_text([("task", "metric", "value", "n"), *self._rows()], accounting(counts(self._tasks)))
+        return _as_text(
+            [("task", "metric", "value", "n"), *self._rows()], accounting(counts(self._tasks)), *self._notes()
+        )
 
     def _repr_html_(self) -> str:
-        return _as_html([("Task", "Metric", "Value, 95% CI", "n"), *self._rows()], accounting(counts(self._tasks)))
+        rows = [("Task", "Metric", "Value, 95% CI", "n"), *self._rows()]
+        return _as_html(rows, accounting(counts(self._tasks)), *self._notes())
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [(m.task, m.name, m.shown, f"{m.denominator:,}") for m in overall(metric_results(self._tasks))]
+
+    def _notes(self) -> list[str]:
+        return [f"{one.task}, {one.metric}: {one}" for one in self.labelled]
+
+    @property
+    def labelled(self) -> Sequence[LabelledResult]:
+        """What people's labels and all verdicts show together (`orchestrator label`), for each task with enough."""
+        from orchestrator.report.labels import results
+
+        return results(open_run(self.run))
 
     def __getitem__(self, name: str) -> MetricResult:
         """Returns the result of this name over a whole task: "accuracy", or "task/accuracy" among several."""

@@ -17,6 +17,7 @@ COMMANDS = {
     "export": ("orchestrator.cli.export", "Export runs in formats of other tools."),
     "compare": ("orchestrator.cli.compare", "Compare runs item by item; check a gate."),
     "view": ("orchestrator.cli.view", "Browse a folder of runs, with live progress."),
+    "label": ("orchestrator.cli.label", "Label a sample of answers by hand."),
     "merge": ("orchestrator.cli.merge", "Merge the shards of a run."),
     "check": ("orchestrator.cli.check", "Test a model server against the contract."),
     "import": ("orchestrator.cli.importing", "Import predictions of other evaluation tools."),

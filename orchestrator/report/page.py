@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from orchestrator.report.cards import cards, headlines, item_labels
 from orchestrator.report.charts import Chart, by_label, by_task, crossed, grid
+from orchestrator.report.labels import results as labelled_results
 from orchestrator.report.problems import ordered
 from orchestrator.report.published import tables
 from orchestrator.report.readings import readings
@@ -165,6 +166,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         ),
         published=tables(list(run.tasks), found) if published else [],
         readings=readings(run),
+        labelled={(one.task, one.metric): one for one in labelled_results(run)},
         blind={(f.task, f.name): f for f in overall(metric_results(blind.tasks))} if blind else {},
         packed=packed,
         home=home,

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lyncean.errors import printable
+from orchestrator.report.labels import LabelledResult, results
 from orchestrator.report.problems import Problem, problems
 from orchestrator.run_folder.metrics import (
     MetricResult,
@@ -78,6 +79,8 @@ def print_results(run: Path, console: Console) -> None:
         console.print(_accounting(counts(opened.tasks)))
     if read := doubtful(opened.tasks):
         console.print(Text(f"  {read}: --judge-reads doubtful has a judge read them too", "dim"))
+    for one in results(opened):
+        _labels(one, console)
     for line in undefined(found):
         console.print(Text(f"  not computed: {printable(line)}", "yellow"))
     if opened.deviations:
@@ -123,6 +126,15 @@ def _table(rows: Sequence[MetricResult], width: int, silent: Collection[str], *,
             cells.append(Text(f"{row.suffix} {f'{row.level:.0%} {row.method}' if row.level else ''}".strip()))
         table.add_row(*cells)
     return table
+
+
+def _labels(result: LabelledResult, console: Console) -> None:
+    """Prints what verdicts and people's labels show together."""
+    console.print(Text.assemble((f"{result.task}: {result.metric}", "bold"), ("  with labels", "dim")))
+    for name, value, interval in result.rows:
+        both = name == "verdicts and labels"
+        console.print(Text.assemble(f"  {name:<19}  ", (f"{value:>5}", "bold" if both else ""), " ", (interval, "dim")))
+    console.print(Text(f"  {result.note}", "dim"))
 
 
 def _value(row: MetricResult, *, bold: bool) -> Text:

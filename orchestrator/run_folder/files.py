@@ -7,6 +7,7 @@ from pathlib import Path
 MANIFEST = "manifest.json"
 RESPONSES = "responses.jsonl"
 VERDICTS = "verdicts.jsonl"
+LABELS = "labels.jsonl"
 RESULTS = "results.json"
 PLANNED = ".planned"
 IMAGES = "images"

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from helpers.report_runs import Writer, marvel_run
 
-from orchestrator.report.live.server import HOST, serve
+from orchestrator.report.live.local import HOST
+from orchestrator.report.live.server import serve
 
 pytestmark = pytest.mark.full
 

@@ -1,4 +1,4 @@
-"""Every command of docs/reports-and-comparison.md does what it says."""
+"""Every command of docs/reports-and-comparison.md does what it says, and those of labels in docs/judges.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from helpers.report_runs import marvel_run
 from orchestrator.cli import main
 
 LINES = commands(ROOT / "docs" / "reports-and-comparison.md")
-VIEWS = [line for line in LINES if " view " in line]
+LINES += [line for line in commands(ROOT / "docs" / "judges.md") if line.startswith("orchestrator ")]
+VIEWS = [line for line in LINES if " view " in line or " label " in line]
 COMMANDS = [line for line in LINES if line not in VIEWS]
 
 

@@ -6,25 +6,22 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
-from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import orjson
 
 from lyncean.errors import UserError
-from lyncean.media import UNKNOWN, clip_type, media_type
 from orchestrator.compare.result import OtherQuestionsError, compare_scores
 from orchestrator.compare.scores import Scores, read
 from orchestrator.report import comparison
 from orchestrator.report.live.followed import Folder, Followed, shown_path
+from orchestrator.report.live.local import LocalHandler, listen
 from orchestrator.report.page import SCRIPTS, document, policy, render
 from orchestrator.run_folder.reader import Run
 
-HOST = "127.0.0.1"
-
-_NOTHING = "default-src 'none'"
 _HTML = "text/html; charset=utf-8"
 _VIEW = ("dom.js", "view.js")
 _KEPT_PAGES = 3
@@ -93,53 +90,39 @@ class Site:
         return known[1]
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(LocalHandler):
     """Answers GET and HEAD."""
 
     server_version = "lyncean-view"
-    protocol_version = "HTTP/1.1"
 
     def __init__(self, *args: object, site: Site) -> None:
         self.site = site
         super().__init__(*args)  # type: ignore[arg-type]
 
-    def do_GET(self) -> None:
+    def answer(self, path: str) -> None:
         """Serves the index, its data, a run's page or one of its images."""
-        # A page elsewhere could reach this server under a name of its own that resolves to this machine.
-        if _name(self.headers.get("Host") or "") not in (HOST, "localhost"):
-            self._send(HTTPStatus.FORBIDDEN, b"this page is served to this machine only\n", "text/plain")
-            return
-        address = urlsplit(self.path)
-        path = unquote(address.path)
         if path == "/":
             page = document("view.html", scripts=_VIEW, connect=True, folder=shown_path(self.site.folder.path))
             self._page(page.encode(), _VIEW, connect=True)
         elif path == "/api/runs":
-            self._send(HTTPStatus.OK, self.site.runs(), "application/json")
+            self.send(HTTPStatus.OK, self.site.runs(), "application/json")
         elif path == "/compare/":
-            self._compare(parse_qs(address.query))
+            self._compare(parse_qs(urlsplit(self.path).query))
         elif found := _RUN.fullmatch(path):
             self._run(self.site.find(found["name"]), found["image"])
         else:
-            self._missing()
-
-    do_HEAD = do_GET  # noqa: N815 - the name that http.server looks for
+            self.missing()
 
     def _run(self, run: Followed | None, image: str | None) -> None:
         if run is None:
-            self._missing()
+            self.missing()
         elif image is None:
             try:
                 self._page(self.site.page(run), SCRIPTS)
             except UserError as error:
                 self._message(HTTPStatus.INTERNAL_SERVER_ERROR, f"{run.name} cannot be read", str(error))
-        elif path := Run(run.path, {}, {}, run.name).image(image):
-            data = path.read_bytes()
-            kinds = (media_type(data), clip_type("video", data), clip_type("audio", data))
-            kind = next((each for each in kinds if each != UNKNOWN), UNKNOWN)
-            self._send(HTTPStatus.OK, data, kind, keep=True)
         else:
-            self._missing()
+            self.image(Run(run.path, {}, {}, run.name), image)
 
     def _compare(self, query: Mapping[str, Sequence[str]]) -> None:
         names, other_data = query.get("run", ()), "other_data" in query
@@ -156,38 +139,11 @@ class Handler(BaseHTTPRequestHandler):
             self._message(HTTPStatus.CONFLICT, "These runs cannot be compared", str(error))
 
     def _page(self, page: bytes, scripts: Sequence[str], *, connect: bool = False) -> None:
-        self._send(HTTPStatus.OK, page, _HTML, policy(scripts, connect=connect))
+        self.send(HTTPStatus.OK, page, _HTML, policy(scripts, connect=connect))
 
     def _message(self, status: HTTPStatus, title: str, message: str, link: str = "") -> None:
         page = document("message.html", title=title, message=message, link=link)
-        self._send(status, page.encode(), _HTML, policy())
-
-    def _missing(self) -> None:
-        self._send(HTTPStatus.NOT_FOUND, b"there is nothing here\n", "text/plain")
-
-    def _send(self, status: HTTPStatus, body: bytes, kind: str, allowed: str = _NOTHING, *, keep: bool = False) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        # Beside the page's own: only a header can forbid that the page is framed.
-        self.send_header("Content-Security-Policy", f"{allowed}; frame-ancestors 'none'")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        # An image is named by its content and never changes.
-        self.send_header("Cache-Control", "private, max-age=86400, immutable" if keep else "no-store")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Keeps the terminal quiet."""
-
-
-def _name(host: str) -> str:
-    """Returns the name in a Host header in small letters, its port left out; "" where there is none."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
+        self.send(status, page.encode(), _HTML, policy())
 
 
 def _address(name: str) -> str:
@@ -205,6 +161,4 @@ def serve(path: Path, port: int) -> ThreadingHTTPServer:
     Raises:
         OSError: The port is taken.
     """
-    server = ThreadingHTTPServer((HOST, port), partial(Handler, site=Site(path)))
-    server.daemon_threads = True
-    return server
+    return listen(partial(Handler, site=Site(path)), port)

@@ -29,7 +29,8 @@ from helpers.report_runs import Writer, marvel_run
 from orchestrator.cli.view import command
 from orchestrator.report.live import server as view_server
 from orchestrator.report.live.followed import Folder, Tally
-from orchestrator.report.live.server import HOST, serve
+from orchestrator.report.live.local import HOST
+from orchestrator.report.live.server import serve
 from orchestrator.report.page import render
 from orchestrator.run_folder.lines import CountedLine, sealed
 from orchestrator.run_folder.log import RunBusyError, RunLog
