@@ -66,11 +66,12 @@ class HashModel(Model):
         return [self._score(prompt, self.tokenize(text), greedy) for text in continuations]
 
     def _answer(self, request: Request, config: model.GenerationConfig) -> str:
-        if self._constant is not None and not config.HasField("response_format"):
+        choices = config.response_format.choices.texts
+        if self._constant is not None and (not choices or self._constant in choices):
             return self._constant
         seed = config.seed if config.temperature > 0 else None
         draw = int.from_bytes(hashlib.sha256(_digest(request) + repr(seed).encode()).digest()[:8], "big")
-        if choices := config.response_format.choices.texts:
+        if choices:
             return choices[draw % len(choices)]
         text = request.text
         for pattern in (_LETTERED, _NUMBERED, _NUMBERS):
