@@ -155,7 +155,7 @@ def compare(
 def compare_scores(
     read: Sequence[scores.Scores], conditions: Sequence[gate.Condition] = (), *, other_data: bool = False
 ) -> Comparison:
-    """Returns the same for runs whose scores are read."""
+    """Compares runs whose scores have been read; see `compare`."""
     runs = [each.run for each in read]
     pairings = [_pairing(read[0], other, other_data) for other in read[1:]]
     rankings = []

@@ -89,15 +89,14 @@ function found(block, text) {
 // Texts and media of a message or an answer. Where `images` is given, its images go there, and if there are several a
 // word marks the place of each. Where `write` is given, it makes the block of a text.
 function parts(block, found, { span, images, run, write }) {
-  let text = "", number = 0;
+  let text = "";
   const flush = () => { if (text) block.append(write ? write(text) : marked(text, span)); text = ""; };
   const several = found.filter((part) => part.image).length > 1;
   for (const part of found) {
     if (part.text !== undefined) text += part.text;
     else if (part.image && images) {
       images.append(picture(part.image, run));
-      number = images.childElementCount;
-      if (several) { flush(); block.append(el("span", { class: "place" }, `image ${number}`)); }
+      if (several) { flush(); block.append(el("span", { class: "place" }, `image ${images.childElementCount}`)); }
     } else if (part.image) { if (!span) flush(); block.append(picture(part.image, run)); }
     else if (part.audio || part.video) { if (!span) flush(); block.append(...clip(part.audio ? "audio" : "video", part.audio || part.video, run)); }
   }
