@@ -20,7 +20,7 @@ from orchestrator.engine.accounting import Accounting
 from orchestrator.run.request import RunRequest
 from orchestrator.run.rescore import parity_scoring
 from orchestrator.run.servers import connect, raced
-from orchestrator.run_folder.files import IMAGES
+from orchestrator.run_folder.files import IMAGES, PARITY_FOLDER
 from orchestrator.run_folder.image_store import ImageStore
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.manifest import model_identity
@@ -149,7 +149,9 @@ def _samples(task: Explained, trial: Trial, one: Item, other: Item, log: RunLog)
                 log.images.put(stored.get(part["image"]["sha256"]))
         log.add_response(key, None, orjson.dumps({name: value for name, value in line.items() if name != "crc32"}))
         yield _sample(key, None, scoring[1])
-    if trial.attribution.cause is Cause.READING or not _asked(task.sides[0], one):
+    # What another tool scored cannot be scored again here.
+    ours = task.sides[0].run.manifest.get("scored_by") in (None, PARITY_FOLDER)
+    if trial.attribution.cause is Cause.READING or not ours or not _asked(task.sides[0], one):
         return
     mine, theirs = _call(task.sides[0], one), _call(task.sides[1], other) if _asked(task.sides[1], other) else None
     yield _sample(f"{one.key}~{UNCHANGED}", mine, scoring[0])
@@ -174,7 +176,7 @@ def _sample(key: str, call: Call | None, scoring: Mapping[str, Any]) -> Sample:
 
 def _scoring(run: Run, item: Item) -> dict[str, Any]:
     """Returns how a run reads an item."""
-    parity = run.manifest.get("scored_by") == "parity"
+    parity = run.manifest.get("scored_by") == PARITY_FOLDER
     return parity_scoring(item.task, item.scoring) if parity else dict(item.scoring)
 
 

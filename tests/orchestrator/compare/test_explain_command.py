@@ -68,6 +68,16 @@ def test_what_an_import_does_not_record_is_not_guessed(tmp_path: Path) -> None:
     assert other["prompt", "server"]["example"]["spots"]["prompt"][1].endswith("B. blue⟦ Answer:⟧")
 
 
+def test_the_figure_that_a_tool_reports_is_explained_by_its_reading(tmp_path: Path) -> None:
+    run = imported(tmp_path, "tool", ["A", "B", "B", "A"])  # of which the tool says that all are right
+    found = causes(run / "reported", run)
+    assert list(found) == [("reading",)]
+    assert (found["reading",]["items"], found["reading",]["points"]) == (2, -50.0)
+    assert found["reading",]["example"]["spots"]["rule"][0] == "lm-evaluation-harness"
+    mine = ours(tmp_path / "ours", ["A", "A", "B", "B"]).close()
+    assert causes(run / "reported", mine).keys() == {("not recorded", "server"), ("reading",)}
+
+
 def test_one_prompt_that_differs_may_be_another_row(tmp_path: Path) -> None:
     runs = []
     for name, words in (("one", "door"), ("other", "chest")):
