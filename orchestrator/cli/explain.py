@@ -52,7 +52,7 @@ _ASKING = ("endpoint", "scorer", "concurrency", "timeout", "patience", "judge", 
     show_default=True,
     help="Items to ask --endpoint again, up to five requests each.",
 )
-@request_options(*_ASKING)
+@request_options(*_ASKING, endpoint={"help": "Model servers H:P[,H:P] on which single causes are tried out."})
 @client_options
 def command(
     first: Path,
@@ -72,10 +72,8 @@ def command(
     aggregation, failure or noise. With --endpoint, single causes are tried out on a live server.
     """
     from orchestrator.compare import explained
-    from orchestrator.compare.experiment import experiment
     from orchestrator.compare.explain import explain
     from orchestrator.run.console import Terminal
-    from orchestrator.run.request import RunRequest
 
     if len(metrics) > 2:
         raise click.UsageError("--metric: give one for both runs, or one for each")
@@ -86,6 +84,9 @@ def command(
         refuse_dialling("--endpoint")
     explanation, tried = explain(first, second, metrics, tasks), None
     if endpoint:
+        from orchestrator.compare.experiment import experiment
+        from orchestrator.run.request import RunRequest
+
         request = RunRequest(
             [task.task for task in explanation.tasks], endpoint=endpoint, credentials=credentials, **asking
         )

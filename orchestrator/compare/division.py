@@ -159,7 +159,7 @@ def apportioned(parts: Sequence[Fraction], whole: int) -> list[int]:
     """Rounds parts to integers that sum to the whole, those with the largest remainders up. A part of 0 stays 0.
 
     Args:
-        parts: What sums to the whole, or nearly: each is rounded by less than 1 more than it is off.
+        parts: What sums to the whole but for rounding.
         whole: The sum that is wanted; 0 where all parts are 0.
     """
     rounded = [part.__floor__() for part in parts]

@@ -12,8 +12,9 @@ from typing import Any
 import orjson
 from rich.console import Console
 
+from lyncean.model.v1 import model_pb2 as model
 from lyncean.outcomes import Outcome
-from orchestrator.compare.causes import Attribution, Cause, Side
+from orchestrator.compare.causes import Attribution, Cause
 from orchestrator.compare.explain import Explained, Explanation
 from orchestrator.engine import Engine, Options
 from orchestrator.engine.accounting import Accounting
@@ -31,7 +32,8 @@ from orchestrator.samples import Call, Message, Part, Sample, Scoring, Turn
 UNCHANGED = "unchanged"
 TOGETHER = "together"
 _SWAPPED = (Cause.PROMPT, Cause.IMAGE, Cause.DECODING)
-_TRIED = (*_SWAPPED, Cause.SERVER, Cause.READING, Cause.NOISE)
+_TRIED = (*_SWAPPED, Cause.SERVER, Cause.READING, Cause.UNRECORDED, Cause.NOISE)
+_SILENT = (Outcome.FAILED, Outcome.REJECTED, Outcome.UNJUDGED)
 
 
 @dataclass(slots=True)
@@ -42,7 +44,7 @@ class Trial:
         key: The item's key.
         attribution: What it was put down to.
         wanted: The second run's score.
-        scores: What was put into the first run's request -> the score of what came back; None where nothing came.
+        scores: What was put into the first run's request -> the score of the answer; None where there was none.
             `UNCHANGED` is that request as it was, `TOGETHER` the second run's own.
     """
 
@@ -107,8 +109,8 @@ async def experiment(explanation: Explanation, request: RunRequest, limit: int, 
         try:
             for task, attribution, places in chosen:
                 ((one, other),) = task.read([places])
-                if one is None or other is None:
-                    continue
+                if one is None or other is None or (one.score or 0.0) == (other.score or 0.0):
+                    continue  # counted otherwise, not scored otherwise
                 trial = Trial(one.key, attribution, other.score or 0.0)
                 with contextlib.suppress(OSError):  # an image is not there
                     samples += (made := list(_samples(task, trial, one, other, log)))
@@ -122,8 +124,7 @@ async def experiment(explanation: Explanation, request: RunRequest, limit: int, 
         for sample in samples:
             key, _, change = sample.key.rpartition("~")
             item = found[sample.key]
-            silent = item.outcome in (Outcome.FAILED, Outcome.UNJUDGED)
-            by_key[key].scores[change] = None if silent else item.score or 0.0
+            by_key[key].scores[change] = None if item.outcome in _SILENT else item.score or 0.0
     first, second = (run.identity.get("model") == info for run in explanation.runs)
     return Experiment(info["model_name"], (first, second), trials, len(eligible) - len(trials))
 
@@ -149,19 +150,18 @@ def _samples(task: Explained, trial: Trial, one: Item, other: Item, log: RunLog)
                 log.images.put(stored.get(part["image"]["sha256"]))
         log.add_response(key, None, orjson.dumps({name: value for name, value in line.items() if name != "crc32"}))
         yield _sample(key, None, scoring[1])
-    # What another tool scored cannot be scored again here.
+    # What another tool scored cannot be scored again here, and what is not recorded cannot be sent again.
     ours = task.sides[0].run.manifest.get("scored_by") in (None, PARITY_FOLDER)
-    if trial.attribution.cause is Cause.READING or not ours or not _asked(task.sides[0], one):
+    if trial.attribution.cause is Cause.READING or not ours or task.sides[0].lacks(one) & {*_SWAPPED}:
         return
-    mine, theirs = _call(task.sides[0], one), _call(task.sides[1], other) if _asked(task.sides[1], other) else None
+    lacking = task.sides[1].lacks(other) & {*_SWAPPED}
+    mine, theirs = (_call(side.run, item) for side, item in zip(task.sides, (one, other), strict=True))
     yield _sample(f"{one.key}~{UNCHANGED}", mine, scoring[0])
-    if theirs is None:
-        return
     differing = [cause for cause in (trial.attribution.cause, *trial.attribution.also) if cause in _SWAPPED]
     for cause in differing:
         if call := swapped(mine, theirs, cause):
             yield _sample(f"{one.key}~{cause}", call, scoring[0])
-    if differing:
+    if differing and not lacking:
         yield _sample(f"{one.key}~{TOGETHER}", theirs, scoring[1])
 
 
@@ -180,42 +180,46 @@ def _scoring(run: Run, item: Item) -> dict[str, Any]:
     return parity_scoring(item.task, item.scoring) if parity else dict(item.scoring)
 
 
-def _asked(side: Side, item: Item) -> bool:
-    """Whether a request is recorded so that it can be sent again."""
-    return not side.lacks(item) & set(_SWAPPED)
-
-
-def _call(side: Side, item: Item) -> Call:
-    return call_of(item.response["request"], ImageStore(side.run.path / IMAGES).get)
+def _call(run: Run, item: Item) -> Call:
+    return call_of(item.response["request"], ImageStore(run.path / IMAGES).get)
 
 
 def swapped(mine: Call, theirs: Call, cause: Cause) -> Call | None:
     """Returns the first call with one thing of the second; None where that cannot be taken alone.
 
-    Words without their images, and images without their words, can be taken where both calls have the same number of
-    images; decoding where both use the same method.
+    Images keep their places among the words where both calls have as many. Words that had no images get the first
+    call's in front.
     """
+    if cause is not Cause.IMAGE and bool(mine.continuations) != bool(theirs.continuations):
+        return None
     if cause is Cause.DECODING:
-        same = bool(mine.continuations) == bool(theirs.continuations)
-        return replace(mine, config=theirs.config, modality=theirs.modality) if same else None
-    media = [[part for part in _parts(call) if part.image or part.clip] for call in (mine, theirs)]
-    if len(media[0]) != len(media[1]):
+        return replace(mine, config=theirs.config, modality=theirs.modality)
+    here, there = (
+        [part for message in call.messages for part in message.parts if _shows(part)] for call in (mine, theirs)
+    )
+    if there and len(here) != len(there):
         return None
     if cause is Cause.IMAGE:
-        return replace(mine, messages=_with(mine.messages, media[1]))
-    same = bool(mine.continuations) == bool(theirs.continuations)
-    messages = _with(theirs.messages, media[0])
-    return replace(mine, messages=messages, continuations=theirs.continuations) if same else None
+        return replace(mine, messages=_with(mine.messages, there))
+    messages = _with(theirs.messages, here if there else ())
+    if here and not there:
+        at = next((at for at, message in enumerate(messages) if message.role == model.ROLE_USER), 0)
+        first = replace(messages[at], parts=(*here, *messages[at].parts))
+        messages = (*messages[:at], first, *messages[at + 1 :])
+    return replace(mine, messages=messages, continuations=theirs.continuations)
 
 
-def _parts(call: Call) -> Iterator[Part]:
-    return (part for message in call.messages for part in message.parts)
+def _shows(part: Part) -> bool:
+    return bool(part.image or part.clip)
 
 
 def _with(messages: Sequence[Message], media: Sequence[Part]) -> tuple[Message, ...]:
-    """Returns messages with other images and clips, in the same order."""
+    """Returns messages with other images and clips in the places of theirs; without those where there are none."""
     rest = iter(media)
     return tuple(
-        replace(message, parts=tuple(next(rest) if part.image or part.clip else part for part in message.parts))
+        replace(
+            message,
+            parts=tuple(next(rest) if _shows(part) else part for part in message.parts if media or not _shows(part)),
+        )
         for message in messages
     )

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.compare import scores
-from orchestrator.compare.causes import Attribution, Attributor, Cause, Edit, Side, edit
+from orchestrator.compare.causes import Attribution, Attributor, Cause, Edit, Side, edit, prompt
 from orchestrator.compare.division import NOWHERE, Difference, Measure, apportioned, divided, exact
 from orchestrator.compare.items import Items, pair
 from orchestrator.errors import ConfigError
@@ -62,6 +62,24 @@ class Share:
     pairs: list[tuple[int, int]] = field(default_factory=list)
 
 
+class Printed(NamedTuple):
+    """A difference in points of two decimals.
+
+    Attributes:
+        first: The first figure.
+        second: The second.
+        difference: The second minus the first, as printed.
+        points: What each share adds; they sum to the difference.
+        percent: The same in percent of the difference, which sum to 100; None where the difference is 0.
+    """
+
+    first: float
+    second: float
+    difference: float
+    points: Sequence[float]
+    percent: Sequence[int | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Explained:
     """The difference of two runs in one task.
@@ -87,17 +105,14 @@ class Explained:
         """The second figure minus the first, in points."""
         return self.headlines[1].points - self.headlines[0].points
 
-    def printed(self) -> tuple[list[float], list[float], list[int | None]]:
-        """Returns first figure, second and difference, the points of the shares, and their percent of the difference.
-
-        Points have two decimals and sum to the printed difference exactly, percent to 100.
-        """
+    def printed(self) -> Printed:
+        """Returns the numbers as people read them."""
         first, second = (round(100 * head.points) for head in self.headlines)
         points = apportioned([100 * share.points for share in self.shares], second - first)
         percent: list[int | None] = [None] * len(points)
         if second != first:
             percent = [*apportioned([100 * share.points / self.difference for share in self.shares], 100)]
-        return [first / 100, second / 100, (second - first) / 100], [each / 100 for each in points], percent
+        return Printed(first / 100, second / 100, (second - first) / 100, [each / 100 for each in points], percent)
 
     def read(self, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[Item | None, Item | None]]:
         """Yields the items at some places, as both runs have them."""
@@ -155,11 +170,6 @@ def explain(first: Path, second: Path, metrics: Sequence[str] = (), tasks: Seque
     alone = [] if tasks else [[task for task in run.tasks if task not in common] for run in runs]
     notes = [f"only in {run.name}: {', '.join(names)}" for run, names in zip(runs, alone, strict=False) if names]
     found = []
-    notes = [
-        f"{task} is only in {one.name}"
-        for one, other in (runs, runs[::-1])
-        for task in one.tasks.keys() - other.tasks.keys()
-    ]
     for task in tasks or common:
         heads = _headlines(runs, task, metrics)
         if isinstance(heads, str):
@@ -226,7 +236,7 @@ def _edits(explained: Explained, items: tuple[Items, Items], differences: Sequen
     others = (mine.places[row][:_MORE_EDITS].tolist() for mine, row in zip(items, rows, strict=True))
     places = {*((each.first, each.second) for each in differences), *zip(*others, strict=True)}
     both = explained.read(sorted(each for each in places if NOWHERE not in each))
-    return Counter(edit(one, other) for one, other in both if one and other)
+    return Counter(edit(one, other) for one, other in both if one and other and prompt(one) != prompt(other))
 
 
 def _headlines(runs: tuple[Run, Run], task: str, metrics: Sequence[str]) -> tuple[Headline, Headline] | str:
@@ -243,7 +253,9 @@ def _headlines(runs: tuple[Run, Run], task: str, metrics: Sequence[str]) -> tupl
         chosen = [result for result in found if name in (result.name.casefold(), result.metric.casefold())]
         if not chosen and metrics:
             names = ", ".join(result.name for result in found)
-            raise ConfigError(f"--metric: {run.name} has no {word} of {task}; it has {names}, each with {_ANSWERED}")
+            raise ConfigError(
+                f"--metric: {run.name} has no {word} of {task}; it has {names}, each also with {_ANSWERED}"
+            )
         result = next(chain(chosen, found))
         value = result.answered if answered else result.value
         if value is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -14,8 +14,10 @@ from rich.text import Text
 
 from lyncean.errors import printable
 from orchestrator.compare.examples import Example, example
-from orchestrator.compare.experiment import Experiment
 from orchestrator.compare.explain import Explained, Explanation
+
+if TYPE_CHECKING:
+    from orchestrator.compare.experiment import Experiment
 
 _LONGEST = 72
 _MOST_NAMED = 8
@@ -53,7 +55,7 @@ def show(explanation: Explanation, experiment: Experiment | None, console: Conso
 
 
 def _headline(task: Explained) -> str:
-    first, second, difference = task.printed()[0]
+    first, second, difference, _, _ = task.printed()
     names = [head.name for head in task.headlines]
     if names[0] == names[1]:
         return f"{names[0]}  {first:.2f} → {second:.2f}  {difference:+.2f} points"
@@ -76,7 +78,7 @@ def _causes(task: Explained) -> Table:
 
 
 def _rows(task: Explained) -> Iterator[list[str]]:
-    (_, _, difference), points, percent = task.printed()
+    _, _, difference, points, percent = task.printed()
     for share, each, of_all in zip(task.shares, points, percent, strict=True):
         yield [
             str(share.attribution),
@@ -149,7 +151,7 @@ def as_json(explanation: Explanation, experiment: Experiment | None) -> dict[str
 
 
 def _task_json(task: Explained) -> dict[str, Any]:
-    (first, second, difference), points, percent = task.printed()
+    first, second, difference, points, percent = task.printed()
     causes = []
     for share, each, of_all in zip(task.shares, points, percent, strict=True):
         found = example(task, share)
@@ -187,7 +189,7 @@ def markdown(explanation: Explanation, experiment: Experiment | None) -> str:
     blocks = [f"## Why {_code(one.name)} and {_code(other.name)} differ"]
     blocks += [f"**Caution:** {_code(note)}" for note in explanation.notes]
     for task in explanation.tasks:
-        (first, second, difference), _, _ = task.printed()
+        first, second, difference, _, _ = task.printed()
         heads = [_code(head.name) for head in task.headlines]
         blocks.append(
             f"### {_code(task.task)}\n\n{heads[0]} {first:.2f} in {_code(one.name)}, {heads[1]} {second:.2f} in "

@@ -172,7 +172,7 @@ def test_shares_sum_to_the_whole_difference(first: Any, second: Any, reported: f
         explanation = explain(runs[0], runs[1], [metric])
         for task in explanation.tasks:
             assert sum(share.points for share in task.shares) == task.difference
-            (one, other, difference), points, percent = task.printed()
+            one, other, difference, points, percent = task.printed()
             assert (
                 sum(round(100 * each) for each in points)
                 == round(100 * difference)
