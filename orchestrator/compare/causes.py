@@ -51,6 +51,7 @@ Edit = tuple[frozenset[tuple[str, int]], frozenset[tuple[str, int]]]
 _WORD = re.compile(r"\w+|[^\w\s]")
 _NO_PROMPTS = frozenset({"VLMEvalKit"})
 """Tools whose files have the question, and not the prompt that was made of it."""
+_NOT_OF_THE_ROW = {Cause.DECODING, Cause.SERVER, Cause.READING}
 _SERVING = ("server_version", "compute_dtype", "properties")
 
 
@@ -60,7 +61,7 @@ class Attribution:
 
     Attributes:
         cause: The cause, by order.
-        also: What else upstream differs and may be the cause as well, in order.
+        also: What else differs and may be the cause as well, in order.
         unrecorded: What at least one run does not record.
     """
 
@@ -111,6 +112,11 @@ class Side:
             {name: value for name, value in flat({**server, "stages": identity.get("stages") or {}}).items() if value},
         )
 
+    def rule(self, item: Item) -> tuple[str, str]:
+        """Returns the rule that read an item, and its hash."""
+        rule = str(item.verdict.get("rule") or item.scoring.get("rule", ""))
+        return rule, str((self.run.manifest.get("rules") or {}).get(rule, ""))
+
     def lacks(self, item: Item) -> set[Cause]:
         """Returns what is not recorded of an item's answer."""
         request = _request(item)
@@ -148,7 +154,7 @@ class Attributor:
         same = silent[0] or (bool(one.response) and said(one) == said(other))
         if other_truth(one, other):
             # Prompt and images follow from the row.
-            differing = set() if same else self._differing(one, other) & {Cause.DECODING, Cause.SERVER}
+            differing = self._differing(one, other) & ({Cause.READING} if same else _NOT_OF_THE_ROW)
             return Attribution(Cause.DATA, _ordered(differing))
         if same:
             alike = (one.outcome, one.score, one.verdict.get("scores")) == (
@@ -165,10 +171,10 @@ class Attributor:
                 return Attribution(Cause.UNRECORDED, _ordered(differing), _ordered(unrecorded))
             if cause in differing:
                 return Attribution(cause, _ordered(differing - {cause}), _ordered(unrecorded))
-        return Attribution(Cause.NOISE)
+        return Attribution(Cause.NOISE, _ordered(differing))
 
     def _differing(self, one: Item, other: Item) -> set[Cause]:
-        """Returns what differs upstream of two answers, as far as both runs record it."""
+        """Returns what differs upstream of two answers, and whether their rules do, as far as both runs record it."""
         lacking = self.first.lacks(one) | self.second.lacks(other)
         found: set[Cause] = set()
         if Cause.PROMPT not in lacking:
@@ -181,6 +187,9 @@ class Attributor:
             found.add(Cause.DECODING)
         if Cause.SERVER not in lacking and self.first.server != self.second.server:
             found.add(Cause.SERVER)
+        (rule, version), (other_rule, other_version) = self.first.rule(one), self.second.rule(other)
+        if rule != other_rule or (version and other_version and version != other_version):
+            found.add(Cause.READING)
         return found
 
     def _words(self, one: Item, other: Item) -> set[Cause]:
@@ -252,7 +261,7 @@ def other_truth(one: Item, other: Item) -> dict[str, tuple[list[str], list[str]]
 
 
 def _ordered(causes: Iterable[Cause]) -> tuple[Cause, ...]:
-    return tuple(sorted(causes, key=UPSTREAM.index))
+    return tuple(sorted(causes, key=list(Cause).index))
 
 
 def _request(item: Item) -> Mapping[str, Any]:

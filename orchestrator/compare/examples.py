@@ -10,7 +10,7 @@ from typing import Any
 from PIL import Image
 
 from lyncean.pictures import DAMAGE, open_image
-from orchestrator.compare.causes import Attribution, Cause, decoding, media, other_truth, prompt
+from orchestrator.compare.causes import Attribution, Cause, Side, decoding, media, other_truth, prompt
 from orchestrator.compare.explain import Explained, Headline, Share
 from orchestrator.compare.flips import words
 from orchestrator.run_folder.reader import Item, Run
@@ -85,7 +85,7 @@ def _spots(attribution: Attribution, explained: Explained, one: Item, other: Ite
                 names = [name for name in dict.fromkeys((*mine, *theirs)) if mine.get(name) != theirs.get(name)]
                 yield Spot("server", *_listed({name: (mine.get(name), theirs.get(name)) for name in names}))
             case Cause.READING:
-                rules = [_rule(item, run) for item, run in zip((one, other), runs, strict=True)]
+                rules = [_rule(item, side) for item, side in zip((one, other), explained.sides, strict=True)]
                 yield Spot("rule", rules[0], rules[1])
             case _:
                 pass  # verdict and answer show it
@@ -105,12 +105,11 @@ def _read_as(item: Item | None) -> str:
     return _short(f"{read}" if item.score is None else f"{read}, score {item.score:g}", _MIDDLE)
 
 
-def _rule(item: Item, run: Run) -> str:
-    rule = str(item.verdict.get("rule") or item.scoring.get("rule", ""))
-    sha = str((run.manifest.get("rules") or {}).get(rule, ""))[:12]
-    judges = ", ".join(map(str, run.manifest.get("judges") or ()))
+def _rule(item: Item, side: Side) -> str:
+    rule, sha = side.rule(item)
+    judges = ", ".join(map(str, side.run.manifest.get("judges") or ()))
     detail = str(item.verdict.get("reason") or "")
-    known = (rule, sha, judges and f"judge {judges}", detail and f"({detail})")
+    known = (rule, sha[:12], judges and f"judge {judges}", detail and f"({detail})")
     return _short(" ".join(word for word in known if word), _AROUND + _MIDDLE)
 
 

@@ -101,6 +101,8 @@ def _example(found: Example, names: Sequence[str], console: Console) -> None:
 def _experiment(experiment: Experiment, console: Console) -> None:
     console.print()
     console.print(_tried(experiment))
+    if not experiment.trials:
+        return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
     table.add_column("put down to", overflow="fold")
     table.add_column("reproduced by", overflow="fold")
@@ -206,15 +208,16 @@ def markdown(explanation: Explanation, experiment: Experiment | None) -> str:
             lines = [[spot.what, spot.first, spot.second] for spot in found.spots]
             blocks.append(_table(["", one.name, other.name], lines, code=True))
     if experiment:
-        blocks += [f"### Asked again\n\n{_code(_tried(experiment))}"]
-        blocks.append(_table(["put down to", "reproduced by", "items"], _found(experiment)))
+        blocks.append(f"### Asked again\n\n{_code(_tried(experiment))}")
+        if experiment.trials:
+            blocks.append(_table(["put down to", "reproduced by", "items"], _found(experiment)))
     if rows := [[name, *map(_setting, values)] for name, values in explanation.differing.items()]:
         blocks += ["### What differs between the runs", _table(["", one.name, other.name], rows, code=True)]
     alike = {name: value for name, (value, other_value) in explanation.facts.items() if value == other_value}
     if rows := [[name, _setting(value)] for name, value in alike.items() if name.startswith(_ALWAYS)]:
         blocks += ["### Alike in both", _table(["", "both"], rows, code=True)]
     blocks.append(
-        "Points sum to the difference. `prompt or decoding` are items in which both differ; the first is upstream. "
+        "Points sum to the difference. `prompt or decoding` are items in which both differ, what is upstream first. "
         "Made by `orchestrator explain`."
     )
     return printable("\n\n".join(blocks) + "\n")

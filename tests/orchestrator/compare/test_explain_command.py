@@ -75,7 +75,7 @@ def test_the_figure_that_a_tool_reports_is_explained_by_its_reading(tmp_path: Pa
     assert (found["reading",]["items"], found["reading",]["points"]) == (2, -50.0)
     assert found["reading",]["example"]["spots"]["rule"][0] == "lm-evaluation-harness"
     mine = ours(tmp_path / "ours", ["A", "A", "B", "B"]).close()
-    assert causes(run / "reported", mine).keys() == {("not recorded", "server"), ("reading",)}
+    assert causes(run / "reported", mine).keys() == {("not recorded", "server", "reading"), ("reading",)}
 
 
 def test_one_prompt_that_differs_may_be_another_row(tmp_path: Path) -> None:
