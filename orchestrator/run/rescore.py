@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -143,9 +144,9 @@ async def write_reported(run: Path, client: ScorerClient, tool: str, scores: Map
     try:
         for item in open_run(run):
             verdict = scorer.Verdict(key=item.key, outcome=item.response.get("outcome", Outcome.UNJUDGED))
-            if item.key in scores:
-                score, verdict.extracted = scores[item.key]
-                verdict.outcome, verdict.score = Outcome.SCORED, score
+            score, extracted = scores.get(item.key, (math.nan, ""))
+            if math.isfinite(score):
+                verdict.outcome, verdict.score, verdict.extracted = Outcome.SCORED, score, extracted
             verdicts.add(verdict_line(verdict, item.task, {**item.scoring, "rule": tool}))
     finally:
         verdicts.flush()

@@ -1,15 +1,14 @@
-"""A model server whose answers change by known causes: `python explain_server.py [--revision R] [--fails N] [--noisy]`.
+"""A model server whose answers change for known reasons: `explain_server.py [--revision R] [--noise 1] [--fails N]`.
 
-It reads the right letter off the prompt ("B. key 3"), and answers another one to one row of three where the prompt has
-"Think hard", where an image is small, or where its weights are others. Its answer is "not B. Answer: A" on lines of
-their own, so that a stop string or a short limit leaves another one. `--noisy` answers rows it would answer alike in
-its own way at each start.
+It reads the right letter off the prompt ("B. key 3"). It answers one row of four wrongly, and one row of three for each
+of these: "Think hard" in the prompt, an image below 32 pixels, another revision, `--noise`. It names the wrong letter
+first and the answer on the next line, so that a stop string or a short limit leaves nothing to read. With `--fails` it
+fails for every N-th row.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import sys
 
@@ -50,5 +49,4 @@ def _share(row: int, why: str, of: int) -> bool:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     main(Changeable)
