@@ -46,7 +46,7 @@ def test_it_works(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> N
     result = CliRunner().invoke(main, shlex.split(line)[1:])
     # A gate may well fail; that is exit code 4 and no mistake.
     assert result.exit_code == (4 if "--gate" in line else 0), result.output
-    for option in ("--output", "--html"):
+    for option in ("--output", "--html", "--markdown"):
         if option in line:
             assert (folder / line.split(option)[1].split()[0]).exists()
 
