@@ -49,6 +49,7 @@ class MetricResult:
         denominator: Items that count in `value`.
         denominator_answered: Items that count in `value_answered`.
         unit: "fraction", "percent" or what the metric says.
+        details: Whatever else the metric reports, for example the parts of its `standard_error`.
     """
 
     task: str
@@ -62,6 +63,7 @@ class MetricResult:
     denominator: int
     denominator_answered: int
     unit: str
+    details: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +122,19 @@ class Results:
     _tasks: Mapping[str, Any] = field(repr=False, compare=False)
 
     def __str__(self) -> str:
-        return _as_text([("task", "metric", "value", "n"), *self._rows()], accounting(counts(self._tasks)))
+        return _as_text([("task", "metric", "value", "n"), *self._rows()], *self._notes())
 
     def _repr_html_(self) -> str:
-        return _as_html([("Task", "Metric", "Value, 95% CI", "n"), *self._rows()], accounting(counts(self._tasks)))
+        return _as_html([("Task", "Metric", "Value, 95% CI", "n"), *self._rows()], *self._notes())
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [(m.task, m.name, m.shown, f"{m.denominator:,}") for m in overall(metric_results(self._tasks))]
+
+    def _notes(self) -> list[str]:
+        """Returns what stands beneath the table: the accounting, and where the standard errors come from."""
+        found = [(m, m.standard_error) for m in overall(metric_results(self._tasks))]
+        parts = [f"{m.task}, {m.name}: {error.parts}; {error.smaller}" for m, error in found if error]
+        return [accounting(counts(self._tasks)), *parts]
 
     def __getitem__(self, name: str) -> MetricResult:
         """Returns the result of this name over a whole task: "accuracy", or "task/accuracy" among several."""
@@ -205,7 +213,7 @@ class Results:
         rows = self.metrics if what == "metrics" else self.items()
         kind = MetricResult if what == "metrics" else Item
         table = pd.DataFrame([_flat(asdict(row)) for row in rows])
-        names = [name for name in kind.__dataclass_fields__ if name != "labels"]
+        names = [name for name in kind.__dataclass_fields__ if name not in ("labels", "details")]
         return table.reindex(columns=[*names, *(name for name in table.columns if name not in names)])
 
 
@@ -354,4 +362,5 @@ def _as_html(rows: Sequence[Sequence[str]], *notes: str) -> str:
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     labels = row.pop("labels")
+    row.pop("details", None)
     return row | {f"label.{name}": value for name, value in labels.items()}
