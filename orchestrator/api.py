@@ -133,7 +133,7 @@ class Results:
     def _notes(self) -> list[str]:
         """Returns what stands beneath the table: the accounting, and where the standard errors come from."""
         found = [(m, m.standard_error) for m in overall(metric_results(self._tasks))]
-        parts = [f"{m.task}, {m.name}: {error.parts}; {error.smaller}" for m, error in found if error]
+        parts = [f"{m.task}, {m.name}: {'; '.join(filter(None, error))}" for m, error in found if error]
         return [accounting(counts(self._tasks)), *parts]
 
     def __getitem__(self, name: str) -> MetricResult:
