@@ -48,6 +48,7 @@ class MetricResult:
         denominator: Items that count in `value`.
         denominator_answered: Items that count in `value_answered`.
         unit: "fraction", "percent" or what the metric says.
+        details: Whatever else the metric reports, for example the parts of its `standard_error`.
     """
 
     task: str
@@ -61,6 +62,7 @@ class MetricResult:
     denominator: int
     denominator_answered: int
     unit: str
+    details: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +122,19 @@ class Results:
     _tasks: Mapping[str, Any] = field(repr=False, compare=False)
 
     def __str__(self) -> str:
-        return _as_text(
-            [("task", "metric", "value", "n"), *self._rows()], accounting(counts(self._tasks)), *self._notes()
-        )
+        return _as_text([("task", "metric", "value", "n"), *self._rows()], *self._notes())
 
     def _repr_html_(self) -> str:
-        rows = [("Task", "Metric", "Value, 95% CI", "n"), *self._rows()]
-        return _as_html(rows, accounting(counts(self._tasks)), *self._notes())
+        return _as_html([("Task", "Metric", "Value, 95% CI", "n"), *self._rows()], *self._notes())
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [(m.task, m.name, m.shown, f"{m.denominator:,}") for m in overall(metric_results(self._tasks))]
 
     def _notes(self) -> list[str]:
-        return [f"{one.task}, {one.metric}: {one}" for one in self.labelled]
+        """Returns what stands beneath the table: the accounting, what labels show, where standard errors come from."""
+        lines = [accounting(counts(self._tasks)), *(f"{one.task}, {one.metric}: {one}" for one in self.labelled)]
+        found = [(m, m.standard_error) for m in overall(metric_results(self._tasks))]
+        return [*lines, *(f"{m.task}, {m.name}: {'; '.join(filter(None, error))}" for m, error in found if error)]
 
     @property
     def labelled(self) -> Sequence[LabelledResult]:
@@ -218,7 +220,7 @@ class Results:
         rows = self.metrics if what == "metrics" else self.items()
         kind = MetricResult if what == "metrics" else Item
         table = pd.DataFrame([_flat(asdict(row)) for row in rows])
-        names = [name for name in kind.__dataclass_fields__ if name != "labels"]
+        names = [name for name in kind.__dataclass_fields__ if name not in ("labels", "details")]
         return table.reindex(columns=[*names, *(name for name in table.columns if name not in names)])
 
 
@@ -371,4 +373,5 @@ def _as_html(rows: Sequence[Sequence[str]], *notes: str) -> str:
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     labels = row.pop("labels")
+    row.pop("details", None)
     return row | {f"label.{name}": value for name, value in labels.items()}

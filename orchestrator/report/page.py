@@ -153,6 +153,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         unreadable=(lost := unreadable(run)),
         silent={each.task for each in lost},
         undefined=undefined(found),
+        errors=[(metric, error) for metric in overall(found) if (error := metric.standard_error)],
         accounting=accounting(total) if run.tasks else _progress(total, expected),
         bar=_bar(total, total["planned"] if run.tasks else max(expected or 0, total["planned"])),
         doubtful=doubtful(run.tasks),

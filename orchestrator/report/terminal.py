@@ -66,6 +66,10 @@ def print_results(run: Path, console: Console) -> None:
             console.print(Text.assemble((task, "bold"), ("  " + opened.model_name, "dim")))
             totals = [metric for metric in overall(found) if metric.task == task]
             console.print(_table(totals, console.width, silent))
+            for metric in totals:
+                if metric.standard_error:
+                    for line in filter(None, (f"{metric.name}:", *metric.standard_error)):
+                        console.print(Text(printable(line), "dim"))
             if console.width >= NARROW:
                 for label, rows in _by_label(task, tables).items():
                     if len(rows) <= _MOST_VALUES:

@@ -31,6 +31,9 @@ _LOOKED_AT = 100
 _SYNTHETIC = "synthetic"
 """Name of the modules that draw a benchmark's synthetic rows."""
 
+_MEANS = frozenset({"accuracy", "mean"})
+"""Metrics that tell the parts of their standard error."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Task:
@@ -149,7 +152,12 @@ class Plan:
 
     def metrics(self) -> dict[str, list[scorer.MetricSpec]]:
         """Returns the results to compute, by task."""
-        return {task.variant.task: list(task.benchmark.metrics(task.variant)) for task in self.tasks}
+        found = {task.variant.task: list(task.benchmark.metrics(task.variant)) for task in self.tasks}
+        if self.request.repeats > 1:
+            for spec in itertools.chain.from_iterable(found.values()):
+                if spec.metric in _MEANS and "facets" not in spec.params:
+                    spec.params["facets"] = []  # the order of the options, which any benchmark may vary
+        return found
 
     def identity(
         self, info: model.GetModelInfoResponse, stages: Mapping[str, model.GetModelInfoResponse]
