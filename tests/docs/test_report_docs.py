@@ -20,7 +20,8 @@ from helpers.report_runs import marvel_run
 from orchestrator.cli import main
 
 LINES = commands(ROOT / "docs" / "reports-and-comparison.md")
-LINES += [line for line in commands(ROOT / "docs" / "judges.md") if line.startswith("orchestrator ")]
+LABELS = [line for line in commands(ROOT / "docs" / "judges.md") if line.startswith("orchestrator ")]
+LINES += [line for line in LABELS if " --judge " not in line]
 VIEWS = [line for line in LINES if " view " in line or " label " in line]
 COMMANDS = [line for line in LINES if line not in VIEWS]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from helpers.judge_server import JudgeServer, Vendor
+from helpers.page_commands import ROOT, commands
 
 SECRETS = ("k3y-of-the-judge", "passw0rd")
 
@@ -109,8 +110,10 @@ def test_doubtful_readings_are_counted_and_read_again(tmp_path: Path) -> None:
     assert result() == {"planned": 4, "scored": 4, "doubtful": 4}
     for choice, counts in (("A", {"scored": 4}), ("B", {"unparsed": 4})):
         with JudgeServer(Vendor(lambda _, choice=choice: {"choice": choice})) as url:
-            judge = ["--judge", f"openai:x@{url}", "--judge-cache", str(tmp_path / f"{choice}.sqlite")]
-            output = orchestrator("score", str(run), *judge, "--judge-reads", "doubtful")
+            page = commands(ROOT / "docs" / "judges.md")
+            (line,) = (line for line in page if "--judge-reads" in line)
+            words = line.replace("runs/first", str(run)).replace("openai:MODEL", f"openai:x@{url}").split()[1:]
+            output = orchestrator(*words, "--judge-cache", str(tmp_path / f"{choice}.sqlite"))
         assert result() == {"planned": 4, "doubtful": None} | counts
         assert "doubtfully" not in output
     assert "4 unparsed, readers_differ: the rule reads 'A' (likely), the judge 'B'" in output
