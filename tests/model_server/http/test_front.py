@@ -273,7 +273,7 @@ async def test_statuses_and_our_own_backend_agree(served: Any, ask: Any, monkeyp
             for failure, expected in (
                 (OutOfRange("context_exceeded", "9 tokens, the context is 8"), grpc.StatusCode.OUT_OF_RANGE),
                 (Denied("content_policy", "no"), grpc.StatusCode.PERMISSION_DENIED),
-                (Overloaded("queue_full", "later"), grpc.StatusCode.RESOURCE_EXHAUSTED),
+                (Overloaded("queue_full", "later", retry_after=6.5), grpc.StatusCode.RESOURCE_EXHAUSTED),
                 (Unavailable("draining", "later"), grpc.StatusCode.UNAVAILABLE),
                 (Unsupported("no_seed", "no"), grpc.StatusCode.INVALID_ARGUMENT),
             ):
@@ -281,6 +281,7 @@ async def test_statuses_and_our_own_backend_agree(served: Any, ask: Any, monkeyp
                 with pytest.raises(CallError) as caught:
                     await through.generate(ask("?"))
                 assert caught.value.code is expected
+                assert caught.value.retry_after == (7 if isinstance(failure, Overloaded) else 0)
 
 
 async def test_a_client_that_leaves_cancels_the_call(served: Any) -> None:

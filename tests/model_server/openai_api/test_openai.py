@@ -305,6 +305,7 @@ async def test_errors(
             await call(server.stub.Generate, request(ask("x")), timeout=20)
         assert (caught.value.code.name, caught.value.reason) == (code, reason)
         assert len(endpoint.seen) == calls
+        assert caught.value.retry_after == (0.01 if reason in ("endpoint_busy", "endpoint_failed") else 0)
         if reason == "context_exceeded":
             assert caught.value.metadata == {"limit": "8192", "value": "9001"}
 

@@ -18,6 +18,7 @@ import pytest
 from helpers.judge_server import JudgeServer, Vendor
 
 from lyncean.budget import Budget
+from lyncean.limiter import retry_after
 from lyncean.outcomes import Outcome
 from lyncean.reasons import DOUBTFUL
 from lyncean.scorer.v1 import scorer_pb2 as pb
@@ -25,7 +26,6 @@ from lyncean.stats import wilson
 from scorer.calibration import SETS, calibrate, cases
 from scorer.judges.base import JudgeError, JudgePrompt, Reply, take
 from scorer.judges.cache import Cache, CacheError
-from scorer.judges.endpoint import retry_after
 from scorer.judges.options import Judging
 from scorer.judges.panel import Panel
 from scorer.metrics import metrics

@@ -1390,6 +1390,7 @@ class BatchFailure(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
+    RETRY_DELAY_FIELD_NUMBER: _builtins.int
     code: _builtins.int
     """The gRPC status code, as its number; never OK."""
     message: _builtins.str
@@ -1400,6 +1401,10 @@ class BatchFailure(_message.Message):
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """As in google.rpc.ErrorInfo: further facts."""
 
+    @_builtins.property
+    def retry_delay(self) -> _duration_pb2.Duration:
+        """As in google.rpc.RetryInfo; unset where it would not be sent."""
+
     def __init__(
         self,
         *,
@@ -1407,10 +1412,11 @@ class BatchFailure(_message.Message):
         message: _builtins.str = ...,
         reason: _builtins.str = ...,
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        retry_delay: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["retry_delay", b"retry_delay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "message", b"message", "metadata", b"metadata", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "message", b"message", "metadata", b"metadata", "reason", b"reason", "retry_delay", b"retry_delay"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
