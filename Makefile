@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 3
 
+# Where Python may not keep its bytecode, each of a thousand processes would compile the product anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: setup demo dist test test-all check bench simulate images breaking protos format clean
 
 # Three sets of dependencies, each with a stamp: the demo's, the tests' and everything. The larger include the smaller.

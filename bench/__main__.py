@@ -14,6 +14,8 @@ BENCHES = (
     "bench_likelihood.py",
     "bench_generate.py",
     "bench_gates.py",
+    "bench_labels.py",
+    "bench_variance.py",
 )
 
 for name in BENCHES:

@@ -166,9 +166,8 @@ def main() -> None:
     prompt = prompter.prepare([message])
     size = sum(p.numel() for p in loaded.model.parameters()) / 1e6
     print(f"{size:.1f} M parameters, {loaded.device}, {loaded.model.dtype}, {torch.get_num_threads()} threads,")
-    print(
-        f"prompt of {len(prompt.ids)} tokens, {prompt.image_tokens} for the image; best of {options.repeats} rounds, ms"
-    )
+    images = prompt.tokens["image_tokens"]
+    print(f"prompt of {len(prompt.ids)} tokens, {images} for the image; best of {options.repeats} rounds, ms")
     clock = time.process_time if options.cpu_time else time.perf_counter
     vision = VisionCache(loaded, 10**9, Metrics())
     figures = []

@@ -10,9 +10,9 @@ import tomllib
 from pathlib import Path
 
 WITHOUT = {
-    "orchestrator": {"google-re2", "prometheus-client"},
+    "orchestrator": {"prometheus-client"},
     "scorer": {"datasets", "httpx", "ijson", "jinja2", "pillow", "pyarrow", "rich"},
-    "model-server": {"datasets", "google-re2", "httpx", "ijson", "jsonschema", "orjson", "pyarrow", "rich"},
+    "model-server": {"datasets", "httpx", "ijson", "orjson", "pyarrow", "rich"},
 }
 
 image, path, *extras = sys.argv[1:]

@@ -80,9 +80,12 @@ async def answer_batch(
 
 def _failure(error: Exception) -> model.BatchFailure:
     status = status_of(error)
-    return model.BatchFailure(
+    failure = model.BatchFailure(
         code=status.code.value[0], message=str(status), reason=status.reason, metadata=status.metadata
     )
+    if status.retry_after is not None:
+        failure.retry_delay.FromMicroseconds(round(status.retry_after * 1e6))
+    return failure
 
 
 def _responses(results: Iterable[model.BatchResult]) -> Iterator[model.BatchResponse]:

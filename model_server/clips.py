@@ -37,6 +37,7 @@ class Frames:
         numbers: The number of each in the span.
         total: Frames that the span has.
         duration: Seconds of the span.
+        rate: Frames per second of the file, on average.
     """
 
     images: Sequence[np.ndarray[Any, np.dtype[np.uint8]]]
@@ -44,6 +45,7 @@ class Frames:
     numbers: Sequence[int]
     total: int
     duration: float
+    rate: float
 
     def usage(self) -> model.MediaUsage:
         """Returns what a response says of it."""
@@ -84,7 +86,7 @@ def see(
 
     Args:
         video: The part.
-        default: How to sample where the part does not say.
+        default: How to sample where the part does not say; fewer frames, as by count, where a limit would be passed.
         where: Its name in errors.
         max_frames: Refuse more; 0 is no limit.
         max_pixels: Refuse more pixels of all frames together.
@@ -99,16 +101,17 @@ def see(
         raise _bad("video", where, error) from error
 
 
-def hear(audio: model.Audio, rate: int = 0, *, where: str = "the audio") -> Sound:
+def hear(audio: model.Audio, rate: int = 0, *, where: str = "the audio", max_seconds: float = 0) -> Sound:
     """Decodes the samples that a request asks for.
 
     Args:
         audio: The part.
         rate: Samples per second that the model takes; 0 is the file's own.
         where: Its name in errors.
+        max_seconds: Refuse more; 0 is no limit.
 
     Raises:
-        InvalidRequest: The file cannot be decoded, or its span is empty.
+        InvalidRequest: The file cannot be decoded, its span is empty, or a limit is passed.
     """
     try:
         samples, found = read_samples(audio.data)
@@ -120,6 +123,13 @@ def hear(audio: model.Audio, rate: int = 0, *, where: str = "the audio") -> Soun
     heard = samples[_ceil(start * found) : None if end is None else _ceil(end * found)]
     if not len(heard):
         raise InvalidRequest("empty_span", f"{where}: the span holds nothing of its {len(samples) / found:g} seconds")
+    if max_seconds and len(heard) > max_seconds * found:
+        raise InvalidRequest(
+            "too_much_audio",
+            f"{where}: {len(heard) / found:g} seconds, the limit is {max_seconds:g}: ask for less by its span",
+            limit=f"{max_seconds:g}",
+            value=f"{len(heard) / found:g}",
+        )
     return Sound(_resampled(heard, found, rate) if rate and rate != found else heard, rate or found)
 
 
@@ -194,11 +204,15 @@ def _see(video: model.Video, sampling: model.FrameSampling, where: str, max_fram
         stream = clip.streams.video[0]
         base = stream.time_base or Fraction(1)
         times = [(stamp - stamps[0]) * base for stamp in stamps]
-        length = times[-1] + (1 / (stream.average_rate or stream.guessed_rate or Fraction(1)))
+        rate = stream.average_rate or stream.guessed_rate or Fraction(1)
+        length = times[-1] + 1 / rate
         inside = [place for place, time in enumerate(times) if start <= time and (end is None or time < end)]
         if not inside:
             raise InvalidRequest("empty_span", f"{where}: the span holds no frame of its {float(length):g} seconds")
         numbers = chosen([times[place] for place in inside], sampling)
+        if not video.HasField("sampling"):
+            most = min(max_frames or len(numbers), max_pixels // max(1, stream.width * stream.height))
+            numbers = [numbers[place] for place in _spread(len(numbers), most)]
         if max_frames and len(numbers) > max_frames:
             raise InvalidRequest(
                 "too_many_frames",
@@ -223,6 +237,7 @@ def _see(video: model.Video, sampling: model.FrameSampling, where: str, max_fram
         numbers,
         len(inside),
         float(until - max(start, Fraction(0))),
+        float(rate),
     )
 
 

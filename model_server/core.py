@@ -10,6 +10,7 @@ from typing import Literal
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from lyncean import response_format
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import MAX_MESSAGE_BYTES, InternalFailure, InvalidRequest, Unavailable, Unsupported
 from model_server import clips, images
@@ -35,6 +36,13 @@ _SWITCHES: tuple[tuple[_Switch, model.Capability.ValueType, str], ...] = (
     ("extra_body", model.CAPABILITY_EXTRA_BODY, "is not behind an endpoint that takes further fields"),
 )
 """Fields of GenerationConfig that need a capability each, and what a server without it says."""
+
+_FORMATS: dict[str | None, tuple[model.Capability.ValueType, str]] = {
+    "choices": (model.CAPABILITY_ANSWER_CHOICES, "to choices"),
+    "regex": (model.CAPABILITY_ANSWER_REGEX, "to a regular expression"),
+    "json_schema": (model.CAPABILITY_ANSWER_JSON_SCHEMA, "to a JSON schema"),
+}
+"""Kinds of formats that need a capability each, and what a server without it does not hold an answer to."""
 
 _MEDIA = (
     ("image", model.CAPABILITY_IMAGE_INPUT, "images"),
@@ -83,6 +91,8 @@ class Core:
             raise Unsupported("no_generate", f"{info.model_name} only scores continuations: use Likelihood")
         self._check_messages(request.messages, info)
         self._check_config(request.config, info)
+        if request.config.HasField("response_format"):
+            await asyncio.to_thread(self._check_format, request, info)
         if request.modality == model.MODALITY_IMAGE:
             if model.CAPABILITY_IMAGE_OUTPUT not in info.capabilities:
                 raise Unsupported("no_image_output", f"{info.model_name} makes no images")
@@ -191,6 +201,20 @@ class Core:
             raise InvalidRequest("zero_budget", "thinking_budget is 0: ask for at least 1, or set thinking to false")
         if config.HasField("thinking_budget") and config.HasField("thinking") and not config.thinking:
             raise InvalidRequest("thinking_conflict", "thinking is false beside a thinking_budget: leave one unset")
+
+    def _check_format(self, request: model.GenerateRequest, info: model.GetModelInfoResponse) -> None:
+        asked = request.config.response_format
+        capability, words = _FORMATS.get(asked.WhichOneof("kind"), (None, ""))
+        if capability and capability not in info.capabilities:
+            raise Unsupported("no_response_format", f"{info.model_name} cannot keep an answer {words}")
+        try:
+            response_format.check(asked)
+        except response_format.FormatError as error:
+            raise InvalidRequest("bad_response_format", f"response_format: {' '.join(str(error).split())}") from error
+        if request.config.stop:
+            raise InvalidRequest("format_conflict", "stop strings beside a response_format: leave one unset")
+        if request.modality == model.MODALITY_IMAGE:
+            raise Unsupported("no_image_format", "an image has no response_format: leave it unset")
 
 
 def _check_last(message: model.Message, info: model.GetModelInfoResponse) -> None:

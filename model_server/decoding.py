@@ -9,7 +9,8 @@ from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import OutOfRange
+from lyncean.response_format import keeps
+from lyncean.rpc import InternalFailure, OutOfRange
 
 
 def effective_config(config: model.GenerationConfig) -> model.GenerationConfig:
@@ -63,6 +64,13 @@ def check_context(prompt: int, output: int, context: int) -> None:
             limit=str(context),
             value=str(total),
         )
+
+
+def check_kept(config: model.GenerationConfig, finish: model.FinishReason.ValueType, text: str) -> None:
+    """Raises InternalFailure if a finished answer is not what `response_format` asks for."""
+    finished = finish not in (model.FINISH_REASON_MAX_TOKENS, model.FINISH_REASON_CONTENT_FILTER)
+    if config.HasField("response_format") and finished and not keeps(config.response_format, text):
+        raise InternalFailure("format_not_kept", f"the model answered {text[:80]!r}, which response_format rules out")
 
 
 class Marks(NamedTuple):

@@ -20,16 +20,15 @@ from orchestrator.errors import ConfigError
 from orchestrator.run.console import Terminal
 from orchestrator.run.request import RunRequest, checked
 from orchestrator.run_folder import reader
-from orchestrator.run_folder.files import IMAGES
 from orchestrator.run_folder.metrics import accounting, counts, metric_results, overall
 from orchestrator.run_folder.reader import Run, open_run
 
 if TYPE_CHECKING:
     from orchestrator.compare import result
+    from orchestrator.report.labels import LabelledResult
 
 P = ParamSpec("P")
 
-_FLIPS = 100
 _WIDTH = 120
 
 
@@ -49,6 +48,7 @@ class MetricResult:
         denominator: Items that count in `value`.
         denominator_answered: Items that count in `value_answered`.
         unit: "fraction", "percent" or what the metric says.
+        details: Whatever else the metric reports, for example the parts of its `standard_error`.
     """
 
     task: str
@@ -62,6 +62,7 @@ class MetricResult:
     denominator: int
     denominator_answered: int
     unit: str
+    details: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Item:
         score: The verdict's score, None where it has none.
         prompt: The text that the model was given. An image's place in it is "[image]", a clip's "[audio]" or
             "[video]", and with several messages each begins with its role.
-        images: The files of the images in the prompt, in their order.
+        images: The files of the images in the prompt, in their order; one that the run folder lacks is left out.
         reasoning: What the model reasoned before its answer, "" where the server tells none.
         text: What the model said; "" for a likelihood.
         extracted: What the rule read in it.
@@ -110,7 +111,8 @@ class Results:
         counts: Planned items and outcomes of each task.
         metrics: Every result of every task.
 
-    `print` shows the metrics of whole tasks as a table, and so does a notebook.
+    `print` shows the metrics of whole tasks as a table, and so does a notebook; below it stands what people's labels
+    add.
     """
 
     run: Path
@@ -120,13 +122,26 @@ class Results:
     _tasks: Mapping[str, Any] = field(repr=False, compare=False)
 
     def __str__(self) -> str:
-        return _as_text([("task", "metric", "value", "n"), *self._rows()], accounting(counts(self._tasks)))
+        return _as_text([("task", "metric", "value", "n"), *self._rows()], *self._notes())
 
     def _repr_html_(self) -> str:
-        return _as_html([("Task", "Metric", "Value, 95% CI", "n"), *self._rows()], accounting(counts(self._tasks)))
+        return _as_html([("Task", "Metric", "Value, 95% CI", "n"), *self._rows()], *self._notes())
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [(m.task, m.name, m.shown, f"{m.denominator:,}") for m in overall(metric_results(self._tasks))]
+
+    def _notes(self) -> list[str]:
+        """Returns what stands beneath the table: the accounting, what labels show, where standard errors come from."""
+        lines = [accounting(counts(self._tasks)), *(f"{one.task}, {one.metric}: {one}" for one in self.labelled)]
+        found = [(m, m.standard_error) for m in overall(metric_results(self._tasks))]
+        return [*lines, *(f"{m.task}, {m.name}: {'; '.join(filter(None, error))}" for m, error in found if error)]
+
+    @property
+    def labelled(self) -> Sequence[LabelledResult]:
+        """What people's labels and all verdicts show together (`orchestrator label`), for each task with enough."""
+        from orchestrator.report.labels import results
+
+        return results(open_run(self.run))
 
     def __getitem__(self, name: str) -> MetricResult:
         """Returns the result of this name over a whole task: "accuracy", or "task/accuracy" among several."""
@@ -175,7 +190,7 @@ class Results:
         paths = [other.run if isinstance(other, Results) else Path(other) for other in others]
         if not paths:
             raise ConfigError("compare: give another run, as results or as a folder")
-        return Comparison(compare([self.run, *paths], most_flips=_FLIPS, other_data=other_data))
+        return Comparison(compare([self.run, *paths], other_data=other_data))
 
     def report(self, *, embed: bool = False, published: bool = False, blind: str | Path | None = None) -> Path:
         """Writes report.html into the run folder and returns its path.
@@ -205,7 +220,7 @@ class Results:
         rows = self.metrics if what == "metrics" else self.items()
         kind = MetricResult if what == "metrics" else Item
         table = pd.DataFrame([_flat(asdict(row)) for row in rows])
-        names = [name for name in kind.__dataclass_fields__ if name != "labels"]
+        names = [name for name in kind.__dataclass_fields__ if name not in ("labels", "details")]
         return table.reindex(columns=[*names, *(name for name in table.columns if name not in names)])
 
 
@@ -230,16 +245,20 @@ class Comparison:
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
 
-    def write_page(self, path: str | Path) -> Path:
-        """Writes the comparison as a page, with up to 100 items that became worse and 100 that became better.
+    def write_page(self, path: str | Path, *, embed: bool = False) -> Path:
+        """Writes the comparison as a page, with up to 1,000 items that became worse and as many that became better.
+
+        Args:
+            path: The file.
+            embed: Whether images are put into the file, so that it can be sent alone.
 
         Raises:
             OSError: It cannot be written.
         """
-        from orchestrator.compare.page import render
+        from orchestrator.report.comparison import beside, render
 
         path = Path(path)
-        path.write_text(render(self.details, path.parent, _FLIPS), encoding="utf-8")
+        path.write_text(render(self.details, beside(self.details, path.parent), embed=embed), encoding="utf-8")
         return path
 
     def to_pandas(self) -> Any:
@@ -329,8 +348,8 @@ def _prompt(run: Run, item: reader.Item) -> dict[str, Any]:
     for message in messages:
         texts = []
         for part in message.get("parts", ()):
-            if "image" in part:
-                images.append(run.path / IMAGES / str(part["image"].get("sha256", "")))
+            if path := run.image(str((part.get("image") or {}).get("sha256", ""))):
+                images.append(path)
             medium = next((f"[{kind}]" for kind in ("image", "audio", "video") if kind in part), "")
             texts.append(medium or str(part.get("text", "")))
         role = str(message.get("role", "")).removeprefix("ROLE_").lower()
@@ -354,4 +373,5 @@ def _as_html(rows: Sequence[Sequence[str]], *notes: str) -> str:
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     labels = row.pop("labels")
+    row.pop("details", None)
     return row | {f"label.{name}": value for name, value in labels.items()}

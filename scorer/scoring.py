@@ -12,7 +12,7 @@ from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.judges.base import Judge
-from scorer.judges.reread import reread, rereadable
+from scorer.judges.reread import NOTHING, reread, rereadable
 from scorer.reading import reasoning
 from scorer.reading.reasoning import Reasoned
 from scorer.registry import Registry
@@ -33,7 +33,7 @@ class Scorer:
     Args:
         registry: Where rules are found.
         judge: What judged rules ask; None where the scorer was started without one.
-        reread: Whether the judge also reads answers again in which a choice rule found nothing.
+        reads: Which answers to a choice rule the judge reads again: "none", "unparsed" ones, or "doubtful" ones too.
         in_flight: Items of one stream that may wait for the judge at once: bounds memory.
     """
 
@@ -41,13 +41,13 @@ class Scorer:
         self,
         registry: Registry[AnyRule],
         judge: Judge | None = None,
-        reread: bool = False,
+        reads: str = NOTHING,
         in_flight: int = JUDGED_AT_ONCE,
     ) -> None:
         self.registry = registry
         self.in_flight = in_flight
         self._judge = judge
-        self._reread = reread
+        self._reads = reads
 
     async def verdict(self, request: pb.ScoreRequest) -> pb.Verdict:
         """Returns the verdict of one request; raises as `begin` does."""
@@ -82,7 +82,7 @@ class Scorer:
                     raise RequestError("it asks a judge, and the scorer was started without one", "no_judge")
                 return partial(_awaited, partial(rule.read, request, self._judge), request, split)
             verdict = rule.read(request)
-            if self._judge is not None and self._reread and rereadable(rule, verdict):
+            if self._judge is not None and rereadable(rule, verdict, self._reads):
                 return partial(_awaited, partial(reread, rule, request, verdict, self._judge), request, split)
         except Exception as error:
             raise _explained(error, request) from error

@@ -35,6 +35,7 @@ class HashModel(Model):
 
     audio_input = video_input = find_spec("av") is not None
     answer_prefix = True
+    answer_choices = True
     max_concurrency = 32
     max_context_tokens = 32_768
     image_tokens = 64
@@ -58,7 +59,7 @@ class HashModel(Model):
 
     def generate(self, request: Request) -> str:
         """Answers with an option that stands in the prompt, or goes on with that answer."""
-        if not request.continues:
+        if not request.continues or request.config.HasField("response_format"):
             return self._answer(request, request.config)
         answer = " " + self._answer(replace(request, messages=request.messages[:-1]), request.config)
         begun = f" {request.answer_prefix}"
@@ -71,10 +72,13 @@ class HashModel(Model):
         return [self._score(prompt, begun, self.tokenize(text), greedy) for text in continuations]
 
     def _answer(self, request: Request, config: model.GenerationConfig) -> str:
-        if self._constant is not None:
+        choices = config.response_format.choices.texts
+        if self._constant is not None and (not choices or self._constant in choices):
             return self._constant
         seed = config.seed if config.temperature > 0 else None
         draw = int.from_bytes(hashlib.sha256(_digest(request) + repr(seed).encode()).digest()[:8], "big")
+        if choices:
+            return choices[draw % len(choices)]
         text = request.text
         for pattern in (_LETTERED, _NUMBERED, _NUMBERS):
             options = sorted(set(pattern.findall(text)))

@@ -12,18 +12,22 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from google.protobuf.json_format import MessageToJson
 
+from lyncean.media import Kind
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import DeadlineExceeded, InternalFailure, InvalidRequest, Unavailable, Unsupported
-from model_server.backend import Backend, Call, continuation_score, describe, usage_since
+from model_server.backend import Backend, Call, continuation_score, describe, seconds, usage_since
 from model_server.batching import Batcher, Job, OutOfMemory
 from model_server.decoding import THINKING_SWITCHES, check_context, effective_config, limit_output, struct_json
 from model_server.hf import checkpoint as checkpoints
 from model_server.hf import memory, selfcheck
+from model_server.hf.constraint import Constraint, Formats
 from model_server.hf.draw import draw, image_tokens
 from model_server.hf.families import family_of
 from model_server.hf.likelihood import Question, Scored, expanded, packed, plain
@@ -41,10 +45,14 @@ _PREPARERS = max(2, min(8, os.cpu_count() or 2))
 
 @dataclass(frozen=True)
 class Work:
-    """One prepared request: `config` for Generate (`draws` for an image), `joined` for Likelihood."""
+    """One prepared request: `config` for Generate (`draws` for an image), `joined` for Likelihood.
+
+    The constraint stands at the beginning of its format; each attempt at the answer takes a copy.
+    """
 
     prompt: Prompt
     config: model.GenerationConfig | None = None
+    constraint: Constraint | None = None
     joined: Sequence[Joined] = ()
     draws: bool = False
 
@@ -80,20 +88,30 @@ class HfBackend(Backend):
         self._prompter = Prompter(self._checkpoint, self._family, self._settings.max_image_pixels)
         self._ends = end_tokens(self._checkpoint)
         self._marks = marks_of(self._checkpoint.tokenizer, self._checkpoint.template)
+        marks = self._marks and Reasoning(self._checkpoint.tokenizer, self._marks, "").marks
+        self._formats = Formats(self._checkpoint.tokenizer, self._ends, marks or ())
         self._vision = VisionCache(self._checkpoint, self._settings.image_cache_bytes, self._metrics)
-        self._verdict = selfcheck.check(self._checkpoint, self._family, self._prompter, self._vision)
+        parts = (self._checkpoint, self._family, self._prompter, self._vision)
+        self._verdict = selfcheck.check(*parts)
+        self._clips = {kind: selfcheck.check(*parts, kind) for kind in sorted(self._checkpoint.clips)}
+        for kind, verdict in self._clips.items():
+            log.info("%s: likelihood %s%s", kind, verdict.method, f" ({verdict.reason})" if verdict.reason else "")
+        selfcheck.find_limits(self._checkpoint, self._prompter, self._taken)
         self._batcher.budget.limit = memory.token_budget(self._checkpoint, self._family, self._prompter)
         log.info("likelihood: %s%s", self._verdict.method, f" ({self._verdict.reason})" if self._verdict.reason else "")
 
     def info(self) -> model.GetModelInfoResponse:
         """Describes it."""
         loaded = self._checkpoint
+        keeps_formats = bool(self._ends) and find_spec("llguidance") is not None
         claims = {
             model.CAPABILITY_GENERATE: True,
             model.CAPABILITY_LIKELIHOOD: self._scores,
             model.CAPABILITY_IMAGE_INPUT: loaded.has_vision,
             model.CAPABILITY_MULTI_IMAGE: loaded.has_vision and self._family.multi_image,
             model.CAPABILITY_IMAGE_OUTPUT: self._family.draws,
+            model.CAPABILITY_AUDIO_INPUT: "audio" in self._taken,
+            model.CAPABILITY_VIDEO_INPUT: "video" in self._taken,
             model.CAPABILITY_OUTPUT_LOGPROBS: True,
             model.CAPABILITY_SEED: True,
             model.CAPABILITY_REASONING: self._marks is not None,
@@ -102,6 +120,9 @@ class HfBackend(Backend):
             and Reasoning(loaded.tokenizer, self._marks, "").bounded,
             model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: bool(self._prompter.arguments),
             model.CAPABILITY_ANSWER_PREFIX: self._prompter.can_continue,
+            model.CAPABILITY_ANSWER_CHOICES: keeps_formats,
+            model.CAPABILITY_ANSWER_REGEX: keeps_formats,
+            model.CAPABILITY_ANSWER_JSON_SCHEMA: keeps_formats,
         }
         path, verdict = Path(self._settings.model), self._verdict
         properties = {
@@ -122,6 +143,11 @@ class HfBackend(Backend):
             ),
             "vision_cache": "on" if verdict.vision else "off",
         }
+        for kind, one in self._clips.items():
+            properties[f"{kind}_likelihood_method"] = one.method
+            properties[f"{kind}_likelihood_fallback"] = one.reason
+        if "video" in self._taken:
+            properties["frame_sampling"] = MessageToJson(self._prompter.clips.sampling, indent=None)
         return describe(
             claims,
             model_name=self._settings.name or (path.resolve().name if path.is_dir() else self._settings.model),
@@ -132,6 +158,10 @@ class HfBackend(Backend):
             compute_dtype=str(loaded.model.dtype).removeprefix("torch."),
             properties={name: value for name, value in properties.items() if value},
             chat_template_arguments=sorted(self._prompter.arguments),
+            media_limits=model.MediaLimits(
+                max_image_pixels=self._settings.max_image_pixels if loaded.has_vision else 0,
+                max_audio_duration=seconds(longest) if (longest := self._prompter.clips.longest) else None,
+            ),
         )
 
     async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
@@ -141,10 +171,14 @@ class HfBackend(Backend):
         prepare = functools.partial(self._prompter.prepare, arguments=self._arguments(request.config))
         prompt = await self._in_thread(prepare, request.messages)
         config = self._effective(request.config, len(prompt.ids))
+        constraint = None
+        if config.HasField("response_format"):
+            constraint = await self._in_thread(self._formats.compile, config.response_format)
+        generates = all(verdict.generates for verdict in self._verdicts(prompt))
         # Outputs of like length end alike, so that little is decoded for rows that have ended.
         key = ("generate", prompt.signature, config.max_output_tokens.bit_length())
         row, usage = await self._submit(
-            Work(prompt, config), self._key(key, self._verdict.generates), call, config.max_output_tokens
+            Work(prompt, config, constraint), self._key(key, generates), call, config.max_output_tokens
         )
         assert isinstance(row, SamplingRow)
         response = model.GenerateResponse(
@@ -155,7 +189,9 @@ class HfBackend(Backend):
             reasoning=row.thoughts,
         )
         if row.text:
-            gap = blank_between(self._checkpoint.tokenizer, prompt.ids, row.ids) if prompt.continues else ""
+            gap = ""
+            if prompt.continues and not constraint:
+                gap = blank_between(self._checkpoint.tokenizer, prompt.ids, row.ids)
             response.parts.add(text=gap + row.text.removeprefix(gap))
         response.usage.output_tokens = len(row.ids)
         response.usage.reasoning_tokens = row.reasoning.tokens if row.reasoning else 0
@@ -193,7 +229,8 @@ class HfBackend(Backend):
         prompt, joined = await self._in_thread(self._join, request)
         longest = max(len(each.ids) for each in joined)
         check_context(len(prompt.ids), longest - len(prompt.ids), self._checkpoint.context)
-        key = self._key(("likelihood", prompt.signature), self._verdict.batches)
+        batches = all(verdict.batches for verdict in self._verdicts(prompt))
+        key = self._key(("likelihood", prompt.signature), batches)
         output = sum(len(each.ids) - len(prompt.ids) for each in joined)
         scores, usage = await self._submit(Work(prompt, joined=joined), key, call, output)
         assert isinstance(scores, list)
@@ -213,7 +250,18 @@ class HfBackend(Backend):
     async def _submit(self, work: Work, key: object, call: Call, output: int) -> tuple[Answer, model.Usage]:
         queued, prompt = time.monotonic(), work.prompt
         answer = await self._batcher.submit(work, key, len(prompt.ids), call, output)
-        return answer, usage_since(queued, call.started, input_tokens=len(prompt.ids), image_tokens=prompt.image_tokens)
+        usage = usage_since(queued, call.started, input_tokens=len(prompt.ids), **prompt.tokens)
+        usage.media.extend(prompt.media)
+        return answer, usage
+
+    @property
+    def _taken(self) -> frozenset[Kind]:
+        """The kinds of clips that are understood."""
+        return frozenset(kind for kind, verdict in self._clips.items() if verdict.method != "none")
+
+    def _verdicts(self, prompt: Prompt) -> list[selfcheck.Verdict]:
+        """Returns what the self-check found for a prompt with such media."""
+        return [self._verdict, *(self._clips[kind] for kind in sorted(prompt.clips))]
 
     @property
     def _scores(self) -> bool:
@@ -293,7 +341,10 @@ class HfBackend(Backend):
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _run_generate(self, jobs: Sequence[Job[Work, Answer]]) -> None:
-        rows = [SamplingRow(_config(job), job.call, _settle(job), self._reasoning(job)) for job in jobs]
+        rows = []
+        for job in jobs:
+            constraint = job.work.constraint and job.work.constraint.copy()
+            rows.append(SamplingRow(_config(job), job.call, _settle(job), self._reasoning(job), constraint))
         prompts = [job.work.prompt for job in jobs]
         generate(self._checkpoint, self._family, prompts, rows, self._ends, self._features(prompts))
 
@@ -305,14 +356,17 @@ class HfBackend(Backend):
 
     def _run_likelihood(self, jobs: Sequence[Job[Work, Answer]]) -> None:
         questions = [Question(job.work.prompt, job.work.joined) for job in jobs]
-        if self._verdict.method == "packed":
+        # Prompts that share a batch hold clips of the same kinds.
+        methods = [verdict.method for verdict in self._verdicts(jobs[0].work.prompt)]
+        method = max(methods, key=selfcheck.METHODS.index)
+        if method == "packed":
             features = self._features([question.prompt for question in questions])
             for job, scores in zip(jobs, packed(self._checkpoint, self._family, questions, features), strict=True):
                 job.resolve(scores)
             return
         for job, question in zip(jobs, questions, strict=True):
-            if self._verdict.method in ("expanded", "forked"):
-                stepwise = self._verdict.method == "forked"
+            if method in ("expanded", "forked"):
+                stepwise = method == "forked"
                 job.resolve(expanded(self._checkpoint, self._family, question, stepwise=stepwise))
             else:
                 job.resolve(plain(self._checkpoint, self._family, question.prompt, question.joined))

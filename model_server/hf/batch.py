@@ -10,6 +10,7 @@ from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import SEQUENCES
 
 Inputs = dict[str, torch.Tensor]
+_TIMES = {"second_per_grid_ts", "video_second_per_grid"}
 
 
 def collate(prompts: Sequence[Inputs], pad: int) -> Inputs:
@@ -42,9 +43,9 @@ def to_batch(checkpoint: Checkpoint, prompts: Sequence[Inputs]) -> Inputs:
 
 
 def to_device(inputs: Inputs, device: torch.device, dtype: torch.dtype) -> Inputs:
-    """Moves inputs; floating ones take the model's number format."""
+    """Moves inputs; floating ones take the model's number format, but times, of which positions are made."""
     return {
-        name: value.to(device, dtype) if value.is_floating_point() else value.to(device)
+        name: value.to(device, dtype) if value.is_floating_point() and name not in _TIMES else value.to(device)
         for name, value in inputs.items()
     }
 

@@ -21,7 +21,9 @@ from transformers.models.auto.modeling_auto import (
 )
 
 import model_server.hf.compat  # noqa: F401  (makes the next imports work)
+from lyncean.media import Kind
 from model_server.backend import LoadError
+from model_server.hf.clips import audio_processor, clip_kinds
 from model_server.hf.settings import Settings
 
 _KEPT_SETTINGS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "generation_kwargs")
@@ -43,6 +45,7 @@ class Checkpoint:
         tokenizer: Its tokenizer.
         kind: The config's `model_type`.
         has_vision: Whether it takes images.
+        clips: The kinds of clips that its processor takes.
         revision: Identity of the weights, and of what the settings change about the answers.
         context: Tokens of prompt and output together; 0 where the config does not say.
         template: The chat template; "" where there is none.
@@ -55,11 +58,17 @@ class Checkpoint:
     tokenizer: Any
     kind: str
     has_vision: bool
+    clips: frozenset[Kind]
     revision: str
     context: int
     template: str
     image_settings: Mapping[str, Any] = field(default_factory=dict)
     quantization: str = ""
+
+    @property
+    def takes_media(self) -> bool:
+        """Whether it has a processor beside its tokenizer, for more than text."""
+        return self.processor is not self.tokenizer
 
     @property
     def device(self) -> torch.device:
@@ -104,6 +113,7 @@ def load(settings: Settings) -> Checkpoint:
         tokenizer,
         config.model_type,
         image_processor(processor) is not None,
+        clip_kinds(processor),
         "+".join((digest, *changes)),
         int(context),
         template,
@@ -118,7 +128,7 @@ def image_processor(processor: Any) -> Any:
 
 
 def _processor(auto: Any, config: Any, settings: Settings, shared: dict[str, Any]) -> Any:
-    """Loads the processor; the tokenizer where there is no more, or where the model takes no images."""
+    """Loads the processor; the tokenizer where there is no more, or where the model takes text alone."""
     cause = ""
     try:
         processor = tf.AutoProcessor.from_pretrained(settings.model, **settings.processor, **shared)  # type: ignore[no-untyped-call]
@@ -127,17 +137,18 @@ def _processor(auto: Any, config: Any, settings: Settings, shared: dict[str, Any
             raise
         # A text model's files may name the processor of a larger relative, which they do not have.
         processor, cause = None, f": {_cause(error, settings)}"
-    images = image_processor(processor)
-    if images is None and (auto is not tf.AutoModelForCausalLM or any(getattr(config, n, None) for n in _VISION)):
+    images, audio = image_processor(processor), audio_processor(processor)
+    sees = auto is not tf.AutoModelForCausalLM and audio is None
+    if images is None and (sees or any(getattr(config, name, None) for name in _VISION)):
         raise LoadError(
             f"{settings.model} ({config.model_type}) has no image processor that transformers can load{cause}; "
             + _elsewhere(settings)
         )
     if auto is tf.AutoModelForCausalLM and not _remote(auto, config, settings):
-        images = None  # the library's text models may stand beside the files of a larger relative
+        images = audio = None  # the library's text models may stand beside the files of a larger relative
     if images is None and settings.processor:
         raise LoadError(f"--processor {settings.processor_text}: {settings.model} takes no images")
-    if images is None:
+    if images is None and audio is None:
         return tf.AutoTokenizer.from_pretrained(settings.model, **shared)
     if settings.processor:
         _check_settings(images, settings)

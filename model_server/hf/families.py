@@ -12,6 +12,7 @@ import torch
 from transformers import DynamicCache
 from transformers.cache_utils import LinearAttentionCacheLayerMixin
 
+from lyncean.media import Kind
 from lyncean.model.v1 import model_pb2 as model
 from model_server.hf.checkpoint import Checkpoint
 
@@ -82,6 +83,12 @@ def _additive(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return mask.masked_fill_(~visible, torch.finfo(dtype).min)[:, None]
 
 
+def _token_ids(checkpoint: Checkpoint, kind: str) -> frozenset[int]:
+    numbers = {getattr(checkpoint.model.config, f"{kind}_token_{end}", None) for end in ("id", "index")}
+    return frozenset(number for number in numbers if isinstance(number, int))
+
+
+_CLIPS: tuple[Kind, ...] = ("audio", "video")
 SEQUENCES = {
     "input_ids",
     "attention_mask",
@@ -91,7 +98,7 @@ SEQUENCES = {
     "cross_attention_mask",
     "image_patches_indices",
 }
-"""Inputs that run along the prompt's tokens; all others belong to the images."""
+"""Inputs that run along the prompt's tokens; all others belong to its images and clips."""
 
 
 class Family:
@@ -118,16 +125,19 @@ class Family:
     text_fill: Mapping[str, int] = MappingProxyType({"attention_mask": 1, "image_patches_indices": -1})
 
     def placeholders(self, checkpoint: Checkpoint) -> frozenset[str]:
-        """Texts by which the processor knows an image; a prompt's own text must not hold them."""
-        named = {checkpoint.tokenizer.convert_ids_to_tokens(i) for i in self.image_token_ids(checkpoint)}
-        marker = getattr(checkpoint.processor, "image_token", None)
-        return frozenset(str(token) for token in {*named, marker} if token)
+        """Texts by which the processor knows an image or a clip; a prompt's own text must not hold them."""
+        numbers = self.image_token_ids(checkpoint).union(*(self.clip_token_ids(checkpoint, kind) for kind in _CLIPS))
+        named = {checkpoint.tokenizer.convert_ids_to_tokens(number) for number in numbers}
+        markers = {getattr(checkpoint.processor, f"{kind}_token", None) for kind in ("image", *_CLIPS)}
+        return frozenset(str(token) for token in named | markers if token)
 
     def image_token_ids(self, checkpoint: Checkpoint) -> frozenset[int]:
         """Tokens that stand for images."""
-        config = checkpoint.model.config
-        numbers = {getattr(config, name, None) for name in ("image_token_id", "image_token_index")}
-        return frozenset(number for number in numbers if isinstance(number, int))
+        return _token_ids(checkpoint, "image")
+
+    def clip_token_ids(self, checkpoint: Checkpoint, kind: Kind) -> frozenset[int]:
+        """Tokens that stand for audio or videos, where these have their own."""
+        return _token_ids(checkpoint, kind) - self.image_token_ids(checkpoint)
 
     def processor_kwargs(self, checkpoint: Checkpoint) -> dict[str, Any]:
         """Further arguments of the processor."""
@@ -138,11 +148,12 @@ class Family:
         return [pictures] if self.multi_image else pictures
 
     def plain(self, messages: Sequence[model.Message], checkpoint: Checkpoint) -> str:
-        """The prompt of a checkpoint without a chat template: its images, then its texts, line by line."""
+        """The prompt of a checkpoint without a chat template: its images and clips, then its texts, line by line."""
         parts = [part for message in messages for part in message.parts]
+        kinds = [part.WhichOneof("kind") for part in parts] if self.multi_image else []
+        tokens = [str(getattr(checkpoint.processor, f"{kind}_token", "")) for kind in kinds if kind != "text"]
         texts = [part.text for part in parts if part.WhichOneof("kind") == "text"]
-        token = str(getattr(checkpoint.processor, "image_token", "")) if self.multi_image else ""
-        return token * (len(parts) - len(texts)) + "\n".join(texts)
+        return "".join(tokens) + "\n".join(texts)
 
     def extend(self, inputs: dict[str, torch.Tensor], kept: int, more: Sequence[int]) -> dict[str, torch.Tensor]:
         """The inputs of the prompt's first `kept` tokens followed by `more` text tokens."""

@@ -8,7 +8,7 @@ import inspect
 import threading
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -18,12 +18,15 @@ from jinja2 import meta
 from tokenizers import Tokenizer
 from transformers.utils.chat_template_utils import _compile_jinja_template
 
+from lyncean.media import Kind
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
 from model_server import images
 from model_server.backend import LoadError
+from model_server.clips import usage_of
 from model_server.decoding import THINKING_SWITCHES
 from model_server.hf.checkpoint import Checkpoint
+from model_server.hf.clips import ClipDecoder, Decoded
 from model_server.hf.families import SEQUENCES, Family
 from model_server.hf.reasoning import marks_of
 
@@ -42,23 +45,28 @@ class Prompt:
     Attributes:
         inputs: What the processor made, batch dimension 1, on the CPU.
         ids: The prompt's tokens.
-        image_tokens: How many of them stand for images.
-        text: What the tokenizer read, image placeholders expanded.
-        image_keys: SHA-256 of each image, in order.
+        text: What the tokenizer read, placeholders expanded.
+        tokens: How many of its tokens stand for media, by the field of `Usage` that counts them.
+        image_keys: SHA-256 of each image, in order; empty where clips stand beside them.
+        clips: The kinds of clips that it holds.
+        media: What was heard and seen of each clip, in order.
         continues: Whether it ends in the beginning of the answer.
     """
 
     inputs: dict[str, torch.Tensor]
     ids: list[int]
-    image_tokens: int
     text: str
-    image_keys: tuple[str, ...]
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    image_keys: tuple[str, ...] = ()
+    clips: frozenset[Kind] = frozenset()
+    media: tuple[model.MediaUsage, ...] = ()
     continues: bool = False
 
     @property
     def signature(self) -> tuple[Any, ...]:
         """Prompts that can share a batch have the same."""
-        return tuple((name, tuple(value.shape[1:])) for name, value in self.inputs.items() if name not in SEQUENCES)
+        shapes = ((name, tuple(value.shape[1:])) for name, value in self.inputs.items() if name not in SEQUENCES)
+        return (self.clips, *shapes)
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,10 @@ class Prompter:
         family: Behaviour of its model type.
         max_pixels: Larger images are refused.
 
+    Attributes:
+        clips: Decodes audio and videos.
+        apart: Kinds of media that a prompt may not hold together. Set by the self-check.
+
     Raises:
         LoadError: If the chat template is none.
     """
@@ -96,7 +108,10 @@ class Prompter:
         typed = "token_type_ids" in inspect.signature(checkpoint.model.forward).parameters
         self._unwanted = {"labels"} if typed else {"labels", "token_type_ids"}
         self._image_ids = family.image_token_ids(checkpoint)
-        self._placeholders = sorted(family.placeholders(checkpoint)) if checkpoint.has_vision else []
+        self._clip_ids = {kind: family.clip_token_ids(checkpoint, kind) for kind in checkpoint.clips}
+        self._placeholders = sorted(family.placeholders(checkpoint)) if checkpoint.takes_media else []
+        self.clips = ClipDecoder(checkpoint.processor)
+        self.apart: set[frozenset[str]] = set()
         self._specials = frozenset(checkpoint.tokenizer.added_tokens_decoder)
         self._gap = self._gap_before_answers()
         self._marks = marks_of(checkpoint.tokenizer, checkpoint.template)
@@ -118,7 +133,7 @@ class Prompter:
     def prepare(
         self, messages: Sequence[model.Message], *, draws: bool = False, arguments: Mapping[str, Any] | None = None
     ) -> Prompt:
-        """Renders, decodes images, tokenizes.
+        """Renders, decodes images and clips, tokenizes.
 
         Args:
             messages: The conversation.
@@ -126,43 +141,68 @@ class Prompter:
             arguments: Variables for the chat template.
 
         Raises:
-            InvalidRequest: For a bad image, an argument that the template does not have, or a conversation that it
-                refuses.
+            InvalidRequest: For a bad image or clip, an argument that the template does not have, or a conversation
+                that it refuses.
+            Unsupported: For media that this model does not take together.
         """
         for name in arguments or ():
             if name not in self.arguments:
                 known = ", ".join(sorted(self.arguments)) or "none"
                 raise InvalidRequest("unknown_argument", f"the chat template has no variable {name!r}; it has {known}")
+        kinds = {str(part.WhichOneof("kind")) for message in messages for part in message.parts} - {"text"}
+        for pair in self.apart:
+            if pair <= kinds:
+                raise Unsupported("no_mixed_media", f"this model takes no {' and '.join(sorted(pair))} in one prompt")
         pictures: list[Any] = []
         keys: list[str] = []
         for message in messages:
             self._refuse_placeholders(message.reasoning)
             for part in message.parts:
-                if part.WhichOneof("kind") == "image":
+                self._refuse_placeholders(part.text)
+                if part.HasField("image"):
                     where = f"image {len(keys)}"
                     pictures.append(images.decode(part.image.data, max_pixels=self._max_pixels, where=where))
                     keys.append(hashlib.sha256(part.image.data).hexdigest())
-                else:
-                    self._refuse_placeholders(part.text)
+        decoded = self.clips.decode(messages)
         if self._family.needs_image and not pictures:
             raise InvalidRequest("image_needed", "this model answers about an image: the prompt holds none")
         rendered = self.render(messages, arguments)
-        if not self._checkpoint.has_vision:
+        if not self._checkpoint.takes_media:
             encoded = self._thread_processor()(rendered, return_tensors="pt", add_special_tokens=self._adds(rendered))
             text = rendered
         else:
-            encoded, text = self._process(rendered, pictures, draws)
+            encoded, text = self._process(rendered, pictures, decoded, draws)
         inputs = {k: v for k, v in encoded.items() if isinstance(v, torch.Tensor) and k not in self._unwanted}
+        decoded.correct(inputs, self._checkpoint.processor)
         ids = inputs["input_ids"][0].tolist()
-        continues = messages[-1].role == model.ROLE_ASSISTANT
-        return Prompt(inputs, ids, sum(i in self._image_ids for i in ids), text, tuple(keys), continues)
+        return Prompt(
+            inputs,
+            ids,
+            text,
+            self._media_tokens(inputs, ids, len(pictures), decoded),
+            () if decoded.kinds else tuple(keys),
+            decoded.kinds,
+            tuple(usage_of(messages, decoded.sounds, decoded.videos)),
+            messages[-1].role == model.ROLE_ASSISTANT,
+        )
+
+    def _media_tokens(
+        self, inputs: Mapping[str, torch.Tensor], ids: Sequence[int], pictures: int, decoded: Decoded
+    ) -> dict[str, int]:
+        count = {kind: sum(number in numbers for number in ids) for kind, numbers in self._clip_ids.items()}
+        images, seen = sum(number in self._image_ids for number in ids), count.get("video", 0)
+        if decoded.videos and not seen:  # the frames' tokens are those of images; each frame has as many as a tile
+            frames = sum(len(video.images) for video in decoded.videos)
+            seen = images * frames // len(inputs["pixel_values"]) if pictures else images
+            images -= seen
+        return {"image_tokens": images, "audio_tokens": count.get("audio", 0), "video_tokens": seen}
 
     def _refuse_placeholders(self, text: str) -> None:
         for token in self._placeholders:
             if token in text:
                 raise InvalidRequest(
                     "placeholder_in_text",
-                    f"the text holds {token!r}, by which this model marks an image: send images as parts",
+                    f"the text holds {token!r}, by which this model marks an image or a clip: send these as parts",
                 )
 
     def render(self, messages: Sequence[model.Message], arguments: Mapping[str, Any] | None = None) -> str:
@@ -225,9 +265,9 @@ class Prompter:
         for message in messages:
             parts: list[dict[str, str]] = []
             for part in message.parts:
-                image = part.WhichOneof("kind") == "image"
-                parts.append({"type": "image"} if image else {"type": "text", "text": part.text})
-            if self._checkpoint.has_vision:
+                kind = str(part.WhichOneof("kind"))
+                parts.append({"type": kind} | ({"text": part.text} if kind == "text" else {}))
+            if self._checkpoint.takes_media:
                 chat.append({"role": _ROLES[message.role], "content": parts})
             else:
                 chat.append({"role": _ROLES[message.role], "content": "".join(p.get("text", "") for p in parts)})
@@ -310,7 +350,7 @@ class Prompter:
             "no_join", "the processor's tokens are not those of its text: continuations cannot be joined"
         )
 
-    def _process(self, rendered: str, pictures: list[Any], draws: bool) -> tuple[Any, str]:
+    def _process(self, rendered: str, pictures: list[Any], decoded: Decoded, draws: bool) -> tuple[Any, str]:
         processor = self._thread_processor()
         recorder = _Recorder(processor.tokenizer)
         recording = copy.copy(processor)
@@ -318,16 +358,19 @@ class Prompter:
         kwargs = self._family.processor_kwargs(self._checkpoint) | ({"generation_mode": "image"} if draws else {})
         if self._checkpoint.image_settings:
             kwargs["images_kwargs"] = dict(self._checkpoint.image_settings)
+        if pictures:
+            kwargs["images"] = self._family.nest(pictures)
+        kwargs |= decoded.arguments(processor)
         try:
             encoded = recording(
                 text=[rendered],
-                images=self._family.nest(pictures) if pictures else None,
                 return_tensors="pt",
                 add_special_tokens=self._adds(rendered),
                 **kwargs,
             )
         except (ValueError, IndexError, TypeError) as error:
-            raise InvalidRequest("processor_refused", f"the model's processor refuses this prompt: {error}") from error
+            cause = str(error).partition("\n")[0]
+            raise InvalidRequest("processor_refused", f"the model's processor refuses this prompt: {cause}") from error
         return encoded, recorder.texts[0]
 
     def _adds(self, rendered: str) -> bool:

@@ -69,6 +69,16 @@ class Reasoning:
             self.tokens = self.answer = len(ids)
 
     @property
+    def opening(self) -> int | None:
+        """The token by which the output may still open the reasoning, None where it may not or by no token."""
+        return self._ids[0] if self._ids and self._unseen and not self.inside and not self.tokens else None
+
+    @property
+    def marks(self) -> Sequence[int]:
+        """The tokens that open and close the reasoning; empty where its marks are plain text."""
+        return self._ids
+
+    @property
     def bounded(self) -> bool:
         """Whether `closing` can hold the reasoning to a bound: its marks are tokens."""
         return bool(self._ids)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
@@ -19,6 +19,9 @@ from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import Family
 from model_server.hf.prompt import Prompt
 from model_server.hf.reasoning import Reasoning, decode
+
+if TYPE_CHECKING:
+    from model_server.hf.constraint import Constraint
 
 _NUCLEUS_WIDTH = 1024
 """Tokens among which a nucleus is looked for first."""
@@ -37,6 +40,7 @@ class SamplingRow:
         text: The answer, cut at a stop string.
         logprobs: Per token, where asked for.
         reasoning: Tells reasoning from the answer; None where the model has no marks for it.
+        constraint: Holds the answer to its format; None where it has none.
         thoughts: The reasoning's text.
     """
 
@@ -44,6 +48,7 @@ class SamplingRow:
     call: Call
     done: Callable[[SamplingRow], None]
     reasoning: Reasoning | None = None
+    constraint: Constraint | None = None
     ids: list[int] = field(default_factory=list)
     finish: model.FinishReason.ValueType = model.FINISH_REASON_UNSPECIFIED
     text: str = ""
@@ -56,6 +61,22 @@ class SamplingRow:
         """Seeds the row's own sampler: what is decoded beside it cannot reach it."""
         if self.config.temperature > 0:
             self.generator = torch.Generator().manual_seed(self.config.seed & (2**63 - 1))
+
+    @property
+    def constrained(self) -> bool:
+        """Whether the next token belongs to an answer that has a format."""
+        return self.constraint is not None and not self.over and not (self.reasoning and self.reasoning.inside)
+
+    def allowed(self, size: int) -> torch.Tensor | None:
+        """Returns which tokens may come next: [size], bool, on the CPU; None where all may."""
+        if self.constraint is None or self.over:
+            return None
+        if not self.constrained:
+            return self.constraint.before(size)
+        allowed = self.constraint.allowed(size)
+        if self.reasoning and self.reasoning.opening is not None:
+            allowed[self.reasoning.opening] = True
+        return allowed
 
 
 class RowSampler(LogitsProcessor):
@@ -74,7 +95,9 @@ class RowSampler(LogitsProcessor):
         """Scores: [rows, vocabulary], float32, before any change."""
         self.used = True
         largest, greedy = scores.amax(-1).tolist(), scores.argmax(-1).tolist()
-        drawn = self._draw(scores, largest)
+        masked = self._masked(scores)
+        best = greedy if masked is scores else masked.argmax(-1).tolist()
+        drawn = self._draw(masked, largest)
         for index, row in enumerate(self._rows):
             if row.over:
                 continue
@@ -83,7 +106,7 @@ class RowSampler(LogitsProcessor):
                     "not_finite", "the model's numbers overflow, so it says nothing: give --dtype bfloat16 or float32"
                 )
             logits = scores[index]
-            chosen = drawn.get(index, greedy[index])
+            chosen = drawn.get(index, best[index])
             if row.reasoning and row.config.HasField("thinking_budget"):
                 closing = row.reasoning.closing(row.config.thinking_budget)
                 chosen = chosen if closing is None else closing
@@ -93,6 +116,16 @@ class RowSampler(LogitsProcessor):
                 scores[index] = float("-inf")
                 scores[index, chosen] = 0.0
         return scores
+
+    def _masked(self, scores: torch.Tensor) -> torch.Tensor:
+        """Returns the scores with tokens that a row's format rules out at minus infinity."""
+        masked = scores
+        for index, row in enumerate(self._rows):
+            allowed = row.allowed(scores.shape[-1])
+            if allowed is not None:
+                masked = scores.clone() if masked is scores else masked
+                masked[index].masked_fill_(~allowed.to(scores.device), float("-inf"))
+        return masked
 
     def _draw(self, scores: torch.Tensor, largest: Sequence[float]) -> dict[int, int]:
         """Returns the tokens of the rows that sample, by their index."""
@@ -196,10 +229,15 @@ class RowStop(StoppingCriteria):
         elif last in self._ends:
             self._finish(row, model.FINISH_REASON_END_OF_SEQUENCE)
         else:
+            constrained = row.constrained
             row.ids.append(last)
             if row.reasoning:
                 row.reasoning.feed(row.ids)
-            if self._stopped(row):
+            if row.constraint and constrained and row.constrained:  # else it opened the reasoning
+                row.constraint.feed(last)
+            if row.constraint and row.constraint.complete:
+                self._finish(row, model.FINISH_REASON_END_OF_SEQUENCE)
+            elif self._stopped(row):
                 self._finish(row, model.FINISH_REASON_STOP_STRING)
             elif len(row.ids) >= row.config.max_output_tokens:
                 self._finish(row, model.FINISH_REASON_MAX_TOKENS)
@@ -226,6 +264,8 @@ class RowStop(StoppingCriteria):
             row.thoughts, row.text = row.reasoning.split(row.ids)
         else:
             row.text = decode(self._tokenizer, row.ids)
+        if row.constraint:
+            row.text = row.constraint.text
         if reason == model.FINISH_REASON_STOP_STRING:
             places = [row.text.find(stop) for stop in row.config.stop]
             row.text = row.text[: min(place for place in places if place >= 0)]
@@ -294,15 +334,24 @@ def generate(
 def token_bytes(tokenizer: Any, number: int) -> bytes:
     """Returns a token's own bytes, which need not be valid UTF-8 by themselves."""
     piece = tokenizer.convert_ids_to_tokens(number)
-    if piece is None:
-        return b""
-    if number in tokenizer.added_tokens_decoder:
-        return str(piece).encode()
+    return _bytes(piece, added=number in tokenizer.added_tokens_decoder, byte_level=_byte_level(tokenizer))
+
+
+def vocabulary(tokenizer: Any) -> list[bytes]:
+    """Returns the bytes of all tokens, in the order of their numbers; a number without a token has none."""
+    size, added = max(tokenizer.get_vocab().values()) + 1, set(tokenizer.added_tokens_decoder)
+    pieces, byte_level = tokenizer.convert_ids_to_tokens(list(range(size))), _byte_level(tokenizer)
+    return [_bytes(piece, added=number in added, byte_level=byte_level) for number, piece in enumerate(pieces)]
+
+
+def _bytes(piece: str | None, *, added: bool, byte_level: bool) -> bytes:
+    if piece is None or added:
+        return (piece or "").encode()
     if len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
         return bytes([int(piece[3:5], 16)])
-    if all(character in _BYTES for character in piece) and _byte_level(tokenizer):
+    if byte_level and all(character in _BYTES for character in piece):
         return bytes(_BYTES[character] for character in piece)
-    return str(piece).replace("▁", " ").encode()
+    return piece.replace("▁", " ").encode()
 
 
 def _byte_level(tokenizer: Any) -> bool:

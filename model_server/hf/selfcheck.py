@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import io
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import torch
-from PIL import Image
 
+from lyncean.media import Kind
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import StatusError
 from model_server.backend import Call
+from model_server.hf import made
 from model_server.hf.checkpoint import Checkpoint
+from model_server.hf.clips import window
 from model_server.hf.families import Family, is_recurrent
 from model_server.hf.likelihood import NONE, Faults, Question, Scored, expanded, packed, plain
 from model_server.hf.prompt import Prompt, Prompter
@@ -32,6 +34,8 @@ log = logging.getLogger(__name__)
 
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.1, torch.float16: 0.05}
 """Largest difference of one token's log-probability, by number format."""
+METHODS = ("packed", "expanded", "forked", "plain", "none")
+"""Ways of scoring, the fastest first."""
 _SHORT_CHUNK = 16
 """Tokens of a chunk while a model that attends in chunks is checked."""
 
@@ -63,14 +67,28 @@ class Verdict:
     reason: str = ""
 
 
-def check(checkpoint: Checkpoint, family: Family, prompter: Prompter, vision: VisionCache) -> Verdict:
-    """Compares the ways of scoring on a made-up question."""
+def check(
+    checkpoint: Checkpoint, family: Family, prompter: Prompter, vision: VisionCache, kind: Kind | None = None
+) -> Verdict:
+    """Compares the ways of scoring on a made-up question.
+
+    Args:
+        checkpoint: The model.
+        family: Behaviour of its model type.
+        prompter: Builds the questions.
+        vision: Keeps vision features.
+        kind: Ask about such a clip; None asks about an image, where the model takes one.
+    """
     if not prompter.can_join:
         return Verdict("none", reason="this tokenizer does not tell where its tokens end")
     try:
-        sample = _Sample.make(checkpoint, family, prompter)
+        sample = _Sample.make(checkpoint, family, prompter, kind)
     except FAILURES as error:
         return Verdict("none", reason=f"{type(error).__name__}: {_short(error)}")
+    if kind == "video" and not _tells(prompter, [made.video(1)], [made.video(1, last=2)]):
+        return Verdict("none", reason="its processor drops frames")
+    if kind and not sample.wrong_prompt > 0:
+        return Verdict("none", reason=f"another {kind} gives the same scores")
     if _longrope(checkpoint):
         return Verdict("plain", reason="longrope: a long text changes the positions of all that is run beside it")
     generates = _tried("requests are continued", lambda: _generates(checkpoint, family, sample))
@@ -80,7 +98,7 @@ def check(checkpoint: Checkpoint, family: Family, prompter: Prompter, vision: Vi
         verdict = _by_rows(checkpoint, family, sample, "packed: recurrent layers read one continuation at a time")
     else:
         verdict = _packed(checkpoint, family, sample)
-    kept = vision.usable and verdict.method == "packed" and _vision(checkpoint, family, sample, vision)
+    kept = not kind and vision.usable and verdict.method == "packed" and _vision(checkpoint, family, sample, vision)
     return dataclasses.replace(verdict, generates=generates, vision=kept)
 
 
@@ -95,7 +113,7 @@ def _longrope(checkpoint: Checkpoint) -> bool:
 class _Sample:
     """A made-up question, a shorter one, their plain scores, and how far those behind a wrong prompt are from them.
 
-    The wrong prompt has another image; where the model takes none, it is the shorter question.
+    The wrong prompt has another image or clip; where the question has none, it is the shorter question.
     """
 
     first: Question
@@ -104,18 +122,19 @@ class _Sample:
     wanted_short: list[Scored]
     wrong_prompt: float
     limit: float
+    kind: Kind | None
 
     @classmethod
-    def make(cls, checkpoint: Checkpoint, family: Family, prompter: Prompter) -> _Sample:
-        first = question(prompter, checkpoint, 1, "Which of these is right? (A) red (B) blue (C) green")
-        other = question(prompter, checkpoint, 2, "Which of these is right? (A) red (B) blue (C) green")
-        short = question(prompter, checkpoint, 3, "What is it?")
+    def make(cls, checkpoint: Checkpoint, family: Family, prompter: Prompter, kind: Kind | None) -> _Sample:
+        first = question(prompter, checkpoint, 1, "Which of these is right? (A) red (B) blue (C) green", kind)
+        other = question(prompter, checkpoint, 2, "Which of these is right? (A) red (B) blue (C) green", kind)
+        short = question(prompter, checkpoint, 3, "What is it?", kind)
         wanted = plain(checkpoint, family, first.prompt, first.joined)
         wanted_short = plain(checkpoint, family, short.prompt, short.joined)
-        wrong = plain(checkpoint, family, other.prompt, other.joined) if checkpoint.has_vision else wanted_short
-        return cls(
-            first, short, wanted, wanted_short, _distance(wanted, wrong), TOLERANCE.get(checkpoint.model.dtype, 0.1)
-        )
+        shown = kind or checkpoint.has_vision
+        wrong = plain(checkpoint, family, other.prompt, other.joined) if shown else wanted_short
+        limit = TOLERANCE.get(checkpoint.model.dtype, 0.1)
+        return cls(first, short, wanted, wanted_short, _distance(wanted, wrong), limit, kind)
 
 
 def _packed(checkpoint: Checkpoint, family: Family, sample: _Sample) -> Verdict:
@@ -156,7 +175,7 @@ def _chunked(checkpoint: Checkpoint, family: Family, prompter: Prompter, sample:
     size = text.attention_chunk_size
     text.attention_chunk_size = _SHORT_CHUNK
     try:
-        cut = _Sample.make(checkpoint, family, prompter)
+        cut = _Sample.make(checkpoint, family, prompter, sample.kind)
         cut = dataclasses.replace(cut, wrong_prompt=min(cut.wrong_prompt, _distance(sample.wanted, cut.wanted)))
         return _by_rows(checkpoint, family, cut, "packed: attention in chunks")
     except FAILURES as error:
@@ -236,23 +255,48 @@ def _distance(wanted: Sequence[Scored], got: Sequence[Scored]) -> float:
     return float("inf") if any(map(math.isnan, differences)) else max(differences, default=0.0)
 
 
-def question(prompter: Prompter, checkpoint: Checkpoint, seed: int, text: str) -> Question:
-    """Returns a made-up question, with an image where the model takes one."""
-    message = model.Message(role=model.ROLE_USER)
-    if checkpoint.has_vision:
-        message.parts.add(image=model.Image(data=_picture(seed)))
-    message.parts.add(text=text)
-    prompt = prompter.prepare([message])
+def question(prompter: Prompter, checkpoint: Checkpoint, seed: int, text: str, kind: Kind | None = None) -> Question:
+    """Returns a made-up question, about a clip, or about an image where the model takes one."""
+    shown = kind or ("image" if checkpoint.has_vision else None)
+    prompt = _prompt(prompter, [made.part(shown, seed)] if shown else [], text)
     return Question(prompt, prompter.join(prompt, _TEXTS))
 
 
-def _picture(seed: int) -> bytes:
-    """A coarse coloured pattern: noise would be gone after resizing."""
-    generator = torch.Generator().manual_seed(seed)
-    blocks = (torch.rand((6, 6, 3), generator=generator) * 255).byte().numpy()
-    buffer = io.BytesIO()
-    Image.fromarray(blocks).resize((224, 224), Image.Resampling.NEAREST).save(buffer, "PNG")
-    return buffer.getvalue()
+def find_limits(checkpoint: Checkpoint, prompter: Prompter, kinds: Iterable[Kind]) -> None:
+    """Finds which media the processor drops without a word, and has the prompter refuse these.
+
+    Args:
+        checkpoint: The model.
+        prompter: Its `apart` and its clips' `longest` are set.
+        kinds: The kinds of clips that are taken.
+    """
+    seconds = window(checkpoint.processor) if "audio" in kinds else 0.0
+    if seconds and not _tells(prompter, [made.audio(1, 2, seconds + 1)], [made.audio(1, 3, seconds + 1)]):
+        prompter.clips.longest = seconds
+    for one, other in combinations([*(["image"] if checkpoint.has_vision else []), *sorted(kinds)], 2):
+        if not _mixes(prompter, one, other):
+            log.warning("a prompt may not hold both %s and %s: the processor drops one or refuses them", one, other)
+            prompter.apart.add(frozenset((one, other)))
+
+
+def _mixes(prompter: Prompter, one: str, other: str) -> bool:
+    """Whether the model is given both of two media in one prompt."""
+    first, second = made.part(one, 1), made.part(other, 2)
+    changed = ([made.part(one, 3), second], [first, made.part(other, 3)])
+    return all(_tells(prompter, [first, second], media) for media in changed)
+
+
+def _tells(prompter: Prompter, one: Sequence[model.Part], other: Sequence[model.Part]) -> bool:
+    """Whether the model is given other inputs for these media than for those; no where its processor refuses them."""
+    try:
+        first, second = (_prompt(prompter, parts, "What is it?").inputs for parts in (one, other))
+    except FAILURES:
+        return False
+    return any(not torch.equal(value, second[name]) for name, value in first.items())
+
+
+def _prompt(prompter: Prompter, media: Sequence[model.Part], text: str) -> Prompt:
+    return prompter.prepare([model.Message(role=model.ROLE_USER, parts=[*media, model.Part(text=text)])])
 
 
 def _short(error: BaseException) -> str:

@@ -41,7 +41,7 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "functions": ([],),
     "modalities": (["text"],),
 }
-"""Fields that the contract does not have, with the values that change nothing."""
+"""Fields that the contract does not have, with the values that change nothing; of one, JSON schemas are obeyed."""
 _WITHOUT_EFFECT = frozenset(
     {"user", "metadata", "store", "safety_identifier", "prompt_cache_key", "parallel_tool_calls"}
 )
@@ -96,6 +96,26 @@ class _StreamOptions(msgspec.Struct, forbid_unknown_fields=True):
     include_usage: bool = False
 
 
+class _Schema(msgspec.Struct, forbid_unknown_fields=True):
+    schema: dict[str, Any] | bool
+    name: str | None = None
+    description: str | None = None
+    strict: bool | None = None
+
+
+class _ResponseFormat(msgspec.Struct, forbid_unknown_fields=True):
+    type: Literal["json_schema"]
+    json_schema: _Schema
+
+
+class _StructuredOutputs(msgspec.Struct, forbid_unknown_fields=True):
+    """vLLM's field."""
+
+    choice: list[str] | None = None
+    regex: str | None = None
+    json: dict[str, Any] | str | bool | None = None
+
+
 class Chat(msgspec.Struct, forbid_unknown_fields=True):
     """The fields of a chat completion that the contract can obey."""
 
@@ -116,6 +136,8 @@ class Chat(msgspec.Struct, forbid_unknown_fields=True):
     chat_template_kwargs: dict[str, Any] | None = None
     continue_final_message: bool | None = None
     add_generation_prompt: bool | None = None
+    response_format: _ResponseFormat | None = None
+    structured_outputs: _StructuredOutputs | None = None
 
 
 def refuse(reason: str, message: str, code: grpc.StatusCode = grpc.StatusCode.INVALID_ARGUMENT) -> CallError:
@@ -137,13 +159,14 @@ def parse(body: bytes) -> Chat:
         raise refuse("bad_json", "the body is not a JSON object")
     for name in list(fields):
         value = fields[name]
-        if name in _NEUTRAL and value is not None and value not in _NEUTRAL[name]:
+        obeyed = name == "response_format" and isinstance(value, dict) and value.get("type") == "json_schema"
+        if name in _NEUTRAL and value is not None and value not in _NEUTRAL[name] and not obeyed:
             raise refuse(
                 "field_unsupported",
                 f"{name}: the contract behind this server has no such setting; leave it out",
                 grpc.StatusCode.UNIMPLEMENTED,
             )
-        if name in _WITHOUT_EFFECT or value is None or name in _NEUTRAL:
+        if name in _WITHOUT_EFFECT or value is None or (name in _NEUTRAL and not obeyed):
             del fields[name]
         elif name not in Chat.__struct_fields__:
             raise refuse(
@@ -229,8 +252,26 @@ def _configure(config: model.GenerationConfig, chat: Chat) -> None:
             config.stop.extend([chat.stop] if isinstance(chat.stop, str) else chat.stop)
         if chat.chat_template_kwargs:
             config.chat_template_arguments.update(chat.chat_template_kwargs)
+        formats = _formats(chat)
+        if len(formats) > 1:
+            raise refuse("two_formats", "response_format and the kinds of structured_outputs: send one of them")
+        for each in formats:
+            config.response_format.CopyFrom(each)
     except (ValueError, TypeError) as error:
         raise refuse("bad_field", f"a value is out of range: {error}") from None
+
+
+def _formats(chat: Chat) -> list[model.ResponseFormat]:
+    asked = chat.structured_outputs or _StructuredOutputs()
+    schemas: list[Any] = [chat.response_format.json_schema.schema] if chat.response_format else []
+    schemas += [] if asked.json is None else [asked.json]
+    texts = [each if isinstance(each, str) else msgspec.json.encode(each).decode() for each in schemas]
+    formats = [model.ResponseFormat(json_schema=text) for text in texts]
+    if asked.choice is not None:
+        formats.append(model.ResponseFormat(choices=model.AnswerChoices(texts=asked.choice)))
+    if asked.regex is not None:
+        formats.append(model.ResponseFormat(regex=asked.regex))
+    return formats
 
 
 def _data(url: str, medium: str, where: str) -> tuple[bytes, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import grpc
 from starlette.responses import JSONResponse
 
@@ -47,4 +49,5 @@ def error_response(error: CallError, param: str | None = None) -> JSONResponse:
     text = printable(" ".join(str(error).split()))
     text = text if len(text) <= _LINE else f"{text[:_LINE]}..."
     body = {"message": text, "type": kind, "param": param, "code": printable(error.reason)}
-    return JSONResponse({"error": body}, status_code=status)
+    headers = {"Retry-After": str(math.ceil(error.retry_after))} if error.retry_after else {}
+    return JSONResponse({"error": body}, status_code=status, headers=headers)

@@ -18,7 +18,7 @@ from lyncean.rpc import InternalFailure
 from model_server import clips, images
 from model_server.backend import Backend, Call, LoadError, continuation_score, describe, usage_since
 from model_server.batching import Batcher, Job, Slots
-from model_server.decoding import check_context, effective_config, limit_output
+from model_server.decoding import check_context, check_kept, effective_config, limit_output
 from model_server.kit.model import Model, Output, Request
 from model_server.metrics import Metrics
 
@@ -74,6 +74,9 @@ class KitBackend(Backend):
             model.CAPABILITY_THINKING: kit.thinking,
             model.CAPABILITY_THINKING_BUDGET: kit.thinking_budget,
             model.CAPABILITY_ANSWER_PREFIX: kit.answer_prefix,
+            model.CAPABILITY_ANSWER_CHOICES: kit.answer_choices,
+            model.CAPABILITY_ANSWER_REGEX: kit.answer_regex,
+            model.CAPABILITY_ANSWER_JSON_SCHEMA: kit.answer_json_schema,
         }
         return describe(
             claims,
@@ -106,6 +109,7 @@ class KitBackend(Backend):
                 "reasoning_not_claimed", "the model returned reasoning: set its attribute `reasoning`"
             )
         output, reasoned, out = self._cut(output, config)
+        check_kept(config, output.finish_reason, output.text)
         response = model.GenerateResponse(
             finish_reason=output.finish_reason, effective_config=config, reasoning=output.reasoning
         )

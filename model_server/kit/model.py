@@ -119,6 +119,9 @@ class Model:
         thinking: Whether `generate` obeys `config.thinking`, which turns the reasoning on and off.
         thinking_budget: Whether it obeys `config.thinking_budget`, the bound on the tokens of reasoning.
         answer_prefix: Whether an answer that `Request.answer_prefix` begins is continued.
+        answer_choices: Whether it keeps an answer to `config.response_format.choices`; the kit checks each answer.
+        answer_regex: Whether it does to a regular expression.
+        answer_json_schema: Whether it does to a JSON schema.
         max_concurrency: Calls of `generate` at a time, each in a thread.
         max_batch: Most requests of one call of `generate_batch`.
         batch_wait: Longest wait of a request for others to share its batch, in seconds.
@@ -143,6 +146,9 @@ class Model:
     thinking = False
     thinking_budget = False
     answer_prefix = False
+    answer_choices = False
+    answer_regex = False
+    answer_json_schema = False
     max_concurrency = 8
     max_batch = 8
     batch_wait = 0.005

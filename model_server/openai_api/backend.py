@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,16 +13,17 @@ import openai
 
 from lyncean.media import clip_type
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.response_format import plain_regex, schema_of
 from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
 from model_server import images
 from model_server.backend import Backend, Call, describe, seconds, usage_since
 from model_server.batching import Slots
-from model_server.decoding import MARKS, THINKING_SWITCHES, split_reasoning, struct_json
+from model_server.decoding import MARKS, THINKING_SWITCHES, check_kept, split_reasoning, struct_json
 from model_server.metrics import Metrics
 from model_server.openai_api import drawing
-from model_server.openai_api import likelihood as scoring
 from model_server.openai_api.client import NEW_LIMIT, OLD_LIMIT, Endpoint, Settings, ask, look, make_client
 from model_server.openai_api.errors import short
+from model_server.openai_api.likelihood import CONTINUED, Scorer, turns
 
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
 _FINISH = {
@@ -32,11 +34,11 @@ _FINISH = {
 _STOPPED = (model.FINISH_REASON_STOP_STRING, model.FINISH_REASON_END_OF_SEQUENCE)
 """How an output ends at a stop string; some endpoints do not tell it from the model's own end."""
 _EXACT = ("vllm", "sglang")
-"""Engines known to obey top_k and per-request seeds."""
+"""Engines known to obey top_k, per-request seeds, and choices and regular expressions for an answer."""
 _PLAIN = {"repetition_penalty": 1.0, "min_p": 0.0}
 """What these engines would take from the checkpoint's own sampling defaults, where a request is silent."""
 _OWN = {
-    *scoring.CONTINUED,
+    *CONTINUED,
     "messages",
     "stream",
     "n",
@@ -73,6 +75,7 @@ class OpenAIBackend(Backend):
         self._limit_field = OLD_LIMIT
         self._stops_reasoning = False
         self._images: drawing.ImagesApi | None = None
+        self._scorer = Scorer()
 
     def load(self) -> None:
         """Looks whether the endpoint is there and serves the model."""
@@ -96,6 +99,9 @@ class OpenAIBackend(Backend):
             model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: kind in _EXACT,
             model.CAPABILITY_EXTRA_BODY: True,
             model.CAPABILITY_ANSWER_PREFIX: kind == "vllm",
+            model.CAPABILITY_ANSWER_CHOICES: kind in _EXACT,
+            model.CAPABILITY_ANSWER_REGEX: kind in _EXACT,
+            model.CAPABILITY_ANSWER_JSON_SCHEMA: True,
         }
         return describe(
             claims,
@@ -119,7 +125,7 @@ class OpenAIBackend(Backend):
         if continues(request.messages):
             if request.messages[-1].reasoning:  # of which an answer does not show whether the template kept it
                 raise Unsupported("no_reasoning", "the endpoint does not tell what its template makes of reasoning")
-            fields["extra_body"] |= scoring.CONTINUED
+            fields["extra_body"] |= CONTINUED
         start = time.monotonic()
         async with self._slots.slot():
             sent = time.monotonic()
@@ -129,6 +135,7 @@ class OpenAIBackend(Backend):
                 response = await self._answer(call, fields, config)
         if self._endpoint.kind in _EXACT:
             _without_end(response)
+        check_kept(config, response.finish_reason, "".join(part.text for part in response.parts))
         if config.HasField("thinking") and not config.thinking and response.reasoning:
             raise Unsupported("thinking_stays_on", "the endpoint's model reasons although thinking is off")
         response.usage.MergeFrom(usage_since(start, sent))
@@ -155,22 +162,21 @@ class OpenAIBackend(Backend):
         return response
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
-        """Scores continuations by the endpoint's prompt log-probabilities."""
+        """Scores continuations by the endpoint's log-probabilities."""
         messages = await asyncio.to_thread(chat, request.messages)
-        begun, reasoning = continues(request.messages), request.messages[-1].reasoning
+        reasoning = request.messages[-1].reasoning
         more = {"chat_template_kwargs": dict.fromkeys(THINKING_SWITCHES, True)} if reasoning else {}
         start = time.monotonic()
+        waits = iter([self._slots.slot()])
 
-        async def send(extra: dict[str, Any], text: str | None) -> Any:
-            turns = scoring.joined(messages, text, begun=begun)
+        async def send(extra: dict[str, Any], text: str) -> Any:
+            conversation, whose = turns(messages, text)
             # One request waits once, however many continuations it has: the queue's limit is on requests.
-            async with self._slots.slot() if text is None else self._slots.semaphore:
-                fields = {"model": self._settings.model, "messages": turns, "extra_body": extra | more}
+            async with next(waits, self._slots.semaphore):
+                fields = {"model": self._settings.model, "messages": conversation, "extra_body": extra | whose | more}
                 return await ask(self._completions, call, self._settings.timeout, **fields)
 
-        response = await scoring.score(
-            send, request.continuations, request.return_tokens, begun=begun, reasoning=reasoning
-        )
+        response = await self._scorer.score(send, request.continuations, request.return_tokens, reasoning)
         response.usage.model_time.CopyFrom(seconds(time.monotonic() - start))
         return response
 
@@ -199,6 +205,10 @@ class OpenAIBackend(Backend):
             fields["stop"] = list(config.stop)
         if config.top_logprobs:
             fields |= {"logprobs": True, "top_logprobs": config.top_logprobs}
+        if config.response_format.HasField("json_schema"):
+            schema = schema_of(config.response_format.json_schema)
+            named = {"name": "answer", "schema": schema, "strict": True}
+            fields["response_format"] = {"type": "json_schema", "json_schema": named}
         fields["extra_body"] = self._extra(config, fields)
         return fields
 
@@ -211,12 +221,23 @@ class OpenAIBackend(Backend):
                 extra["chat_template_kwargs"] = arguments
             if config.HasField("thinking"):
                 extra["chat_template_kwargs"] = dict.fromkeys(THINKING_SWITCHES, config.thinking) | arguments
+            extra |= self._constraint(config.response_format)
         given = struct_json(config.extra_body)
         if own := [name for name in given if name in fields or name in _OWN or name in extra.keys() - _PLAIN.keys()]:
             raise InvalidRequest(
                 "field_not_extra", f"extra_body has {own[0]!r}, which this server sets itself: leave it out"
             )
         return extra | given
+
+    def _constraint(self, asked: model.ResponseFormat) -> dict[str, Any]:
+        """Returns the fields by which vLLM and SGLang hold an answer to choices or a regular expression."""
+        choices = list(asked.choices.texts)
+        regex = "|".join(map(re.escape, choices)) if choices else plain_regex(asked.regex)
+        if not (choices or asked.HasField("regex")):
+            return {}
+        if self._endpoint.kind == "sglang":
+            return {"regex": f"({regex})"}
+        return {"structured_outputs": {"choice": choices} if choices else {"regex": regex}}
 
     def _effective(self, config: model.GenerationConfig) -> model.GenerationConfig:
         """Fills in what is not asked for, where it is known that the endpoint will obey: greedy, nothing cut off."""

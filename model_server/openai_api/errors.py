@@ -7,6 +7,7 @@ from typing import Any
 
 import openai
 
+from lyncean.limiter import retry_after
 from lyncean.rpc import (
     DeadlineExceeded,
     Denied,
@@ -50,7 +51,7 @@ def status_of(error: openai.OpenAIError) -> StatusError:
     if not isinstance(error, openai.APIStatusError):
         return InternalFailure("bad_reply", f"the endpoint's reply cannot be read: {type(error).__name__}")
     status, code, text = error.status_code, *_said(error)
-    said = f"the endpoint says {status}: {text}"
+    said, pause = f"the endpoint says {status}: {text}", retry_after(error.response.headers)
     if status == 402 or (status < 500 and _UNPAID.search(code)):
         return Unauthenticated("quota_exhausted", said)
     if status == 403 and _FLAGGED.search(text):
@@ -58,11 +59,11 @@ def status_of(error: openai.OpenAIError) -> StatusError:
     if status in (401, 403) or (status == 400 and _KEY.search(text)):
         return Unauthenticated("endpoint_key", f"{said}; set the key with --api-key-file or OPENAI_API_KEY")
     if status == 429:
-        return Overloaded("endpoint_busy", said)
+        return Overloaded("endpoint_busy", said, retry_after=pause)
     if status in (408, 504):
         return DeadlineExceeded("endpoint_timeout", said)
     if status >= 500 or status == 409:
-        return Unavailable("endpoint_failed", said)
+        return Unavailable("endpoint_failed", said, retry_after=pause)
     if "context_length" in code or _CONTEXT.search(text):
         numbers = [number.replace(",", "") for number in _NUMBER.findall(text)]
         facts = dict(zip(("limit", "value"), numbers, strict=False))

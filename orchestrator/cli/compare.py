@@ -48,8 +48,9 @@ _RUN = ReadRun()
     help="Number of regressed items to print, and of improved ones.",
 )
 @click.option(
-    "--html-flips", default=200, show_default=True, type=click.IntRange(0), help="The same for the HTML page."
+    "--html-flips", default=1000, show_default=True, type=click.IntRange(0), help="The same for the HTML page."
 )
+@click.option("--embed", is_flag=True, help="Embed the images in the HTML page, for a self-contained file.")
 @click.option("--other-data", is_flag=True, help="Also compare runs whose keys name different questions.")
 def command(
     runs: tuple[Path, ...],
@@ -58,6 +59,7 @@ def command(
     as_json: bool,
     flips: int,
     html_flips: int,
+    embed: bool,
     other_data: bool,
 ) -> None:
     """Compare RUNS with the first of them, the baseline.
@@ -68,22 +70,25 @@ def command(
     gate names what they do not have; 4 the gate failed; 5 nothing failed, but the items are too few
     to show one of its conditions.
     """
-    from orchestrator.compare import gate, page, result, terminal
+    from orchestrator.compare import gate, result, terminal
     from orchestrator.run.console import Terminal
 
     if len(runs) < 2 and gate_text is None:
         raise click.UsageError("give two runs or more, or one run and a --gate")
     if html is None:
-        refuse(["html_flips"], "is for the page: give --html FILE, or leave it out")
+        refuse(["html_flips", "embed"], "is for the page: give --html FILE, or leave it out")
     conditions = [] if gate_text is None else gate.parse(gate_text)
-    found = result.compare(runs, conditions, max(flips, html_flips if html else 0), other_data=other_data)
+    found = result.compare(runs, conditions, other_data=other_data)
     if as_json:
         click.echo(orjson.dumps(found.as_json(), option=orjson.OPT_INDENT_2))
     else:
         terminal.show(found, Terminal(markup=False), flips)
     if html:
+        from orchestrator.report import comparison
+
+        page = comparison.render(found, comparison.beside(found, html.parent), html_flips, embed=embed)
         try:
-            html.write_text(page.render(found, html.parent, html_flips), encoding="utf-8")
+            html.write_text(page, encoding="utf-8")
         except OSError as error:
             raise click.UsageError(f"--html: {html} cannot be written: {error.strerror}") from error
     if not found.passed:

@@ -17,12 +17,12 @@ _GROUPS = {
     "Most used": ("tasks", "data", "synthetic", "limit", "model", "endpoint", "method", "generation", "run", "dry_run"),
     "What is evaluated": ("include_path", "settings", "repeats", "shuffle_options", "seed", "blind", "parity", "shard"),
     "The model": ("model_options", "stages", "concurrency", "timeout", "patience"),
-    "Decoding": ("thinking", "answer", "chat_template", "extra_body"),
+    "Decoding": ("answer", "thinking", "chat_template", "extra_body"),
     "Limits": (
         *("max_tokens_total", "max_requests_per_second", "deadline"),
         *("max_unparsed", "max_failed", "max_unjudged"),
     ),
-    "Scorer and judge": ("scorer", "judge", "judge_cache"),
+    "Scorer and judge": ("scorer", "judge", "judge_cache", "judge_reads"),
     "Access to servers that run already": ("tls", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "token_file"),
     "Output": ("as_json", "quiet", "_click_default_help"),
 }

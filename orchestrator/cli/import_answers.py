@@ -56,6 +56,8 @@ def _command(name: str, module: str, what: str) -> click.Command:
                     endpoint, security = await stack.enter_async_context(LocalServer("scorer")), PLAIN
                 client, rules = await stack.enter_async_context(connect_scorer(endpoint, security, 600.0))
                 await rescore.rescore(folder, client, rules, parity=False)
+                if scores := answers.reported(taken):
+                    await rescore.write_reported(folder, client, taken.tool, scores)
                 evaluate.finish(folder, Terminal(markup=False))
                 evaluate.check_metrics(folder)
             click.echo("\n".join(answers.beside(taken, folder)))

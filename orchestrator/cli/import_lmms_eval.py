@@ -69,7 +69,11 @@ def command(
                 click.echo(f"{name:<8} {_accuracies(scored)}")
                 evaluate.finish(scored, Terminal(quiet=True, markup=False))
                 evaluate.check_metrics(scored)
-        click.echo(f"theirs   {_mean(scores, planned)}")
+            if scores:
+                own = {key: (score, "") for key, score in scores.items()}
+                async with connect_scorer(endpoint, security, 600.0) as (client, _):
+                    await rescore.write_reported(folder, client, "lmms-eval", own)
+        click.echo(f"theirs   {_mean(list(scores.values()), planned)}")
         if reading == "both":
             click.echo("\n".join(described(folder)))
         click.echo(f"run: {folder}")

@@ -25,7 +25,7 @@ from orchestrator.cli.outcome import ended
 )
 @click.argument("run", type=WrittenRun())
 @click.option("--parity", is_flag=True, help="Read as the reference does; the metrics go to RUN/parity.")
-@request_options("scorer", "patience", "judge", "judge_cache")
+@request_options("scorer", "patience", "judge", "judge_cache", "judge_reads")
 @client_options
 def command(
     credentials: Credentials,
@@ -35,6 +35,7 @@ def command(
     patience: float,
     judge: Sequence[str],
     judge_cache: str | None,
+    judge_reads: str,
 ) -> None:
     """Score a complete run again from its run folder.
 
@@ -56,7 +57,7 @@ def command(
         from orchestrator.run_folder import remote
         from orchestrator.run_folder.files import has_verdicts
 
-        endpoint, judges = one_endpoint(scorer), judge_arguments(judge, judge_cache, scorer)
+        endpoint, judges = one_endpoint(scorer), judge_arguments(judge, judge_cache, judge_reads, scorer)
         with remote.writing(run) as (path, _):
             assert path
             async with connect_scorer(endpoint, credentials, patience, judge=judges) as (client, rules):

@@ -28,6 +28,7 @@ _NOT_HERE = {
     "patience": "it is long enough for a node to be replaced",
     "judge": "it belongs to the scorer's own command, in the overlay or a component of yours",
     "judge_cache": "it belongs to the scorer's own command, in the overlay or a component of yours",
+    "judge_reads": "it belongs to the scorer's own command, in the overlay or a component of yours",
     "dry_run": "nothing is sent before `kubectl apply`",
     "as_json": "the log is for people; the results are in the run folder",
     "quiet": "the log is for people",

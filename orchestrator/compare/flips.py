@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orchestrator.compare.items import pair
 from orchestrator.compare.scores import Scores
-from orchestrator.run_folder.reader import Item
+from orchestrator.run_folder.reader import Item, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,32 +31,55 @@ class Flip:
         return (self.second.score or 0.0) > (self.first.score or 0.0)
 
 
-def flips(first: Scores, second: Scores, most: int) -> tuple[int, int, int, list[Flip]]:
-    """Finds the items that two runs score differently.
+@dataclass(frozen=True, slots=True)
+class Flips:
+    """The items that two runs score differently; their lines stay on disk until they are read.
 
-    Returns:
-        How many items both runs have, how many of them the second run has better and how many worse, and up
-        to `most` items lost and as many gained, lost first, in the order of their keys.
+    Attributes:
+        first: The first run.
+        second: The second.
+        items: How many items both have.
+        worse: For each task the places, in both runs, of the items that the second has worse: shape [2, items].
+        better: The same for those that it has better.
     """
-    items, counts = 0, {False: 0, True: 0}
-    places: dict[bool, tuple[list[int], list[int]]] = {False: ([], []), True: ([], [])}
+
+    first: Run
+    second: Run
+    items: int
+    worse: Sequence[NDArray[np.uint32]]
+    better: Sequence[NDArray[np.uint32]]
+
+    @property
+    def lost(self) -> int:
+        """How many items the second run has worse."""
+        return sum(places.shape[1] for places in self.worse)
+
+    @property
+    def gained(self) -> int:
+        """How many it has better."""
+        return sum(places.shape[1] for places in self.better)
+
+    def read(self, most: int) -> Iterator[Flip]:
+        """Yields up to `most` items lost, then as many gained: of each task the first, tasks share alike."""
+        for tasks in (self.worse, self.better):
+            for places, count in zip(tasks, _shares([each.shape[1] for each in tasks], most), strict=True):
+                before, after = (self.first.at(places[0, :count]), self.second.at(places[1, :count]))
+                yield from (Flip(*both) for both in zip(before, after, strict=True))
+
+
+def flips(first: Scores, second: Scores) -> Flips:
+    """Finds the items that two runs score differently, in the order of tasks and keys."""
+    items = 0
+    worse, better = [], []
     for task, mine in first.items.items():
         if theirs := second.items.get(task):
             rows = pair([mine.keys, theirs.keys])
             items += len(rows[0])
             change = theirs.scores[rows[1]] - mine.scores[rows[0]]
-            for gained, (before, after) in places.items():
-                changed = np.flatnonzero(change > 0 if gained else change < 0)
-                counts[gained] += len(changed)
-                shown = changed[: most - len(before)]
-                before += mine.places[rows[0][shown]].tolist()
-                after += theirs.places[rows[1][shown]].tolist()
-    found = [
-        Flip(*pair_of_items)
-        for before, after in places.values()
-        for pair_of_items in zip(first.run.at(before), second.run.at(after), strict=True)
-    ]
-    return items, counts[True], counts[False], found
+            places = np.stack([mine.places[rows[0]], theirs.places[rows[1]]])
+            worse.append(places[:, change < 0])
+            better.append(places[:, change > 0])
+    return Flips(first.run, second.run, items, worse, better)
 
 
 def words(item: Item) -> str:
@@ -67,3 +92,12 @@ def words(item: Item) -> str:
         named = zip(options, scores, strict=False)
         return "\n".join(f"{float(score.get('logprob', 0)):9.3f}  {option}" for option, score in named)
     return item.text
+
+
+def _shares(sizes: Sequence[int], most: int) -> list[int]:
+    """Returns how many of each to take so that `most` are taken: small ones are whole."""
+    shares, left = [0] * len(sizes), most
+    for rank, at in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
+        shares[at] = min(sizes[at], -(-left // (len(sizes) - rank)))
+        left -= shares[at]
+    return shares

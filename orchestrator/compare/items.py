@@ -13,6 +13,7 @@ import orjson
 from numpy.typing import NDArray
 
 from lyncean.keys import split_repeat
+from lyncean.outcomes import ANSWERED
 from orchestrator.run_folder.reader import Item
 
 Floats = NDArray[np.float64]
@@ -49,6 +50,7 @@ class Items:
         keys: What they are paired by across runs.
         places: Where each stands in the run (`Run.at`).
         scores: The verdict's score; 0 where the item was not answered, as over planned.
+        answered: Whether it is scored or unparsed, and so counts in a metric over answered items.
         parts: The named parts of the score that metrics are made of.
         labels: Which of `kinds` the labels of each are.
         kinds: The labels that items have.
@@ -61,6 +63,7 @@ class Items:
     keys: Names
     places: NDArray[np.uint32]
     scores: Floats
+    answered: NDArray[np.bool_]
     parts: Mapping[str, Floats]
     labels: NDArray[np.uint32]
     kinds: Sequence[Mapping[str, str]]
@@ -72,19 +75,26 @@ class Items:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def units(self, spec: Mapping[str, Any]) -> Units:
-        """Returns what a metric (lyncean.scorer.v1.MetricSpec) is the mean of."""
+    def rows(self, spec: Mapping[str, Any]) -> Ints:
+        """Returns the rows of the items that a metric (lyncean.scorer.v1.MetricSpec) takes."""
         where = {label: found.get("values", ()) for label, found in (spec.get("where") or {}).items()}
         fits = [all(not values or kind.get(label) in values for label, values in where.items()) for kind in self.kinds]
-        rows = np.flatnonzero(np.array(fits, dtype=bool)[self.labels])
+        return np.flatnonzero(np.array(fits, dtype=bool)[self.labels])
+
+    def values(self, spec: Mapping[str, Any]) -> Floats:
+        """Returns the score of every item, or the part of it that a metric is made of."""
+        part = part_of(spec)
+        return self.parts[part] if part else self.scores
+
+    def units(self, spec: Mapping[str, Any]) -> Units:
+        """Returns what a metric (lyncean.scorer.v1.MetricSpec) is the mean of."""
+        rows = self.rows(spec)
         if spec.get("metric") == GROUP_ALL:
             names, first, group = np.unique(self.groups[rows], return_index=True, return_inverse=True)
             right = np.ones(len(names))
             np.minimum.at(right, group, (self.scores[rows] == 1.0).astype(np.float64))
             return Units(names, right, self.clusters[rows][first])
-        part = part_of(spec)
-        scores = self.parts[part] if part else self.scores
-        return Units(self.keys[rows], scores[rows], self.clusters[rows])
+        return Units(self.keys[rows], self.values(spec)[rows], self.clusters[rows])
 
 
 class Gathering:
@@ -99,7 +109,7 @@ class Gathering:
     def __init__(self, specs: Sequence[Mapping[str, Any]], source: str) -> None:
         self._source = source
         self._keys, self._groups = bytearray(), bytearray()
-        self._places, self._labels = array("I"), array("I")
+        self._places, self._labels, self._answered = array("I"), array("I"), array("b")
         self._scores, self._asked, self._targets, self._clusters = array("d"), array("Q"), array("Q"), array("Q")
         self._parts = {part: array("d") for spec in specs if (part := part_of(spec))}
         self._kinds: dict[tuple[tuple[str, str], ...], int] = {}
@@ -115,6 +125,7 @@ class Gathering:
         self._keys += _name(item.key)
         self._places.append(place)
         self._scores.append(item.score or 0.0)
+        self._answered.append(item.outcome in ANSWERED)
         found = item.verdict.get("scores") or {}
         for part, values in self._parts.items():
             values.append(float(found.get(part, 0.0)))
@@ -133,6 +144,7 @@ class Gathering:
             keys=_names(self._keys),
             places=np.frombuffer(self._places, np.uint32),
             scores=np.frombuffer(self._scores),
+            answered=np.frombuffer(self._answered, np.bool_),
             parts={part: np.frombuffer(values) for part, values in self._parts.items()},
             labels=np.frombuffer(self._labels, np.uint32),
             kinds=[dict(kind) for kind in self._kinds],

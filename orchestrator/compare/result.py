@@ -14,6 +14,10 @@ from orchestrator.errors import ConfigError
 from orchestrator.run_folder.reader import Run, open_run
 
 
+class OtherQuestionsError(ConfigError):
+    """Runs that asked other questions under the same keys."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pairing:
     """The first run against one of the others.
@@ -23,20 +27,14 @@ class Pairing:
         warnings: Why the two are not comparable; empty where nothing speaks against it.
         pairs: The paired tests, step by step.
         overall: The same over the primary metrics of all tasks; None where none of them is a share.
-        items: How many items both have.
-        gained: How many of them the other run has better.
-        lost: How many it has worse.
-        flips: The items lost and gained, as many as were asked for.
+        flips: The items that the other run has worse or better.
     """
 
     second: Run
     warnings: Sequence[str]
     pairs: Sequence[statistics.Paired]
     overall: statistics.Paired | None
-    items: int
-    gained: int
-    lost: int
-    flips: Sequence[flips.Flip]
+    flips: flips.Flips
 
     @property
     def rows(self) -> Sequence[statistics.Paired]:
@@ -112,7 +110,9 @@ class Comparison:
                     "warnings": list(pairing.warnings),
                     "pairs": [_pair_json(pair) for pair in pairing.pairs],
                     "overall": None if pairing.overall is None else _pair_json(pairing.overall),
-                    "flips": {"items": pairing.items, "gained": pairing.gained, "lost": pairing.lost},
+                    "flips": {
+                        "items": pairing.flips.items, "gained": pairing.flips.gained, "lost": pairing.flips.lost
+                    },
                 }
                 for pairing in self.pairings
             ],
@@ -130,7 +130,6 @@ class Comparison:
 def compare(
     paths: Sequence[Path],
     conditions: Sequence[gate.Condition] = (),
-    most_flips: int = 100,
     *,
     other_data: bool = False,
 ) -> Comparison:
@@ -141,7 +140,6 @@ def compare(
     Args:
         paths: Run folders.
         conditions: The gate's.
-        most_flips: Items that are kept for each direction of a change.
         other_data: Whether runs are compared that have other questions under the same keys.
 
     Raises:
@@ -151,8 +149,15 @@ def compare(
     runs = _named([open_run(path) for path in paths])
     if conditions:
         _check_complete(runs)
-    read = [scores.read(run) for run in runs]
-    pairings = [_pairing(read[0], other, most_flips, other_data) for other in read[1:]]
+    return compare_scores([scores.read(run) for run in runs], conditions, other_data=other_data)
+
+
+def compare_scores(
+    read: Sequence[scores.Scores], conditions: Sequence[gate.Condition] = (), *, other_data: bool = False
+) -> Comparison:
+    """Compares runs whose scores have been read; see `compare`."""
+    runs = [each.run for each in read]
+    pairings = [_pairing(read[0], other, other_data) for other in read[1:]]
     rankings = []
     if len(read) > 1:
         rankings = [Ranking(step, *statistics.leaderboard(read, step)) for step in read[0].steps]
@@ -167,9 +172,9 @@ def compare(
     return Comparison(runs, pairings, [ranking for ranking in rankings if ranking.items], findings, placed)
 
 
-def _pairing(first: scores.Scores, second: scores.Scores, most_flips: int, other_data: bool) -> Pairing:
+def _pairing(first: scores.Scores, second: scores.Scores, other_data: bool) -> Pairing:
     if (why := scores.other_questions(first, second)) and not other_data:
-        raise ConfigError(f"{why}; --other-data compares them all the same")
+        raise OtherQuestionsError(f"{why}; --other-data compares them all the same")
     units = statistics.shared(first, second)
     pairs = statistics.compare_units(units)
     if not pairs:
@@ -178,7 +183,7 @@ def _pairing(first: scores.Scores, second: scores.Scores, most_flips: int, other
             f"{_tasks(first)} and {_tasks(second)}; compare complete runs of the same tasks and rows"
         )
     warnings, overall = scores.warnings(first, second), statistics.pool(units)
-    return Pairing(second.run, warnings, pairs, overall, *flips.flips(first, second, most_flips))
+    return Pairing(second.run, warnings, pairs, overall, flips.flips(first, second))
 
 
 def _pair_json(pair: statistics.Paired) -> dict[str, Any]:

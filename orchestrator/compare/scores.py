@@ -61,12 +61,12 @@ def read(run: Run) -> Scores:
     return Scores(run, items, steps, rules)
 
 
-_PAIRED = frozenset({"accuracy", "mean", GROUP_ALL})
+PAIRED = frozenset({"accuracy", "mean", GROUP_ALL})
 """Metrics that are a mean over items or groups, and so can be paired."""
 
 
 def _specs(run: Run, task: str) -> Sequence[Mapping[str, Any]]:
-    return [spec for spec in run.specs(task) if spec.get("metric") in _PAIRED] or [{}]
+    return [spec for spec in run.specs(task) if spec.get("metric") in PAIRED] or [{}]
 
 
 def common(runs: Sequence[Scores], step: Step) -> list[Units]:
@@ -90,9 +90,9 @@ def warnings(first: Scores, second: Scores) -> list[str]:
         for each in (first, second)
         if not each.run.tasks
     ]
-    one, other = _flat(first.run.identity), _flat(second.run.identity)
-    one |= _flat({"rules": first.rules})
-    other |= _flat({"rules": second.rules})
+    one, other = flat(first.run.identity), flat(second.run.identity)
+    one |= flat({"rules": first.rules})
+    other |= flat({"rules": second.rules})
     for name in sorted(one.keys() | other.keys()):
         if name.split(".")[0] not in _EXPECTED_TO_DIFFER and one.get(name) != other.get(name):
             found.append(f"{name} differs: {_short(one.get(name))} and {_short(other.get(name))}")
@@ -109,7 +109,7 @@ def warnings(first: Scores, second: Scores) -> list[str]:
         if shared is None:
             continue
         if prompts := np.count_nonzero(shared.prompts):
-            found.append(f"{task}: the prompt differs in {prompts:,} of {both:,} items")
+            found.append(f"{task}: prompt or images differ in {prompts:,} of {both:,} items")
         if targets := np.count_nonzero(shared.targets):
             found.append(f"{task}: targets or options differ in {targets:,} of {both:,} items")
     return found
@@ -156,16 +156,17 @@ def _data(run: Run, task: str) -> Mapping[str, Any]:
     return (run.identity.get("data") or {}).get(task) or {}
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns nested settings as one mapping of dotted names; what is None is left out."""
+    found: dict[str, Any] = {}
     for name, inner in value.items():
         if isinstance(inner, Mapping):
-            flat |= _flat(inner, f"{prefix}{name}.")
+            found |= flat(inner, f"{prefix}{name}.")
         elif inner is not None:
-            flat[f"{prefix}{name}"] = inner
-    return flat
+            found[f"{prefix}{name}"] = inner
+    return found
 
 
 def _short(value: Any) -> str:
-    text = "none" if value is None else str(value)
+    text = "none" if value is None else ("no", "yes")[value] if isinstance(value, bool) else str(value)
     return text if len(text) <= 24 else f"{text[:12]}…"

@@ -25,8 +25,9 @@ def show(comparison: Comparison, console: Console, most_flips: int) -> None:
         console.print(Text.assemble((first.name, "bold"), "  →  ", (pairing.second.name, "bold")))
         for warning in pairing.warnings:
             console.print(Text(f"caution: {warning}", "yellow"))
+        flips = pairing.flips
         console.print(_pairs(pairing, console.width >= _WIDE))
-        console.print(f"of {pairing.items:,} items {pairing.gained:,} better, {pairing.lost:,} worse")
+        console.print(f"of {flips.items:,} items {flips.gained:,} better, {flips.lost:,} worse")
         _flips(pairing, first.name, console, most_flips)
     if len(comparison.runs) > 2:
         for ranking in comparison.rankings:
@@ -78,15 +79,14 @@ def p_value(p: float | None) -> str:
 
 def _flips(pairing: Pairing, first: str, console: Console, most: int) -> None:
     width = max(len(first), len(pairing.second.name))
-    for gained in (False, True):
-        for flip in [found for found in pairing.flips if found.gained is gained][:most]:
-            mark = Text("better", "green") if gained else Text("worse", "red")
-            target = " | ".join(flip.first.scoring.get("targets", ()))
-            console.print()
-            console.print(Text.assemble(mark, f" {flip.first.key}", (f"  target {target}" if target else "", "dim")))
-            for name, item in ((first, flip.first), (pairing.second.name, flip.second)):
-                line = Text.assemble((f"  {name:{width}}  ", "dim"), _one_line(item))
-                console.print(line, overflow="ellipsis", no_wrap=True)
+    for flip in pairing.flips.read(most):
+        mark = Text("better", "green") if flip.gained else Text("worse", "red")
+        target = " | ".join(flip.first.scoring.get("targets", ()))
+        console.print()
+        console.print(Text.assemble(mark, f" {flip.first.key}", (f"  target {target}" if target else "", "dim")))
+        for name, item in ((first, flip.first), (pairing.second.name, flip.second)):
+            line = Text.assemble((f"  {name:{width}}  ", "dim"), _one_line(item))
+            console.print(line, overflow="ellipsis", no_wrap=True)
 
 
 def _one_line(item: Item) -> str:

@@ -15,6 +15,7 @@ from lyncean.rpc import PLAIN, CallError, Credentials, dial
 from orchestrator.conformance import (  # noqa: F401
     checks_access,
     checks_batch,
+    checks_formats,
     checks_generate,
     checks_images,
     checks_likelihood,

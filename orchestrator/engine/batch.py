@@ -8,6 +8,7 @@ import grpc
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
+from lyncean.rpc.errors import seconds_of
 from orchestrator.engine.check import bad_response, checked
 from orchestrator.engine.wire import Request, Response
 
@@ -77,7 +78,8 @@ def _answer(result: model.BatchResult, request: Request, check: Check) -> Ending
         failure = result.failure
         code = _CODES.get(failure.code, grpc.StatusCode.UNKNOWN)
         if code is not grpc.StatusCode.OK:
-            return CallError(code, failure.reason, failure.message or code.name, failure.metadata)
+            pause = seconds_of(failure.retry_delay)
+            return CallError(code, failure.reason, failure.message or code.name, failure.metadata, pause)
     return CallError(
         grpc.StatusCode.INTERNAL,
         "bad_batch_result",

@@ -193,6 +193,9 @@ def _generate(response: model.GenerateResponse, request: Request) -> str:
         return f"it has {size:,} characters, and {limit:,} tokens were asked for at most"
     if limit and len(response.logprobs) > limit:
         return f"it has {len(response.logprobs):,} log-probabilities, and {limit:,} tokens were asked for at most"
+    text = "".join(part.text for part in response.parts)
+    if request.choices and response.finish_reason not in _CUT and text not in request.choices:
+        return f"the answer is {text[:80]!r}, and one of {len(request.choices)} choices was asked for"
     usage = response.usage
     if usage.reasoning_tokens > usage.output_tokens:
         return f"it has {usage.reasoning_tokens:,} reasoning tokens among {usage.output_tokens:,} output tokens"
@@ -227,5 +230,7 @@ def _plausible(logprob: float) -> bool:
 
 
 _FINISHED = set(model.FinishReason.values()) - {model.FINISH_REASON_UNSPECIFIED}
+_CUT = (model.FINISH_REASON_MAX_TOKENS, model.FINISH_REASON_CONTENT_FILTER)
+"""Ends of an output by which it need not keep its format."""
 _READ = (Outcome.SCORED, Outcome.UNPARSED, Outcome.REFUSED, Outcome.UNJUDGED)
 """What reading an answer can come to: the others are outcomes of items without an answer."""

@@ -1,15 +1,19 @@
-"""What a run changes in a benchmark's own requests: decoding, arguments of the chat template, grey images."""
+"""What a run changes in a benchmark's own requests: decoding, form of the answer, chat template, grey images."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from string import ascii_uppercase
 from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.engine.blind import blinded
-from orchestrator.samples import Call
+from orchestrator.samples import Call, Scoring
+
+_SPARE_TOKENS = 8
+"""More than an answer has beside its label: blank lines before it, and the token that ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,21 +22,24 @@ class Deviations:
 
     Attributes:
         blind: Whether images are replaced by grey ones, in every call.
+        constrained: Whether an answer that a choice rule reads must be one of its labels.
         config: What replaces the benchmark's decoding; fields that are not set replace nothing.
         stages: Stages with a model of their own, whose decoding stays the benchmark's.
         seed: Seed of calls that are sampled because of `config` alone; None where the model takes no seed.
     """
 
     blind: bool = False
+    constrained: bool = False
     config: model.GenerationConfig = field(default_factory=model.GenerationConfig)
     stages: frozenset[str] = frozenset()
     seed: int | None = None
 
-    def applied(self, call: Call, key: str) -> Call:
+    def applied(self, call: Call, key: str, scoring: Scoring | None) -> Call:
         """Returns the call as this run makes it.
 
         Args:
             call: The call as the benchmark makes it.
+            scoring: How its answer is judged, if it is.
             key: The item's key; its seed depends on it, and on nothing that another attempt would change.
 
         Raises:
@@ -41,7 +48,8 @@ class Deviations:
         if self.blind:
             call = blinded(call)
         kept = call.continuations or call.modality == model.MODALITY_IMAGE or call.stage in self.stages
-        if kept or not self.config.ListFields():
+        labels = choices_of(scoring) if self.constrained and scoring else ()
+        if kept or not (self.config.ListFields() or labels):
             return call
         config = model.GenerationConfig()
         config.CopyFrom(call.config)
@@ -49,7 +57,27 @@ class Deviations:
         if self.config.temperature > 0 and not config.HasField("seed") and self.seed is not None:
             digest = hashlib.sha256(f"{self.seed}|{key}|generation".encode()).digest()
             config.seed = int.from_bytes(digest[:8]) >> 1
+        if labels:
+            config.response_format.choices.texts.extend(labels)
+            config.ClearField("stop")  # nothing stands behind the label
+            longest = max(len(label.encode()) for label in labels) + _SPARE_TOKENS
+            if config.HasField("max_output_tokens"):
+                config.max_output_tokens = max(config.max_output_tokens, longest)
         return replace(call, config=config)
+
+
+def choices_of(scoring: Scoring) -> tuple[str, ...]:
+    """Returns the answers among which a choice rule tells: labels, or two options' words; empty for other rules."""
+    params, options = scoring.params, scoring.options
+    labels = tuple(params.get("labels") or ())
+    match scoring.rule:
+        case "choice":
+            return labels or tuple(ascii_uppercase[: int(params.get("count", len(options) or 4))])
+        case "choice_number":
+            return tuple(str(number + 1) for number in range(int(params.get("count", len(options) or 4))))
+        case "two_way":
+            return labels or tuple(option.strip() for option in options)
+    return ()
 
 
 def config_of(recorded: Mapping[str, Any]) -> model.GenerationConfig:

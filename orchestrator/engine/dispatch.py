@@ -347,7 +347,9 @@ class Dispatcher:
             self._stop(ConfigError(f"{replica.address} refuses the credential: {error}"))
             return True
         if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-            replica.limiter.refused()
+            replica.full(error.retry_after)
+            if error.retry_after:  # the job may be elsewhere when the pause is over; a timer may be early by its grain
+                asyncio.get_running_loop().call_later(error.retry_after + 0.001, self.pump)
         elif error.code in _REPLICA_AT_FAULT or error.foreign:
             self.pool.suspect(replica, error)
         now = time.monotonic()
@@ -367,7 +369,8 @@ class Dispatcher:
         tries = sum(job.failures.values()) - elsewhere
         if tries:
             self._order += 1
-            heapq.heappush(self._later, (now + backoff(tries), self._order, job))
+            pause = backoff(tries) if elsewhere else max(backoff(tries), error.retry_after)
+            heapq.heappush(self._later, (now + pause, self._order, job))
         else:
             self._again.append(job)
         return True

@@ -106,7 +106,7 @@ def build(episode: Episode, log: RunLog, changes: Deviations) -> PreparedRequest
     turn, key = episode.turn, episode.key
     try:
         answers = [_answer(answer, log) for answer in episode.answers]
-        call = changes.applied(turn.ask(answers), key)
+        call = changes.applied(turn.ask(answers), key, turn.scoring)
         request = request_of(call)
         line_request = raw(request_json(call, partial(_stored, log)))
     except NoAnswerError as error:

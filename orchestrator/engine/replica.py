@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import time
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterator, Sequence
 from enum import Enum
 
@@ -58,7 +59,7 @@ class Replica:
         self.in_flight = 0
         self.limiter = Limiter(1)
         self.waiting = 0
-        self.seconds = self.longest = 0.0
+        self.seconds = self.longest = self._rests_until = 0.0
         self._boots: set[str] = set()
         self._connection = 0
         self.wanted = asyncio.Event()
@@ -88,12 +89,22 @@ class Replica:
     @property
     def free(self) -> int:
         """Further calls it takes now."""
-        return self.limit - self.in_flight if self.health is Health.READY else 0
+        return self.limit - self.in_flight if self.health is Health.READY and not self.resting else 0
+
+    @property
+    def resting(self) -> bool:
+        """Whether it asked for a pause that is not over."""
+        return time.monotonic() < self._rests_until
 
     @property
     def most(self) -> int:
         """Calls that may be in flight while there is enough for every replica."""
-        return self.limit + self.waiting if self.limit == self.limiter.most else self.limit
+        return self.limit + self.waiting if self.limit == self.limiter.most and not self.resting else self.limit
+
+    def full(self, pause: float) -> None:
+        """Counts a full queue: fewer calls in flight, and none for the pause that it asks for, in seconds."""
+        self.limiter.refused()
+        self._rests_until = max(self._rests_until, time.monotonic() + pause)
 
     def answered(self, seconds: float) -> None:
         """Counts an answer and its duration: `seconds` is the mean over the last ones, `longest` the longest of all."""

@@ -27,6 +27,7 @@ class Request:
         continuations: How many scores are to come back; 0 for Generate.
         modality: What Generate is to make.
         max_output_tokens: Its bound, 0 where there is none.
+        choices: What the answer may be; empty where it may be anything.
         size: Bytes of the pieces together.
     """
 
@@ -35,6 +36,7 @@ class Request:
     continuations: int = 0
     modality: model.Modality.ValueType = model.MODALITY_UNSPECIFIED
     max_output_tokens: int = 0
+    choices: Sequence[str] = ()
     size: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,7 +58,8 @@ def request_of(call: Call) -> Request:
         chunks.append(model.LikelihoodRequest(continuations=call.continuations).SerializeToString())
         return Request("Likelihood", chunks, len(call.continuations))
     chunks.append(model.GenerateRequest(config=call.config, modality=call.modality).SerializeToString())
-    return Request("Generate", chunks, 0, call.modality, call.config.max_output_tokens)
+    choices = tuple(call.config.response_format.choices.texts)
+    return Request("Generate", chunks, 0, call.modality, call.config.max_output_tokens, choices)
 
 
 def batch_of(requests: Sequence[Request]) -> bytes:

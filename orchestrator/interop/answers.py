@@ -215,6 +215,12 @@ def _letter(target: str, options: Sequence[str]) -> str:
     return LETTERS[places[0]] if len(places) == 1 else ""
 
 
+def reported(taken: Taken) -> dict[str, tuple[float, str]]:
+    """Returns what the tool itself scored, and what it read, by the item's key."""
+    task = taken.task.replace("/", "_")
+    return {f"{task}/{one.key}": (one.score, one.extracted) for one in taken.answers if one.score is not None}
+
+
 def beside(taken: Taken, run: Path, *, examples: int = 5) -> list[str]:
     """Returns lines for people: the tool's own score, and where its verdicts and ours differ and why."""
     theirs = {f"{taken.task.replace('/', '_')}/{answer.key}": answer for answer in taken.answers}

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 def take(
     path: Path, run: Path, *, task: str | None, data: str | None, model_name: str | None
-) -> tuple[int, list[float]]:
+) -> tuple[int, dict[str, float]]:
     """Writes a run folder of a samples file's answers, not scored yet.
 
     Returns:
-        How many samples there are, and what lmms-eval scored them, where it says.
+        How many samples there are, and what lmms-eval scored them by the item's key, where it says.
 
     Raises:
         DataError: The file or the data cannot be used, or do not belong together.
@@ -55,7 +55,8 @@ def take(
         count=len(taken),
         metrics=list(benchmark.metrics(variant)),
     )
-    return len(taken), [one.score for one in taken if one.score is not None]
+    scores = {_key(name, one, known.get(one.number)): one.score for one in taken if one.score is not None}
+    return len(taken), scores
 
 
 def _samples(benchmark: Benchmark, variant: Variant, data: str) -> Iterator[Sample]:
@@ -86,6 +87,11 @@ def _check_fits(data: str, known: Mapping[int, Sample], taken: Sequence[Taken]) 
             )
 
 
+def _key(task: str, taken: Taken, sample: Sample | None) -> str:
+    """Returns an item's key as a run of ours has it, so that the two compare; without the data by its row."""
+    return sample.item_key(sample.turns[-1]) if sample else f"{task}/{taken.number}"
+
+
 def _line(task: str, taken: Taken, sample: Sample | None) -> dict[str, Any]:
     known = _judged(sample)
     options = known.options if known else taken.options
@@ -94,8 +100,7 @@ def _line(task: str, taken: Taken, sample: Sample | None) -> dict[str, Any]:
         options = ()
     labels: Mapping[str, str] = known.labels if known else taken.labels
     line: dict[str, Any] = {
-        # As a run of ours names it, so that the two compare; without the data by its row.
-        "key": sample.item_key(sample.turns[-1]) if sample else f"{task}/{taken.number}",
+        "key": _key(task, taken, sample),
         **({"outcome": "failed"} if taken.failed else {}),
         "sample": sample.key if sample else f"{task}/{taken.number}",
         "turn": sample.turns[-1].name if sample else "",

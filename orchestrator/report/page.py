@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from orchestrator.report.cards import cards, headlines, item_labels
 from orchestrator.report.charts import Chart, by_label, by_task, crossed, grid
+from orchestrator.report.labels import results as labelled_results
 from orchestrator.report.problems import ordered
 from orchestrator.report.published import tables
 from orchestrator.report.readings import readings
@@ -24,6 +25,7 @@ from orchestrator.run_folder.metrics import (
     MetricResult,
     accounting,
     counts,
+    doubtful,
     metric_results,
     overall,
     slices,
@@ -36,6 +38,10 @@ from orchestrator.run_folder.unreadable import excerpt, unreadable
 _TEMPLATES = Path(__file__).with_name("templates")
 _SHOWN_ELSEWHERE = ("model", "model_name", "model_revision", "rules")
 _STYLE = "style.css"
+SAMPLES = ("dom.js", "browse.js", "sample.js")
+"""Scripts of a page that lists samples; its own comes last."""
+SCRIPTS = (*SAMPLES, "report.js")
+"""Scripts of a run's page."""
 _MOST_ROWS = 48
 _MOST_TASKS = 80
 
@@ -63,40 +69,40 @@ def _breakable(name: str) -> Markup:
 
 def prepare() -> None:
     """Compiles the templates of a run's page, once in a process."""
-    for template in ("base.html", "macros.html", "charts.html", "report.html"):
+    for template in ("base.html", "macros.html", "charts.html", "samples.html", "report.html"):
         _environment().get_template(template)
 
 
-def document(template: str, *, script: str = "", connect: bool = False, **context: Any) -> str:
+def document(template: str, *, scripts: Sequence[str] = (), connect: bool = False, **context: Any) -> str:
     """Renders a page with the house style and its `policy`.
 
     Args:
         template: Name of the template.
-        script: Name of the script, "" for none.
+        scripts: Names of its scripts, which share one scope.
         connect: Whether the script may ask the server that the page came from.
         context: What the template needs.
     """
     page = _environment().get_template(template)
     return page.render(
         style=Markup(_text(_STYLE)),  # noqa: S704 - files of ours
-        script=Markup(_text(script)) if script else "",  # noqa: S704
-        policy=policy(script, connect=connect),
+        script=Markup(_script(scripts)),  # noqa: S704
+        policy=policy(scripts, connect=connect),
         **context,
     )
 
 
-def policy(script: str = "", *, connect: bool = False) -> str:
-    """Returns a content security policy that allows a page its own style and script only.
+def policy(scripts: Sequence[str] = (), *, connect: bool = False) -> str:
+    """Returns a content security policy that allows a page its own style and scripts only.
 
     Args:
-        script: Name of the script, "" for none.
+        scripts: Names of its scripts.
         connect: Whether the script may ask the server that the page came from.
     """
     return "; ".join(
         (
             "default-src 'none'",
             f"style-src 'sha256-{_digest(_text(_STYLE))}'",
-            f"script-src 'sha256-{_digest(_text(script))}'" if script else "script-src 'none'",
+            f"script-src 'sha256-{_digest(_script(scripts))}'" if scripts else "script-src 'none'",
             # `file:` because 'self' means nothing on a page opened by double click.
             "img-src 'self' file: data:",
             "media-src 'self' file: data:",
@@ -113,11 +119,16 @@ def _text(name: str) -> str:
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
+def _script(names: Sequence[str]) -> str:
+    """Returns scripts as one, "" for none: what they declare is seen by each other and by nothing else."""
+    return f'"use strict";\n(() => {{\n{"".join(map(_text, names))}}})();' if names else ""
+
+
 def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run | None = None) -> str:
+def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run | None = None, home: str = "") -> str:
     """Returns a run's page.
 
     Args:
@@ -125,6 +136,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         embed: Whether images are put into the page.
         published: Whether published results are shown beside the run's own.
         blind: The same run without images, shown beside the run's own results.
+        home: Address of the list of runs, "" for none.
     """
     found = list(metric_results(run.tasks))
     labels = {task: item_labels(run, head) for task, head in headlines(found).items()}
@@ -133,7 +145,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
     expected = sum((run.manifest.get("planned") or {}).values()) or run.manifest.get("expected")
     return document(
         "report.html",
-        script="report.js",
+        scripts=SCRIPTS,
         run=run,
         state=state(run),
         metrics=overall(found),
@@ -141,8 +153,10 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         unreadable=(lost := unreadable(run)),
         silent={each.task for each in lost},
         undefined=undefined(found),
+        errors=[(metric, error) for metric in overall(found) if (error := metric.standard_error)],
         accounting=accounting(total) if run.tasks else _progress(total, expected),
         bar=_bar(total, total["planned"] if run.tasks else max(expected or 0, total["planned"])),
+        doubtful=doubtful(run.tasks),
         problems=ordered(packed.problems),
         model=_model(run),
         configuration=_configuration(run, packed),
@@ -153,9 +167,11 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         ),
         published=tables(list(run.tasks), found) if published else [],
         readings=readings(run),
+        labelled={(one.task, one.metric): one for one in labelled_results(run)},
         blind={(f.task, f.name): f for f in overall(metric_results(blind.tasks))} if blind else {},
         packed=packed,
-        images=_embedded(run, packed) if embed else {},
+        home=home,
+        images=embedded([run], packed.images.items()) if embed else {},
     )
 
 
@@ -266,10 +282,16 @@ def _topics(charts: list[Chart]) -> list[tuple[str, list[Chart]]]:
     return found[:1] + ([("The run", whole)] if whole else []) + found[1:]
 
 
-def _embedded(run: Run, packed: Packed) -> dict[str, str]:
-    images = {}
-    for name, media_type in packed.images.items():
-        if path := run.image(name):
+def embedded(runs: Sequence[Run], media: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Returns stored images and clips as data URIs by their names.
+
+    Args:
+        runs: The runs that hold them.
+        media: Their names and media types.
+    """
+    found = {}
+    for name, media_type in media:
+        if path := next(filter(None, (run.image(name) for run in runs)), None):
             kind = media_type if media_type.startswith(("image/", "audio/", "video/")) else "application/octet-stream"
-            images[name] = f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
-    return images
+            found[name] = f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    return found

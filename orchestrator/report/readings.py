@@ -9,7 +9,7 @@ from pathlib import Path
 from string import ascii_uppercase
 
 from lyncean.outcomes import Outcome
-from orchestrator.run_folder.files import has_results
+from orchestrator.run_folder.files import PARITY_FOLDER, has_results
 from orchestrator.run_folder.metrics import MetricResult, metric_results, overall
 from orchestrator.run_folder.reader import Item, Run, open_run
 
@@ -17,9 +17,6 @@ _MOST_SHOWN = 50
 
 _OF_LETTERS = frozenset({"choice", "lmms_vstar", "lmms_visualpuzzles"})
 """Rules that say an option's letter; others say its text."""
-
-PARITY_FOLDER = "parity"
-"""Subfolder of a run with the reference's reading of its answers."""
 
 
 @dataclass(frozen=True, slots=True)

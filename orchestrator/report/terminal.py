@@ -11,11 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from lyncean.errors import printable
+from orchestrator.report.labels import LabelledResult, results
 from orchestrator.report.problems import Problem, problems
 from orchestrator.run_folder.metrics import (
     MetricResult,
     accounting,
     counts,
+    doubtful,
     metric_results,
     overall,
     slices,
@@ -64,6 +66,10 @@ def print_results(run: Path, console: Console) -> None:
             console.print(Text.assemble((task, "bold"), ("  " + opened.model_name, "dim")))
             totals = [metric for metric in overall(found) if metric.task == task]
             console.print(_table(totals, console.width, silent))
+            for metric in totals:
+                if metric.standard_error:
+                    for line in filter(None, (f"{metric.name}:", *metric.standard_error)):
+                        console.print(Text(printable(line), "dim"))
             if console.width >= NARROW:
                 for label, rows in _by_label(task, tables).items():
                     if len(rows) <= _MOST_VALUES:
@@ -75,6 +81,10 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text.assemble(("all tasks  ", "dim"), _accounting(counts(opened.tasks))))
     else:
         console.print(_accounting(counts(opened.tasks)))
+    if read := doubtful(opened.tasks):
+        console.print(Text(f"  {read}: --judge-reads doubtful has a judge read them too", "dim"))
+    for one in results(opened):
+        _labels(one, console)
     for line in undefined(found):
         console.print(Text(f"  not computed: {printable(line)}", "yellow"))
     if opened.deviations:
@@ -122,6 +132,15 @@ def _table(rows: Sequence[MetricResult], width: int, silent: Collection[str], *,
             cells.append(Text(f"{row.suffix} {f'{row.level:.0%} {row.method}' if row.level else ''}".strip()))
         table.add_row(*cells)
     return table
+
+
+def _labels(result: LabelledResult, console: Console) -> None:
+    """Prints what verdicts and people's labels show together."""
+    console.print(Text.assemble((f"{result.task}: {result.metric}", "bold"), ("  with labels", "dim")))
+    for name, value, interval in result.rows:
+        both = name == "verdicts and labels"
+        console.print(Text.assemble(f"  {name:<19}  ", (f"{value:>5}", "bold" if both else ""), " ", (interval, "dim")))
+    console.print(Text(f"  {result.note}", "dim"))
 
 
 def _value(row: MetricResult, *, bold: bool) -> Text:

@@ -17,6 +17,7 @@ from orchestrator.benchmarks.base import Benchmark
 from orchestrator.engine.deviations import config_of
 from orchestrator.engine.resolve import Endpoint, parse_endpoints
 from orchestrator.errors import ConfigError
+from orchestrator.run import reason_then_score
 from orchestrator.run.request import RunRequest
 
 MOST_DIGITS = 20
@@ -136,13 +137,13 @@ def deviations_of(request: RunRequest) -> dict[str, Any]:
         ConfigError: If a setting is none, or its value is out of range, or nothing would be generated with it.
     """
     found = {
+        "answer": request.answer if request.answer != "free" else None,
         "generation": _generation(request.generation),
         "thinking": _thinking(request.thinking),
         "chat_template": {
             name: _json(text) for name, text in pairs_of("--chat-template", request.chat_template, "KEY=VALUE")
         },
         "extra_body": _object(request.extra_body),
-        "answer": None if request.answer == "free" else request.answer,
     }
     found = {name: value for name, value in found.items() if value is not None and value != {}}
     try:
@@ -152,7 +153,7 @@ def deviations_of(request: RunRequest) -> dict[str, Any]:
     if found and request.method != "generate":
         flag = "--" + next(iter(found)).replace("_", "-")
         raise ConfigError(f"{flag} is for --method generate, and this run scores continuations: leave it out")
-    if "answer" in found and request.parity:
+    if request.answer == reason_then_score.NAME and request.parity:
         raise ConfigError("--parity asks and scores as the reference does: drop it, or drop --answer")
     return found
 
@@ -254,18 +255,25 @@ def shard_of(word: str | None) -> tuple[int, int] | None:
     return int(index), int(count)
 
 
-def judge_arguments(judges: Sequence[str], cache: str | None, scorer: str | None) -> list[str]:
+READS = "unparsed"
+"""What a judge reads where nothing is said."""
+
+
+def judge_arguments(judges: Sequence[str], cache: str | None, reads: str, scorer: str | None) -> list[str]:
     """Returns the arguments of the `scorer serve` that a run starts, to give it its judges.
 
     Raises:
-        ConfigError: If the scorer is not ours to start, or there is a cache and no judge.
+        ConfigError: If the scorer is not ours to start, or something is said of a judge and there is none.
     """
-    if scorer and (judges or cache):
+    if scorer and (judges or cache or reads != READS):
         raise ConfigError(f"the scorer at {scorer} has a judge of its own: give --judge to its `scorer serve`")
     if cache and not judges:
         raise ConfigError("--judge-cache keeps what a judge said, and there is none: give --judge, or leave it out")
+    if reads != READS and not judges:
+        raise ConfigError("--judge-reads says what a judge reads, and there is none: give --judge, or leave it out")
     words = [word for judge in judges for word in ("--judge", judge)]
-    return [*words, "--judge-cache", cache] if cache else words
+    words += ["--judge-cache", cache] if cache else []
+    return [*words, "--judge-reads", reads] if reads != READS else words
 
 
 def model_arguments(model: str, options: Sequence[str] | Mapping[str, object]) -> list[str]:

@@ -122,7 +122,7 @@ def walk(sample: Sample, changes: Deviations) -> Iterator[tuple[Turn, Call | Bad
     answers: list[Answer] = []
     for turn in sample.turns:
         try:
-            call = changes.applied(turn.ask(answers), sample.item_key(turn))
+            call = changes.applied(turn.ask(answers), sample.item_key(turn), turn.scoring)
         except (BadRowError, NoAnswerError) as error:
             yield turn, error
             return

@@ -19,7 +19,7 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.benchmarks.registry import find
 from orchestrator.data.rows import DataError, MissingColumnError, Row, RowSource
-from orchestrator.engine.deviations import Deviations, config_of
+from orchestrator.engine.deviations import Deviations, choices_of, config_of
 from orchestrator.errors import ConfigError, EngineError
 from orchestrator.run import reason_then_score
 from orchestrator.run.arguments import data_of, deviations_of, settings_of, words_of
@@ -28,8 +28,13 @@ from orchestrator.run_folder.manifest import model_identity
 from orchestrator.run_folder.planned_rows import STRIDE, PlannedRows
 from orchestrator.samples import Sample, Variant
 
+_LOOKED_AT = 100
+"""Rows among which one with choices is looked for."""
 _SYNTHETIC = "synthetic"
 """Name of the modules that draw a benchmark's synthetic rows."""
+
+_MEANS = frozenset({"accuracy", "mean"})
+"""Metrics that tell the parts of their standard error."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,7 +97,8 @@ class Plan:
         """
         seeded = info is not None and model.CAPABILITY_SEED in info.capabilities
         seed = self.request.seed if seeded else None
-        return Deviations(self.request.blind, config_of(self.deviations), frozenset(stages) - {""}, seed)
+        constrained = self.request.answer == "constrained"
+        return Deviations(self.request.blind, constrained, config_of(self.deviations), frozenset(stages) - {""}, seed)
 
     def samples(self, planned: PlannedRows | None = None) -> Iterator[Sample]:
         """Yields the samples, row by row, no images read.
@@ -156,7 +162,12 @@ class Plan:
 
     def metrics(self) -> dict[str, list[scorer.MetricSpec]]:
         """Returns the results to compute, by task."""
-        return {task.variant.task: list(task.benchmark.metrics(task.variant)) for task in self.tasks}
+        found = {task.variant.task: list(task.benchmark.metrics(task.variant)) for task in self.tasks}
+        if self.request.repeats > 1:
+            for spec in itertools.chain.from_iterable(found.values()):
+                if spec.metric in _MEANS and "facets" not in spec.params:
+                    spec.params["facets"] = []  # the order of the options, which any benchmark may vary
+        return found
 
     def identity(
         self, info: model.GetModelInfoResponse, stages: Mapping[str, model.GetModelInfoResponse]
@@ -215,10 +226,33 @@ def make(request: RunRequest) -> Plan:
             raise ConfigError(f"task {name}: {source.origin} has no rows for it: give --data another path")
         tasks.append(Task(benchmark, variant, source))
     plan = Plan(tuple(tasks), request)
-    if request.answer != "free":
+    if request.answer == "constrained":
+        _check_choices(plan)
+    if request.answer == reason_then_score.NAME:
         for task in tasks:  # refuses a task that cannot be answered in this form
             deque(plan.first_samples(task), maxlen=0)
     return plan
+
+
+def _check_choices(plan: Plan) -> None:
+    """Raises ConfigError where none of a task's first rows has an answer that a choice rule reads."""
+    for task in plan.tasks:
+        rules = set()
+        for number, row in enumerate(itertools.islice(task.source, _LOOKED_AT), 1):
+            scorings = [
+                turn.scoring
+                for sample in plan.samples_of(task, number, row, dataclasses.replace(task.variant, repeat=0))
+                for turn in sample.turns
+                if turn.scoring
+            ]
+            if any(map(choices_of, scorings)):
+                break
+            rules |= {scoring.rule for scoring in scorings}
+        else:
+            raise ConfigError(
+                f"--answer constrained: {task.variant.task} has no choices to answer with (its answers are read by "
+                f"{', '.join(sorted(rules)) or 'no rule'}): leave it out"
+            )
 
 
 def variants(request: RunRequest) -> dict[str, tuple[Benchmark, Variant]]:
@@ -295,10 +329,9 @@ def _check_claims(plan: Plan, stage: str, needs: set[str], info: model.GetModelI
 
 
 def _check_deviations(deviations: Mapping[str, Any], info: model.GetModelInfoResponse, where: str) -> None:
-    config = config_of(deviations)
+    config, answer = config_of(deviations), deviations.get("answer", "free")
     needed = [(field.upper(), flag) for field, flag in _SETTINGS if config.HasField(field)]
-    if deviations.get("answer") == reason_then_score.NAME:
-        needed += [(capability, f"--answer {reason_then_score.NAME}") for capability in reason_then_score.NEEDS]
+    needed += [(capability, f"--answer {answer}") for capability in _ANSWER_NEEDS.get(answer, ())]
     for capability, flag in needed:
         if model.Capability.Value(f"CAPABILITY_{capability}") not in info.capabilities:
             raise ConfigError(
@@ -320,6 +353,11 @@ _SETTINGS: Sequence[tuple[Literal["thinking", "thinking_budget", "chat_template_
     ("extra_body", "--extra-body"),
 )
 """Fields of a decoding configuration that need the capability of their name each, and the options that set them."""
+
+_ANSWER_NEEDS: Mapping[str, Sequence[str]] = {
+    "constrained": ("ANSWER_CHOICES",),
+    reason_then_score.NAME: reason_then_score.NEEDS,
+}
 
 
 def _settings_json(settings: Any) -> dict[str, Any]:

@@ -70,6 +70,11 @@ class RunRequest:
     settings: Sequence[str] | Mapping[str, object] | None = _option(
         (), "Benchmark setting; `orchestrator tasks` lists them.", "--set", metavar="NAME=VALUE", multiple=True
     )
+    answer: Literal["free", "constrained", "likelihood-after-reasoning"] = _option(
+        "free",
+        "How the model answers: in its own words; by the label of one of the choices alone; or in its own words, "
+        "behind which the options are scored.",
+    )
     generation: str | Sequence[str] | Mapping[str, object] = _option(
         (),
         "Decoding in place of the benchmark's: max_output_tokens, temperature, top_p, top_k.",
@@ -78,9 +83,6 @@ class RunRequest:
     )
     thinking: str | bool | int | None = _option(
         None, "Turn the model's reasoning on or off, or bound its tokens.", metavar="on|off|BUDGET"
-    )
-    answer: Literal["free", "likelihood-after-reasoning"] = _option(
-        "free", "Form of the answer to a multiple-choice question."
     )
     chat_template: Sequence[str] | Mapping[str, object] = _option(
         (), "Variable for the model's chat template.", metavar="KEY=VALUE", multiple=True
@@ -116,6 +118,11 @@ class RunRequest:
     )
     judge_cache: str | None = _option(
         None, "Cache of judge replies; default: the user's cache folder.", metavar="PATH|URL"
+    )
+    judge_reads: Literal["none", "unparsed", "doubtful"] = _option(
+        "unparsed",
+        "Answers that the judge reads after a choice rule: unparsed ones; with doubtful also those read with doubt, "
+        "which are unparsed where the two differ.",
     )
     credentials: Credentials = _option(PLAIN, "TLS and token for servers that run already.", api_only=True)
     progress: bool = _option(False, "Whether progress and results are printed.", api_only=True)

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine import IncompleteError, ScorerClient
 from orchestrator.run import results
 from orchestrator.run.servers import together
 from orchestrator.run_folder import manifest as run_manifest
-from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, VERDICTS
+from orchestrator.run_folder.files import (
+    IMAGES,
+    MANIFEST,
+    PARITY_FOLDER,
+    REPORTED_FOLDER,
+    RESPONSES,
+    VERDICTS,
+)
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.log import Appender, RunLog
+from orchestrator.run_folder.reader import open_run
 from orchestrator.run_folder.records import answer_of_line, put_answer, score_request, unanswered_line, verdict_line
 
 PARITY: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
@@ -47,7 +57,7 @@ async def rescore(run: Path, client: ScorerClient, rules: scorer.ListRulesRespon
         raise IncompleteError(f"{run} is not complete: run its command again first ({manifest['command']})")
     log = RunLog(run)
     try:
-        target = _parity_folder(run, manifest) if parity else run
+        target = _beside(run, PARITY_FOLDER) if parity else run
         partial = target / f".{VERDICTS}.partial"
         partial.unlink(missing_ok=True)
         verdicts = Appender(partial)
@@ -61,6 +71,7 @@ async def rescore(run: Path, client: ScorerClient, rules: scorer.ListRulesRespon
             "scorer": rules.scorer_version,
             "judges": list(rules.judges),
             "metrics": run_manifest.with_agreement(manifest["metrics"], rules.judges),
+            **({"scored_by": PARITY_FOLDER} if parity else {}),
         }
         run_manifest.write(target / MANIFEST, manifest)
         await results.write(target, manifest, client)
@@ -115,12 +126,43 @@ def parity_scoring(task: str, scoring: Mapping[str, Any]) -> dict[str, Any]:
     return {**scoring, "rule": theirs, "params": params}
 
 
-def _parity_folder(run: Path, manifest: dict[str, Any]) -> Path:
-    folder = run / "parity"
+async def write_reported(run: Path, client: ScorerClient, tool: str, scores: Mapping[str, tuple[float, str]]) -> Path:
+    """Writes another tool's own verdicts on the answers of an imported run as a run folder beside ours.
+
+    Args:
+        run: The imported run.
+        client: Computes the metrics.
+        tool: The tool, in place of a rule.
+        scores: Key -> the tool's score, and what it read. Other items have failed or, with an answer, are unjudged.
+
+    Raises:
+        IncompleteError: The scorer goes away.
+        EngineError: The scorer finds an item at fault.
+    """
+    target = _beside(run, REPORTED_FOLDER)
+    verdicts = Appender(target / VERDICTS)
+    try:
+        for item in open_run(run):
+            verdict = scorer.Verdict(key=item.key, outcome=item.response.get("outcome", Outcome.UNJUDGED))
+            score, extracted = scores.get(item.key, (math.nan, ""))
+            if math.isfinite(score):
+                verdict.outcome, verdict.score, verdict.extracted = Outcome.SCORED, score, extracted
+            verdicts.add(verdict_line(verdict, item.task, {**item.scoring, "rule": tool}))
+    finally:
+        verdicts.flush()
+        verdicts.close()
+    manifest = {**run_manifest.read(run), "rules": {}, "scorer": tool, "judges": [], "scored_by": tool}
+    run_manifest.write(target / MANIFEST, manifest)
+    await results.write(target, manifest, client)
+    return target
+
+
+def _beside(run: Path, name: str) -> Path:
+    """Returns a folder in a run folder for another reading of its answers, which it shares."""
+    folder = run / name
     folder.mkdir(exist_ok=True)
-    for name in (RESPONSES, IMAGES):
-        link = folder / name
+    for shared in (RESPONSES, IMAGES):
+        link = folder / shared
         if not link.is_symlink():
-            link.symlink_to(Path("..") / name)
-    manifest["scored_by"] = "parity"
+            link.symlink_to(Path("..") / shared)
     return folder

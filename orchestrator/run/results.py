@@ -10,9 +10,11 @@ from typing import Any
 
 import orjson
 from google.protobuf import json_format
+from msgspec import UNSET
 
 from lyncean.arrays import np
 from lyncean.outcomes import Outcome
+from lyncean.reasons import DOUBTFUL
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.errors import EngineError
@@ -50,8 +52,11 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
     rules: set[str] = set()
     tasks = {}
     for task, specs in sorted(run_manifest.specs_of(manifest).items()):
-        items = partial(_items, run, offsets.get(task, np.zeros(0, np.int64)), rules)
+        doubtful: set[str] = set()
+        items = partial(_items, run, offsets.get(task, np.zeros(0, np.int64)), rules, doubtful)
         tasks[task] = summary_json(await client.summarize(items, specs))
+        if doubtful:
+            tasks[task]["doubtful"] = len(doubtful)
     results = {
         "tasks": tasks,
         "model": {name: manifest["identity"]["model"][name] for name in ("model_name", "model_revision")},
@@ -82,9 +87,11 @@ def summary_json(summary: scorer.Summary) -> dict[str, Any]:
     return {"counts": _counts(summary.counts), "metrics": [_metric(metric) for metric in summary.metrics]}
 
 
-def _items(run: Path, offsets: Offsets, rules: set[str]) -> Iterator[scorer.ScoreRequest]:
+def _items(run: Path, offsets: Offsets, rules: set[str], doubtful: set[str]) -> Iterator[scorer.ScoreRequest]:
     for line in lines_at(run / VERDICTS, offsets, VerdictLine):
         rules.add(line.rule)
+        if line.reason in DOUBTFUL and line.outcome == Outcome.SCORED and line.judge is UNSET:
+            doubtful.add(line.key)
         yield pass_through(line)
 
 

@@ -88,7 +88,7 @@ def _differing(sample: Sample, log: RunLog, changes: Deviations) -> tuple[str, s
         if line["request"] is None:
             return None
         try:
-            call = changes.applied(turn.ask(answers), key)
+            call = changes.applied(turn.ask(answers), key, turn.scoring)
         except (BadRowError, NoAnswerError):
             return key, "could not be asked"
         if _plain(request_json(call, _sha256)) != line["request"]:

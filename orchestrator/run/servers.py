@@ -55,7 +55,7 @@ class Targets(NamedTuple):
             parse_endpoints(words_of(request.endpoint)),
             stages_of(request.stages),
             one_endpoint(request.scorer),
-            judge_arguments(request.judge, request.judge_cache, request.scorer),
+            judge_arguments(request.judge, request.judge_cache, request.judge_reads, request.scorer),
             model_arguments(request.model, request.model_options),
         )
 

@@ -7,9 +7,14 @@ from pathlib import Path
 MANIFEST = "manifest.json"
 RESPONSES = "responses.jsonl"
 VERDICTS = "verdicts.jsonl"
+LABELS = "labels.jsonl"
 RESULTS = "results.json"
 PLANNED = ".planned"
 IMAGES = "images"
+PARITY_FOLDER = "parity"
+"""Folder in a run with the reference's reading of its answers."""
+REPORTED_FOLDER = "reported"
+"""Folder in an imported run with the verdicts of the tool that it comes from."""
 
 
 def has_results(run: Path) -> bool:

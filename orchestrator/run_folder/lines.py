@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from zlib import crc32
 
 import msgspec
 import orjson
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from lyncean.outcomes import Outcome
 from orchestrator.errors import ConfigError
@@ -128,6 +128,26 @@ class VerdictLine(Struct, kw_only=True, omit_defaults=True):
     params: Mapping[str, Any] = {}
 
 
+class LabelLine(Struct, kw_only=True, omit_defaults=True):
+    """A line of `labels.jsonl`: what a person says of one item's answer.
+
+    Attributes:
+        key: The item's key.
+        by: The person.
+        mark: What is said: "scored", that it cannot be told, or that what was said before is taken back.
+        score: The score where there is one, 0 for wrong to 1 for right.
+        seed: Of the order in which items are shown.
+        given: When, RFC 3339 in UTC.
+    """
+
+    key: str
+    by: str
+    mark: Literal["scored", "unclear", "undone"]
+    score: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
+    seed: int
+    given: str
+
+
 class _Usage(Struct, frozen=True):
     input_tokens: int = 0
     output_tokens: int = 0
@@ -199,7 +219,7 @@ _encoder = msgspec.json.Encoder()
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
-def encode(line: ResponseLine | VerdictLine) -> bytes:
+def encode(line: ResponseLine | VerdictLine | LabelLine) -> bytes:
     """Returns a line without its newline and its checksum."""
     return _encoder.encode(line)
 

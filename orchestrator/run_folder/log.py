@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from lyncean.errors import UserError
 from lyncean.outcomes import Outcome
-from orchestrator.run_folder.files import IMAGES, RESPONSES, VERDICTS
+from orchestrator.run_folder.files import IMAGES, LABELS, RESPONSES, VERDICTS
 from orchestrator.run_folder.image_store import ImageStore
 from orchestrator.run_folder.key_table import KeyTable
 from orchestrator.run_folder.lines import DamagedLine, Head, decode, loads, sealed
@@ -202,7 +202,7 @@ class RunLog:
         with contextlib.ExitStack() as opened:
             try:
                 path.mkdir(parents=True, exist_ok=True)
-                opened.callback(os.close, _lock(path))
+                opened.callback(os.close, lock(path))
                 # What is opened last is closed first: answers are written before their verdicts.
                 self.verdicts = Appender(path / VERDICTS)
                 opened.callback(self.verdicts.close)
@@ -339,10 +339,10 @@ def damaged(path: Path, offset: int, error: Exception) -> RunLogError:
     """Returns the one-line error for a line whose head is whole and whose rest is not what was written."""
     with path.open("rb") as file:
         number = file.read(offset).count(b"\n") + 1
-    return RunLogError(
-        f"{path}, line {number}: damaged ({error}); delete the line and run the command that made the run "
-        "again: what it held is asked or scored anew"
-    )
+    fix = "delete the line and run the command that made the run again: what it held is asked or scored anew"
+    if path.name == LABELS:
+        fix = "delete the line and give that label again"
+    return RunLogError(f"{path}, line {number}: damaged ({error}); {fix}")
 
 
 def _entry(found: tuple[int, int] | None) -> Entry:
@@ -428,10 +428,19 @@ def is_written(path: Path) -> bool:
         return False
 
 
-def _lock(path: Path) -> int:
+def lock(path: Path, looks: int = _LOOKS) -> int:
+    """Makes this process the one that writes to a run folder, until the file descriptor returned is closed.
+
+    Args:
+        path: The folder.
+        looks: How often it is tried, 20 ms apart.
+
+    Raises:
+        RunBusyError: If another process writes to it.
+    """
     fd = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        for _ in range(_LOOKS):  # `is_written` may hold it for a moment
+        for _ in range(looks):  # `is_written` may hold it for a moment
             with contextlib.suppress(RunBusyError):
                 _flock(fd, fcntl.LOCK_EX, path)
                 break

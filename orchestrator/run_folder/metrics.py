@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lyncean.outcomes import Outcome
 from orchestrator.run_folder.index import natural_key
@@ -16,6 +17,23 @@ HIGHER_IS_BETTER = {
     **dict.fromkeys(("choice_bias", "instability", "reform_instability", "calibration"), False),
 }
 """Metric -> which way is up; nothing is said of the others, the rate of an outcome for one."""
+
+_PLURAL = frozenset({"groups", "items", "repeats"})
+"""Factors of every standard error; the others are labels."""
+
+
+class StandardError(NamedTuple):
+    """A result's standard error and its parts, in words.
+
+    Attributes:
+        parts: Of what it is made.
+        smaller: What it would be with more of each factor, the smallest first.
+        wider: The interval that is also over other levels of its facets, "" without facets that matter.
+    """
+
+    parts: str
+    smaller: str
+    wider: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +113,35 @@ class MetricResult:
     def shown(self) -> str:
         """Value and interval."""
         return f"{self.text(self.value)} {self.interval}".rstrip()
+
+    @property
+    def standard_error(self) -> StandardError | None:
+        """The standard error by what it comes from; None where the run tells nothing apart."""
+        found = self.details.get("standard_error")
+        if not isinstance(found, Mapping):
+            return None
+        parts = [
+            f"{part['name']} {self.text(part['error'])}{' (estimated below 0)' if part['negative'] else ''}"
+            for part in found["parts"]
+        ]
+        factors = {each["name"]: each for each in found["factors"]}
+        several = {name: name if name in _PLURAL else f"{name}s" for name in factors}
+        more = [
+            f"{self.text(each['doubled'])} with {math.ceil(each['levels']):,} more {several[name]}"
+            for name, each in sorted(factors.items(), key=lambda factor: float(factor[1]["doubled"]))
+        ]
+        wider = ""
+        if "low" in found:
+            facets = " and ".join(name for name in several.values() if name not in _PLURAL)
+            wider = (
+                f"over other {facets} as well: [{self.text(found['low'])}, {self.text(found['high'])}]; "
+                f"the interval of all samples is for these {facets} (standard error {self.text(found['interval'])})"
+            )
+        return StandardError(
+            f"of the standard error {self.text(found['total'])}: {', '.join(parts)}",
+            f"it would be {', '.join(more)}",
+            wider,
+        )
 
     @property
     def less_is_better(self) -> bool:
@@ -177,6 +224,12 @@ def counts(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
         for name in total:
             total[name] += int(found.get("counts", {}).get(name, 0))
     return total
+
+
+def doubtful(tasks: Mapping[str, Mapping[str, Any]]) -> str:
+    """Returns how many scored answers were read with doubt (`lyncean.reasons.DOUBTFUL`), by no judge; "" for none."""
+    count = sum(int(found.get("doubtful", 0)) for found in tasks.values())
+    return f"{count:,} of {counts(tasks)['scored']:,} scored answers state their choice doubtfully" if count else ""
 
 
 def accounting(total: Mapping[str, int]) -> str:

@@ -189,11 +189,10 @@ class Run:
     def deviations(self) -> str:
         """How its decoding deviates from the benchmark's own protocol, in words; "" where it does not."""
         found: Mapping[str, Any] = self.identity.get("deviations") or {}
-        words = [f"{name}={value}" for name, value in found.get("generation", {}).items()]
+        words = [f"answer {found['answer']}"] if "answer" in found else []
+        words += [f"{name}={value}" for name, value in found.get("generation", {}).items()]
         if "thinking" in found:
             words.append(f"thinking {found['thinking']}")
-        if "answer" in found:
-            words.append(f"answer {found['answer']}")
         for name in ("chat_template", "extra_body"):
             if name in found:
                 words.append(f"{name.replace('_', ' ')} {orjson.dumps(found[name]).decode()}")

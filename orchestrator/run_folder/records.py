@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from google.protobuf import json_format
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message
+from google.protobuf.message import Message as AnyMessage
 from google.protobuf.struct_pb2 import Struct
 from msgspec import UNSET
 
@@ -25,7 +25,7 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.lines import TokensLine, VerdictLine, encode
 from orchestrator.run_folder.log import RunLogError, scan
-from orchestrator.samples import Answer, Call, Clip, Image, Part, Scoring
+from orchestrator.samples import Answer, Call, Clip, Image, Message, Part, Scoring
 
 Json = dict[str, Any]
 Medium = Image | Clip | model.Image
@@ -36,6 +36,7 @@ LoadImage = Callable[[str], bytes]
 _ROLES = {number: name for name, number in model.Role.items()}
 _MODALITIES = {number: name for name, number in model.Modality.items()}
 _FINISH = {number: name for name, number in model.FinishReason.items()}
+_CLIPS = {"audio": model.Audio, "video": model.Video}
 _SCORED = ("rule", "targets", "options", "labels", "group")
 """What a ScoreRequest and the line of a verdict take of a scoring as it is."""
 
@@ -43,7 +44,7 @@ UNSCORED = {Outcome.REJECTED, Outcome.UNJUDGED, Outcome.FAILED}
 """Outcomes whose verdicts carry no score; the others without an answer score 0."""
 
 
-def proto_json(message: Message) -> Json:
+def proto_json(message: AnyMessage) -> Json:
     """Returns a message as proto3 JSON with the proto's field names."""
     line: Json = json_format.MessageToDict(message, preserving_proto_field_name=True)
     return line
@@ -67,6 +68,25 @@ def request_json(call: Call, store: StoreMedium) -> Json:
     if call.modality:
         line["modality"] = _MODALITIES[call.modality]
     return line
+
+
+def call_of(request: Mapping[str, Any], load: LoadImage) -> Call:
+    """Returns the call that a line's request stands for: what `request_json` was made of, but for the stage.
+
+    Raises:
+        RunLogError: If the request is not what was written.
+        OSError: If an image or clip is not there.
+    """
+    try:
+        messages = tuple(
+            Message(model.Role.Value(message["role"]), tuple(_part_of(part, load) for part in message["parts"]))
+            for message in request["messages"]
+        )
+        config = json_format.ParseDict(request.get("config") or {}, model.GenerationConfig())
+        modality = model.Modality.Value(request.get("modality") or "MODALITY_UNSPECIFIED")
+    except (KeyError, TypeError, ValueError, json_format.ParseError) as error:
+        raise RunLogError(f"a request in {RESPONSES} is damaged ({error!r})") from error
+    return Call(messages, config, tuple(request.get("continuations") or ()), modality)
 
 
 def response_json(response: model.GenerateResponse | model.LikelihoodResponse, store: StoreMedium) -> Json:
@@ -270,6 +290,16 @@ def _part_json(part: Part, store: StoreMedium) -> Json:
 
 def _image_json(image: Image | model.Image, store: StoreMedium) -> Json:
     return {"image": {"media_type": image.media_type, "sha256": store(image), "bytes_length": len(image.data)}}
+
+
+def _part_of(line: Mapping[str, Any], load: LoadImage) -> Part:
+    if "text" in line:
+        return Part(line["text"])
+    ((kind, reference),) = line.items()
+    if kind == "image":
+        return Part(image=Image(load(reference["sha256"]), reference["media_type"]))
+    about = {name: value for name, value in reference.items() if name not in ("sha256", "bytes_length")}
+    return Part(clip=Clip(load(reference["sha256"]), json_format.ParseDict(about, _CLIPS[kind]())))
 
 
 def _duration(duration: Duration) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from orchestrator.run_folder.files import MANIFEST, RESPONSES, RESULTS, VERDICTS
+from orchestrator.run_folder.files import LABELS, MANIFEST, RESPONSES, RESULTS, VERDICTS
 from orchestrator.run_folder.lines import CountedLine, DamagedLine, decode
 
 
@@ -64,6 +64,6 @@ class Tails:
         return any(replaced)
 
     def changed(self) -> tuple[float, ...]:
-        """Returns when manifest, responses, verdicts and results were last written, 0 for a file that is missing."""
-        paths = [self.run / name for name in (MANIFEST, RESPONSES, VERDICTS, RESULTS)]
+        """Returns when the files that the run's page shows were last written, 0 for a file that is missing."""
+        paths = [self.run / name for name in (MANIFEST, RESPONSES, VERDICTS, RESULTS, LABELS)]
         return tuple(path.stat().st_mtime if path.exists() else 0.0 for path in paths)

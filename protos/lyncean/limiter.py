@@ -1,6 +1,10 @@
-"""Concurrency that follows what a server can take."""
+"""Concurrency that follows what a server can take, and the pause that it asks for."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 
 
 class Limiter:
@@ -35,3 +39,19 @@ class Limiter:
         """Halves the limit: the server's queue is full."""
         self._successes = 0
         self.limit = max(1, self.limit // 2)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Returns the seconds that Retry-After asks for: a number, or a date."""
+    value = headers.get("retry-after-ms")
+    if value:
+        return float(value) / 1000 if value.isdigit() else None
+    value = headers.get("retry-after", "")
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except (TypeError, ValueError):
+        return None

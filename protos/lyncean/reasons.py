@@ -49,6 +49,8 @@ class Reason(StrEnum):
     """It names parts of a sum and no sum."""
     CONFLICT = "conflict"
     """It states several answers."""
+    READERS_DIFFER = "readers_differ"
+    """The rule reads one choice, and the judge that reads it again another or none."""
     ABSTAINED = "abstained"
     """It says that it has no answer."""
     RETRACTED = "retracted"
@@ -83,3 +85,8 @@ class Reason(StrEnum):
     """Several options are equally likely; the first counts."""
     RANDOM_DRAW = "random_draw"
     """Nothing was found; the reference draws a letter at random."""
+
+
+DOUBTFUL = frozenset({Reason.CONCLUDED, Reason.MARKED, Reason.LIKELY, Reason.OPTION_TEXT})
+"""Reasons of the weakest readings: 9% of the verdicts on 2,015 answers written for the purpose, and 14 of the 19 that
+were wrong."""

@@ -70,7 +70,7 @@ def _judging(
     judge_tls_cert: Path | None,
     judge_tls_key: Path | None,
     judge_cache: str | None,
-    judge_reread: bool,
+    judge_reads: str,
     judge_concurrency: int,
     judge_timeout: float,
     judge_patience: float,
@@ -103,7 +103,7 @@ def _judging(
         token=read_token(judge_token_file) if judge_token_file else None,
         tls=tls,
         cache=judge_cache or str(cache_folder() / "judge.sqlite"),
-        reread=judge_reread,
+        reads=judge_reads,
         concurrency=judge_concurrency,
         timeout=judge_timeout,
         patience=judge_patience,
@@ -144,10 +144,12 @@ judge_options = bundled(
         help="Cache of judge replies: a file, or postgresql://... shared by replicas.",
     ),
     click.option(
-        "--judge-reread/--no-judge-reread",
-        default=True,
+        "--judge-reads",
+        type=click.Choice(["none", "unparsed", "doubtful"]),
+        default="unparsed",
         show_default=True,
-        help="Let the judge re-read answers that a choice rule left unparsed; each is marked.",
+        help="Let the judge read answers again that a choice rule left unparsed, or also those that it read with doubt:"
+        " where the two differ, the answer is unparsed.",
     ),
     click.option("--judge-concurrency", default=64, show_default=True, type=click.IntRange(1)),
     click.option(

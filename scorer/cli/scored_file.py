@@ -40,7 +40,7 @@ async def score(file: BinaryIO, metric_specs: BinaryIO | None, registry: Registr
         raise UserError(str(error)) from error
     judges = judging.open()
     try:
-        scorer = Scorer(registry, judges.judge if judges else None, judging.reread, in_flight(judging))
+        scorer = Scorer(registry, judges.judge if judges else None, judging.reads, in_flight(judging))
         await _print(file, scorer, judges, summarizer)
     finally:
         if judges is not None:

@@ -48,7 +48,7 @@ async def _serve(config: ServerConfig, registry: Registry[AnyRule], judging: Jud
     from scorer.service import SERVICE, server
 
     judges = judging.open()
-    scorer = Scorer(registry, judges.judge if judges else None, judging.reread, in_flight(judging))
+    scorer = Scorer(registry, judges.judge if judges else None, judging.reads, in_flight(judging))
     serving = server(config, scorer, judges.names if judges else (), telemetry)
     port = await serving.start()
     await serving.set_serving()

@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 import openai
 
 from lyncean.budget import Budget
+from lyncean.limiter import retry_after
 from scorer.judges.base import JudgeError, JudgePrompt, Reply, backoff, take
 from scorer.judges.cache import Cache
-from scorer.judges.endpoint import TRIES, EndpointConfig, body, client, content, read, retry_after, spent
+from scorer.judges.endpoint import TRIES, EndpointConfig, body, client, content, read, spent
 
 log = logging.getLogger(__name__)
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
-from time import time
 from typing import TYPE_CHECKING, Any
 
 import openai
 
 from lyncean.addresses import keep_out_of_logs, without_password
 from lyncean.budget import Budget
+from lyncean.limiter import retry_after
 from lyncean.media import media_type
 from scorer.judges.base import VENDOR, JudgeError, JudgePrompt, Reply, backoff, canonical, take, without_user
 from scorer.judges.throttle import Throttle
@@ -204,22 +202,6 @@ def content(completion: Any) -> str:
     if finish == "length":
         raise JudgeError("judge_truncated", f"the judge's reply was cut at {MAX_OUTPUT_TOKENS} tokens", words)
     return words
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Returns the seconds that Retry-After asks for: a number, or a date."""
-    value = headers.get("retry-after-ms")
-    if value:
-        return float(value) / 1000 if value.isdigit() else None
-    value = headers.get("retry-after", "")
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time())
-    except (TypeError, ValueError):
-        return None
 
 
 def spent(completion: Any) -> tuple[int, int]:

@@ -89,7 +89,7 @@ class ModelServiceJudge:
                     metadata=self._credentials.metadata,
                 )
             except CallError as error:
-                pause = backoff(tries)
+                pause = max(backoff(tries), error.retry_after)
                 tries += 1
                 self.waits_for = problem = f"the judge at {self._address}: {error}"
                 reached = reached or self._channel.get_state() is grpc.ChannelConnectivity.READY
@@ -122,7 +122,7 @@ class ModelServiceJudge:
                 self._budget.used(*spent(response))
                 return read(prompt, response, self._info.model_name)
             except CallError as error:
-                pause = backoff(tries)
+                pause = max(backoff(tries), error.retry_after)
                 tries += 1
                 self.waits_for = problem = f"the judge at {self._address}: {error}"
                 retries = error.consequence.retries

@@ -30,7 +30,7 @@ class Judging:
         token: Bearer token of a ModelService; never shown by repr.
         tls: How `grpcs:` judges are checked, and what they are shown.
         cache: Path or `postgresql://` address of the cache; may hold a password, so never shown.
-        reread: Whether answers in which a choice rule found nothing are read again.
+        reads: Which answers to a choice rule are read again: "none", "unparsed" ones, or "doubtful" ones too.
         concurrency: Requests in flight at most, for each judge.
         timeout: Seconds for one request.
         patience: Seconds that one question may be waited for through rate limits.
@@ -43,7 +43,7 @@ class Judging:
     token: str | None = field(default=None, repr=False)
     tls: Tls = field(default_factory=Tls)
     cache: str = field(default=":memory:", repr=False)
-    reread: bool = True
+    reads: str = "unparsed"
     concurrency: int = 64
     timeout: float = 120.0
     patience: float = 600.0

@@ -1,8 +1,8 @@
-"""Regex first, judge second: an answer in which a choice rule found nothing is read again by a judge.
+"""Rule first, judge second: an answer in which a choice rule found nothing, or nothing plain, is read by a judge.
 
-The judge only says which option the answer commits to, without knowing which is right; the
-rule itself then scores that label as if the model had said nothing else. The verdict is marked
-`judge_reread`, so that metrics can be told apart.
+The judge only says which option the answer commits to, without knowing which is right. Where the rule found nothing,
+it scores that label as if the model had said nothing else, and the verdict is marked `judge_reread`. Where the rule's
+reading is doubtful, it stands if the judge reads the same; otherwise the answer is unparsed.
 """
 
 from __future__ import annotations
@@ -11,21 +11,30 @@ from collections.abc import Mapping
 from string import ascii_uppercase
 from typing import Any
 
+from lyncean import reasons
 from lyncean.outcomes import Outcome
+from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.judges.base import Judge, JudgePrompt, graded
 from scorer.judges.prompts import choice_reread
-from scorer.rule import Rule
+from scorer.rule import Rule, unparsed
 
 RULES = frozenset({"choice", "choice_number", "two_way"})
 """Rules whose answer is one of a closed set."""
 
 DEFAULT_COUNT = 4
 
+NOTHING, UNPARSED, DOUBTFUL = "none", "unparsed", "doubtful"
+"""What a judge reads again; each includes what stands before it."""
 
-def rereadable(rule: Rule, verdict: pb.Verdict) -> bool:
-    """Whether a verdict is one that a judge may read again: there was an answer, and nothing was found."""
-    return rule.name in RULES and verdict.outcome == Outcome.UNPARSED and verdict.reason != "empty_answer"
+
+def rereadable(rule: Rule, verdict: pb.Verdict, reads: str) -> bool:
+    """Whether a judge that reads so much reads the answer of a verdict again."""
+    if rule.name not in RULES or reads == NOTHING:
+        return False
+    if verdict.outcome == Outcome.UNPARSED:
+        return verdict.reason != Reason.EMPTY_ANSWER
+    return reads == DOUBTFUL and verdict.outcome == Outcome.SCORED and verdict.reason in reasons.DOUBTFUL
 
 
 def labels(request: pb.ScoreRequest) -> tuple[str, ...]:
@@ -43,9 +52,9 @@ async def reread(rule: Rule, request: pb.ScoreRequest, first: pb.Verdict, judge:
     """Returns the verdict of what the judge read.
 
     Args:
-        rule: The rule that found nothing.
+        rule: The rule that read the answer first.
         request: What it was given.
-        first: Its verdict; stands where the judge finds nothing either.
+        first: Its verdict; stands where the judge reads the same.
         judge: Who is asked.
     """
     names = labels(request)
@@ -57,14 +66,23 @@ async def reread(rule: Rule, request: pb.ScoreRequest, first: pb.Verdict, judge:
     )
 
     def verdict(reply: Mapping[str, Any]) -> pb.Verdict:
+        nothing = first.outcome == Outcome.UNPARSED
         if reply["choice"] == choice_reread.NONE:
-            return first
+            return first if nothing else differ(first, "none")
         plain = pb.ScoreRequest()
         plain.CopyFrom(request)
         plain.text = reply["choice"]
         second = rule.read(plain)
+        if not nothing:
+            return first if second.extracted == first.extracted else differ(first, repr(second.extracted))
         second.ClearField("span")
         second.reason = "judge_reread"
         return second
 
     return await graded(judge, prompt, verdict)
+
+
+def differ(first: pb.Verdict, other: str) -> pb.Verdict:
+    """Returns the verdict on an answer that the rule and the judge read differently: neither is taken."""
+    detail = f"the rule reads {first.extracted!r} ({first.reason}), the judge {other}"
+    return unparsed(Reason.READERS_DIFFER, detail)

@@ -11,5 +11,5 @@ METRIC = Metric(
     "the same over scored and unparsed items. Interval: Wilson's where every score is 0 or 1, else a bootstrap; both "
     "over groups where groups have several items.",
     plan=mean.plan,
-    params={"cluster": mean.CLUSTER},
+    params=mean.PARAMS,
 )

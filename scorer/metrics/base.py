@@ -56,6 +56,15 @@ class Params:
             raise RequestError(f"parameter {name!r} is {value!r}: give {wanted}", "invalid_param")
         return value
 
+    def words(self, name: str) -> tuple[str, ...] | None:
+        """Returns a list of strings, None where it is not given."""
+        values = self._values.get(name)
+        if values is None:
+            return None
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            raise RequestError(f"parameter {name!r} is {values!r}: give a list of strings", "invalid_param")
+        return tuple(dict.fromkeys(values))
+
     def flag(self, name: str, default: bool) -> bool:
         """Returns true or false."""
         value = self._values.get(name, default)

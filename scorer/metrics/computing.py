@@ -13,6 +13,7 @@ from lyncean.errors import printable
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.metrics.mean import DETECTABLE
+from scorer.metrics.standard_error import STANDARD_ERROR, to_percent
 
 T = TypeVar("T")
 
@@ -128,4 +129,6 @@ def _to_percent(result: pb.MetricResult) -> None:
     for key in DETECTABLE.values():
         if key in result.details:
             result.details.fields[key].number_value *= 100
+    if STANDARD_ERROR in result.details:
+        to_percent(result.details.fields[STANDARD_ERROR].struct_value)
     result.unit = "percent"

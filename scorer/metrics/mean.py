@@ -5,6 +5,8 @@ from __future__ import annotations
 from lyncean import stats
 from lyncean.arrays import Floats, Ints, np
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
+from scorer.metrics import standard_error
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.intervals import gathered, mean_result
 from scorer.metrics.table import Table
@@ -15,12 +17,20 @@ items, compared item by item, show smaller differences."""
 
 CLUSTER = "whether items of one group (or repeats of one item) count as dependent in the interval, default true"
 
+PARAMS = {"cluster": CLUSTER, "facets": standard_error.FACETS}
+"""Parameters of every mean over items."""
+
 
 def plan(params: Params) -> Plan:
     """Reads the parameters."""
     part = params.word("part", "")
     cluster = params.flag("cluster", True)
     level = params.level
+    facets = params.words("facets")
+    if taken := standard_error.NAMES.intersection(facets or ()):
+        raise RequestError(
+            f"a facet is called {min(taken)!r}, as a part of every standard error: rename the label", "invalid_param"
+        )
     # What is given in percent is a share; another part may be anything.
     share = not part or params.word("unit", "fraction") == "percent"
 
@@ -35,6 +45,8 @@ def plan(params: Params) -> Plan:
         for direction, difference in detectable._asdict().items():
             if difference is not None:
                 result.details[DETECTABLE[direction]] = round(difference, 6)
+        if clusters is not None:
+            standard_error.note(result.details, table, values, clusters, facets, level, within)
         if part:
             # A part that the rule did not report is not a zero of its own making: say so.
             missing = int(np.isnan(table.parts[part][table.scored]).sum())
@@ -42,7 +54,8 @@ def plan(params: Params) -> Plan:
                 result.details["scored_without_part"] = missing
         return result
 
-    return Plan(compute, parts=(part,) if part else (), items=items)
+    columns = frozenset[str]() if facets is None else frozenset(standard_error.ORDERS)
+    return Plan(compute, columns=columns, labels=facets or (), parts=(part,) if part else (), items=items)
 
 
 METRIC = Metric(
@@ -50,6 +63,6 @@ METRIC = Metric(
     description="Mean of the score, or of the part of it that params.part names, over all planned items, where an item "
     "without it counts 0; value_answered is the same over scored and unparsed items. For scores with partial credit.",
     plan=plan,
-    params={"part": "a key of Verdict.scores; default the score itself", "cluster": CLUSTER},
+    params={"part": "a key of Verdict.scores; default the score itself", **PARAMS},
     unit="",
 )

@@ -33,6 +33,8 @@ SMALL = {
     "bench_likelihood.py": "--candidates 2 --repeats 1 --width 64 --layers 1 --json figures.json",
     "bench_generate.py": "--batches 1 2 --samples 2 --tokens 2 --width 64 --layers 1 --json figures.json",
     "bench_gates.py": "--worlds 40",
+    "bench_labels.py": "--worlds 10",
+    "bench_variance.py": "--worlds 3",
     "bench_large.py": "--rows 320 --steps resume --folder kept",
     "simulate.py": "--samples 10000",
     "simulate_check.py": "--replicas 2 --delay 0.05 --seconds 0.4 --most 64",
@@ -124,7 +126,7 @@ def objects(printed: str) -> list[dict[str, Any]]:
 def test_whatever_pages_and_make_start_is_typed_here(monkeypatch: pytest.MonkeyPatch) -> None:
     started = started_by_make(monkeypatch)
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    assert len(started) == 9
+    assert len(started) == 11
     assert set(started) | set(re.findall(r"python bench/(\w+\.py)", text)) == SMALL.keys()
 
 
@@ -216,6 +218,15 @@ def test_generate(here: Run, folder: Path) -> None:
     assert [(row["batch"], row["same_texts"]) for row in figures[:2]] == [(1, 2), (2, 2)]
     assert all(row["milliseconds_per_drawn_token"] > 0 for row in figures[2:])
     assert len(figures) == 4
+
+
+def test_variance(run: Run) -> None:
+    (printed,) = run("bench_variance.py")
+    settings = [found for found in json.loads(printed).values() if isinstance(found, dict)]
+    assert len(settings) == 5
+    for found in settings:
+        assert {"prompt", "prompt × items", "order", "repeats"} < found["parts"].keys()
+        assert 0 <= found["interval_covers"] <= 1
 
 
 def test_large(run: Run, folder: Path) -> None:

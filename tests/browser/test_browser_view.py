@@ -1,4 +1,4 @@
-"""The page over a folder of runs, live, and the page of a comparison."""
+"""The page over a folder of runs, live."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from helpers.report_runs import Writer, marvel_run
 
-from orchestrator.cli.compare import command
-from orchestrator.report.live.server import HOST, serve
+from orchestrator.report.live.local import HOST
+from orchestrator.report.live.server import serve
 
 pytestmark = pytest.mark.full
 
@@ -40,10 +39,10 @@ def test_runs_appear_and_grow_without_a_reload(tab: Any, address: str, tmp_path:
     row = page.locator("#runs tr", has_text="live")
     row.wait_for()
     assert "<script>window.pwned=1</script>" in row.inner_text()
-    assert "1 scored" in row.inner_text()
+    assert row.locator("svg[role=img]").get_attribute("aria-label") == "1 scored"
     writer.item("marvel/2", answer="?", outcome="unparsed", score=0.0)
     writer.close(complete=False)
-    row.filter(has_text="1 unparsed").wait_for()
+    row.filter(has_text="1 not scored").wait_for()
     writer.close()
     row.filter(has_text="complete").wait_for()
     assert page.evaluate("window.pwned") is None
@@ -60,14 +59,107 @@ def test_a_run_opens_with_its_images(tab: Any, address: str) -> None:
     assert tab.complaints == []
 
 
-def test_a_comparison_opens_with_its_images(tab: Any, tmp_path: Path) -> None:
-    runs = [marvel_run(tmp_path / "before", puzzles=40), marvel_run(tmp_path / "after", puzzles=40, skill=0.9)]
-    target = tmp_path / "compare.html"
-    assert CliRunner().invoke(command, [*map(str, runs), "--html", str(target)]).exit_code == 0
-    page = tab.page
-    page.goto(target.as_uri())
-    page.locator("details.flip summary").first.click()
-    tab.until("document.querySelector('details[open] img').naturalWidth > 0")
-    assert page.locator("details[open] mark").count() == 2
+def names(page: Any) -> list[str]:
+    return list(page.locator("#runs th a").all_inner_texts())
+
+
+@pytest.fixture
+def several(tmp_path: Path, address: str) -> str:
+    """Three more runs: another model on the same task, one with two tasks, and one that is not complete."""
+    marvel_run(tmp_path / "runs" / "better", puzzles=30, skill=1.0, model="qwen-tiny")
+    for name, complete in (("two", True), ("stopped", False)):
+        writer = Writer(tmp_path / "runs" / name, tasks=["marvel", "vstar"])
+        for task in ("marvel", "vstar"):
+            writer.item(f"{task}/1", answer="1", score=1.0)
+        writer.close(complete=complete)
+    return address
+
+
+def opened(tab: Any, address: str, runs: int) -> Any:
+    tab.page.goto(address)
+    tab.until("count => document.querySelectorAll('#runs tr').length === count", runs)
+    return tab.page
+
+
+def test_the_table_sorts_and_filters(tab: Any, several: str) -> None:
+    page = opened(tab, several, 4)
+    head = page.get_by_role("columnheader", name="Metric, 95% CI")
+    head.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") == "descending"
+    assert names(page) == ["two", "better", "<i>done", "stopped"], "what has no metric yet comes last"
+    head.get_by_role("button").press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert names(page) == ["<i>done", "better", "two", "stopped"]
+    read = "field => [...field.options].map(one => one.textContent)"
+    assert page.locator("[name=metric]").evaluate(read) == [
+        "all", "marvel: accuracy (1)", "marvel: AVR (2)", "vstar: accuracy (1)"
+    ]  # fmt: skip
+    page.locator("[name=metric]").select_option("marvel: AVR")
+    assert names(page) == ["<i>done", "better"]
+    assert page.locator("[name=model]").evaluate(read) == ["all", "llava-tiny (1)", "qwen-tiny (1)"]
+    address = page.url
+    page.keyboard.press("Escape")
+    page.locator("h1").click()
+    page.keyboard.press("x")
+    assert len(names(page)) == 4
+    page.keyboard.press("/")
+    page.keyboard.type("QWEN")
+    assert names(page) == ["better"]
+    assert page.locator("#status").inner_text() == "1 of 4 runs"
+    page.goto("about:blank")
+    assert names(opened(tab, address, 2)) == ["<i>done", "better"], "the address holds the view"
     assert tab.complaints == []
-    assert all(url.startswith("file:") for url in tab.requests if not url.startswith("data:"))
+
+
+def test_runs_are_chosen_and_compared_by_keyboard(tab: Any, several: str) -> None:
+    page = opened(tab, several + "#sort=run", 4)
+    assert names(page) == ["<i>done", "better", "stopped", "two"]
+    for key in ("j", "j", "Space", "k", "Space"):
+        page.keyboard.press(key)
+    assert page.get_by_role("checkbox", name="Compare better").is_checked()
+    bar = page.get_by_role("complementary", name="Runs to compare")
+    assert bar.locator("p").inner_text() == "better → <i>done"
+    page.keyboard.press("c")
+    page.wait_for_url("**/compare/?run=better&run=*")
+    tab.settle()
+    assert page.locator("h1").inner_text() == "better → <i>done"
+    tab.until("document.querySelector('#detail .pictures img')?.naturalWidth > 0")
+    page.get_by_role("link", name="All runs").click()
+    page.get_by_role("checkbox", name="Compare two").check()
+    assert not page.locator("#compare").count(), "one is chosen"
+    page.get_by_role("checkbox", name="Compare better").check()
+    page.get_by_role("link", name="Compare", exact=True).click()
+    page.wait_for_url("**/compare/**")
+    assert page.get_by_role("heading", name="These runs cannot be compared").is_visible()
+    assert [line for line in tab.complaints if "409" not in line] == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
+def test_the_table_fits_the_screen_and_each_control_has_a_name(tab: Any, several: str, width: int, scheme: str) -> None:
+    tab.page.set_viewport_size({"width": width, "height": 800})
+    tab.page.emulate_media(color_scheme=scheme)
+    page = opened(tab, several, 4)
+    page.get_by_role("checkbox").first.check()
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.get_by_role("row").count() == 5
+    assert page.get_by_role("rowheader").count() == 4
+    nameless = page.evaluate("""Array.from(document.querySelectorAll('button, select, input, a, svg, th')).filter(
+        node => !(node.textContent.trim() || node.getAttribute('aria-label') || node.labels?.length)
+    ).map(node => node.outerHTML.slice(0, 200))""")
+    assert nameless == []
+    page.keyboard.press("?")
+    assert page.get_by_role("dialog", name="Keys").is_visible()
+
+
+def test_many_runs(tab: Any, address: str, tmp_path: Path) -> None:
+    for number in range(300):
+        writer = Writer(tmp_path / "runs" / f"run{number}")
+        writer.item("marvel/1", answer="1", score=float(number % 2))
+        writer.close()
+    page = opened(tab, address, 301)
+    page.get_by_role("button", name="Run", exact=True).click()
+    assert names(page)[:4] == ["<i>done", "run0", "run1", "run2"], "9 before 17"
+    page.keyboard.press("/")
+    page.keyboard.type("run29")
+    assert len(names(page)) == 11
+    assert tab.complaints == []

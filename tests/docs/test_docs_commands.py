@@ -37,7 +37,7 @@ TYPED_BY = {
     "docs/contract/ModelService.Likelihood.md": "docs/test_docs_contract.py",
     "docs/contract/ScorerService.ListRules.md": "docs/test_docs_contract.py",
     "docs/extraction.md": "scorer/test_scorer_docs.py",
-    "docs/judges.md": "scorer/test_scorer_docs.py",
+    "docs/judges.md": "scorer/test_scorer_docs.py docs/test_report_docs.py orchestrator/run/test_eval_judge.py",
     "docs/read-the-numbers.md": "scorer/test_scorer_docs.py",
     "docs/write-a-rule.md": "scorer/test_scorer_docs.py",
     "docs/kubernetes.md": "deploy/test_kubernetes_page.py deploy/test_compose.py",

@@ -72,6 +72,7 @@ def test_readme(demo: Server, shared_scorer: Server, folder: Path) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.timeout(900)  # an installation takes minutes where much else runs
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
 def test_the_wheel_in_an_environment_of_its_own(tmp_path: Path) -> None:
     (built,) = made("make dist")

@@ -1,4 +1,4 @@
-"""Every command of docs/reports-and-comparison.md does what it says."""
+"""Every command of docs/reports-and-comparison.md does what it says, and those of labels in docs/judges.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from helpers.report_runs import marvel_run
 from orchestrator.cli import main
 
 LINES = commands(ROOT / "docs" / "reports-and-comparison.md")
-VIEWS = [line for line in LINES if " view " in line]
+LABELS = [line for line in commands(ROOT / "docs" / "judges.md") if line.startswith("orchestrator ")]
+LINES += [line for line in LABELS if " --judge " not in line]
+VIEWS = [line for line in LINES if " view " in line or " label " in line]
 COMMANDS = [line for line in LINES if line not in VIEWS]
 
 
@@ -45,7 +47,7 @@ def test_it_works(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> N
     result = CliRunner().invoke(main, shlex.split(line)[1:])
     # A gate may well fail; that is exit code 4 and no mistake.
     assert result.exit_code == (4 if "--gate" in line else 0), result.output
-    for option in ("--output", "--html"):
+    for option in ("--output", "--html", "--markdown"):
         if option in line:
             assert (folder / line.split(option)[1].split()[0]).exists()
 

@@ -17,6 +17,8 @@ from orchestrator.conformance import CHECKS, Status, judge
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
+LACKING = {"BATCH", "REASONING", "THINKING", "AUDIO_INPUT", "VIDEO_INPUT"}
+LACKING |= {"ANSWER_CHOICES", "ANSWER_REGEX", "ANSWER_JSON_SCHEMA"}
 MOOT = {
     "seed_repeats",
     "logprobs_make_sense",
@@ -24,11 +26,7 @@ MOOT = {
     "tls_is_demanded",
     "token_is_demanded",
     "refuses_corrupt_audio_and_video",
-    *(
-        name
-        for name, check in CHECKS.items()
-        if {"BATCH", "REASONING", "THINKING", "AUDIO_INPUT", "VIDEO_INPUT"} & set(check.needs)
-    ),
+    *(name for name, check in CHECKS.items() if LACKING & set(check.needs)),
 }
 
 

@@ -21,6 +21,7 @@ from grpc_reflection.v1alpha import reflection
 from lyncean import rpc
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
+from lyncean.response_format import keeps
 from model_server.core import Core
 from model_server.demo.hash_model import HashModel
 from model_server.kit.backend import KitBackend
@@ -39,6 +40,13 @@ class Thinker(HashModel):
     """The demo model, which `Whole` lets reason about the riddle."""
 
     reasoning = thinking = thinking_budget = True
+    answer_choices = answer_regex = answer_json_schema = True
+
+    def generate(self, request: Request) -> str:
+        if not request.config.HasField("response_format") or request.config.response_format.HasField("choices"):
+            return super().generate(request)
+        texts = ("No: 123!", "Yes: 456.", '{"zx7": "q", "n": true}', '{"zx7": "w", "n": false}')
+        return next(text for text in texts if keeps(request.config.response_format, text))
 
 
 class Whole(ModelServicer):
@@ -249,6 +257,34 @@ def thinks_over(request: Any, response: Any) -> None:
     """Reasoning that is to be short is long."""
     if request.config.HasField("thinking_budget"):
         response.usage.reasoning_tokens = response.usage.output_tokens = 60
+
+
+def beside(kind: str) -> type[Whole]:
+    """Returns a server whose answers of one kind of format have a full stop behind them."""
+
+    def said(request: Any, response: Any) -> None:
+        if request.config.response_format.HasField(kind):
+            response.parts[0].text += " ."
+
+    return broken(said=said)
+
+
+class OneFormat(Whole):
+    """Forgets the format of a request that comes while another is answered."""
+
+    async def call(self, request: Any, context: Any, method: Any) -> Any:
+        if isinstance(request, model.GenerateRequest) and self.running:
+            request.config.ClearField("response_format")
+        self.running += 1
+        await asyncio.sleep(0.02)
+        self.running -= 1
+        return await super().call(request, context, method)
+
+
+def thinks_in_format(request: Any, response: Any) -> None:
+    """The reasoning stands before the choice."""
+    if request.config.HasField("response_format") and response.reasoning:
+        response.parts[0].text = f"{response.reasoning}: {response.parts[0].text}"
 
 
 def answers_in_thought(request: Any, response: Any) -> None:
@@ -549,6 +585,7 @@ NAMES = (
     "batch_gives_places_back",
 )
 ONCE, ALIKE, MIXED, ALONE, NO_REQUEST, NO_CALLS, TOO_MANY, PLACES = NAMES
+KEPT = ("choices_are_kept", "regex_is_kept", "json_schema_is_kept")
 WHO = "answers_say_who_gave_them"
 WAIT = "batch_answers_do_not_wait"
 MUTANTS = {
@@ -574,10 +611,21 @@ MUTANTS = {
     "unhealthy": mutant(broken(health=False), "health_has_both_names"),
     "unreflected": mutant(broken(reflects=False), "reflection_names_the_service"),
     "unexplained": mutant(broken(explains=False), "errors_carry_error_info"),
-    "thinks_aloud": mutant(broken(said=thinks_aloud), "reasoning_stays_apart"),
+    "thinks_aloud": mutant(broken(said=thinks_aloud), "reasoning_stays_apart", "format_begins_behind_the_reasoning"),
     "answers_in_thought": mutant(broken(said=answers_in_thought), "reasoning_stays_apart"),
     "thinks_on": mutant(broken(said=thinks_on), "thinking_turns_off"),
     "thinks_over": mutant(broken(said=thinks_over), "thinking_budget_holds"),
+    "any_choice": mutant(beside("choices"), "choices_are_kept", "format_begins_behind_the_reasoning"),
+    "part_of_a_match": mutant(beside("regex"), "regex_is_kept"),
+    "more_than_json": mutant(beside("json_schema"), "json_schema_is_kept"),
+    "one_format": mutant(OneFormat, *KEPT, only=KEPT),
+    "thinks_in_format": mutant(broken(said=thinks_in_format), "format_begins_behind_the_reasoning"),
+    "any_format": mutant(
+        lenient("bad_response_format", "format_conflict"),
+        "refuses_malformed_choices",
+        "refuses_malformed_regexes",
+        "refuses_malformed_schemas",
+    ),
     "contradicts": mutant(lenient("zero_budget", "thinking_conflict"), "refuses_thinking_contradictions"),
     "no_messages": mutant(lenient("empty_prompt"), "refuses_no_messages", "errors_carry_error_info"),
     "no_parts": mutant(lenient("empty_message"), "refuses_no_parts"),
@@ -616,6 +664,8 @@ MUTANTS = {
         "output_limit_holds",
         "reasoning_stays_apart",
         "answers_are_continued",
+        *KEPT,
+        "format_begins_behind_the_reasoning",
         "seed_repeats",
         "parallel_equals_serial",
         "batch_answers_as_by_itself",
@@ -630,7 +680,12 @@ MUTANTS = {
         "unset_is_not_zero",
     ),
     "no_top_p": mutant(cleared("said", "effective_config", "top_p"), "effective_config_is_complete"),
-    "no_stop": mutant(broken(asked=no_stop), "stop_strings_end_the_output", "effective_config_is_complete"),
+    "no_stop": mutant(
+        broken(asked=no_stop),
+        "stop_strings_end_the_output",
+        "effective_config_is_complete",
+        "refuses_malformed_choices",
+    ),
     "always_ends": mutant(broken(said=always_ends), "output_limit_holds", "reasoning_stays_apart"),
     "no_input_tokens": mutant(cleared("said", "usage", "input_tokens"), "usage_is_reported", "answers_are_continued"),
     "no_reason": mutant(
@@ -643,6 +698,7 @@ MUTANTS = {
     "numbered_samples": mutant(
         broken(said=lambda request, response: request.config.temperature > 0 and numbered(request, response)),
         "seed_repeats",
+        *KEPT,
     ),
     "backwards": mutant(
         broken(said=lambda _, response: [token.alternatives.reverse() for token in response.logprobs]),

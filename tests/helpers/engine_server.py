@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import re
 import secrets
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -38,6 +39,7 @@ class Model(model_pb2_grpc.ModelServiceServicer):
         self.flags = flags
         self.calls: Counter[str] = Counter()
         self.busy = 0
+        self.refused = 0.0
         self.log = flags.log.open("a", buffering=1) if flags.log else None
         self.served_by = model.ServedBy(model_revision=flags.weights, boot_id=secrets.token_hex(8))
 
@@ -104,6 +106,12 @@ class Model(model_pb2_grpc.ModelServiceServicer):
         draw = hashlib.sha256(f"{row}|{self.calls[row]}".encode()).digest()[0] / 256
         if self.busy >= flags.queue:
             raise Overloaded("queue_full", "the queue is full")
+        if self.refused:
+            print(f"{time.monotonic() - self.refused:.3f} s after a pause began", flush=True)
+            self.refused = 0.0
+        elif flags.pause and self.calls.total() % 20 == 0:
+            self.refused = time.monotonic()
+            raise Overloaded("queue_full", "the queue is full", retry_after=flags.pause)
         self.busy += 1
         try:
             await asyncio.sleep(flags.delay)
@@ -131,6 +139,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--delay", type=float, default=0.0)
     parser.add_argument("--flaky", type=float, default=0.0)
     parser.add_argument("--queue", type=int, default=1000)
+    parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--too-long", type=int, default=0)
     parser.add_argument("--broken", type=int, default=0)
     parser.add_argument("--empty", type=int, default=0)

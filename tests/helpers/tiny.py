@@ -31,6 +31,7 @@ STD = 0.08
 TEMPLATE = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' }}{% if m['content'] is string %}{{ m['content'] }}"
     "{% else %}{% for c in m['content'] %}{% if c['type'] == 'image' %}{{ 'IMAGE' }}"
+    "{% elif c['type'] == 'video' %}{{ 'VIDEO' }}{% elif c['type'] == 'audio' %}{{ 'AUDIO' }}"
     "{% else %}{{ c['text'] }}{% endif %}{% endfor %}{% endif %}{{ '<|im_end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
@@ -304,6 +305,12 @@ QWEN_TOKENS = {
 }
 
 
+def qwen_template() -> str:
+    """Qwen's marks around images and videos."""
+    template = TEMPLATE.replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>")
+    return template.replace("VIDEO", "<|vision_start|><|video_pad|><|vision_end|>")
+
+
 def qwen(out: Path, kind: str) -> None:
     """Qwen2-VL to Qwen3.5: patches of 14 (16), merged 2 by 2; any image size; Qwen3.5 has a gated delta net."""
     tok = tokenizer(QWEN_TOKENS)
@@ -312,9 +319,9 @@ def qwen(out: Path, kind: str) -> None:
     patch = 16 if third else 14
     sizes = {"shortest_edge": (2 * patch) ** 2, "longest_edge": (8 * patch) ** 2}
     images = tf.Qwen2VLImageProcessor(patch_size=patch, size=sizes)
-    template = TEMPLATE.replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>")
+    template = qwen_template()
     names = {"qwen2_vl": "Qwen2VL", "qwen2_5_vl": "Qwen2_5_VL", "qwen3_vl": "Qwen3VL", "qwen3_5": "Qwen3VL"}
-    videos = getattr(tf, "Qwen3VLVideoProcessor" if third else "Qwen2VLVideoProcessor")(patch_size=patch)
+    videos = getattr(tf, "Qwen3VLVideoProcessor" if third else "Qwen2VLVideoProcessor")(patch_size=patch, size=sizes)
     processor = getattr(tf, f"{names[kind]}Processor")(images, tok, videos, chat_template=template)
     vision: dict[str, Any] = {"depth": 2, "num_heads": 2, "patch_size": patch, "spatial_merge_size": 2}
     if kind == "qwen2_vl":

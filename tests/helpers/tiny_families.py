@@ -7,7 +7,18 @@ from typing import Any
 
 import transformers as tf
 
-from helpers.tiny import QWEN_TOKENS, TEMPLATE, VOCAB, WIDTH, clip_vision, ids, save, text_config, tokenizer
+from helpers.tiny import (
+    QWEN_TOKENS,
+    TEMPLATE,
+    VOCAB,
+    WIDTH,
+    clip_vision,
+    ids,
+    qwen_template,
+    save,
+    text_config,
+    tokenizer,
+)
 
 
 def siglip(image: int = 28, patch: int = 14, **kwargs: Any) -> dict[str, Any]:
@@ -62,7 +73,7 @@ def llava_onevision(out: Path) -> None:
         videos,
         num_image_tokens=4,
         vision_feature_select_strategy="full",
-        chat_template=TEMPLATE.replace("IMAGE", "<image>\n"),
+        chat_template=TEMPLATE.replace("IMAGE", "<image>\n").replace("VIDEO", "<video>\n"),
     )
     config = tf.LlavaOnevisionConfig(
         vision_config=siglip(),
@@ -86,7 +97,7 @@ def internvl(out: Path) -> None:
     tok = tokenizer(names)
     images = tf.GotOcr2ImageProcessor(size={"height": 28, "width": 28}, crop_to_patches=True, max_patches=2)
     videos = tf.InternVLVideoProcessor(size={"height": 28, "width": 28})
-    template = TEMPLATE.replace("IMAGE", "<IMG_CONTEXT>\n")
+    template = TEMPLATE.replace("IMAGE", "<IMG_CONTEXT>\n").replace("VIDEO", "<video>\n")
     processor = tf.InternVLProcessor(images, tok, videos, image_seq_length=4, chat_template=template)
     vision = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = tf.InternVLConfig(
@@ -110,7 +121,7 @@ def _idefics(out: Path, kind: str) -> None:
     rows = tuple(f"<row_{i + 1}_col_{j + 1}>" for i in range(6) for j in range(6))
     tok = tokenizer(names, rows)
     sizes: dict[str, Any] = {"size": {"longest_edge": 56}, "max_image_size": {"longest_edge": 28}}
-    template = TEMPLATE.replace("IMAGE", "<image>")
+    template = TEMPLATE.replace("IMAGE", "<image>").replace("VIDEO", "<video>")
     if kind == "idefics3":
         processor = tf.Idefics3Processor(
             tf.Idefics3ImageProcessor(**sizes), tok, image_seq_len=1, chat_template=template
@@ -300,17 +311,18 @@ def qwen2_5_omni(out: Path) -> None:
     """Qwen2.5-Omni without its voice: the weights stand under the names of the whole model."""
     tok = tokenizer(QWEN_TOKENS | {"audio_token": "<|AUDIO|>", "audio_bos_token": "<|a|>", "audio_eos_token": "<|/a|>"})
     number = {name: tok.convert_tokens_to_ids(value) for name, value in QWEN_TOKENS.items()}
-    images = tf.Qwen2VLImageProcessor(size={"shortest_edge": 28**2, "longest_edge": 112**2})
+    sizes = {"shortest_edge": 28**2, "longest_edge": 112**2}
+    images = tf.Qwen2VLImageProcessor(size=sizes)
     processor = tf.Qwen2_5OmniProcessor(
         images,
-        tf.Qwen2VLVideoProcessor(),
-        tf.WhisperFeatureExtractor(),
+        tf.Qwen2VLVideoProcessor(size=sizes),
+        tf.WhisperFeatureExtractor(feature_size=16, chunk_length=30),
         tok,
-        chat_template=TEMPLATE.replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>"),
+        chat_template=qwen_template().replace("AUDIO", "<|a|><|AUDIO|><|/a|>"),
     )
     vision = {"depth": 2, "num_heads": 2, "hidden_size": 32, "intermediate_size": 64, "out_hidden_size": WIDTH}
     rope = {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0}
-    text = text_config("qwen2_5_omni_text", rope_parameters=rope, rope_scaling=rope)
+    text = text_config("qwen2_5_omni_text", rope_parameters=rope, rope_scaling=rope, max_position_embeddings=2048)
     config = tf.Qwen2_5OmniConfig(
         thinker_config={
             "vision_config": {**vision, "fullatt_block_indexes": [1], "window_size": 56},
@@ -335,6 +347,60 @@ def qwen2_5_omni(out: Path) -> None:
     save(config, processor, out, tf.AutoModelForMultimodalLM)
 
 
+def qwen2_audio(out: Path) -> None:
+    """Qwen2-Audio: hears, and sees nothing."""
+    names = {"audio_token": "<|AUDIO|>", "audio_bos_token": "<|audio_bos|>", "audio_eos_token": "<|audio_eos|>"}
+    tok = tokenizer(names)
+    template = TEMPLATE.replace("AUDIO", "<|audio_bos|><|AUDIO|><|audio_eos|>\n")
+    hearing = tf.WhisperFeatureExtractor(feature_size=16, chunk_length=2)
+    processor = tf.Qwen2AudioProcessor(hearing, tok, chat_template=template)
+    audio = {"num_mel_bins": 16, "encoder_layers": 1, "encoder_attention_heads": 2, "encoder_ffn_dim": 64}
+    config = tf.Qwen2AudioConfig(
+        audio_config=audio | {"model_type": "qwen2_audio_encoder", "d_model": 32, "max_source_positions": 100},
+        text_config=text_config("qwen2"),
+        audio_token_index=tok.convert_tokens_to_ids("<|AUDIO|>"),
+    )
+    save(ids(tok, config), processor, out, tf.AutoModelForMultimodalLM)
+
+
+def gemma4(out: Path) -> None:
+    """Gemma 4: images, videos and audio, and layers that share their keys."""
+    names = {"image_token": "<|image|>", "boi_token": "<|image>", "eoi_token": "<image|>"}
+    names |= {"audio_token": "<|audio|>", "boa_token": "<|audio>", "eoa_token": "<audio|>"}
+    tok = tokenizer(names, ("<|video|>",))
+    template = TEMPLATE.replace("IMAGE", "<|image|>").replace("VIDEO", "<|video|>").replace("AUDIO", "<|audio|>")
+    processor = tf.Gemma4Processor(
+        tf.Gemma4AudioFeatureExtractor(feature_size=16),
+        tf.Gemma4ImageProcessor(max_soft_tokens=70),
+        tok,
+        tf.Gemma4VideoProcessor(),
+        chat_template=template,
+    )
+    small = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = tf.Gemma4Config(
+        vision_config=small | {"num_key_value_heads": 2, "head_dim": 16, "position_embedding_size": 64},
+        audio_config=small | {"subsampling_conv_channels": [16, 4], "output_proj_dims": 32},
+        text_config={
+            **{name: value for name, value in text_config().items() if name != "model_type"},
+            "num_hidden_layers": 3,
+            "layer_types": ["sliding_attention", "full_attention", "full_attention"],
+            "num_kv_shared_layers": 0,
+            "sliding_window": 16,
+            "global_head_dim": 16,
+            "vocab_size_per_layer_input": VOCAB,
+            "hidden_size_per_layer_input": 8,
+            "max_position_embeddings": 2048,
+        },
+        **{
+            f"{name}_id": tok.convert_tokens_to_ids(token)
+            for name, token in ({"video_token": "<|video|>"} | names).items()
+            if name != "eoa_token"
+        },
+        eoa_token_index=tok.convert_tokens_to_ids("<audio|>"),
+    )
+    save(ids(tok, config), processor, out, tf.AutoModelForMultimodalLM)
+
+
 FAMILIES = [llava_next, llava_onevision, internvl, idefics3, smolvlm, lfm2_vl, gemma3, paligemma]
-FAMILIES += [blip2, instructblip, janus, mllama, kosmos2, qwen2_5_omni]
+FAMILIES += [blip2, instructblip, janus, mllama, kosmos2, qwen2_5_omni, qwen2_audio, gemma4]
 BUILDERS = {build.__name__: build for build in FAMILIES}

@@ -132,6 +132,10 @@ def test_what_cannot_be_seen_or_heard_is_refused_in_one_line() -> None:
     with pytest.raises(InvalidRequest, match="the span holds no frame of its 2 seconds"):
         see(part(clip, 5.0), ALL)
     with pytest.raises(InvalidRequest, match="10 frames, the limit is 8: ask for fewer by its sampling"):
-        see(part(clip), ALL, max_frames=8)
+        see(part(clip, count=10), ALL, max_frames=8)
     with pytest.raises(InvalidRequest, match="30,720 pixels, the limit is 30,000"):
-        see(part(clip), ALL, max_pixels=30_000)
+        see(part(clip, count=10), ALL, max_pixels=30_000)
+    for limits in ({"max_frames": 4}, {"max_pixels": 4 * 64 * 48}):  # its own choice is one that it takes
+        assert [shown(image) for image in see(part(clip), ALL, **limits).images] == [0, 3, 6, 9]
+    with pytest.raises(InvalidRequest, match="3,072 pixels, the limit is 3,000"):
+        see(part(clip), ALL, max_pixels=3000)

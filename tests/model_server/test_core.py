@@ -100,6 +100,12 @@ INVALID = {
     "empty_stop": request(stop=["a", ""]),
     "too_many_stops": request(stop=["a"] * 65),
     "too_many_logprobs": request(top_logprobs=21),
+    "no_format": request(response_format={}),
+    "bad_choices": request(response_format={"choices": {"texts": ["a", ""]}}),
+    "bad_regex": request(response_format={"regex": "(?i)a"}),
+    "bad_regex_lines": request(response_format={"regex": "(\n"}),
+    "bad_schema": request(response_format={"json_schema": "{"}),
+    "format_conflict": request(response_format={"regex": "a"}, stop=["b"]),
 }
 REASONS = {"unknown_role": "no_role", "blank_prompt": "empty_prompt", "nan_temperature": "bad_temperature"}
 REASONS |= {"high_top_p": "bad_top_p"}
@@ -107,6 +113,8 @@ REASONS |= dict.fromkeys(("empty_prefix", "prefix_of_an_image"), "bad_answer_pre
 REASONS |= dict.fromkeys(("users_reasoning", "earlier_reasoning"), "reasoning_not_last")
 REASONS |= dict.fromkeys(("negative_span", "empty_span", "end_at_once"), "bad_span")
 REASONS |= dict.fromkeys(("no_policy", "no_frames", "bad_rate", "endless_rate", "two_bounds"), "bad_sampling")
+FORMATS = ("no_format", "bad_choices", "bad_regex", "bad_regex_lines", "bad_schema")
+REASONS |= dict.fromkeys(FORMATS, "bad_response_format")
 
 
 @pytest.mark.parametrize("name", INVALID)
@@ -167,6 +175,24 @@ OUTSIDE: dict[str, tuple[Any, Callable[[Core], Any]]] = {
     "no_logprobs": (model.CAPABILITY_OUTPUT_LOGPROBS, lambda c: c.generate(request(top_logprobs=2), Call())),
     "no_seed": (model.CAPABILITY_SEED, lambda c: c.generate(request(seed=1, temperature=0.7), Call())),
 }
+
+
+@pytest.mark.parametrize(
+    ("capability", "asked"),
+    [
+        (model.CAPABILITY_ANSWER_CHOICES, {"choices": {"texts": ["a"]}}),
+        (model.CAPABILITY_ANSWER_REGEX, {"regex": "a"}),
+        (model.CAPABILITY_ANSWER_JSON_SCHEMA, {"json_schema": "{}"}),
+    ],
+)
+async def test_a_format_that_is_not_claimed_is_unimplemented(capability: Any, asked: dict[str, Any]) -> None:
+    without, everything = (Core(Recorder(claims)) for claims in ([c for c in ALL if c != capability], ALL))
+    without.ready()
+    with pytest.raises(StatusError) as caught:
+        await without.generate(request(response_format=asked), Call())
+    assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.UNIMPLEMENTED, "no_response_format")
+    everything.ready()
+    await everything.generate(request(response_format=asked), Call())
 
 
 @pytest.mark.parametrize("reason", OUTSIDE)

@@ -11,11 +11,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from helpers.report_runs import Writer, puzzle, sliced
 
 import orchestrator
 from lyncean.errors import UserError
 from orchestrator import ConfigError, Results, api, evaluate, load
+from orchestrator.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "python-api.md"
@@ -97,11 +99,33 @@ def test_results_show_themselves(results: Results, tmp_path: Path) -> None:
     assert "\x1b" not in loaded._repr_html_() + str(loaded)
 
 
+def test_where_the_standard_error_comes_from_is_said_everywhere(tmp_path: Path) -> None:
+    """A model that always says B is right or wrong by the order of the options alone, whatever the prompt."""
+    rows = [f"q{number},{word},Barks {number}?,cat,dog,B" for number in range(40) for word in ("short", "long")]
+    (tmp_path / "animals.csv").write_text("\n".join(["id,prompt,question,A,B,answer", *rows]))
+    keys = "group: id\nmetrics:\n- {name: accuracy, metric: accuracy, params: {unit: percent, facets: [prompt]}}\n"
+    (tmp_path / "animals.yaml").write_text(TASK.replace("topic", "prompt") + keys)
+    results = evaluate(
+        str(tmp_path / "animals.yaml"), model="demo:constant:B", run=tmp_path / "run", repeats=6, shuffle_options=True
+    )
+    found = results["accuracy"].details["standard_error"]
+    errors = {part["name"]: part["error"] for part in found["parts"]}
+    assert errors.keys() == {"groups", "prompt", "order", "repeats"}
+    assert errors["order"] > 2 > errors["repeats"] == 0
+    line = f"of the standard error {found['total']:.1f}: groups {errors['groups']:.1f}"
+    terminal = CliRunner().invoke(main, ["report", str(results.run), "--format", "terminal"]).output
+    for page in (str(results), results.report().read_text(), " ".join(terminal.split())):
+        assert line in page
+        assert "40 more groups" in page
+        assert "6 more repeats" in page
+    assert "details" not in results.to_pandas().columns
+
+
 def test_runs_are_compared_and_reported(results: Results, tmp_path: Path) -> None:
     other = tmp_path / "all-right"
     shutil.copytree(results.run, other)
     comparison = results.compare(load(results.run), other)
-    assert [pairing.items for pairing in comparison.details.pairings] == [2, 2]
+    assert [pairing.flips.items for pairing in comparison.details.pairings] == [2, 2]
     assert "run  →  all-right" in str(comparison)
     assert "animals" in str(comparison)
     assert str(comparison).splitlines()[0] in comparison._repr_html_()

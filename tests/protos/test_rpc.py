@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import subprocess
 import sys
@@ -89,6 +90,18 @@ async def test_a_failure_that_is_said_at_length_stays_what_it_is(letter: str, co
     assert str(caught.value) == str(refusal)
     assert 300 < len(str(refusal).encode()) <= 1503
     assert caught.value.metadata == refusal.metadata
+
+
+@pytest.mark.parametrize(("asked", "kept"), [(None, 0), (2.5, 2.5), (-1.0, 0), (math.inf, 300), (86_400.0, 300)])
+async def test_a_pause_reaches_the_caller(asked: float | None, kept: float) -> None:
+    class Full(model_pb2_grpc.ModelServiceServicer):
+        async def Generate(self, request: Any, context: Any) -> Any:  # noqa: N802
+            raise rpc.Overloaded("queue_full", "full", retry_after=asked)
+
+    async with foreign(Full(), StatusInterceptor()) as where, rpc.dial(where) as channel:
+        with pytest.raises(rpc.CallError) as caught:
+            await rpc.call(generate(channel), say("hello"), timeout=10)
+    assert (caught.value.reason, caught.value.retry_after) == ("queue_full", kept)
 
 
 SAID = [

@@ -213,6 +213,57 @@ def test_the_observed_change_is_in_the_interval_and_the_interval_is_no_point(fou
         assert high - low > 1 / sizes.sum()
 
 
+@pytest.mark.parametrize(
+    ("labelled", "others", "shift", "expected"),
+    [
+        (40, 360, 0, (0.49612682733037683, 0.7282675865198193, 0.6148392227261275)),
+        (100, 1900, 1, (0.6274317923322966, 0.7676075818819464, 0.6984411232119724)),
+        (25, 50, 2, (0.4504854683168721, 0.7704158170562926, 0.6160722450845908)),
+    ],
+)
+def test_prediction_powered_inference_is_that_of_ppi_python(
+    labelled: int, others: int, shift: int, expected: tuple[float, float, float]
+) -> None:
+    """`ppi_mean_ci` of ppi-python 0.2.3 with the two labels added, and its estimate without them at the same weight.
+
+    Without clusters our interval is Wilson's with the centre and the variance of theirs.
+    """
+    number, rest = np.arange(labelled), np.arange(others)
+    human = ((number * 7 + shift) % 10 < 6).astype(float)
+    judge = np.where(number % 8 == 3, 1 - human, human)
+    unlabelled = ((rest * 3 + shift) % 10 < 6 + shift % 2).astype(float)
+    found = stats.prediction_powered(human, judge, unlabelled, np.arange(labelled + others))
+    low, high, value = expected
+    middle, error = (low + high) / 2, (high - low) / 2 / stats.normal_quantile(0.95)
+    size = middle * (1 - middle) / error**2
+    assert (found.low, found.high) == pytest.approx(stats.wilson(middle * size, size), abs=1e-12)
+    assert found.value == pytest.approx(value, abs=1e-12)
+    assert 0 < found.weight < 1
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.integers(0, 5)), min_size=1, max_size=60),
+    st.integers(1, 60),
+)
+def test_prediction_powered_estimates_stay_within_their_interval(
+    items: list[tuple[float, float, int]], labelled: int
+) -> None:
+    human, judge, groups = map(np.array, zip(*items, strict=True))
+    count = min(labelled, len(items))
+    numbers = np.unique(groups, return_inverse=True)[1]
+    found = stats.prediction_powered(human[:count], judge[:count], judge[count:], numbers)
+    assert 0 <= found.low <= found.value <= found.high <= 1
+    assert found.low < found.high
+    assert 0 <= found.weight <= (0 if count == len(items) else 1)
+
+
+def test_labels_of_one_group_tell_less_than_as_many_independent_ones() -> None:
+    human, judge = np.tile([1.0, 1.0, 1.0, 0.0, 0.0, 0.0], 10), np.tile([1.0, 0.0], 330)
+    alone = stats.prediction_powered(human, judge[:60], judge[60:], np.arange(660))
+    grouped = stats.prediction_powered(human, judge[:60], judge[60:], np.arange(660) // 3)
+    assert grouped.high - grouped.low > 1.3 * (alone.high - alone.low)
+
+
 def test_draws_over_kinds_of_groups_are_draws_over_groups() -> None:
     draw = np.random.default_rng(3)
     sums, sizes = draw.integers(0, 3, (2, 400)).astype(float), draw.integers(3, 5, 400).astype(float)

@@ -15,15 +15,29 @@ from helpers.scorer_asking import likelihood, passed
 from lyncean.rpc import ServerConfig, dial
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.scorer.v1 import scorer_pb2_grpc
+from scorer.judges.base import JudgePrompt, Reply
 from scorer.rules import rules
 from scorer.scoring import Scorer
 from scorer.service import server
 from scorer.telemetry import Telemetry
 
 
+class SilentJudge:
+    """Never replies, so that a stream with a judged item ends only by being cancelled."""
+
+    identity = "silent"
+
+    async def ask(self, prompt: JudgePrompt) -> Reply:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def close(self) -> None:
+        pass
+
+
 async def test_items_and_streams_are_counted_and_scraped() -> None:
     telemetry = Telemetry()
-    serving = server(ServerConfig(grace=0.5), Scorer(rules()), telemetry=telemetry)
+    serving = server(ServerConfig(grace=0.5), Scorer(rules(), SilentJudge()), telemetry=telemetry)
     port = await serving.start()
 
     def ended(code: str) -> float:
@@ -43,7 +57,9 @@ async def test_items_and_streams_are_counted_and_scraped() -> None:
         with pytest.raises(grpc.aio.AioRpcError):
             await bad.read()
         gone = stub.Score()
-        await gone.write(pb.ScorerServiceScoreRequest(items=[likelihood("a", 0, 0)]))
+        judged = pb.ScoreRequest(key="b", rule="judge_voila", text="two any walking", targets=["two any walking"])
+        judged.params["step"] = 3
+        await gone.write(pb.ScorerServiceScoreRequest(items=[likelihood("a", 0, 0), judged]))
         await gone.read()
         gone.cancel()
         async with asyncio.timeout(60):  # the server hears of a stream's end after its client

@@ -22,6 +22,7 @@ from orchestrator.benchmarks.reform.datasets import DATASETS, DIMENSIONS, HUB, K
 from orchestrator.benchmarks.reform.families import FAMILIES, Item
 from orchestrator.benchmarks.reform.images import shown
 from orchestrator.benchmarks.reform.instructions import wording
+from orchestrator.benchmarks.reform.metrics import INSTRUCTION
 from orchestrator.benchmarks.reform.metrics import metrics as metrics_of
 from orchestrator.benchmarks.reform.questions import Question, candidates, messages, question_of
 from orchestrator.benchmarks.reform.settings import ReformSettings, Switches, formulation, settings_of, switches
@@ -150,7 +151,7 @@ def _scoring(question: Question, dataset: Dataset, chosen: Switches, variant: Va
 
 
 def _labels(question: Question, dataset: Dataset) -> dict[str, str]:
-    labels = {"dimension": dataset.dimension}
+    labels = {"dimension": dataset.dimension, INSTRUCTION: str(question.instruction + 1)}
     if "round_id" in question.extras:
         labels["round"] = str(question.extras["round_id"])
     return labels

@@ -9,6 +9,10 @@ from orchestrator.metric import metric
 CAPTION_METRICS = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr")
 
 
+INSTRUCTION = "instruction"
+"""Label of the instruction that an item was asked with."""
+
+
 def metrics(formulation: str, *, parity: bool, instability: bool, rounds: bool) -> list[scorer.MetricSpec]:
     """Returns the metrics of a formulation.
 
@@ -28,7 +32,7 @@ def metrics(formulation: str, *, parity: bool, instability: bool, rounds: bool) 
             )
             for name in CAPTION_METRICS
         ]
-    specs = [metric("Accuracy", "accuracy")]
+    specs = [metric("Accuracy", "accuracy", params={"facets": [INSTRUCTION]})]
     if formulation == SINGLE_CHOICE and parity:
         specs.append(metric("Format hit rate", "mean", params={"part": "format_hit"}))
     if instability:

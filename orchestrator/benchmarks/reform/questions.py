@@ -30,6 +30,7 @@ class Question:
         instruct: The instruction; None where it is the question.
         history: Turns before the question, the in-context example among them.
         extras: Further keys of the reference's dict.
+        instruction: Which of its dataset's instructions it has, from 0.
     """
 
     sample_id: str | int
@@ -41,6 +42,7 @@ class Question:
     instruct: str | None
     history: tuple[Turn, ...] = ()
     extras: dict[str, Any] = field(default_factory=dict)
+    instruction: int = 0
 
     @property
     def doubles(self) -> tuple[int, ...]:
@@ -142,6 +144,7 @@ def question_of(
         instruct,
         tuple(context_of(dataset, switches, faithful=variant.parity)),
         dict(item.extras),
+        place,
     )
 
 

@@ -13,7 +13,7 @@ from orchestrator.run_folder.files import find_runs
 from orchestrator.run_folder.key_table import KeyTable
 from orchestrator.run_folder.lines import CountedLine
 from orchestrator.run_folder.log import is_written
-from orchestrator.run_folder.metrics import OUTCOMES, metric_results, overall
+from orchestrator.run_folder.metrics import OUTCOMES, counts, metric_results, overall
 from orchestrator.run_folder.reader import Run, named_run
 from orchestrator.run_folder.state import RunState, state
 from orchestrator.run_folder.tail import Tails
@@ -71,39 +71,40 @@ class Followed:
         self.path, self.name = path, name
         self._tails = Tails(path)
         self._tally = Tally()
+        self._complete: tuple[tuple[float, ...], dict[str, Any]] | None = None
         self._size: int | None = None
         self._grown: float | None = None
 
     def state(self) -> dict[str, Any]:
-        """Returns what the page shows of the run now."""
+        """Returns what the page shows of the run now; the logs of a complete run are not read, its results count."""
+        stamp = self.stamp()
+        if self._complete and self._complete[0] == stamp:
+            return self._complete[1]
+        try:
+            run = self.run()
+            shown = _about(run)
+        except (UserError, AttributeError, TypeError, ValueError):
+            # Its page says what is wrong; or it is seen in the middle of being written.
+            run = Run(self.path, {}, {}, self.name)
+            shown = _about(run)
+        if not run.tasks:
+            self._complete = None
+            self._follow()
+            tally = self._tally
+            found = {"state": self._state(run), "answered": tally.answered, "counts": tally.counts, "mean": tally.mean}
+            return shown | found
+        items = {name: count for name, count in counts(run.tasks).items() if name != "planned"}
+        found = {"state": RunState.COMPLETE, "answered": sum(items.values()), "counts": items, "mean": None}
+        self._complete = (stamp, shown | found)
+        return self._complete[1]
+
+    def _follow(self) -> None:
         if self._tails.replaced():
             self._tally = Tally()
         for line in self._tails.responses.lines():
             self._tally.answer(line)
         for line in self._tails.verdicts.lines():
             self._tally.judge(line)
-        try:
-            run = self.run()
-        except UserError:
-            # Its page says what is wrong; or it is seen in the middle of being written.
-            run = Run(self.path, {}, {}, self.name)
-        return {
-            "name": self.name,
-            "model": run.model_name,
-            "tasks": list(run.identity.get("tasks") or ()),
-            "method": str(run.identity.get("method", "")),
-            "blind": bool(run.identity.get("blind")),
-            "created": str(run.manifest.get("created", "")),
-            "state": self._state(run),
-            "answered": self._tally.answered,
-            **_total(run.manifest),
-            "counts": self._tally.counts,
-            "mean": self._tally.mean,
-            "metrics": [
-                {"task": metric.task, "name": metric.name, "shown": metric.shown, "n": metric.denominator}
-                for metric in overall(metric_results(run.tasks))
-            ],
-        }
 
     def run(self) -> Run:
         """Returns the run as it is now.
@@ -128,10 +129,35 @@ class Followed:
         return RunState.RUNNING if found is RunState.STOPPED and grows else found
 
 
+def _about(run: Run) -> dict[str, Any]:
+    """Returns what manifest and results say of a run."""
+    return {
+        "name": run.name,
+        "model": run.model_name,
+        "tasks": [str(task) for task in run.identity.get("tasks") or ()],
+        "method": str(run.identity.get("method", "")),
+        "blind": bool(run.identity.get("blind")),
+        "created": str(run.manifest.get("created", "")),
+        **_total(run.manifest),
+        "metrics": [
+            {
+                "task": metric.task, "name": metric.name, "shown": metric.text(metric.value), "value": metric.value,
+                "interval": metric.interval, "n": metric.denominator,
+            }
+            for metric in overall(metric_results(run.tasks))
+        ],
+    }  # fmt: skip
+
+
 def _total(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Returns how many items there will be, None while unknown, and whether that is an estimate."""
     planned = manifest.get("planned")
     return {"total": sum(planned.values()) if planned else manifest.get("expected"), "estimated": not planned}
+
+
+def shown_path(path: Path) -> str:
+    """Returns a path with forward slashes, bytes that are no UTF-8 replaced: it can be sent."""
+    return path.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 class Folder:
@@ -145,8 +171,8 @@ class Folder:
         """Returns the runs by their names: their places in the folder, with forward slashes."""
         found = {}
         for run in find_runs(self.path, _DEPTH - 1):
-            place = run.relative_to(self.path).as_posix()
-            name = self.path.resolve().name if place == "." else place
+            place = shown_path(run.relative_to(self.path))
+            name = shown_path(self.path.resolve()).rpartition("/")[2] if place == "." else place
             found[name] = self._known.get(name) or Followed(run, name)
         self._known = found
         return found

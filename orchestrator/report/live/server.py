@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import orjson
 
 from lyncean.errors import UserError
-from lyncean.media import UNKNOWN, clip_type, media_type
-from orchestrator.report.live.followed import Folder, Followed
-from orchestrator.report.page import document, policy, render
+from orchestrator.compare.result import OtherQuestionsError, compare_scores
+from orchestrator.compare.scores import Scores, read
+from orchestrator.report import comparison
+from orchestrator.report.live.followed import Folder, Followed, shown_path
+from orchestrator.report.live.local import LocalHandler, listen
+from orchestrator.report.page import SCRIPTS, document, policy, render
 from orchestrator.run_folder.reader import Run
 
-HOST = "127.0.0.1"
-
-_NOTHING = "default-src 'none'"
+_HTML = "text/html; charset=utf-8"
+_VIEW = ("dom.js", "view.js")
 _KEPT_PAGES = 3
+_KEPT_SCORES = 8
 
 _RUN = re.compile(r"/runs/(?P<name>.+?)/(?P<rest>|images/(?P<image>[0-9a-f]{64}))")
 
@@ -31,13 +35,14 @@ class Site:
 
     def __init__(self, path: Path) -> None:
         self.folder = Folder(path)
-        self._pages: dict[str, tuple[tuple[float, ...], bytes]] = {}
+        self._pages: dict[Hashable, tuple[Hashable, bytes]] = {}
+        self._scores: dict[str, tuple[Hashable, Scores]] = {}
         self._lock, self._rendering = Lock(), Lock()
 
     def runs(self) -> bytes:
         """Returns the state of all runs as JSON."""
         with self._lock:
-            found = [{**run.state(), "address": f"runs/{quote(name)}/"} for name, run in self.folder.runs().items()]
+            found = [{**run.state(), "address": _address(name)} for name, run in self.folder.runs().items()]
         return orjson.dumps(found)
 
     def find(self, name: str) -> Followed | None:
@@ -47,90 +52,103 @@ class Site:
 
     def page(self, run: Followed) -> bytes:
         """Returns a run's report, made anew when the run has grown."""
+        return self._kept(run.name, [run], lambda: render(run.run(), home="/"))
+
+    def comparison(self, runs: Sequence[Followed], *, other_data: bool) -> bytes:
+        """Returns the page that compares runs with the first of them, made anew when one has grown.
+
+        Raises:
+            UserError: They cannot be compared, or one is damaged.
+        """
+        folders = [f"/{_address(run.name)}" for run in runs]
+
+        def make() -> str:
+            compared = compare_scores([self._read(run) for run in runs], other_data=other_data)
+            return comparison.render(compared, folders, home="/")
+
+        return self._kept((*(run.name for run in runs), other_data), runs, make)
+
+    def _read(self, run: Followed) -> Scores:
+        """Returns a run's scores: reading them is what takes long where there are many."""
+        stamp, known = run.stamp(), self._scores.pop(run.name, None)
+        if known is None or known[0] != stamp:
+            known = (stamp, read(run.run()))
+        self._scores[run.name] = known
+        if len(self._scores) > _KEPT_SCORES:
+            del self._scores[next(iter(self._scores))]
+        return known[1]
+
+    def _kept(self, key: Hashable, runs: Sequence[Followed], make: Callable[[], str]) -> bytes:
         with self._rendering:
-            stamp = run.stamp()
-            known = self._pages.pop(run.name, None)
+            stamp = tuple(run.stamp() for run in runs)
+            known = self._pages.pop(key, None)
             if known is None or known[0] != stamp:
-                known = (stamp, render(run.run()).encode())
-            self._pages[run.name] = known
+                known = (stamp, make().encode())
+            self._pages[key] = known
             if len(self._pages) > _KEPT_PAGES:
                 del self._pages[next(iter(self._pages))]
         return known[1]
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(LocalHandler):
     """Answers GET and HEAD."""
 
     server_version = "lyncean-view"
-    protocol_version = "HTTP/1.1"
 
     def __init__(self, *args: object, site: Site) -> None:
         self.site = site
         super().__init__(*args)  # type: ignore[arg-type]
 
-    def do_GET(self) -> None:
+    def answer(self, path: str) -> None:
         """Serves the index, its data, a run's page or one of its images."""
-        # A page elsewhere could reach this server under a name of its own that resolves to this machine.
-        if _name(self.headers.get("Host") or "") not in (HOST, "localhost"):
-            self._send(HTTPStatus.FORBIDDEN, b"this page is served to this machine only\n", "text/plain")
-            return
-        path = unquote(urlsplit(self.path).path)
         if path == "/":
-            page = document("view.html", script="view.js", connect=True, folder=str(self.site.folder.path))
-            self._send(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8", policy("view.js", connect=True))
+            page = document("view.html", scripts=_VIEW, connect=True, folder=shown_path(self.site.folder.path))
+            self._page(page.encode(), _VIEW, connect=True)
         elif path == "/api/runs":
-            self._send(HTTPStatus.OK, self.site.runs(), "application/json")
+            self.send(HTTPStatus.OK, self.site.runs(), "application/json")
+        elif path == "/compare/":
+            self._compare(parse_qs(urlsplit(self.path).query))
         elif found := _RUN.fullmatch(path):
             self._run(self.site.find(found["name"]), found["image"])
         else:
-            self._missing()
-
-    do_HEAD = do_GET  # noqa: N815 - the name that http.server looks for
+            self.missing()
 
     def _run(self, run: Followed | None, image: str | None) -> None:
         if run is None:
-            self._missing()
+            self.missing()
         elif image is None:
             try:
-                page = self.site.page(run)
+                self._page(self.site.page(run), SCRIPTS)
             except UserError as error:
-                self._send(HTTPStatus.INTERNAL_SERVER_ERROR, f"{error}\n".encode(), "text/plain; charset=utf-8")
-                return
-            self._send(HTTPStatus.OK, page, "text/html; charset=utf-8", policy("report.js"))
-        elif path := Run(run.path, {}, {}, run.name).image(image):
-            data = path.read_bytes()
-            kinds = (media_type(data), clip_type("video", data), clip_type("audio", data))
-            kind = next((each for each in kinds if each != UNKNOWN), UNKNOWN)
-            self._send(HTTPStatus.OK, data, kind, keep=True)
+                self._message(HTTPStatus.INTERNAL_SERVER_ERROR, f"{run.name} cannot be read", str(error))
         else:
-            self._missing()
+            self.image(Run(run.path, {}, {}, run.name), image)
 
-    def _missing(self) -> None:
-        self._send(HTTPStatus.NOT_FOUND, b"there is nothing here\n", "text/plain")
+    def _compare(self, query: Mapping[str, Sequence[str]]) -> None:
+        names, other_data = query.get("run", ()), "other_data" in query
+        runs = [run for name in names if (run := self.site.find(name))]
+        if len(runs) < len(names) or len(runs) < 2:
+            self._message(HTTPStatus.NOT_FOUND, "Nothing to compare", "choose two runs or more of this folder")
+            return
+        try:
+            self._page(self.site.comparison(runs, other_data=other_data), comparison.SCRIPTS)
+        except OtherQuestionsError as error:
+            link = "?" + urlencode({"run": names, "other_data": "1"}, doseq=True)
+            self._message(HTTPStatus.CONFLICT, "Other questions", str(error), link)
+        except UserError as error:
+            self._message(HTTPStatus.CONFLICT, "These runs cannot be compared", str(error))
 
-    def _send(self, status: HTTPStatus, body: bytes, kind: str, allowed: str = _NOTHING, *, keep: bool = False) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        # Beside the page's own: only a header can forbid that the page is framed.
-        self.send_header("Content-Security-Policy", f"{allowed}; frame-ancestors 'none'")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        # An image is named by its content and never changes.
-        self.send_header("Cache-Control", "private, max-age=86400, immutable" if keep else "no-store")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+    def _page(self, page: bytes, scripts: Sequence[str], *, connect: bool = False) -> None:
+        self.send(HTTPStatus.OK, page, _HTML, policy(scripts, connect=connect))
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Keeps the terminal quiet."""
+    def _message(self, status: HTTPStatus, title: str, message: str, link: str = "") -> None:
+        page = document("message.html", title=title, message=message, link=link)
+        self.send(status, page.encode(), _HTML, policy())
 
 
-def _name(host: str) -> str:
-    """Returns the name in a Host header in small letters, its port left out; "" where there is none."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
+def _address(name: str) -> str:
+    """Returns where a run's page is, seen from the list."""
+    return f"runs/{quote(name)}/"
 
 
 def serve(path: Path, port: int) -> ThreadingHTTPServer:
@@ -143,6 +161,4 @@ def serve(path: Path, port: int) -> ThreadingHTTPServer:
     Raises:
         OSError: The port is taken.
     """
-    server = ThreadingHTTPServer((HOST, port), partial(Handler, site=Site(path)))
-    server.daemon_threads = True
-    return server
+    return listen(partial(Handler, site=Site(path)), port)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import grpc
-from google.protobuf import any_pb2
+from google.protobuf import duration_pb2
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
@@ -26,6 +26,8 @@ _DETAILS_KEY = "grpc-status-details-bin"
 _MESSAGE_BYTES = 1500
 _FACT_BYTES = 60
 _FACTS = 8
+LONGEST_PAUSE = 300.0
+"""Seconds that a caller waits at most because a server asks for it."""
 
 
 class StatusError(Exception):
@@ -37,14 +39,16 @@ class StatusError(Exception):
     Args:
         reason: Stable, machine-readable cause in lower snake case.
         message: One sentence for people: what, where, the limit and the value, what to do.
+        retry_after: Seconds until the request may be sent here again, for RetryInfo; None where nobody knows.
         metadata: Further facts for ErrorInfo.metadata, never secrets.
     """
 
     code: ClassVar[grpc.StatusCode]
 
-    def __init__(self, reason: str, message: str, **metadata: str) -> None:
+    def __init__(self, reason: str, message: str, *, retry_after: float | None = None, **metadata: str) -> None:
         super().__init__(_cut(message, _MESSAGE_BYTES))
         self.reason = _cut(reason, _FACT_BYTES)
+        self.retry_after = None if retry_after is None else min(max(0.0, retry_after), LONGEST_PAUSE)
         facts = itertools.islice(metadata.items(), _FACTS)
         self.metadata = {name: _cut(value, _FACT_BYTES) for name, value in facts}
 
@@ -170,6 +174,7 @@ class CallError(Exception):
         code: The status.
         reason: ErrorInfo.reason, or the status name in lower case where there is none.
         metadata: ErrorInfo.metadata.
+        retry_after: Seconds for which nothing is to be sent there, as RetryInfo says, at most LONGEST_PAUSE.
         foreign: Whether the status is one that ends an item, and the contract's ErrorInfo is missing:
             somebody between here and the model said it.
     """
@@ -180,12 +185,14 @@ class CallError(Exception):
         reason: str,
         message: str,
         metadata: Mapping[str, str] | None = None,
+        retry_after: float = 0.0,
     ) -> None:
         self.foreign = not reason and code in _MODELS_OWN
         super().__init__(f"{message} (without ErrorInfo: not the model's word)" if self.foreign else message)
         self.code = code
         self.reason = reason or code.name.lower()
         self.metadata = dict(metadata or {})
+        self.retry_after = min(max(0.0, retry_after), LONGEST_PAUSE)
 
     @property
     def consequence(self) -> Consequence:
@@ -200,13 +207,21 @@ class CallError(Exception):
             return cls(grpc.StatusCode.OUT_OF_RANGE, "message_too_large", message)
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _LONG_TRAILERS in message:
             return cls(grpc.StatusCode.INTERNAL, "status_too_long", message)
-        info = _error_info(error.trailing_metadata() or ())
-        return cls(code, info.reason, message, info.metadata) if info else cls(code, "", message)
+        info, retry = _details(error.trailing_metadata() or ())
+        pause = seconds_of(retry.retry_delay)
+        return cls(code, info.reason if info else "", message, info.metadata if info else {}, pause)
 
 
-def _error_info(trailers: Iterable[tuple[str, str | bytes]]) -> error_details_pb2.ErrorInfo | None:
-    """Returns the ErrorInfo that a server sent; one that cannot be read is none."""
-    found = None
+def seconds_of(duration: duration_pb2.Duration) -> float:
+    """Returns a duration that a peer sent, in seconds."""
+    return float(duration.seconds) + duration.nanos / 1e9
+
+
+def _details(
+    trailers: Iterable[tuple[str, str | bytes]],
+) -> tuple[error_details_pb2.ErrorInfo | None, error_details_pb2.RetryInfo]:
+    """Returns the ErrorInfo and the RetryInfo that a server sent; what cannot be read is left out."""
+    found, retry = None, error_details_pb2.RetryInfo()
     for key, value in trailers:
         if key == _DETAILS_KEY and isinstance(value, bytes):
             with contextlib.suppress(DecodeError):
@@ -214,7 +229,8 @@ def _error_info(trailers: Iterable[tuple[str, str | bytes]]) -> error_details_pb
                     info = error_details_pb2.ErrorInfo()
                     if detail.Unpack(info) and info.domain == ERROR_DOMAIN:
                         found = info
-    return found
+                    detail.Unpack(retry)
+    return found, retry
 
 
 def _cut(text: str, most: int) -> str:
@@ -226,7 +242,10 @@ def _cut(text: str, most: int) -> str:
 def trailing_metadata(error: StatusError) -> tuple[tuple[str, bytes], ...]:
     """Returns the trailing metadata that carries a failure's google.rpc.Status."""
     info = error_details_pb2.ErrorInfo(reason=error.reason, domain=ERROR_DOMAIN, metadata=error.metadata)
-    detail = any_pb2.Any()
-    detail.Pack(info)
-    status = status_pb2.Status(code=error.code.value[0], message=str(error), details=[detail])
+    status = status_pb2.Status(code=error.code.value[0], message=str(error))
+    status.details.add().Pack(info)
+    if error.retry_after is not None:
+        retry = error_details_pb2.RetryInfo()
+        retry.retry_delay.FromMicroseconds(round(error.retry_after * 1e6))
+        status.details.add().Pack(retry)
     return ((_DETAILS_KEY, status.SerializeToString()),)

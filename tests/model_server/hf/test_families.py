@@ -18,8 +18,8 @@ from lyncean.model.v1 import model_pb2 as model
 
 KINDS = ["text", "llava", "llava_next", "llava_onevision", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl"]
 KINDS += ["idefics3", "smolvlm", "gemma3", "paligemma", "blip2", "instructblip", "janus", "mllama", "kosmos2"]
-KINDS += ["qwen2_5_omni", "qwen3_5", "lfm2_vl", "nemotron_h", "jamba"]
-TEXT_ONLY = {"text", "nemotron_h", "jamba"}
+KINDS += ["qwen2_5_omni", "gemma4", "qwen2_audio", "qwen3_5", "lfm2_vl", "nemotron_h", "jamba"]
+TEXT_ONLY = {"text", "qwen2_audio", "nemotron_h", "jamba"}
 SINGLE_IMAGE = {"blip2", "instructblip", "kosmos2"}
 NEEDS_IMAGE = {"blip2", "instructblip", "paligemma", "kosmos2"}
 NO_VISION_CACHE = {*TEXT_ONLY, "blip2", "instructblip", "mllama", "kosmos2", "qwen3_5", "lfm2_vl"}

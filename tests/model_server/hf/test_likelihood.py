@@ -96,7 +96,7 @@ def test_the_join_rule(loaded: Any, prompt_end: str, continuation: str) -> None:
     tokenizer = parts.checkpoint.tokenizer
     text = f"<|im_start|>user\nWhat?<|im_end|>\n{prompt_end}"
     ids = tokenizer(text)["input_ids"]
-    prompt = Prompt({"input_ids": torch.tensor([ids])}, ids, 0, text, ())
+    prompt = Prompt({"input_ids": torch.tensor([ids])}, ids, text)
     (joined,) = parts.prompter.join(prompt, [continuation])
     assert joined.ids == tokenizer(text + continuation)["input_ids"]
     assert joined.start < len(joined.ids)

@@ -79,6 +79,9 @@ class Recorder(Backend):
             model.CAPABILITY_REASONING,
             model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS,
             model.CAPABILITY_ANSWER_PREFIX,
+            model.CAPABILITY_ANSWER_CHOICES,
+            model.CAPABILITY_ANSWER_REGEX,
+            model.CAPABILITY_ANSWER_JSON_SCHEMA,
         ]
         return describe(dict.fromkeys(names, True), model_name="m", max_concurrency=8, max_context_tokens=99)
 
@@ -201,11 +204,35 @@ async def test_audio_and_videos_arrive_as_they_are(served: Any) -> None:
     assert film.video == model.Video(data=b"film", media_type="video/mp4")
 
 
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "n", "strict": True, "schema": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "sent"),
+    [
+        ({"response_format": SCHEMA}, {"json_schema": '{"type":"integer"}'}),
+        ({"structured_outputs": {"json": '{"type": "null"}'}}, {"json_schema": '{"type": "null"}'}),
+        ({"structured_outputs": {"choice": ["A", "B"]}}, {"choices": {"texts": ["A", "B"]}}),
+        ({"structured_outputs": {"regex": "[ab]+"}, "response_format": {"type": "text"}}, {"regex": "[ab]+"}),
+    ],
+)
+async def test_a_format_of_the_answer_arrives(asked: Any, sent: Any, served: Any) -> None:
+    backend = Recorder()
+    question = [{"role": "user", "content": "hi"}]
+    async with served(backend) as server, front(server.channel) as port, client(port) as caller:
+        await caller.chat.completions.create(model="m", messages=question, extra_body=asked)
+    assert backend.seen[0].config.response_format == model.ResponseFormat(**sent)
+
+
 @pytest.mark.parametrize(
     ("change", "status", "word"),
     [
         ({"model": "other"}, 404, "model_not_found"),
         ({"response_format": {"type": "json_object"}}, 422, "response_format"),
+        ({"response_format": {"type": "json_schema"}}, 400, "json_schema"),
+        ({"response_format": SCHEMA, "structured_outputs": {"regex": "a"}}, 400, "two_formats"),
+        ({"structured_outputs": {"regex": "^a"}}, 400, "bad_response_format"),
+        ({"structured_outputs": {"grammar": "a"}}, 400, "grammar"),
         ({"tools": [{"type": "function"}]}, 422, "tools"),
         ({"frequency_penalty": 0.5}, 422, "frequency_penalty"),
         ({"best_of\x1b[31m": 2}, 422, "best_of"),
@@ -266,7 +293,7 @@ async def test_statuses_and_our_own_backend_agree(served: Any, ask: Any, monkeyp
             for failure, expected in (
                 (OutOfRange("context_exceeded", "9 tokens, the context is 8"), grpc.StatusCode.OUT_OF_RANGE),
                 (Denied("content_policy", "no"), grpc.StatusCode.PERMISSION_DENIED),
-                (Overloaded("queue_full", "later"), grpc.StatusCode.RESOURCE_EXHAUSTED),
+                (Overloaded("queue_full", "later", retry_after=6.5), grpc.StatusCode.RESOURCE_EXHAUSTED),
                 (Unavailable("draining", "later"), grpc.StatusCode.UNAVAILABLE),
                 (Unsupported("no_seed", "no"), grpc.StatusCode.INVALID_ARGUMENT),
             ):
@@ -274,6 +301,7 @@ async def test_statuses_and_our_own_backend_agree(served: Any, ask: Any, monkeyp
                 with pytest.raises(CallError) as caught:
                     await through.generate(ask("?"))
                 assert caught.value.code is expected
+                assert caught.value.retry_after == (7 if isinstance(failure, Overloaded) else 0)
 
 
 async def test_a_client_that_leaves_cancels_the_call(served: Any) -> None:

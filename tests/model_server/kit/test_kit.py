@@ -362,3 +362,24 @@ async def test_health_follows_loading(served: Any, ask: Any) -> None:
         await server.server.set_serving()
         assert await is_serving(server.channel, NAME)
         await server.info()
+
+
+class Chooser(Echo):
+    """Keeps to choices, or says the prompt."""
+
+    answer_choices = True
+
+    def generate(self, request: Request) -> str:
+        return request.text or request.config.response_format.choices.texts[-1]
+
+
+async def test_a_format_reaches_a_model_that_claims_it_and_is_held_against_its_answer(served: Any, ask: Any) -> None:
+    choices = {"choices": {"texts": ["no", "yes"]}}
+    async with served(echo(Chooser)) as server:
+        reply = await server.send(request(ask("yes"), response_format=choices))
+        assert reply.parts[0].text == "yes"
+        assert reply.effective_config.response_format.choices.texts == ["no", "yes"]
+        refused = await refusal(server.send(request(ask("perhaps"), response_format=choices)))
+        assert refused == ("INTERNAL", "format_not_kept")
+        refused = await refusal(server.send(request(ask("yes"), response_format={"regex": "yes"})))
+        assert refused == ("UNIMPLEMENTED", "no_response_format")

@@ -1,4 +1,4 @@
-"""Likelihood of the `openai` backend, by the prompt log-probabilities of an engine that behaves as vLLM does."""
+"""Likelihood of the `openai` backend, with an engine that behaves as vLLM does."""
 
 from __future__ import annotations
 
@@ -18,32 +18,59 @@ VOCABULARY = ["<s>", "Q", "?", " ", "A", "ns", "wer", "swer", "answer", "B", " A
 
 
 class Vllm:
-    """Scores prompts as vLLM's prompt_logprobs does, over a greedy longest-match vocabulary."""
+    """Answers as vLLM does, over a greedy longest-match vocabulary.
 
-    def __init__(self, *, thinks: bool = True) -> None:
+    Args:
+        lists: Whether it knows listed tokens; an old one ignores what it does not know.
+        beyond: Whether the prompt is long, so that it is worth being computed once.
+        thinks: Whether its template keeps reasoning.
+    """
+
+    def __init__(self, *, lists: bool = False, beyond: int = 0, thinks: bool = True) -> None:
+        self.lists = lists
+        self.beyond = beyond
         self.thinks = thinks
 
     def tokens(self, text: str) -> list[int]:
-        found = [0]
+        found = [0] * (1 + self.beyond)
         while text:
             piece = max((p for p in VOCABULARY[1:] if text.startswith(p)), key=len)
             found.append(VOCABULARY.index(piece))
             text = text[len(piece) :]
         return found
 
+    def logprob(self, ids: list[int], number: int) -> float:
+        """Depends on all tokens before, as a model's does."""
+        return -0.25 * number - 0.01 * sum(place * each for place, each in enumerate(ids[1 + self.beyond :], 1))
+
     def __call__(self, body: dict[str, Any]) -> Any:
-        assert body["prompt_logprobs"] == 0
         assert body["max_tokens"] == 1
         last = body["messages"][-1]
         assert (last["role"] == "assistant") == body.get("continue_final_message", False)
         assert body["add_generation_prompt"] != body.get("continue_final_message", False)
-        prompt = "".join(m.get("reasoning", "") * self.thinks + m["content"] for m in body["messages"])
-        ids = self.tokens(prompt)
-        places: list[Any] = [None]
-        for number in ids[1:]:
-            fact = {"logprob": -0.25 * number, "rank": 1 if number % 2 else 2, "decoded_token": VOCABULARY[number]}
-            places.append({str(number): fact})
-        return completion("x", prompt_logprobs=places)
+        ids = self.tokens("".join(m.get("reasoning", "") * self.thinks + m["content"] for m in body["messages"]))
+        told: dict[str, Any] = {"choice": {}}
+        if "prompt_logprobs" in body:
+            assert body["prompt_logprobs"] == 0
+            places: list[Any] = [None]
+            for place, number in enumerate(ids[1:], 1):
+                fact = {"logprob": self.logprob(ids[:place], number), "decoded_token": VOCABULARY[number]}
+                places.append({str(number): fact | {"rank": 1 if number == self.greedy(ids[:place]) else 2}})
+            told["prompt_logprobs"] = places
+        if self.lists and body.get("return_token_ids"):
+            told["prompt_token_ids"] = ids
+            told["choice"]["token_ids"] = [self.greedy(ids)]
+        if body.get("logprobs"):
+            numbers = dict.fromkeys([self.greedy(ids), *body["logprob_token_ids"]]) if self.lists else {}
+            entries = [
+                {"token": VOCABULARY[number], "logprob": self.logprob(ids, number), "bytes": None} for number in numbers
+            ]
+            sampled = {"token": VOCABULARY[self.greedy(ids)], "logprob": -0.1, "bytes": None, "top_logprobs": entries}
+            told["choice"]["logprobs"] = {"content": [sampled]}
+        return completion("x", **told)
+
+    def greedy(self, ids: list[int]) -> int:
+        return 4 + ids[-1] % 3
 
 
 async def test_likelihood_by_prompt_logprobs(endpoint: Endpoint, served: Any, ask: Any) -> None:
@@ -54,12 +81,66 @@ async def test_likelihood_by_prompt_logprobs(endpoint: Endpoint, served: Any, as
         tokens = [[token.token.decode() for token in score.tokens] for score in reply.scores]
         # "Q? A" + "nswer" tokenizes as "Q", "?", " A", "ns", "wer": nothing merges over the end.
         assert tokens == [[" A"], ["B", " A"], ["ns", "wer"]]
-        assert [score.logprob for score in reply.scores] == [-0.25 * 10, -0.25 * 19, -0.25 * 11]
-        assert [score.is_greedy for score in reply.scores] == [False, False, False]
+        behind = Vllm().tokens("Q? A")
+        scored = [score.logprob for score in reply.scores]
+        assert scored == [sum_of(behind, 10), sum_of(behind, 9, 10), sum_of(behind, 5, 6)]
+        assert [score.is_greedy for score in reply.scores] == [False, False, True]
         joined = await server.score(ask("Q?Ans"), ["wer"], return_tokens=True)
         # "Ans" + "wer" is the one token "Answer", which does not end inside the prompt.
         assert [t.token.decode() for t in joined.scores[0].tokens] == ["Answer"]
-        assert joined.scores[0].logprob == -0.25 * 12
+        assert joined.scores[0].logprob == Vllm().logprob(Vllm().tokens("Q?"), 12)
+
+
+async def test_listed_tokens_give_the_same_and_compute_the_prompt_once(
+    endpoint: Endpoint, served: Any, ask: Any
+) -> None:
+    endpoint.card["owned_by"] = "vllm"
+    texts = [" A", "B A", "nswer", "ns A", "nsB", "B", "A A A"]
+    replies = []
+    for engine in (Vllm(beyond=500), Vllm(lists=True, beyond=500)):
+        endpoint.answer = engine
+        endpoint.seen.clear()
+        async with served(backend(endpoint)) as server:
+            replies.append(await server.score(ask("Q? A"), texts, return_tokens=True))
+    by_prompts, listed = replies
+    assert listed.scores == by_prompts.scores
+    assert listed.usage.output_tokens == by_prompts.usage.output_tokens
+    assert listed.usage.input_tokens == by_prompts.usage.input_tokens
+    # The prompt, each text once for its tokens, and each distinct beginning of a text: "", "B", "ns", "A", "A A".
+    assert len(endpoint.seen) == 1 + len(texts) + 5
+    assert not any("prompt_logprobs" in body for body in endpoint.seen)
+    assert endpoint.seen[-1]["logprob_token_ids"] == [10]
+
+
+async def test_listed_tokens_give_way_where_they_do_not_lead(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.card["owned_by"] = "vllm"
+    endpoint.answer = Vllm(lists=True, beyond=500)
+    async with served(backend(endpoint)) as server:
+        joined = await server.score(ask("Q?Ans"), ["wer"], return_tokens=True)
+        assert [t.token.decode() for t in joined.scores[0].tokens] == ["Answer"]  # a token across the prompt's end
+        reply = await server.score(ask("Q?"), ["A", "B"])  # the next request takes the short way again
+        assert "logprob_token_ids" in endpoint.seen[-1]
+        assert [score.token_count for score in reply.scores] == [1, 1]
+        endpoint.answer = Vllm(lists=True)
+        await server.score(ask("Q?"), ["A", "B A B"])  # a prompt of three tokens: cheaper than many steps
+        assert "prompt_logprobs" in endpoint.seen[-1]
+
+
+async def test_many_tokens_are_listed_in_several_requests(
+    endpoint: Endpoint, served: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model_server.openai_api.likelihood.MOST_LISTED", 2)
+    endpoint.card["owned_by"] = "vllm"
+    endpoint.answer = Vllm(lists=True, beyond=500)
+    async with served(backend(endpoint)) as server:
+        reply = await server.score(ask("Q?"), ["A", "B", "ns", "wer", " A"])
+        behind = Vllm().tokens("Q?")
+        assert [score.logprob for score in reply.scores] == [Vllm().logprob(behind, n) for n in (4, 9, 5, 6, 10)]
+        assert [len(body.get("logprob_token_ids", ())) for body in endpoint.seen[-3:]] == [2, 2, 1]
+
+
+def sum_of(behind: list[int], *numbers: int) -> float:
+    return sum(Vllm().logprob([*behind, *numbers[:place]], number) for place, number in enumerate(numbers))
 
 
 async def test_scores_behind_the_beginning_of_an_answer(endpoint: Endpoint, served: Any, ask: Any) -> None:
@@ -76,7 +157,8 @@ async def test_scores_behind_the_beginning_of_an_answer(endpoint: Endpoint, serv
         assert model.CAPABILITY_ANSWER_PREFIX in (await server.info()).capabilities
         reply = await server.send(request())
         assert [[token.token for token in score.tokens] for score in reply.scores] == [[b" A"], [b" B"]]
-        assert [score.logprob for score in reply.scores] == [-0.25 * 10, -0.25 * 11]
+        behind = Vllm().tokens("Q?Answer")
+        assert [score.logprob for score in reply.scores] == [sum_of(behind, 10), sum_of(behind, 11)]
         last = {body["messages"][-1]["content"] for body in endpoint.seen}
         assert last == {"Answer", "Answer A", "Answer B"}
         endpoint.seen = []
@@ -120,7 +202,7 @@ async def test_after_a_failure_the_other_continuations_are_not_asked(endpoint: E
             timeout=20,
         )
         assert len(reply.scores) == 1
-        assert len(endpoint.seen) == first + 2
+        assert len(endpoint.seen) == first + 3  # the first finds that the endpoint lists no tokens
         assert first < 5
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import functools
 import logging
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,49 @@ async def test_thinking_and_further_fields_reach_the_endpoint(endpoint: Endpoint
         assert await refusal(server.generate(ask("x"), thinking=True)) == ("UNIMPLEMENTED", "no_thinking")
 
 
+LETTERS = {"choices": {"texts": ["A", "B+"]}}
+SCHEMA = '{"type": "object", "required": ["a"]}'
+NAMED = {"name": "answer", "schema": {"type": "object", "required": ["a"]}, "strict": True}
+AS_JSON = {"response_format": {"type": "json_schema", "json_schema": NAMED}}
+
+
+@pytest.mark.parametrize(
+    ("owner", "asked", "fields", "good", "bad"),
+    [
+        ("vllm", LETTERS, {"structured_outputs": {"choice": ["A", "B+"]}}, "B+", "B"),
+        ("vllm", {"regex": r"\d."}, {"structured_outputs": {"regex": r"[0-9][^\n]"}}, "1a", "1\n"),
+        ("vllm", {"json_schema": SCHEMA}, AS_JSON, '{"a": 1}', "{}"),
+        ("sglang", LETTERS, {"regex": r"(A|B\+)"}, "A", "A."),
+        ("sglang", {"regex": "a|b"}, {"regex": "(a|b)"}, "b", "ab"),
+        ("someone", {"json_schema": SCHEMA}, AS_JSON, '{"a": 1}', "a: 1"),
+    ],
+)
+async def test_a_format_goes_to_the_endpoint_and_its_reply_is_held_against_it(
+    owner: str, asked: Any, fields: Any, good: str, bad: str, endpoint: Endpoint, served: Any, ask: Any
+) -> None:
+    endpoint.card["owned_by"] = owner
+    endpoint.replies = [
+        completion(good),
+        completion(bad),
+        completion(bad, "length"),
+        thinking(good, reasoning=THOUGHTS),
+    ]
+    async with served(backend(endpoint)) as server:
+        send = functools.partial(server.generate, ask("x"), response_format=asked)
+        assert (await send()).parts[0].text == good
+        assert fields.items() <= endpoint.seen[0].items()
+        assert await refusal(send()) == ("INTERNAL", "format_not_kept")
+        cut = await send()
+        assert (cut.parts[0].text, cut.finish_reason) == (bad, model.FINISH_REASON_MAX_TOKENS)
+        thought = await send()
+        assert (thought.reasoning, thought.parts[0].text) == (THOUGHTS, good)
+        clash = send(extra_body=fields)
+        assert await refusal(clash) == ("INVALID_ARGUMENT", "field_not_extra")
+        if owner == "someone":
+            other = server.generate(ask("x"), response_format=LETTERS)
+            assert await refusal(other) == ("UNIMPLEMENTED", "no_response_format")
+
+
 async def test_a_stop_string_does_not_end_the_reasoning(endpoint: Endpoint, served: Any, ask: Any) -> None:
     endpoint.card["owned_by"] = "vllm"
 
@@ -261,6 +305,7 @@ async def test_errors(
             await call(server.stub.Generate, request(ask("x")), timeout=20)
         assert (caught.value.code.name, caught.value.reason) == (code, reason)
         assert len(endpoint.seen) == calls
+        assert caught.value.retry_after == (0.01 if reason in ("endpoint_busy", "endpoint_failed") else 0)
         if reason == "context_exceeded":
             assert caught.value.metadata == {"limit": "8192", "value": "9001"}
 

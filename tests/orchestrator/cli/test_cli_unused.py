@@ -23,6 +23,7 @@ EVAL = ("eval", "--task", "toy", "--synthetic")
         ((*EVAL, "--tls"), "--tls is for servers that run already: give --endpoint or --scorer or --stage"),
         ((*EVAL, "--tls-ca", __file__), "--tls-ca is for servers that run already"),
         ((*EVAL, "--judge-cache", "x"), "--judge-cache keeps what a judge said, and there is none"),
+        ((*EVAL, "--judge-reads", "doubtful"), "--judge-reads says what a judge reads, and there is none"),
         ((*EVAL[:-1], "--data", "a", "--data", "b"), "--data a and --data b: give one for all tasks"),
         ((*EVAL[:-1], "--data", "toy=a", "--data", "toy=b"), "toy has data already (a)"),
         (
@@ -41,7 +42,7 @@ def test_of_the_orchestrator(words: tuple[str, ...], message: str) -> None:
     assert message in mistake(orchestrator, *words)
 
 
-@pytest.mark.parametrize("word", ["--judge-max-requests=3", "--judge-cache=x", "--no-judge-reread"])
+@pytest.mark.parametrize("word", ["--judge-max-requests=3", "--judge-cache=x", "--judge-reads=none"])
 def test_of_a_judge_that_is_not_there(word: str) -> None:
     assert "concerns a judge, and there is none: give --judge SPEC" in mistake(scorer, "serve", word)
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import hashlib
+import html
 import re
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -58,7 +63,7 @@ def test_other_questions_under_the_same_keys(tmp_path: Path, data: int, prompt: 
     assert (words in result.stderr) is other
     again = invoke(before, after, "--other-data")
     assert again.exit_code == 0
-    assert ("caution: marvel: the prompt differs in 20 of 20 items" in again.stdout) is bool(prompt)
+    assert ("caution: marvel: prompt or images differ in 20 of 20 items" in again.stdout) is bool(prompt)
 
 
 def test_json(runs: tuple[Path, Path]) -> None:
@@ -174,10 +179,16 @@ def test_what_is_no_run_is_a_mistake(tmp_path: Path, runs: tuple[Path, Path]) ->
     assert "Traceback" not in result.output
 
 
+def unpack(page: str, name: str) -> Any:
+    coded = re.search(rf'<script type="application/gzip" id="{name}">([^<]*)</script>', page)
+    assert coded
+    return orjson.loads(gzip.decompress(base64.b64decode(coded[1])))
+
+
 def test_the_page_has_both_answers_and_no_markup_of_theirs(tmp_path: Path) -> None:
     paths = []
-    for name, said, score in (("one", "It is 1" + NASTY, 1.0), ("two", "It is 2" + NASTY, 0.0)):
-        writer = Writer(tmp_path / name)
+    for name, said, score in (("one" + NASTY[1:6], "It is 1" + NASTY, 1.0), ("two", "It is 2" + NASTY, 0.0)):
+        writer = Writer(tmp_path / name.replace("/", ""))
         picture = writer.image(b"\x89PNG\r\n\x1a\n" + name.encode())
         verdict = {"extracted": said[6], "span": {"start": 6, "end": 7}}
         writer.item("marvel/1", parts=[picture, {"text": NASTY}], answer=said, score=score, verdict=verdict)
@@ -186,18 +197,55 @@ def test_the_page_has_both_answers_and_no_markup_of_theirs(tmp_path: Path) -> No
     page.parent.mkdir()
     assert invoke(*paths, "--html", page).exit_code == 0
     text = page.read_text(encoding="utf-8")
-    assert "It is <mark>1</mark>&lt;/pre&gt;" in text
-    assert "It is <mark>2</mark>&lt;/pre&gt;" in text
-    assert "<script" not in text
-    assert "script-src &#39;none&#39;" in text
-    assert 'src="../one/images/' in text
+    assert NASTY not in text
+    index = unpack(text, "index")
+    assert (index["key"], index["before"], index["after"], index["target"]) == (["marvel/1"], ["1"], ["2"], ["1"])
+    assert index["folders"] == [f"../{path.name}/".replace(">", "%3E") for path in paths]
+    (flip,) = unpack(text, "chunk-0")
+    answers = [flip[side]["r"]["response"]["parts"][0]["text"] for side in "ab"]
+    assert answers == ["It is 1" + NASTY, "It is 2" + NASTY]
+    script = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in html.unescape(text)
+    assert "data:image" not in text
+    assert invoke(*paths, "--html", page, "--embed").exit_code == 0
+    assert page.read_text(encoding="utf-8").count("data:image/png;base64,") == 2
 
 
-def test_the_page_says_how_many_flips_it_leaves_out(runs: tuple[Path, Path], tmp_path: Path) -> None:
-    invoke(*runs, "--html", tmp_path / "c.html", "--html-flips", "2")
-    text = (tmp_path / "c.html").read_text(encoding="utf-8")
-    assert re.search(r"Worse: \d+ of 154 items <span class=\"muted\">\(the first 2\)", text)
-    assert text.count('class="flip"') <= 4
+def test_the_page_says_how_many_flips_it_leaves_out_and_tasks_share_alike(tmp_path: Path) -> None:
+    paths = []
+    for name, score in (("before", 1.0), ("after", 0.0)):
+        writer = Writer(tmp_path / name, tasks=["big", "small"])
+        for task, items in (("big", 30), ("small", 3)):
+            for number in range(items):
+                writer.item(f"{task}/{number}", answer="1", score=score)
+        paths.append(writer.close())
+    page = tmp_path / "c.html"
+    for most, held in (
+        ("10", ["big/0", "big/6", "small/0", "small/2"]),
+        ("4", ["big/0", "big/1", "small/0", "small/1"]),
+    ):
+        assert invoke(*paths, "--html", page, "--html-flips", most).exit_code == 0
+        text = page.read_text(encoding="utf-8")
+        assert f"The first {most} of 33" in text
+        keys = unpack(text, "index")["key"]
+        assert len(keys) == int(most)
+        assert set(held) <= set(keys)
+    assert invoke(*paths, "--html", page).exit_code == 0
+    assert "The first" not in page.read_text(encoding="utf-8")
+    assert invoke(*paths, "--html", page, "--html-flips", "0").exit_code == 0
+    assert "The first 0 of 33" in page.read_text(encoding="utf-8")
+
+
+def test_many_cautions_are_folded(tmp_path: Path) -> None:
+    def page(name: str, **identity: str) -> str:
+        other = marvel_run(tmp_path / name, puzzles=9, skill=0.9, **identity)
+        assert invoke(marvel_run(tmp_path / "before", puzzles=9), other, "--html", tmp_path / "c.html").exit_code == 0
+        return (tmp_path / "c.html").read_text(encoding="utf-8")
+
+    assert "caution" not in page("same")
+    assert '<details class="banner" open><summary>1 caution:' in page("one", a="1")
+    assert '<details class="banner"><summary>4 cautions:' in page("four", a="1", b="1", c="1", d="1")
 
 
 def test_unwritable_page_is_a_mistake(runs: tuple[Path, Path], tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def test_same_command_nothing_to_warn_of(tmp_path: Path) -> None:
     [
         ({"data": {"marvel": {"digest": "0" * 64}}}, "data.marvel.digest differs: 9f2c9f2c9f2c… and 000000000000…"),
         ({"rules": {"choice_number": "0" * 64}}, "rules.choice_number differs"),
-        ({"parity": True}, "parity differs: False and True"),
+        ({"parity": True}, "parity differs: no and yes"),
         ({"seed_of_options": 3}, "seed_of_options differs: none and 3"),
     ],
 )  # fmt: skip
@@ -216,7 +216,7 @@ def test_other_prompts_targets_and_items_are_counted(tmp_path: Path) -> None:
     found = scores.warnings(make("a", "What?", "1", 5), make("b", "Which?", "2", 4))
     assert found == [
         "marvel: 4 items in both, 1 only in a, 0 only in b",
-        "marvel: the prompt differs in 1 of 4 items",
+        "marvel: prompt or images differ in 1 of 4 items",
         "marvel: targets or options differ in 1 of 4 items",
     ]
 

@@ -297,3 +297,16 @@ async def test_what_is_no_verdict_is_not_counted(
 
 async def _soon(*_: Any) -> None:
     return None
+
+
+def test_an_answer_beside_the_choices_breaks_the_contract_unless_the_limit_cut_it() -> None:
+    request = Request("Generate", [], choices=("A", "B"))
+    assert checked(GOOD, request) is GOOD
+    for text in ("A.", "", "\x1b[31mC", "AB"):
+        other = model.GenerateResponse(parts=[model.Part(text=text)], finish_reason=GOOD.finish_reason)
+        with pytest.raises(CallError, match="one of 2 choices was asked for") as caught:
+            checked(other, request)
+        assert caught.value.reason == "bad_response"
+        assert "\x1b" not in str(caught.value)
+        other.finish_reason = model.FINISH_REASON_MAX_TOKENS
+        assert checked(other, request) is other

@@ -32,10 +32,11 @@ def test_bundles(sizes: list[int], most: int, max_request_bytes: int) -> None:
 
 
 def test_answers() -> None:
+    full = model.BatchFailure(code=8, message="full", reason="queue_full", retry_delay={"seconds": 2})
     response = model.BatchResponse(
         results=[
             model.BatchResult(index=1, likelihood=model.LikelihoodResponse()),
-            model.BatchResult(index=0, failure=model.BatchFailure(code=8, message="full", reason="queue_full")),
+            model.BatchResult(index=0, failure=full),
             model.BatchResult(index=2, generate=model.GenerateResponse()),
         ]
     )
@@ -44,6 +45,7 @@ def test_answers() -> None:
     assert second == 0
     assert isinstance(failure, CallError)
     assert (failure.code, failure.reason, str(failure)) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "queue_full", "full")
+    assert failure.retry_after == 2
 
 
 @pytest.mark.parametrize(

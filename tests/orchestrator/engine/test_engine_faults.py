@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import time
@@ -33,6 +34,15 @@ def test_orchestrator_killed_in_the_middle(cluster: Cluster, shared_scorer: Serv
     assert len(repeated) <= 12
     assert before.total() - logged <= 12
     assert len(cluster.lines("run")) == 120
+
+
+def test_a_pause_that_a_server_asks_for_is_kept(cluster: Cluster, shared_scorer: Server, expected: bytes) -> None:
+    server = cluster.model("--concurrency", "1", "--pause", "0.2")
+    cluster.orchestrator(*cluster.words("run", [server], shared_scorer, *ROWS))
+    assert cluster.results("run") == expected
+    gaps = re.findall(r"([\d.]+) s after a pause began", (server.folder / "output").read_text())
+    assert len(gaps) >= 6
+    assert min(map(float, gaps)) >= 0.2
 
 
 def test_one_of_three_replicas_killed(cluster: Cluster, shared_scorer: Server, expected: bytes) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from helpers.judge_server import JudgeServer, Vendor
+from helpers.page_commands import ROOT, commands
 
 SECRETS = ("k3y-of-the-judge", "passw0rd")
 
@@ -94,6 +95,28 @@ def test_a_resumed_run_asks_nothing_and_scoring_again_asks_for_what_is_unjudged(
     again = asked() - first
     assert sorted(again.values()) == [1, 1]
     assert vendor.charged == 8
+
+
+def test_doubtful_readings_are_counted_and_read_again(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    task = ["--task", "vstar_bench", "--synthetic", "--limit", "4", "--model", "demo:constant:Perhaps A."]
+    output = orchestrator("eval", *task, "--run", str(run))
+
+    def result() -> dict[str, Any]:
+        task: dict[str, Any] = json.loads((run / "results.json").read_text())["tasks"]["vstar_bench"]
+        return {name: number for name, number in task["counts"].items() if number} | {"doubtful": task.get("doubtful")}
+
+    assert "4 of 4 scored answers state their choice doubtfully" in output
+    assert result() == {"planned": 4, "scored": 4, "doubtful": 4}
+    for choice, counts in (("A", {"scored": 4}), ("B", {"unparsed": 4})):
+        with JudgeServer(Vendor(lambda _, choice=choice: {"choice": choice})) as url:
+            page = commands(ROOT / "docs" / "judges.md")
+            (line,) = (line for line in page if "--judge-reads" in line)
+            words = line.replace("runs/first", str(run)).replace("openai:MODEL", f"openai:x@{url}").split()[1:]
+            output = orchestrator(*words, "--judge-cache", str(tmp_path / f"{choice}.sqlite"))
+        assert result() == {"planned": 4, "doubtful": None} | counts
+        assert "doubtfully" not in output
+    assert "4 unparsed, readers_differ: the rule reads 'A' (likely), the judge 'B'" in output
 
 
 @pytest.mark.full

@@ -227,6 +227,8 @@ def test_request(call: Call) -> None:
     written = through_json(records.request_json(call, Store().put))
     kind = model.LikelihoodRequest if call.continuations else model.GenerateRequest
     assert json_format.ParseDict(written, kind()) == kind.FromString(request_of(call).data)
+    line = orjson.loads(orjson.dumps(records.request_json(call, Store().put)))
+    assert request_of(records.call_of(line, base64.b64decode)).data == request_of(call).data
 
 
 @given(responses)

@@ -75,7 +75,7 @@ def test_the_results_are_what_they_were(name: str, stored: Path, shared_scorer: 
     verdicts = _outcomes(run)
     asyncio.run(again())
     after = json.loads((run / "results.json").read_text())
-    assert _without_detectable(after["tasks"]) == _without_detectable(before["tasks"])
+    assert _without_later(after["tasks"]) == _without_later(before["tasks"])
     assert _outcomes(run) == verdicts
 
 
@@ -99,12 +99,12 @@ def test_comparisons_are_what_they_were(pair: str, stored: Path, monkeypatch: py
     assert_alike(json.loads(done.stdout), before)
 
 
-def _without_detectable(found: Any) -> Any:
-    """Leaves out what so many items can show, which had one direction alone when the runs were stored."""
+def _without_later(found: Any) -> Any:
+    """Leaves out details that results have had since: both directions of what is detectable, the standard error."""
     if isinstance(found, dict):
-        kept = {name: value for name, value in found.items() if not name.startswith("minimum_detectable")}
-        return {name: _without_detectable(value) for name, value in kept.items()}
-    return [_without_detectable(each) for each in found] if isinstance(found, list) else found
+        later = ("minimum_detectable", "standard_error")
+        return {name: _without_later(value) for name, value in found.items() if not name.startswith(later)}
+    return [_without_later(each) for each in found] if isinstance(found, list) else found
 
 
 def _outcomes(run: Path) -> dict[str, str]:

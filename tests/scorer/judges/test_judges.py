@@ -18,13 +18,14 @@ import pytest
 from helpers.judge_server import JudgeServer, Vendor
 
 from lyncean.budget import Budget
+from lyncean.limiter import retry_after
 from lyncean.outcomes import Outcome
+from lyncean.reasons import DOUBTFUL
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.stats import wilson
 from scorer.calibration import SETS, calibrate, cases
 from scorer.judges.base import JudgeError, JudgePrompt, Reply, take
 from scorer.judges.cache import Cache, CacheError
-from scorer.judges.endpoint import retry_after
 from scorer.judges.options import Judging
 from scorer.judges.panel import Panel
 from scorer.metrics import metrics
@@ -70,7 +71,7 @@ def item(text: str, key: str = "a") -> pb.ScoreRequest:
 async def verdicts(settings: Judging, *items: pb.ScoreRequest) -> list[pb.Verdict]:
     judges = settings.open()
     assert judges
-    scorer = Scorer(rules(), judges.judge, settings.reread)
+    scorer = Scorer(rules(), judges.judge, settings.reads)
     try:
         return list(await asyncio.gather(*(scorer.verdict(request) for request in items)))
     finally:
@@ -239,8 +240,26 @@ async def test_an_answer_is_read_again_where_the_rule_found_nothing(url: str, ve
     assert nothing.outcome == Outcome.UNPARSED
     assert nothing.HasField("judge")
     assert "right" not in vendor.requests[0]["messages"][1]["content"]
-    (off,) = await verdicts(judging(url, reread=False), choice("who knows"))
+    (off,) = await verdicts(judging(url, reads="none"), choice("who knows"))
     assert not off.HasField("judge")
+
+
+async def test_a_doubtful_reading_stands_where_the_judge_reads_the_same(url: str, vendor: Vendor) -> None:
+    texts = ("The sky looks blue here.", "It seems blue to most.", "So B it is, not the answer to another question.")
+    by_rule = await verdicts(judging(url), *(choice(text) for text in texts))
+    assert {verdict.reason for verdict in by_rule} <= DOUBTFUL, [verdict.reason for verdict in by_rule]
+    assert not any(verdict.HasField("judge") for verdict in by_rule)
+    replies = dict(zip(texts, ("B", "A", "none"), strict=True))
+    vendor.answer = lambda user: {"choice": replies[user.split("<answer>\n")[1].split("\n</answer>")[0]]}
+    same, other, none = await verdicts(judging(url, reads="doubtful"), *(choice(text) for text in texts))
+    assert (same.outcome, same.extracted, same.reason) == ("scored", "B", by_rule[0].reason)
+    assert (other.outcome, other.score, other.reason) == ("unparsed", 0.0, "readers_differ")
+    assert other.detail == f"the rule reads 'B' ({by_rule[1].reason}), the judge 'A'"
+    assert (none.outcome, none.reason) == ("unparsed", "readers_differ")
+    assert all(verdict.HasField("judge") for verdict in (same, other, none))
+    plain, refused = await verdicts(judging(url, reads="doubtful"), choice("B"), choice("I can't assist with that."))
+    assert not plain.HasField("judge")
+    assert not refused.HasField("judge")
 
 
 async def test_rereading_keeps_to_the_rule_of_each_kind(url: str) -> None:

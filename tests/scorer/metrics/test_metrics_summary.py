@@ -20,6 +20,7 @@ from scorer.metrics.table import numbered
 
 ALL = [
     spec("acc", "accuracy", ["a"], ["a", "b"]),
+    spec("facets", "accuracy", ["a"], facets=["a", "round"]),
     spec("independent", "accuracy", cluster=False),
     spec("percent", "accuracy", ["b"], unit="percent"),
     spec("only", "accuracy", ["b"], where={"a": ["x"]}),

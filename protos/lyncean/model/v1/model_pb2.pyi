@@ -57,6 +57,12 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """GenerationConfig.chat_template_arguments reach the chat template."""
     CAPABILITY_EXTRA_BODY: _Capability.ValueType  # 13
     """GenerationConfig.extra_body reaches the endpoint behind this server."""
+    CAPABILITY_ANSWER_CHOICES: _Capability.ValueType  # 14
+    """ResponseFormat.choices is kept."""
+    CAPABILITY_ANSWER_REGEX: _Capability.ValueType  # 15
+    """ResponseFormat.regex is kept."""
+    CAPABILITY_ANSWER_JSON_SCHEMA: _Capability.ValueType  # 16
+    """ResponseFormat.json_schema is kept."""
     CAPABILITY_AUDIO_INPUT: _Capability.ValueType  # 17
     """Audio parts are understood in prompts."""
     CAPABILITY_VIDEO_INPUT: _Capability.ValueType  # 18
@@ -99,6 +105,12 @@ CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: Capability.ValueType  # 12
 """GenerationConfig.chat_template_arguments reach the chat template."""
 CAPABILITY_EXTRA_BODY: Capability.ValueType  # 13
 """GenerationConfig.extra_body reaches the endpoint behind this server."""
+CAPABILITY_ANSWER_CHOICES: Capability.ValueType  # 14
+"""ResponseFormat.choices is kept."""
+CAPABILITY_ANSWER_REGEX: Capability.ValueType  # 15
+"""ResponseFormat.regex is kept."""
+CAPABILITY_ANSWER_JSON_SCHEMA: Capability.ValueType  # 16
+"""ResponseFormat.json_schema is kept."""
 CAPABILITY_AUDIO_INPUT: Capability.ValueType  # 17
 """Audio parts are understood in prompts."""
 CAPABILITY_VIDEO_INPUT: Capability.ValueType  # 18
@@ -696,7 +708,7 @@ class GenerateRequest(_message.Message):
         closed as the template closes it, and leaves out all that would follow its
         words, the end of the turn above all. A template that trims an assistant's words
         trims it too. It holds texts alone and is not empty, else INVALID_ARGUMENT; with
-        reasoning its text may be.
+        reasoning its text may be. A response_format is for what follows it.
         """
 
     @_builtins.property
@@ -738,6 +750,7 @@ class GenerationConfig(_message.Message):
     THINKING_BUDGET_FIELD_NUMBER: _builtins.int
     CHAT_TEMPLATE_ARGUMENTS_FIELD_NUMBER: _builtins.int
     EXTRA_BODY_FIELD_NUMBER: _builtins.int
+    RESPONSE_FORMAT_FIELD_NUMBER: _builtins.int
     max_output_tokens: _builtins.int
     """Upper bound on output tokens, reasoning included. Zero is refused with
     INVALID_ARGUMENT.
@@ -787,6 +800,12 @@ class GenerationConfig(_message.Message):
         number is an integer. Needs CAPABILITY_EXTRA_BODY.
         """
 
+    @_builtins.property
+    def response_format(self) -> Global___ResponseFormat:
+        """What the answer must be. Refused beside stop strings with INVALID_ARGUMENT, and
+        with UNIMPLEMENTED for MODALITY_IMAGE. Needs the capability of its kind.
+        """
+
     def __init__(
         self,
         *,
@@ -801,10 +820,11 @@ class GenerationConfig(_message.Message):
         thinking_budget: _builtins.int | None = ...,
         chat_template_arguments: _struct_pb2.Struct | None = ...,
         extra_body: _struct_pb2.Struct | None = ...,
+        response_format: Global___ResponseFormat | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_output_tokens", b"_max_output_tokens", "_seed", b"_seed", "_temperature", b"_temperature", "_thinking", b"_thinking", "_thinking_budget", b"_thinking_budget", "_top_k", b"_top_k", "_top_p", b"_top_p", "chat_template_arguments", b"chat_template_arguments", "extra_body", b"extra_body", "max_output_tokens", b"max_output_tokens", "seed", b"seed", "temperature", b"temperature", "thinking", b"thinking", "thinking_budget", b"thinking_budget", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_output_tokens", b"_max_output_tokens", "_seed", b"_seed", "_temperature", b"_temperature", "_thinking", b"_thinking", "_thinking_budget", b"_thinking_budget", "_top_k", b"_top_k", "_top_p", b"_top_p", "chat_template_arguments", b"chat_template_arguments", "extra_body", b"extra_body", "max_output_tokens", b"max_output_tokens", "response_format", b"response_format", "seed", b"seed", "temperature", b"temperature", "thinking", b"thinking", "thinking_budget", b"thinking_budget", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_output_tokens", b"_max_output_tokens", "_seed", b"_seed", "_temperature", b"_temperature", "_thinking", b"_thinking", "_thinking_budget", b"_thinking_budget", "_top_k", b"_top_k", "_top_p", b"_top_p", "chat_template_arguments", b"chat_template_arguments", "extra_body", b"extra_body", "max_output_tokens", b"max_output_tokens", "seed", b"seed", "stop", b"stop", "temperature", b"temperature", "thinking", b"thinking", "thinking_budget", b"thinking_budget", "top_k", b"top_k", "top_logprobs", b"top_logprobs", "top_p", b"top_p"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_output_tokens", b"_max_output_tokens", "_seed", b"_seed", "_temperature", b"_temperature", "_thinking", b"_thinking", "_thinking_budget", b"_thinking_budget", "_top_k", b"_top_k", "_top_p", b"_top_p", "chat_template_arguments", b"chat_template_arguments", "extra_body", b"extra_body", "max_output_tokens", b"max_output_tokens", "response_format", b"response_format", "seed", b"seed", "stop", b"stop", "temperature", b"temperature", "thinking", b"thinking", "thinking_budget", b"thinking_budget", "top_k", b"top_k", "top_logprobs", b"top_logprobs", "top_p", b"top_p"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_output_tokens: _TypeAlias = _typing.Literal["max_output_tokens"]  # noqa: Y015
     _WhichOneofArgType__max_output_tokens: _TypeAlias = _typing.Literal["_max_output_tokens", b"_max_output_tokens"]  # noqa: Y015
@@ -836,6 +856,91 @@ class GenerationConfig(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__top_p) -> _WhichOneofReturnType__top_p | None: ...
 
 Global___GenerationConfig: _TypeAlias = GenerationConfig  # noqa: Y015
+
+@_typing.final
+class ResponseFormat(_message.Message):
+    """ResponseFormat is what an answer must be. The text parts of the response together
+    are then one of the choices, matched by the expression from their first to their
+    last character, or JSON that the schema allows; nothing stands before or behind.
+    The reasoning is free, and the format begins behind it. There are two exceptions:
+    an output with FINISH_REASON_MAX_TOKENS may be the beginning of such an answer,
+    and one with FINISH_REASON_CONTENT_FILTER anything.
+
+    The server keeps the model to it while it decodes: temperature, top_p and top_k
+    apply to the tokens that the format allows, and greedy decoding takes the most
+    probable of them. Log-probabilities stay the model's own, over all tokens.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHOICES_FIELD_NUMBER: _builtins.int
+    REGEX_FIELD_NUMBER: _builtins.int
+    JSON_SCHEMA_FIELD_NUMBER: _builtins.int
+    regex: _builtins.str
+    """A regular expression, of at most 4,096 bytes. It consists of characters; "."
+    for any but a line feed; sets [abc], [a-z] and [^a-z]; the escapes \\d (0 to 9),
+    \\w (a letter of ASCII, a digit or _) and \\s (a blank, \\t, \\n, \\f or \\r), their
+    opposites \\D, \\W and \\S outside of sets; \\t, \\n, \\f, \\r, and \\ before a sign
+    of ASCII for that sign; groups (...) and (?:...); "|"; and *, +, ?, {n}, {n,}
+    and {n,m} with numbers up to 1,000. In a set "[" and the second of "&&", "--"
+    or "~~" are escaped, outside of it the signs that have a meaning. Anything else
+    (anchors, look-around, back-references, flags, lazy repetition) is refused with
+    INVALID_ARGUMENT, and so is an expression that takes too much to compile. Needs
+    CAPABILITY_ANSWER_REGEX.
+    """
+    json_schema: _builtins.str
+    """A JSON Schema (2020-12), as JSON of at most 65,536 bytes: an object or a
+    boolean. What is no schema, refers to another document or has patternProperties
+    is refused with INVALID_ARGUMENT, and a schema with keywords that the server
+    cannot keep with UNIMPLEMENTED. Annotations and `format` need not be kept.
+    Needs CAPABILITY_ANSWER_JSON_SCHEMA.
+    """
+    @_builtins.property
+    def choices(self) -> Global___AnswerChoices:
+        """One of some texts. Needs CAPABILITY_ANSWER_CHOICES."""
+
+    def __init__(
+        self,
+        *,
+        choices: Global___AnswerChoices | None = ...,
+        regex: _builtins.str = ...,
+        json_schema: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["choices", b"choices", "json_schema", b"json_schema", "kind", b"kind", "regex", b"regex"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["choices", b"choices", "json_schema", b"json_schema", "kind", b"kind", "regex", b"regex"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["choices", "regex", "json_schema"]  # noqa: Y015
+    _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
+
+Global___ResponseFormat: _TypeAlias = ResponseFormat  # noqa: Y015
+
+@_typing.final
+class AnswerChoices(_message.Message):
+    """AnswerChoices is the texts that an answer may be."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """At least one and at most 1,024, of at most 65,536 bytes together, none of them
+        empty or beginning with white space, else INVALID_ARGUMENT.
+        """
+
+    def __init__(
+        self,
+        *,
+        texts: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["texts", b"texts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnswerChoices: _TypeAlias = AnswerChoices  # noqa: Y015
 
 @_typing.final
 class GenerateResponse(_message.Message):
@@ -911,7 +1016,7 @@ class TokenLogprob(_message.Message):
     """The token's text, in bytes: a token need not be valid UTF-8."""
     logprob: _builtins.float
     """Natural logarithm of its probability under the model's own distribution,
-    before temperature and truncation.
+    before temperature, truncation and response_format.
     """
     @_builtins.property
     def alternatives(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenLogprob]:
@@ -1312,6 +1417,7 @@ class BatchFailure(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
+    RETRY_DELAY_FIELD_NUMBER: _builtins.int
     code: _builtins.int
     """The gRPC status code, as its number; never OK."""
     message: _builtins.str
@@ -1322,6 +1428,10 @@ class BatchFailure(_message.Message):
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """As in google.rpc.ErrorInfo: further facts."""
 
+    @_builtins.property
+    def retry_delay(self) -> _duration_pb2.Duration:
+        """As in google.rpc.RetryInfo; unset where it would not be sent."""
+
     def __init__(
         self,
         *,
@@ -1329,10 +1439,11 @@ class BatchFailure(_message.Message):
         message: _builtins.str = ...,
         reason: _builtins.str = ...,
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        retry_delay: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["retry_delay", b"retry_delay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "message", b"message", "metadata", b"metadata", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "message", b"message", "metadata", b"metadata", "reason", b"reason", "retry_delay", b"retry_delay"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

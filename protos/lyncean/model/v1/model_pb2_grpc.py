@@ -50,7 +50,9 @@ class ModelServiceStub(object):
     UNIMPLEMENTED, NOT_FOUND, FAILED_PRECONDITION and PERMISSION_DENIED without it
     are taken for the word of a proxy on the way, and sent again. A response that
     breaks what its comments say counts as INTERNAL with reason "bad_response".
-    Unknown fields are ignored. A call that was cancelled, or whose deadline has
+    A server that knows when its queue will have room says so by google.rpc.RetryInfo
+    beside RESOURCE_EXHAUSTED: nothing is sent to it before retry_delay has passed, for
+    five minutes at most. Unknown fields are ignored. A call that was cancelled, or whose deadline has
     passed, is abandoned, and its slot is freed. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
     "lyncean.model.v1.ModelService" is SERVING while requests are answered, so it
@@ -110,7 +112,9 @@ class ModelServiceServicer(object):
     UNIMPLEMENTED, NOT_FOUND, FAILED_PRECONDITION and PERMISSION_DENIED without it
     are taken for the word of a proxy on the way, and sent again. A response that
     breaks what its comments say counts as INTERNAL with reason "bad_response".
-    Unknown fields are ignored. A call that was cancelled, or whose deadline has
+    A server that knows when its queue will have room says so by google.rpc.RetryInfo
+    beside RESOURCE_EXHAUSTED: nothing is sent to it before retry_delay has passed, for
+    five minutes at most. Unknown fields are ignored. A call that was cancelled, or whose deadline has
     passed, is abandoned, and its slot is freed. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
     "lyncean.model.v1.ModelService" is SERVING while requests are answered, so it
@@ -213,7 +217,9 @@ class ModelService(object):
     UNIMPLEMENTED, NOT_FOUND, FAILED_PRECONDITION and PERMISSION_DENIED without it
     are taken for the word of a proxy on the way, and sent again. A response that
     breaks what its comments say counts as INTERNAL with reason "bad_response".
-    Unknown fields are ignored. A call that was cancelled, or whose deadline has
+    A server that knows when its queue will have room says so by google.rpc.RetryInfo
+    beside RESOURCE_EXHAUSTED: nothing is sent to it before retry_delay has passed, for
+    five minutes at most. Unknown fields are ignored. A call that was cancelled, or whose deadline has
     passed, is abandoned, and its slot is freed. Health is served beside this service by
     grpc.health.v1.Health under two names: "" is SERVING while the process runs,
     "lyncean.model.v1.ModelService" is SERVING while requests are answered, so it

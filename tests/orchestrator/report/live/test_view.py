@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import gzip
 import html
 import http.client
 import os
@@ -17,6 +19,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import urlencode
 
 import orjson
 import pytest
@@ -26,7 +29,8 @@ from helpers.report_runs import Writer, marvel_run
 from orchestrator.cli.view import command
 from orchestrator.report.live import server as view_server
 from orchestrator.report.live.followed import Folder, Tally
-from orchestrator.report.live.server import HOST, serve
+from orchestrator.report.live.local import HOST
+from orchestrator.report.live.server import serve
 from orchestrator.report.page import render
 from orchestrator.run_folder.lines import CountedLine, sealed
 from orchestrator.run_folder.log import RunBusyError, RunLog
@@ -99,6 +103,7 @@ def test_pages_and_images_are_served(client: Client, folder: Path) -> None:
         "/runs//etc/passwd", "//etc/passwd",
         "/runs/first/manifest.json", "/runs/first/images/" + "0" * 64, "/runs/first/images/..%2fmanifest.json",
         "/runs/none/", "/favicon.ico", "/runs/first/images/" + "a" * 63 + "%00",
+        "/compare/?run=../secret&run=first", "/compare/x",
     ],
 )  # fmt: skip
 def test_nothing_else_can_be_read(client: Client, path: str) -> None:
@@ -132,7 +137,7 @@ def test_the_last_few_pages_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for number in range(5):
         marvel_run(tmp_path / str(number), puzzles=1)
     rendered: list[str] = []
-    monkeypatch.setattr(view_server, "render", lambda run: rendered.append(run.name) or run.name)
+    monkeypatch.setattr(view_server, "render", lambda run, **_: rendered.append(run.name) or run.name)
     site = view_server.Site(tmp_path)
     runs = site.folder.runs()
     for name in "0123340424":
@@ -143,7 +148,7 @@ def test_the_last_few_pages_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_page_that_two_ask_for_is_made_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     both, rendered = threading.Barrier(2), []
 
-    def render(run: Run) -> str:
+    def render(run: Run, **_: object) -> str:
         rendered.append(run.name)
         with contextlib.suppress(threading.BrokenBarrierError):
             both.wait(1)
@@ -164,6 +169,74 @@ def test_other_names_are_refused(client: Client, host: str) -> None:
     status, body, _ = client.get("/api/runs", host=host or "x:1")
     assert status == 403
     assert b"llava" not in body
+
+
+def compare(client: Client, *names: str, more: str = "") -> tuple[int, str, dict[str, str]]:
+    status, body, headers = client.get("/compare/?" + urlencode([("run", name) for name in names]) + more)
+    return status, html.unescape(body.decode()), headers
+
+
+def test_runs_are_compared_on_request(client: Client, folder: Path) -> None:
+    marvel_run(folder / "first", puzzles=20, skill=1.0)
+    status, page, headers = compare(client, "deep/a b", "first")
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert "<title>deep/a b · first</title>" in page
+    found = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
+    assert found
+    assert headers["Content-Security-Policy"] == found[1] + "; frame-ancestors 'none'"
+    coded = re.search(r'<script type="application/gzip" id="index">([^<]*)</script>', page)
+    assert coded
+    folders = orjson.loads(gzip.decompress(base64.b64decode(coded[1])))["folders"]
+    assert folders == ["/runs/deep/a%20b/", "/runs/first/"]
+    name = next((folder / "first" / "images").iterdir()).name
+    assert client.get(f"{folders[1]}images/{name}")[0] == 200
+    assert compare(client, "deep/a b", "first")[1] == page
+    marvel_run(folder / "first", puzzles=20, skill=0.0)
+    assert compare(client, "deep/a b", "first")[1] != page, "a run that changed is compared anew"
+
+
+def test_runs_that_cannot_be_compared_say_why(client: Client, folder: Path) -> None:
+    for names in ((), ("first",), ("first", "none"), ("first", "../secret")):
+        assert compare(client, *names)[:1] == (404,)
+    for name, task in (("one", "x"), ("<b>other", "y")):
+        writer = Writer(folder / name, data={task: {"sha256": name}, "x": {"sha256": name}})
+        writer.item(f"{task}/1", answer="1", score=1.0)
+        writer.item("x/2", parts=[{"text": name}], targets=[name], answer="1", score=1.0)
+        writer.close()
+    assert compare(client, "one", "first")[0] == 409
+    status, page, headers = compare(client, "one", "<b>other")
+    assert (status, headers["Content-Type"]) == (409, "text/html; charset=utf-8")
+    assert "1 of 1 items have the same key in one and <b>other, and another prompt and target" in page
+    link = re.search(r'href="\?([^"]*)">Compare them all the same', page)
+    assert link
+    assert client.get("/compare/?" + link[1])[0] == 200
+    assert b"<b>other" not in client.get("/compare/?" + link[1])[1]
+
+
+def test_no_folder_hides_the_others(client: Client, folder: Path) -> None:
+    """Neither by a name that is no UTF-8 nor by a manifest that is no run's."""
+    odd = folder / os.fsdecode(b"odd \xff")
+    marvel_run(odd, puzzles=3)
+    for name, changes in (("a", {"model": [1]}), ("b", {"planned": 5}), ("c", {"identity": {"tasks": 7}})):
+        path = marvel_run(folder / name, puzzles=1)
+        manifest = orjson.loads((path / "manifest.json").read_bytes())
+        manifest.pop("identity_sha256")
+        (path / "manifest.json").write_bytes(orjson.dumps(manifest | changes))
+    runs = {run["name"]: run["address"] for run in orjson.loads(client.get("/api/runs")[1])}
+    assert set(runs) == {"first", "deep/a b", "odd \ufffd", "a", "b", "c"}
+    assert client.get("/" + runs["odd \ufffd"])[0] == 200
+
+
+def test_a_complete_run_is_listed_without_its_logs(client: Client, folder: Path) -> None:
+    """Its results count its items: two hundred thousand lines are not read for a row of the table."""
+    before = orjson.loads(client.get("/api/runs")[1])
+    for run in ("first", "deep/a b"):
+        (folder / run / "responses.jsonl").write_bytes(b"")
+        (folder / run / "verdicts.jsonl").write_bytes(b"")
+    assert [run | {"mean": None} for run in orjson.loads(client.get("/api/runs")[1])] == before
+    (folder / "first" / "results.json").unlink()
+    first = next(run for run in orjson.loads(client.get("/api/runs")[1]) if run["name"] == "first")
+    assert (first["state"], sum(first["counts"].values())) == ("stopped", 0)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
@@ -255,8 +328,8 @@ def test_what_is_remembered_of_an_item_does_not_depend_on_its_key() -> None:
 
 def test_nothing_is_written(client: Client, folder: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    for path in ("/", "/api/runs", "/runs/first/"):
-        client.get(path)
+    for path in ("/", "/api/runs", "/runs/first/", "/compare/?run=first&run=deep/a+b"):
+        assert client.get(path)[0] == 200
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
@@ -309,8 +382,8 @@ def test_a_damaged_run_says_so_on_its_page_and_hides_no_other(
     assert status == 200
     assert {run["name"] for run in orjson.loads(body)} == {"first", "deep/a b"}
     status, body, headers = client.get("/runs/first/")
-    assert (status, headers["Content-Type"]) == (500, "text/plain; charset=utf-8")
-    assert words in body
+    assert (status, headers["Content-Type"]) == (500, "text/html; charset=utf-8")
+    assert words in html.unescape(body.decode()).encode()
     assert client.get("/runs/deep/a%20b/")[0] == 200
 
 

@@ -1,0 +1,104 @@
+"""`orchestrator explain`: why the figures of two runs differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from lyncean.cli import Command, examples
+from lyncean.cli.options import client_options
+from lyncean.rpc import Credentials
+from orchestrator.cli.folders import ReadRun
+from orchestrator.cli.options import number, refuse, refuse_dialling, request_options, written
+from orchestrator.cli.outcome import ended
+
+_RUN = ReadRun()
+_ASKING = ("endpoint", "scorer", "concurrency", "timeout", "patience", "judge", "judge_cache")
+
+
+@click.command(
+    "explain",
+    cls=Command,
+    epilog=examples(
+        "orchestrator explain runs/first runs/second",
+        "orchestrator explain runs/first runs/second --markdown why.md",
+        "orchestrator explain runs/first runs/second --metric accuracy --metric accuracy.answered",
+        "orchestrator explain runs/first runs/second --endpoint 127.0.0.1:50051",
+    ),
+)
+@click.argument("first", type=_RUN)
+@click.argument("second", type=_RUN)
+@click.option("--task", "-t", "tasks", multiple=True, help="Only this task; repeatable.")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME[.answered]",
+    help="Metric, all samples or answered ones; a second one is that of SECOND. Default: the first.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@click.option(
+    "--markdown",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="Also write a page to paste into an issue; - prints it instead of the tables.",
+)
+@number(
+    "--limit",
+    type=click.IntRange(1, 100_000),
+    default=50,
+    show_default=True,
+    help="Items to ask --endpoint again, up to five requests each.",
+)
+@request_options(*_ASKING, endpoint={"help": "Model servers H:P[,H:P] on which single causes are tried out."})
+@client_options
+def command(
+    first: Path,
+    second: Path,
+    tasks: tuple[str, ...],
+    metrics: tuple[str, ...],
+    as_json: bool,
+    markdown: Path | None,
+    limit: int,
+    endpoint: tuple[str, ...],
+    credentials: Credentials,
+    **asking: Any,
+) -> None:
+    """Explain why the figures of FIRST and SECOND differ, item by item.
+
+    Each item that adds to the difference is put down to one cause: data, prompt, image, decoding, server, reading,
+    aggregation, failure or noise. With --endpoint, single causes are tried out on a live server.
+    """
+    from orchestrator.compare import explained
+    from orchestrator.compare.explain import explain
+    from orchestrator.run.console import Terminal
+
+    if len(metrics) > 2:
+        raise click.UsageError("--metric: give one for both runs, or one for each")
+    if as_json and markdown == Path("-"):
+        raise click.UsageError("--markdown - and --json both print: give --markdown FILE, or leave one out")
+    if not endpoint:
+        refuse(["limit", *_ASKING], "is for a live server: give --endpoint H:P, or leave it out")
+        refuse_dialling("--endpoint")
+    explanation, tried = explain(first, second, metrics, tasks), None
+    if endpoint:
+        from orchestrator.compare.experiment import experiment
+        from orchestrator.run.request import RunRequest
+
+        request = RunRequest(
+            [task.task for task in explanation.tasks], endpoint=endpoint, credentials=credentials, **asking
+        )
+        tried = ended(experiment(explanation, request, limit, Terminal(stderr=True, markup=False)))
+    if markdown:
+        page = explained.markdown(explanation, tried)
+        with written(markdown):
+            if markdown == Path("-"):
+                click.echo(page, nl=False)
+                return
+            markdown.write_text(page, encoding="utf-8")
+    if as_json:
+        click.echo(orjson.dumps(explained.as_json(explanation, tried), option=orjson.OPT_INDENT_2))
+    else:
+        explained.show(explanation, tried, Terminal(markup=False))

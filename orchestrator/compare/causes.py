@@ -1,0 +1,308 @@
+"""Why two runs score one item differently: one cause by a fixed order, with everything upstream that differs as well.
+
+The order is decided in docs/decisions.md, "The causes of a difference".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from lyncean.outcomes import Outcome
+from orchestrator.compare.scores import flat
+from orchestrator.run_folder.reader import Item, Run
+
+
+class Cause(StrEnum):
+    """What the difference between two scores is put down to, in the order of the tables."""
+
+    DATA = "data"
+    """Only one run has the item, or row, targets or options differ."""
+    PROMPT = "prompt"
+    """The words that were sent differ."""
+    IMAGE = "image"
+    """Images, audio or videos differ: other bytes, another number, another place."""
+    DECODING = "decoding"
+    """Settings differ: method, generation config, stop strings, limits."""
+    SERVER = "server"
+    """Model, revision, chat template, number format or serving software differ."""
+    READING = "reading"
+    """The answer is the same and its verdict is not: another rule, version of it, or judge."""
+    AGGREGATION = "aggregation"
+    """The item's result is the same, and the metric counts or weighs it otherwise."""
+    FAILURE = "failure"
+    """One run has no answer: failed, rejected, withheld, or left unjudged."""
+    UNRECORDED = "not recorded"
+    """The answers differ, and one run does not record what may have differed upstream."""
+    NOISE = "noise"
+    """The answers differ, and nothing that is recorded does."""
+
+
+UPSTREAM = (Cause.DATA, Cause.PROMPT, Cause.IMAGE, Cause.DECODING, Cause.SERVER)
+"""What an answer depends on, what is upstream first."""
+
+Edit = tuple[frozenset[tuple[str, int]], frozenset[tuple[str, int]]]
+"""Words, and how often each, that only the first and only the second prompt has: the row's own words cancel out."""
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+_NO_PROMPTS = frozenset({"VLMEvalKit"})
+"""Tools whose files have the question, and not the prompt that was made of it."""
+_NOT_OF_THE_ROW = {Cause.DECODING, Cause.SERVER, Cause.READING}
+_SERVING = ("server_version", "compute_dtype", "properties")
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """What one item's difference is put down to.
+
+    Attributes:
+        cause: The cause, by order.
+        also: What else differs and may be the cause as well, in order.
+        unrecorded: What at least one run does not record.
+    """
+
+    cause: Cause
+    also: tuple[Cause, ...] = ()
+    unrecorded: tuple[Cause, ...] = ()
+
+    def __str__(self) -> str:
+        """Says what may be the cause: "prompt or decoding"."""
+        missing = f"not recorded: {', '.join(self.unrecorded)}"
+        if self.cause is Cause.UNRECORDED:
+            return f"{missing}; differs: {', '.join(self.also)}" if self.also else missing
+        seen = " or ".join((self.cause, *self.also))
+        return f"{seen}; {missing}" if self.unrecorded else seen
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one run records of itself that concerns one task.
+
+    Attributes:
+        run: The run.
+        task: The task.
+        imported: The tool that its answers come from, "" for a run of ours.
+        data: Hash of the data, "" where it is not known.
+        server: Model and server as far as an answer depends on them.
+    """
+
+    run: Run
+    task: str
+    imported: str
+    data: str
+    server: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, run: Run, task: str) -> Side:
+        """Returns what a run records."""
+        identity, imported = run.identity, str(run.identity.get("imported") or "")
+        data = (identity.get("data") or {}).get(task) or {}
+        server = {name: run.model.get(name) for name in ("model_name", "model_revision", "chat_template_sha256")}
+        server |= {name: run.model.get(name) for name in _SERVING}
+        # An import's hash is of the answers, not of the rows.
+        return cls(
+            run,
+            task,
+            imported,
+            "" if imported else str(data.get("sha256", "")),
+            {name: value for name, value in flat({**server, "stages": identity.get("stages") or {}}).items() if value},
+        )
+
+    def rule(self, item: Item) -> tuple[str, str]:
+        """Returns the rule that read an item, and its hash."""
+        rule = str(item.verdict.get("rule") or item.scoring.get("rule", ""))
+        return rule, str((self.run.manifest.get("rules") or {}).get(rule, ""))
+
+    def lacks(self, item: Item) -> set[Cause]:
+        """Returns what is not recorded of an item's answer."""
+        request = _request(item)
+        recorded = {
+            Cause.PROMPT: any(text for _, text in _texts(item)) and self.imported not in _NO_PROMPTS,
+            # Of an imported item without images it is not known whether it had any.
+            Cause.IMAGE: bool(request) and (not self.imported or bool(media(item))),
+            Cause.DECODING: "config" in request or bool(request.get("continuations")),
+            Cause.SERVER: bool(self.server),
+        }
+        return {cause for cause, there in recorded.items() if not there}
+
+
+@dataclass(frozen=True, slots=True)
+class Attributor:
+    """Puts differences of two runs' items of one task down to causes.
+
+    Attributes:
+        first: The first run.
+        second: The second.
+        edits: How often the prompts of two items differ by the same words.
+    """
+
+    first: Side
+    second: Side
+    edits: Mapping[Edit, int]
+
+    def __call__(self, one: Item | None, other: Item | None) -> Attribution:
+        """Returns what the difference of an item is put down to; None is an item that a run does not have."""
+        if one is None or other is None:
+            return Attribution(Cause.DATA)
+        silent = _unanswered(one), _unanswered(other)
+        if silent[0] != silent[1]:
+            return Attribution(Cause.FAILURE)
+        same = silent[0] or (bool(one.response) and said(one) == said(other))
+        if other_truth(one, other):
+            # Prompt and images follow from the row.
+            differing = self._differing(one, other) & ({Cause.READING} if same else _NOT_OF_THE_ROW)
+            return Attribution(Cause.DATA, _ordered(differing))
+        if same:
+            alike = (one.outcome, one.score, one.verdict.get("scores")) == (
+                other.outcome, other.score, other.verdict.get("scores"),
+            )  # fmt: skip
+            return Attribution(Cause.AGGREGATION if alike else Cause.READING)
+        return self._upstream(one, other)
+
+    def _upstream(self, one: Item, other: Item) -> Attribution:
+        differing = self._differing(one, other)
+        unrecorded = (self.first.lacks(one) | self.second.lacks(other)) - differing
+        for cause in UPSTREAM:
+            if cause in unrecorded:
+                return Attribution(Cause.UNRECORDED, _ordered(differing), _ordered(unrecorded))
+            if cause in differing:
+                return Attribution(cause, _ordered(differing - {cause}), _ordered(unrecorded))
+        return Attribution(Cause.NOISE, _ordered(differing))
+
+    def _differing(self, one: Item, other: Item) -> set[Cause]:
+        """Returns what differs upstream of two answers, and whether their rules do, as far as both runs record it."""
+        lacking = self.first.lacks(one) | self.second.lacks(other)
+        found: set[Cause] = set()
+        if Cause.PROMPT not in lacking:
+            found |= self._words(one, other)
+        if Cause.IMAGE not in lacking and (
+            media(one) != media(other) or (not found and _layout(one) != _layout(other))
+        ):
+            found.add(Cause.IMAGE)
+        if Cause.DECODING not in lacking and decoding(one, other):
+            found.add(Cause.DECODING)
+        if Cause.SERVER not in lacking and self.first.server != self.second.server:
+            found.add(Cause.SERVER)
+        (rule, version), (other_rule, other_version) = self.first.rule(one), self.second.rule(other)
+        if rule != other_rule or (version and other_version and version != other_version):
+            found.add(Cause.READING)
+        return found
+
+    def _words(self, one: Item, other: Item) -> set[Cause]:
+        """Returns whether prompt or row are why two prompts differ; both where that cannot be told."""
+        if _texts(one) == _texts(other):
+            return set()
+        difference = edit(one, other)
+        if not any(difference) or self.edits.get(difference, 0) > 1:
+            return {Cause.PROMPT}
+        if _later(one) or _later(other):
+            return set()  # the model's own earlier answers
+        if self.first.data and self.first.data == self.second.data:
+            return {Cause.PROMPT}
+        return {Cause.DATA, Cause.PROMPT}
+
+
+def edit(one: Item, other: Item) -> Edit:
+    """Returns by which words two prompts differ. A change of a template is the same edit in many items."""
+    words, others = (Counter(_WORD.findall(prompt(item))) for item in (one, other))
+    return frozenset((words - others).items()), frozenset((others - words).items())
+
+
+def prompt(item: Item) -> str:
+    """Returns the words that were sent, without the model's own earlier answers."""
+    return "\n".join(text for _, text in _texts(item))
+
+
+def media(item: Item) -> list[Mapping[str, Any]]:
+    """Returns references to the images and clips that were sent, in order; the same reference is the same bytes."""
+    return [
+        {name: value for name, value in medium.items() if name not in ("media_type", "bytes_length")}
+        for part in _parts(item)
+        for kind, medium in part.items()
+        if kind != "text"
+    ]
+
+
+def decoding(one: Item, other: Item) -> dict[str, tuple[Any, Any]]:
+    """Returns the settings that differ, with the value of each; None is a setting that is not given."""
+    asked = _settings(one), _settings(other)
+    applied = [(item.response.get("response") or {}).get("effective_config") or {} for item in (one, other)]
+    found = _unequal(*asked)
+    if all(applied):
+        effective = _unequal(*(flat(config) for config in applied))
+        found |= {f"effective.{name}": values for name, values in effective.items() if name not in found}
+    return found
+
+
+def _unequal(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    names = sorted(one.keys() | other.keys())
+    return {name: (one.get(name), other.get(name)) for name in names if one.get(name) != other.get(name)}
+
+
+def said(item: Item) -> tuple[Any, ...]:
+    """Returns what of an answer a rule can read: text, images, log-probabilities."""
+    answer = item.response.get("response") or {}
+    images = [part["image"].get("sha256") for part in answer.get("parts", ()) if "image" in part]
+    return item.text, images, answer.get("scores") or []
+
+
+def other_truth(one: Item, other: Item) -> dict[str, tuple[list[str], list[str]]]:
+    """Returns targets and options where they differ; options that one run does not record do not count."""
+    found = {}
+    for name in ("targets", "options"):
+        mine, theirs = (list(item.scoring.get(name) or item.verdict.get(name) or ()) for item in (one, other))
+        if mine != theirs and (name == "targets" or (mine and theirs)):
+            found[name] = mine, theirs
+    return found
+
+
+def _ordered(causes: Iterable[Cause]) -> tuple[Cause, ...]:
+    return tuple(sorted(causes, key=list(Cause).index))
+
+
+def _request(item: Item) -> Mapping[str, Any]:
+    return item.response.get("request") or {}
+
+
+def _messages(item: Item) -> list[Mapping[str, Any]]:
+    return [message for message in _request(item).get("messages", ()) if message.get("role") != "ROLE_ASSISTANT"]
+
+
+def _parts(item: Item) -> list[Mapping[str, Any]]:
+    return [part for message in _messages(item) for part in message.get("parts", ())]
+
+
+def _texts(item: Item) -> list[tuple[str, str]]:
+    texts = [
+        (str(message.get("role")), "\n".join(part["text"] for part in message.get("parts", ()) if "text" in part))
+        for message in _messages(item)
+    ]
+    return [*texts, *(("continuation", str(text)) for text in _request(item).get("continuations", ()))]
+
+
+def _layout(item: Item) -> list[list[str]]:
+    """Returns which parts are text and which are media, message by message."""
+    return [[kind for part in message.get("parts", ()) for kind in part] for message in _messages(item)]
+
+
+def _settings(item: Item) -> dict[str, Any]:
+    request = _request(item)
+    method = item.response.get("method") or ("likelihood" if request.get("continuations") else "generate")
+    return {"method": method, **flat(request.get("config") or {}), "modality": request.get("modality")}
+
+
+def _later(item: Item) -> bool:
+    """Whether a prompt may hold the model's own earlier answers."""
+    roles = [message.get("role") for message in _request(item).get("messages", ())]
+    return bool(item.response.get("turn")) or "ROLE_ASSISTANT" in roles
+
+
+def _unanswered(item: Item) -> bool:
+    """Whether there is no answer that a rule or judge could read."""
+    ended = item.response.get("outcome")
+    withheld = ended is not None and (ended == Outcome.REFUSED or "response" not in item.response)
+    return withheld or item.outcome == Outcome.UNJUDGED

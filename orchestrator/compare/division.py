@@ -1,0 +1,174 @@
+"""The difference of two means, divided among the items that make it, in exact fractions.
+
+Of `n` items that both means count, each adds `(b - a) / n`. An item that only the first counts adds `(A - a) / N`, with
+the first run's mean `A` over the `n` items and the number `N` of all items that it counts; one that only the second
+counts adds `(b - B) / N` likewise. These sum to the difference of the two means. In an all-or-nothing metric the same
+holds for groups, and what a group adds is divided evenly among the items that make it fail, which is their Shapley
+value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from orchestrator.compare.items import GROUP_ALL, Floats, Ints, Items, pair
+
+NOWHERE = -1
+"""Place of an item in a run that does not have it."""
+
+
+class Measure(NamedTuple):
+    """What a figure is the mean of.
+
+    Attributes:
+        spec: The metric (lyncean.scorer.v1.MetricSpec).
+        answered: Whether unanswered items are left out rather than counted as 0.
+    """
+
+    spec: Mapping[str, Any]
+    answered: bool = False
+
+
+class Difference(NamedTuple):
+    """An item that adds to the difference.
+
+    Attributes:
+        first: Its place in the first run, or `NOWHERE`.
+        second: Its place in the second.
+        part: What it adds.
+        counted: Whether it adds because one mean counts it and the other does not, for no reason of the item's.
+    """
+
+    first: int
+    second: int
+    part: Fraction
+    counted: bool = False
+
+
+def divided(
+    items: tuple[Items, Items], measures: tuple[Measure, Measure]
+) -> tuple[tuple[Fraction, Fraction], list[Difference]]:
+    """Returns two means, and the items that make their difference, whose parts sum to it exactly.
+
+    Args:
+        items: The items of one task of both runs.
+        measures: What is taken the mean of; each counts at least one item.
+    """
+    rows = pair([items[0].keys, items[1].keys])
+    partner = tuple(np.full(len(mine), NOWHERE) for mine in items)
+    partner[0][rows[0]], partner[1][rows[1]] = rows[1], rows[0]
+    grouped = all(measure.spec.get("metric") == GROUP_ALL and not measure.answered for measure in measures)
+    means, found = (_by_group if grouped else _by_item)(items, measures, partner)
+    differences = []
+    for here, row, part, counted in found:
+        places = [NOWHERE, NOWHERE]
+        places[here] = int(items[here].places[row])
+        if (other := partner[here][row]) != NOWHERE:
+            places[1 - here] = int(items[1 - here].places[other])
+        differences.append(Difference(places[0], places[1], part, counted))
+    order = sorted(differences, key=lambda each: (each.first == NOWHERE, each.first, each.second))
+    return (means[0], means[1]), order
+
+
+class _Part(NamedTuple):
+    """What the item of a row of one of the two runs adds."""
+
+    here: int
+    row: int
+    part: Fraction
+    counted: bool = False
+
+
+_Parts = tuple[list[Fraction], list[_Part]]
+
+
+def _by_item(items: tuple[Items, Items], measures: tuple[Measure, Measure], partner: tuple[Ints, ...]) -> _Parts:
+    counted, values = [], []
+    for mine, measure in zip(items, measures, strict=True):
+        taken = np.zeros(len(mine), bool)
+        taken[mine.rows(measure.spec)] = True
+        counted.append(taken & mine.answered if measure.answered else taken)
+        values.append(mine.values(measure.spec))
+    # The last element stands for NOWHERE, which counts nothing.
+    both = [
+        mine & np.append(theirs, False)[other]
+        for mine, theirs, other in zip(counted, counted[::-1], partner, strict=True)
+    ]
+    number = int(both[0].sum())
+    common = [_sum(value[row]) / number if number else Fraction(0) for value, row in zip(values, both, strict=True)]
+    means = [_sum(value[taken]) / int(taken.sum()) for value, taken in zip(values, counted, strict=True)]
+    found = [
+        _Part(0, int(row), (exact(after) - exact(before)) / number)
+        for row in np.flatnonzero(both[0])
+        if (before := values[0][row]) != (after := values[1][partner[0][row]])
+    ]
+    for here, sign in ((0, -1), (1, 1)):
+        total = int(counted[here].sum())
+        for row in np.flatnonzero(counted[here] & ~both[here]):
+            part = sign * (exact(values[here][row]) - common[here]) / total
+            other = partner[here][row]
+            same = other != NOWHERE and items[here].answered[row] == items[1 - here].answered[other]
+            found.append(_Part(here, int(row), part, bool(same)))
+    return means, found
+
+
+def _by_group(items: tuple[Items, Items], measures: tuple[Measure, Measure], partner: tuple[Ints, ...]) -> _Parts:
+    members: list[dict[bytes, list[int]]] = [{}, {}]
+    for mine, measure, groups in zip(items, measures, members, strict=True):
+        for row in mine.rows(measure.spec):
+            groups.setdefault(bytes(mine.groups[row]), []).append(int(row))
+    wrong = [
+        {name: [row for row in group if mine.scores[row] != 1.0] for name, group in groups.items()}
+        for mine, groups in zip(items, members, strict=True)
+    ]
+    right = [{name: Fraction(not failing) for name, failing in groups.items()} for groups in wrong]
+    both = [name for name in members[0] if name in members[1]]
+    common = [sum((each[name] for name in both), Fraction(0)) / max(1, len(both)) for each in right]
+    means = [sum(each.values(), Fraction(0)) / len(each) for each in right]
+    found: list[_Part] = []
+
+    def add(here: int, rows: Sequence[int], part: Fraction) -> None:
+        found.extend(_Part(here, row, part / len(rows)) for row in rows)
+
+    for name in both:
+        if change := right[1][name] - right[0][name]:
+            here = 0 if change > 0 else 1  # where the group fails
+            add(here, wrong[here][name], change / len(both))
+    for here, sign in ((0, -1), (1, 1)):
+        for name, rows in members[here].items():
+            if name not in members[1 - here]:
+                add(here, rows, sign * (right[here][name] - common[here]) / len(members[here]))
+    return means, found
+
+
+def exact(value: float) -> Fraction:
+    """Returns a float as the fraction that it is."""
+    return Fraction(float(value))
+
+
+def _sum(values: Floats) -> Fraction:
+    found, counts = np.unique(values, return_counts=True)
+    return sum((exact(value) * int(count) for value, count in zip(found, counts, strict=True)), Fraction(0))
+
+
+def apportioned(parts: Sequence[Fraction], whole: int) -> list[int]:
+    """Rounds parts to integers that sum to the whole, those with the largest remainders up. A part of 0 stays 0.
+
+    Args:
+        parts: What sums to the whole but for rounding.
+        whole: The sum that is wanted; 0 where all parts are 0.
+    """
+    rounded = [part.__floor__() for part in parts]
+    places = sorted((at for at, part in enumerate(parts) if part), key=lambda at: rounded[at] - parts[at])
+    rest = whole - sum(rounded)
+    for at in _around(places if rest > 0 else places[::-1], abs(rest)):
+        rounded[at] += 1 if rest > 0 else -1
+    return rounded
+
+
+def _around(places: Sequence[int], steps: int) -> Iterator[int]:
+    return (places[step % len(places)] for step in range(steps))

@@ -1,0 +1,286 @@
+"""Why the figures of two runs differ: each item's part of the difference put down to a cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from orchestrator.compare import scores
+from orchestrator.compare.causes import Attribution, Attributor, Cause, Edit, Side, edit, prompt
+from orchestrator.compare.division import NOWHERE, Difference, Measure, apportioned, divided, exact
+from orchestrator.compare.items import Items, pair
+from orchestrator.errors import ConfigError
+from orchestrator.run_folder.metrics import MetricResult, metric_results, overall
+from orchestrator.run_folder.reader import Item, Run, open_run
+
+_ANSWERED = ".answered"
+_POINTS = {"fraction": 100, "percent": 1}
+"""Unit -> how many points 1 is."""
+_SAME = Fraction(1, 10**9)
+"""Figures are reported as floats: so near to the mean of the items they are that mean."""
+_MORE_EDITS = 200
+"""Items beside those with a difference in which edits of the prompt are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """A reported figure.
+
+    Attributes:
+        result: The metric's result.
+        measure: What it is the mean of; of all scores where the metric is no mean over items or groups.
+        points: The figure in points, of which 100 are the whole.
+    """
+
+    result: MetricResult
+    measure: Measure
+    points: Fraction
+
+    @property
+    def name(self) -> str:
+        """The metric's name, with ".answered" where it is over answered items."""
+        return self.result.name + (_ANSWERED if self.measure.answered else "")
+
+
+@dataclass(slots=True)
+class Share:
+    """What is put down to one attribution.
+
+    Attributes:
+        attribution: The cause, and what may be it as well.
+        points: What it adds to the difference, in points.
+        pairs: Where its items stand in both runs, or `NOWHERE`.
+    """
+
+    attribution: Attribution
+    points: Fraction = Fraction(0)
+    pairs: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Printed(NamedTuple):
+    """A difference in points of two decimals.
+
+    Attributes:
+        first: The first figure.
+        second: The second.
+        difference: The second minus the first, as printed.
+        points: What each share adds; they sum to the difference.
+        percent: The same in percent of the difference, which sum to 100; None where the difference is 0.
+    """
+
+    first: float
+    second: float
+    difference: float
+    points: Sequence[float]
+    percent: Sequence[int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The difference of two runs in one task.
+
+    Attributes:
+        task: The task.
+        headlines: Both figures.
+        sides: What both runs record of themselves.
+        shares: What it is put down to, the largest first; their points sum to the difference exactly.
+        items: How many items both runs have.
+        alone: How many only the first has, and only the second.
+    """
+
+    task: str
+    headlines: tuple[Headline, Headline]
+    sides: tuple[Side, Side]
+    shares: Sequence[Share]
+    items: int
+    alone: tuple[int, int]
+
+    @property
+    def difference(self) -> Fraction:
+        """The second figure minus the first, in points."""
+        return self.headlines[1].points - self.headlines[0].points
+
+    def printed(self) -> Printed:
+        """Returns the numbers as people read them."""
+        first, second = (round(100 * head.points) for head in self.headlines)
+        points = apportioned([100 * share.points for share in self.shares], second - first)
+        percent: list[int | None] = [None] * len(points)
+        if second != first:
+            percent = [*apportioned([100 * share.points / self.difference for share in self.shares], 100)]
+        return Printed(first / 100, second / 100, (second - first) / 100, [each / 100 for each in points], percent)
+
+    def read(self, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[Item | None, Item | None]]:
+        """Yields the items at some places, as both runs have them."""
+        first, second = (
+            side.run.at([places[here] for places in pairs if places[here] != NOWHERE])
+            for here, side in enumerate(self.sides)
+        )
+        for one, other in pairs:
+            yield None if one == NOWHERE else next(first), None if other == NOWHERE else next(second)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why the figures of two runs differ.
+
+    Attributes:
+        runs: The runs.
+        tasks: The tasks that both have.
+        notes: What is not explained, one sentence each.
+        facts: Setting, version or hash -> what both runs record of it; None where that is nothing.
+    """
+
+    runs: tuple[Run, Run]
+    tasks: Sequence[Explained]
+    notes: Sequence[str]
+    facts: Mapping[str, tuple[Any, Any]]
+
+    @property
+    def differing(self) -> dict[str, tuple[Any, Any]]:
+        """The facts in which the runs differ."""
+        return {name: values for name, values in self.facts.items() if values[0] != values[1]}
+
+
+def explain(first: Path, second: Path, metrics: Sequence[str] = (), tasks: Sequence[str] = ()) -> Explanation:
+    """Divides the difference of two runs' figures among its causes.
+
+    Args:
+        first: A run folder.
+        second: The other one.
+        metrics: The metric's name, with ".answered" for its value over answered items; a second one is the second
+            run's. Without any it is the first run's first metric.
+        tasks: Only these tasks; without any, all that both have.
+
+    Raises:
+        ConfigError: A folder is no complete run, there is no common task, or a metric is not there.
+    """
+    runs = _opened(first, second)
+    read = scores.read(runs[0]), scores.read(runs[1])
+    common = [task for task in runs[0].tasks if all(task in each.items for each in read)]
+    if not common:
+        names = " and ".join(", ".join(run.tasks) for run in runs)
+        raise ConfigError(f"{runs[0].name} and {runs[1].name} have no task in common: {names}")
+    if missing := [task for task in tasks if task not in common]:
+        raise ConfigError(f"--task: {missing[0]} is not in both runs; they share {', '.join(common)}")
+    alone = [] if tasks else [[task for task in run.tasks if task not in common] for run in runs]
+    notes = [f"only in {run.name}: {', '.join(names)}" for run, names in zip(runs, alone, strict=False) if names]
+    found = []
+    for task in tasks or common:
+        heads = _headlines(runs, task, metrics)
+        if isinstance(heads, str):
+            notes.append(heads)
+            continue
+        found.append(_explained(runs, task, heads, (read[0].items[task], read[1].items[task])))
+        own = {head.name for head in heads if head.result.metric not in scores.PAIRED}
+        notes += [
+            f"{task}: {name} weighs items in its own way, and what that adds is aggregation" for name in sorted(own)
+        ]
+    return Explanation(runs, found, notes, _facts(read, {task.task for task in found}))
+
+
+def _opened(first: Path, second: Path) -> tuple[Run, Run]:
+    runs = open_run(first), open_run(second)
+    for run in runs:
+        if not run.tasks:
+            raise ConfigError(f"{run.name} is not complete, it has no results: run its command again to the end")
+    if runs[0].name != runs[1].name:
+        return runs
+    return tuple(Run(run.path, run.manifest, run.results, str(run.path)) for run in runs)  # type: ignore[return-value]
+
+
+def _explained(
+    runs: tuple[Run, Run], task: str, heads: tuple[Headline, Headline], items: tuple[Items, Items]
+) -> Explained:
+    means, differences = divided(items, (heads[0].measure, heads[1].measure))
+    sides, both = (Side.of(runs[0], task), Side.of(runs[1], task)), len(pair([items[0].keys, items[1].keys])[0])
+    explained = Explained(
+        task,
+        (_exactly(heads[0], 100 * means[0]), _exactly(heads[1], 100 * means[1])),
+        sides,
+        shares := [],
+        both,
+        (len(items[0]) - both, len(items[1]) - both),
+    )
+    attribute = Attributor(*sides, _edits(explained, items, differences))
+    aggregation = Attribution(Cause.AGGREGATION)
+    by_attribution: dict[Attribution, Share] = {}
+    pairs = [(each.first, each.second) for each in differences]
+    for each, places, (one, other) in zip(differences, pairs, explained.read(pairs), strict=True):
+        attribution = aggregation if each.counted else attribute(one, other)
+        share = by_attribution.setdefault(attribution, Share(attribution))
+        share.points += 100 * each.part
+        share.pairs.append(places)
+    # What the figures are beyond the means is no item's: a metric that weighs in another way.
+    if beyond := explained.difference - 100 * (means[1] - means[0]):
+        by_attribution.setdefault(aggregation, Share(aggregation)).points += beyond
+    causes = list(Cause)
+    shares += sorted(
+        by_attribution.values(), key=lambda share: (-abs(share.points), causes.index(share.attribution.cause))
+    )
+    return explained
+
+
+def _exactly(head: Headline, mean: Fraction) -> Headline:
+    """Returns a figure that is the mean of the items as exactly that mean."""
+    return Headline(head.result, head.measure, mean) if abs(head.points - mean) < _SAME else head
+
+
+def _edits(explained: Explained, items: tuple[Items, Items], differences: Sequence[Difference]) -> Mapping[Edit, int]:
+    """Counts by which words prompts differ, over the items with a difference and some others."""
+    rows = pair([items[0].keys, items[1].keys])
+    others = (mine.places[row][:_MORE_EDITS].tolist() for mine, row in zip(items, rows, strict=True))
+    places = {*((each.first, each.second) for each in differences), *zip(*others, strict=True)}
+    both = explained.read(sorted(each for each in places if NOWHERE not in each))
+    return Counter(edit(one, other) for one, other in both if one and other and prompt(one) != prompt(other))
+
+
+def _headlines(runs: tuple[Run, Run], task: str, metrics: Sequence[str]) -> tuple[Headline, Headline] | str:
+    """Returns a task's two figures, or why there are none to compare."""
+    known = [
+        [result for result in overall(metric_results({task: run.tasks[task]})) if result.unit in _POINTS]
+        for run in runs
+    ]
+    if not all(known):
+        return f"{task} is left out: it has no metric that is a share"
+    heads = []
+    for run, found, word in zip(runs, known, [*metrics, *metrics][:2] or [known[0][0].name] * 2, strict=True):
+        name, answered = word.removesuffix(_ANSWERED).casefold(), word.endswith(_ANSWERED)
+        chosen = [result for result in found if name in (result.name.casefold(), result.metric.casefold())]
+        if not chosen and metrics:
+            names = ", ".join(result.name for result in found)
+            raise ConfigError(
+                f"--metric: {run.name} has no {word} of {task}; it has {names}, each also with {_ANSWERED}"
+            )
+        result = next(chain(chosen, found))
+        value = result.answered if answered else result.value
+        if value is None:
+            return f"{task} is left out: {word} of {run.name} is undefined"
+        specs = [spec for spec in run.specs(task) if spec.get("name") == result.name]
+        spec = next((spec for spec in specs if spec.get("metric") in scores.PAIRED), {})
+        heads.append(Headline(result, Measure(spec, answered), exact(value) * _POINTS[result.unit]))
+    return heads[0], heads[1]
+
+
+_NO_SETTINGS = frozenset({"boot_id", "capabilities", "max_concurrency", "max_waiting", "max_request_bytes"})
+_BY_TASK = ("data", "settings", "metrics")
+_TOLD = ("command", "scorer", "judges", "metrics", "benchmarks", "versions")
+
+
+def _facts(read: tuple[scores.Scores, scores.Scores], tasks: Container[str]) -> dict[str, tuple[Any, Any]]:
+    """Returns what two runs record of settings, versions and code, as far as it concerns some tasks."""
+    both = []
+    shared = set.intersection(*(set(each.run.manifest.get("benchmarks") or ()) for each in read))
+    for each in read:
+        told: dict[str, Any] = {name: each.run.manifest.get(name) for name in _TOLD}
+        told |= {**each.run.identity, "rules": each.rules}
+        for name in _BY_TASK:
+            told[name] = {task: value for task, value in (told.get(name) or {}).items() if task in tasks}
+        told["benchmarks"] = {name: value for name, value in (told["benchmarks"] or {}).items() if name in shared}
+        told["model"] = {name: value for name, value in each.run.model.items() if name not in _NO_SETTINGS}
+        both.append(scores.flat(told))
+    return {name: (both[0].get(name), both[1].get(name)) for name in dict.fromkeys((*both[0], *both[1]))}

@@ -1,0 +1,82 @@
+"""The page of a comparison: one file that opens offline, with both answers to each item that changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from orchestrator.compare.flips import Flip
+from orchestrator.compare.result import Comparison
+from orchestrator.compare.terminal import p_value
+from orchestrator.report.packing import SNIPPET, Packing, question, snippet
+from orchestrator.report.page import SAMPLES, document, embedded
+from orchestrator.run_folder.reader import Item
+
+SCRIPTS = (*SAMPLES, "compare.js")
+"""Scripts of the page."""
+
+MOST = 1000
+"""Items that became worse shown of each pair of runs if nothing else is said, and as many that became better."""
+
+_PLAIN = ("key", "before", "after", "scores", "target", "sides")
+_CODED = ("change", "run", "task", "outcome", "question", "image")
+
+
+def render(
+    comparison: Comparison, folders: Sequence[str], most: int = MOST, *, embed: bool = False, home: str = ""
+) -> str:
+    """Returns the page.
+
+    Args:
+        comparison: What to show.
+        folders: Address of each run's folder, seen from the page, with a slash at its end.
+        most: How many items that became worse to show of each pair of runs, and as many that became better.
+        embed: Whether images are put into the page.
+        home: Address of the list of runs, "" for none.
+    """
+    packing = Packing(_PLAIN, _CODED, change=("worse", "better"))
+    several = len(comparison.pairings) > 1
+    for place, pairing in enumerate(comparison.pairings, 1):
+        for flip in pairing.flips.read(most):
+            _add(packing, flip, [0, place], pairing.second.name, several=several)
+    return document(
+        "compare.html",
+        scripts=SCRIPTS,
+        comparison=comparison,
+        p_value=p_value,
+        standing_rows=comparison.dimension_rows,
+        changed=sum(pairing.flips.lost + pairing.flips.gained for pairing in comparison.pairings),
+        shown=packing.size,
+        index=packing.index(folders=folders, runs=[run.name for run in comparison.runs]),
+        chunks=packing.chunks(),
+        images=embedded(comparison.runs, packing.media.items()) if embed else {},
+        home=home,
+    )
+
+
+def beside(comparison: Comparison, folder: Path) -> list[str]:
+    """Returns the address of each run's folder from a page that lies in a folder."""
+    places = [os.path.relpath(run.path.resolve(), folder.resolve()) for run in comparison.runs]
+    return [quote(Path(place).as_posix()) + "/" for place in places]
+
+
+def _add(packing: Packing, flip: Flip, sides: list[int], second: str, *, several: bool) -> None:
+    text, image = question(flip.first)
+    outcomes = [flip.first.outcome, flip.second.outcome]
+    packing.add(
+        {"a": packing.show(flip.first), "b": packing.show(flip.second)}, flip.first.labels or flip.second.labels,
+        key=f"{flip.first.key} → {second}" if several else flip.first.key,
+        before=_said(flip.first), after=_said(flip.second), scores=[flip.first.score, flip.second.score],
+        target=" | ".join(flip.first.scoring.get("targets", ()))[:SNIPPET], sides=sides,
+        change="better" if flip.gained else "worse", run=second, task=flip.first.task,
+        outcome=" → ".join(dict.fromkeys(outcomes)), question=text, image=image,
+    )  # fmt: skip
+
+
+def _said(item: Item) -> str:
+    """Returns what an answer was taken for, in a few words."""
+    extracted: Any = item.verdict.get("extracted")
+    return snippet(str(extracted)) if extracted else item.outcome if item.outcome != "scored" else ""

@@ -1,0 +1,209 @@
+"""The server behind `orchestrator label`: shows items without their verdicts and stores what a person says."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
+from http import HTTPStatus
+from http.server import ThreadingHTTPServer
+from threading import Lock
+from typing import Any, Literal
+
+import msgspec
+import orjson
+from msgspec import UNSET, Struct, UnsetType
+
+from lyncean.errors import UserError
+from orchestrator.errors import ConfigError
+from orchestrator.report.labels import draw
+from orchestrator.report.live.local import HOST, LocalHandler, listen
+from orchestrator.report.page import document, policy
+from orchestrator.run_folder import labels as store
+from orchestrator.run_folder.lines import LabelLine
+from orchestrator.run_folder.reader import Run
+
+TOKEN = "X-Lyncean-Token"  # noqa: S105 - the name of a header
+_SCRIPTS = ("label.js",)
+_LONGEST = 4096
+"""Bytes of a request's body at most."""
+
+
+class Said(Struct, forbid_unknown_fields=True):
+    """What the page sends."""
+
+    key: str
+    mark: Literal["scored", "unclear", "undone"]
+    score: float | UnsetType = UNSET
+
+
+class Sheet:
+    """The items that one person labels, and what they have said so far.
+
+    Args:
+        run: The run.
+        task: Its task.
+        count: Units of the sample.
+        person: Who labels.
+        seed: Of the sample; None for that of the labels that are there, else 0.
+
+    Attributes:
+        keys: The items with an answer, in the order drawn.
+        marks: What the person said of them.
+
+    Raises:
+        ConfigError: There is nothing to label, or labels of another seed are there.
+        RunLogError: A label is damaged.
+    """
+
+    def __init__(self, run: Run, task: str, count: int, person: str, seed: int | None) -> None:
+        known, labels = store.read(run.path)
+        if seed is not None and known not in (None, seed):
+            raise ConfigError(f"the labels of {run.path} were drawn with --seed {known}: leave --seed out")
+        self.run, self.person = run, person
+        self.seed = (seed or 0) if known is None else known
+        self.drawn = draw(run, task, self.seed)
+        self.sample = self.drawn.units[:count]
+        self.keys = [key for unit in self.sample if unit.answered for key in unit.keys]
+        self.marks: dict[str, LabelLine] = {
+            key: line for key, line in labels.get(person, {}).items() if key in set(self.keys)
+        }
+        self.token = secrets.token_urlsafe()
+        self._lock = Lock()
+
+    def state(self) -> bytes:
+        """Returns what the page needs to know of all items, as JSON."""
+        with self._lock:
+            marks = [_mark(self.marks.get(key)) for key in self.keys]
+        return orjson.dumps({"keys": self.keys, "marks": marks})
+
+    def item(self, place: int) -> bytes | None:
+        """Returns what a person may see of an item before it is labelled, as JSON: nothing that was read out of it."""
+        if not 0 <= place < len(self.keys):
+            return None
+        (item,) = self.run.read([self.keys[place]])
+        request, response = item.response.get("request") or {}, item.response.get("response") or {}
+        return orjson.dumps(
+            {
+                "key": item.key,
+                "messages": request.get("messages", ()),
+                "answer": response.get("parts", ()),
+                "targets": item.verdict.get("targets") or item.scoring.get("targets", ()),
+            }
+        )
+
+    def say(self, said: Said) -> None:
+        """Stores what the person says of an item; it is on the disk when this returns.
+
+        Raises:
+            ValueError: It is nothing that can be said of an item of the sample.
+            RunLogError: It cannot be written.
+        """
+        if said.key not in self.keys:
+            raise ValueError("no item of the sample has this key")
+        if (said.mark == "scored") is (said.score is UNSET):
+            raise ValueError("an item that is scored needs a score, another has none")
+        if isinstance(said.score, float) and not 0 <= said.score <= 1:
+            raise ValueError("a score is from 0 to 1")
+        given = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        line = LabelLine(key=said.key, by=self.person, mark=said.mark, score=said.score, seed=self.seed, given=given)
+        with self._lock:
+            store.append(self.run.path, line)
+            self.marks.pop(said.key, None)
+            if said.mark != "undone":
+                self.marks[said.key] = line
+
+    def disagreements(self) -> bytes | None:
+        """Returns, once all is labelled, the items that the verdicts score otherwise; before, it would steer."""
+        with self._lock:
+            if len(self.marks) < len(self.keys):
+                return None
+            said = {key: line.score for key, line in self.marks.items() if isinstance(line.score, float)}
+        items = self.run.read(key for key in self.keys if key in said)
+        found = ({"key": item.key, "label": said[item.key], "score": self.drawn.score(item)} for item in items)
+        return orjson.dumps([one for one in found if one["label"] != one["score"]])
+
+
+def _mark(line: LabelLine | None) -> Mapping[str, Any] | None:
+    return None if line is None else {"mark": line.mark, "score": None if line.score is UNSET else line.score}
+
+
+class Handler(LocalHandler):
+    """Answers GET, HEAD, and the POST of a label."""
+
+    server_version = "lyncean-label"
+
+    def __init__(self, *args: object, sheet: Sheet) -> None:
+        self.sheet = sheet
+        super().__init__(*args)  # type: ignore[arg-type]
+
+    def answer(self, path: str) -> None:
+        """Serves the page, its data, or an image."""
+        head, _, rest = path.lstrip("/").rpartition("/")
+        if path == "/":
+            self._page()
+        elif path == "/api/state":
+            self.send(HTTPStatus.OK, self.sheet.state(), "application/json")
+        elif path == "/api/disagreements":
+            self._json(self.sheet.disagreements())
+        elif head == "api/items" and rest.isascii() and rest.isdecimal() and len(rest) < 10:
+            self._json(self.sheet.item(int(rest)))
+        elif head == "images":
+            self.image(self.sheet.run, rest)
+        else:
+            self.missing()
+
+    def do_POST(self) -> None:  # noqa: N802 - the name that http.server looks for
+        """Stores a label, if the page that this server made sends it."""
+        length = self.headers.get("Content-Length") or ""
+        if not (length.isascii() and length.isdecimal() and len(length) < 10 and int(length) <= _LONGEST):
+            self.close_connection = True  # what follows is no request
+            self.send(HTTPStatus.BAD_REQUEST, b"a label is a short JSON object\n", "text/plain")
+            return
+        body = self.rfile.read(int(length))
+        origin = self.headers.get("Origin")
+        ours = (f"http://{name}:{self.connection.getsockname()[1]}" for name in (HOST, "localhost"))
+        token = self.headers.get(TOKEN) or ""
+        if not self.is_local():
+            return
+        if (origin and origin not in ours) or not secrets.compare_digest(token.encode(), self.sheet.token.encode()):
+            self.send(HTTPStatus.FORBIDDEN, b"reload the page: it is not this server's\n", "text/plain")
+        elif self.path != "/api/label":
+            self.missing()
+        else:
+            self._say(body)
+
+    def _say(self, body: bytes) -> None:
+        try:
+            self.sheet.say(msgspec.json.decode(body, type=Said))
+        except (msgspec.MsgspecError, ValueError) as error:
+            self.send(HTTPStatus.BAD_REQUEST, f"{error}\n".encode(), "text/plain; charset=utf-8")
+        except UserError as error:
+            self.send(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}\n".encode(), "text/plain; charset=utf-8")
+        else:
+            self.send(HTTPStatus.OK, b"{}", "application/json")
+
+    def _page(self) -> None:
+        sheet = self.sheet
+        page = document("label.html", scripts=_SCRIPTS, connect=True, sheet=sheet)
+        self.send(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8", policy(_SCRIPTS, connect=True))
+
+    def _json(self, body: bytes | None) -> None:
+        if body is None:
+            self.missing()
+        else:
+            self.send(HTTPStatus.OK, body, "application/json")
+
+
+def serve(sheet: Sheet, port: int) -> ThreadingHTTPServer:
+    """Returns a server for one person's labels, bound but not serving yet.
+
+    Args:
+        sheet: What is labelled.
+        port: Port; 0 picks a free one.
+
+    Raises:
+        OSError: The port is taken.
+    """
+    return listen(partial(Handler, sheet=sheet), port)

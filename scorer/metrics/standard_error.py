@@ -1,0 +1,99 @@
+"""The parts of a mean's standard error as results carry them. docs/read-the-numbers.md says how to read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from google.protobuf import struct_pb2
+
+from lyncean import stats
+from lyncean.arrays import Floats, Ints, np
+from scorer.metrics.table import Table, numbered
+
+STANDARD_ERROR = "standard_error"
+"""A key of MetricResult.details."""
+
+ORDERS = ("options", "targets")
+"""Columns that tell the order of the options; where an image shows them, the targets alone do."""
+
+NAMES = frozenset({"groups", "items", "order", "repeats"})
+"""Names of parts and factors that are not facets."""
+
+_IN_UNIT = frozenset({"total", "interval", "low", "high", "error", "doubled"})
+
+FACETS = (
+    "labels whose values are conditions that items are asked under, such as prompts or image sizes: "
+    f"details.{STANDARD_ERROR} tells their parts of the standard error, and that of the order of options"
+)
+
+
+def note(
+    details: struct_pb2.Struct,
+    table: Table,
+    values: Floats,
+    groups: Ints,
+    facets: Sequence[str] | None,
+    level: float,
+    within: tuple[float, float],
+) -> None:
+    """Writes the parts of a mean's standard error into its details where there are several.
+
+    Args:
+        details: Of the mean's result.
+        table: The items.
+        values: One for each item.
+        groups: The cluster of each.
+        facets: The parameter; None where it is not given, and the order of options not known.
+        level: Coverage of the interval.
+        within: Bounds of the mean.
+    """
+    labels = {name: _levels(table, name) for name in facets or ()}
+    if not labels and not table.repeat.any():
+        return
+    orders = np.zeros(len(table), np.int64)
+    for column in () if facets is None else ORDERS:
+        codes = table.words[column].astype(np.int64)
+        orders = numbered(orders * (int(codes.max()) + 1) + codes).astype(np.int64)
+    numbers, items = (numbered(codes).astype(np.int64) for codes in (groups, table.sample))
+    found = stats.variance_parts(values, numbers, items, labels, orders)
+    if found is None:
+        return
+    error = math.sqrt(found.total)
+    told: dict[str, Any] = {
+        "total": _rounded(error),
+        "interval": _rounded(math.sqrt(found.interval)),
+        "parts": [
+            {"name": part.name, "error": _rounded(math.sqrt(part.variance)), "negative": part.negative}
+            for part in found.parts
+        ],
+        "factors": [
+            {"name": name, "levels": round(levels, 2), "doubled": _rounded(math.sqrt(found.doubled(name)))}
+            for name, levels in found.levels.items()
+        ],
+    }
+    if found.total > found.interval:
+        mean, reach = math.fsum(values) / len(values), stats.t_quantile(level, found.df) * error
+        told |= {"low": _rounded(max(mean - reach, within[0])), "high": _rounded(min(mean + reach, within[1]))}
+    details.update({STANDARD_ERROR: told})
+
+
+def to_percent(told: struct_pb2.Struct) -> None:
+    """Multiplies what is in the metric's unit by 100."""
+    lists = (told.fields[name].list_value.values for name in ("parts", "factors"))
+    for entry in (told, *(value.struct_value for values in lists for value in values)):
+        for name in _IN_UNIT & entry.fields.keys():
+            entry.fields[name].number_value *= 100
+
+
+def _levels(table: Table, label: str) -> Ints:
+    """Returns the number of each item's value of a label, -1 where it has none."""
+    values = [labels.get(label) for labels in table.labels]
+    place = {value: number for number, value in enumerate(sorted({value for value in values if value is not None}))}
+    codes = np.array([-1 if value is None else place[value] for value in values], np.int64)
+    return codes[table.combination]
+
+
+def _rounded(number: float) -> float:
+    return round(number, 10) + 0.0
