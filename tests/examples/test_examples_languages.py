@@ -18,7 +18,7 @@ from orchestrator.conformance import CHECKS, Status, judge
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 LACKING = {"BATCH", "REASONING", "THINKING", "AUDIO_INPUT", "VIDEO_INPUT"}
-LACKING |= {"ANSWER_CHOICES", "ANSWER_REGEX", "ANSWER_JSON_SCHEMA"}
+LACKING |= {"ANSWER_PREFIX", "ANSWER_CHOICES", "ANSWER_REGEX", "ANSWER_JSON_SCHEMA"}
 MOOT = {
     "seed_repeats",
     "logprobs_make_sense",

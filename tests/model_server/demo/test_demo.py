@@ -34,6 +34,15 @@ async def test_takes_one_of_the_options(served: Any, ask: Any, picture: Any) -> 
         assert await answer(server, ask("Which option, 1, 2, 3 or 4?")) in set("1234")
 
 
+async def test_goes_on_from_a_beginning_and_keeps_to_choices(served: Any, ask: Any) -> None:
+    begun = model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="The answer is")])
+    async with served(KitBackend(HashModel(), Metrics())) as server:
+        for choices, wanted in (((), {" A", " B", " C", " D"}), (("yes", "no"), {"yes", "no"})):
+            config = model.GenerationConfig(response_format={"choices": {"texts": choices}} if choices else None)
+            reply = await server.send(model.GenerateRequest(messages=[ask(LETTERS), begun], config=config))
+            assert reply.parts[0].text in wanted
+
+
 async def test_says_what_it_is(served: Any) -> None:
     async with served(KitBackend(HashModel(), Metrics())) as server:
         info = await server.info()

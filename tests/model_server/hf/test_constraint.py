@@ -60,6 +60,20 @@ async def test_every_answer_keeps_its_format(kind: str, served: Any, hf: Any, as
                 assert bool(reply.reasoning) is thinks
 
 
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_format_is_for_what_follows_the_beginning_of_an_answer(
+    kind: str, served: Any, hf: Any, ask: Any
+) -> None:
+    begun = model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="The answer is")])
+    async with served(hf(kind)) as server:
+        for name, asked in FORMATS.items():
+            config = model.GenerationConfig(response_format=asked, max_output_tokens=300)
+            reply = await server.send(model.GenerateRequest(messages=[ask("What is it?"), begun], config=config))
+            assert reply.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE
+            assert keeps(asked, text(reply)), f"{name}: {text(reply)!r}"
+            assert not reply.reasoning
+
+
 async def test_a_batch_of_formats_says_what_each_request_says_alone(served: Any, hf: Any, ask: Any) -> None:
     configs: list[dict[str, Any]] = [{"response_format": asked} for asked in FORMATS.values()]
     configs += [{**config, "temperature": 1.0, "seed": 3, "top_p": 0.9} for config in configs]

@@ -165,9 +165,10 @@ async def test_scores_behind_the_beginning_of_an_answer(endpoint: Endpoint, serv
         await server.send(request("B B"))
         assert all(body["messages"][-1]["reasoning"] == "B B" for body in endpoint.seen)
         assert all(body["chat_template_kwargs"]["enable_thinking"] for body in endpoint.seen)
-        endpoint.answer = Vllm(thinks=False)
-        assert await refusal(server.send(request("B B"))) == ("UNIMPLEMENTED", "no_reasoning")
-        await server.send(request())
+        for lists in (False, True):
+            endpoint.answer = Vllm(thinks=False, lists=lists, beyond=500)
+            assert await refusal(server.send(request("B B"))) == ("UNIMPLEMENTED", "no_reasoning")
+            await server.send(request())
 
         endpoint.seen, endpoint.answer = [], lambda body: completion(" A")
         said = await server.send(model.GenerateRequest(messages=request().messages))
@@ -175,6 +176,22 @@ async def test_scores_behind_the_beginning_of_an_answer(endpoint: Endpoint, serv
         (body,) = endpoint.seen
         assert (body["continue_final_message"], body["add_generation_prompt"]) == (True, False)
         assert body["messages"][-1] == {"role": "assistant", "content": "Answer"}
+
+
+async def test_listed_tokens_give_the_same_behind_a_beginning(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.card["owned_by"] = "vllm"
+    begun = model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="Answer")], reasoning="B B")
+    request = model.LikelihoodRequest(messages=[ask("Q?"), begun], continuations=[" A", " B A"], return_tokens=True)
+    replies = []
+    for engine in (Vllm(beyond=500), Vllm(lists=True, beyond=500)):
+        endpoint.answer, endpoint.seen = engine, []
+        async with served(backend(endpoint)) as server:
+            replies.append(await server.send(request))
+    assert replies[1].scores == replies[0].scores
+    assert replies[1].usage.input_tokens == replies[0].usage.input_tokens
+    # Only the prompt's own request computes all of it: its words show whether the template kept the reasoning.
+    assert ["prompt_logprobs" in body for body in endpoint.seen] == [True, *[False] * (len(endpoint.seen) - 1)]
+    assert "logprob_token_ids" in endpoint.seen[-1]
 
 
 async def test_many_continuations_wait_as_one_request(endpoint: Endpoint, served: Any, ask: Any) -> None:
