@@ -119,7 +119,7 @@ def test_make(demo: Server, shared_scorer: Server, tmp_path: Path, monkeypatch: 
 
 @pytest.mark.full
 def test_evaluate_a_model(demo: Server, shared_scorer: Server, folder: Path) -> None:
-    evaluations, options, settings, again, shards = blocks("docs/evaluate-a-model.md")
+    evaluations, options, settings, reasoned, again, shards = blocks("docs/evaluate-a-model.md")
     printed = type_in(evaluations, folder, demo, shared_scorer)
     assert "reform" in printed
     runs = sorted((folder / "runs").iterdir())
@@ -127,6 +127,7 @@ def test_evaluate_a_model(demo: Server, shared_scorer: Server, folder: Path) -> 
     assert "20 planned" in type_in(options, folder, demo, shared_scorer)
     printed = type_in(settings, folder, demo, shared_scorer)
     assert "not the benchmark's own decoding: max_output_tokens=64" in printed
+    assert "answer likelihood-after-reasoning" in type_in(reasoned, folder, demo, shared_scorer)
     scorer = f"--scorer {shared_scorer.address}"
     there = f"--endpoint {demo.address} {scorer}"
     first = "orchestrator eval --task vstar_bench --synthetic --run RUN\n"

@@ -125,7 +125,7 @@ def test_the_name_follows_identity_and_code(monkeypatch) -> None:  # type: ignor
     name = made.name_of_samples({"seed": 0})
     assert name == plan().name_of_samples({"seed": 0})
     assert name != made.name_of_samples({"seed": 1})
-    monkeypatch.setattr(run_plan, "code_hash", lambda benchmark, synthetic: "other")
+    monkeypatch.setattr(run_plan, "code_hash", lambda benchmark, synthetic, more: "other")
     assert name != made.name_of_samples({"seed": 0})
 
 
