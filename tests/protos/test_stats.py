@@ -11,7 +11,7 @@ import warnings
 import krippendorff
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from statsmodels.stats.contingency_tables import SquareTable
@@ -97,6 +97,7 @@ def test_stuart_and_maxwell(cells: list[int]) -> None:
     assert found is None if math.isnan(expected) else found == pytest.approx(expected, abs=1e-10)
 
 
+@settings(max_examples=20)  # statsmodels takes long
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_adjusted_p_values(values: list[float]) -> None:
     assert stats.holm(values) == multipletests(values, method="holm")[1].tolist()
