@@ -57,8 +57,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     *_, text = blocks(ROOT / "docs/demo-model.md")
     few = re.sub(r"--steps \d+", "--steps 1 --size 2", text)
     few = re.sub(r"\$draw \d+(?=[^|]*\|\s*\$train vision)", "$draw 24", few)
-    few = re.sub(r"\$draw \d{3,}", "$draw 48", few)
-    assert (few.count("$draw 24 "), few.count("$draw 48 "), few.count("--steps 1 --size 2")) == (3, 3, 5)
+    few = re.sub(r"\$draw \d{3,}", "$draw 120", few)
+    assert (few.count("$draw 24 "), few.count("$draw 120 "), few.count("--steps 1 --size 2")) == (3, 3, 5)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "protos")))}
     done = subprocess.run(["sh", "-euc", few], cwd=folder, env=environment, capture_output=True, check=False)
