@@ -7,7 +7,7 @@ WORKERS ?= 3
 # Where Python may not keep its bytecode, each of a thousand processes would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo dist test test-all check bench simulate images breaking protos format clean
+.PHONY: setup demo dist test test-all test-weekly check bench simulate images breaking protos format clean
 
 # Three sets of dependencies, each with a stamp: the demo's, the tests' and everything. The larger include the smaller.
 TESTED := transformers,media,openai,http,captions,inspect,otel,postgres,remote,test
@@ -44,13 +44,17 @@ $(BIN)/python:
 dist: | $(BIN)/python
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
-# All tests but those marked "full".
+# All tests but those marked "full" or "weekly".
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not full"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not full and not weekly"
 
-# All tests. Those of the browser, the images and the compose file skip where their program is missing: see .ci/tools.
+# All tests but those marked "weekly". Those of the browser, the images and the compose file skip where their program is missing: see .ci/tools.
 test-all: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not weekly"
+
+# Those that CI leaves out.
+test-weekly: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m weekly
 
 check: setup
 	$(BIN)/ruff check .

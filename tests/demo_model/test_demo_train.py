@@ -66,7 +66,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "work"
 
 
-@pytest.mark.full
+@pytest.mark.weekly
 def test_history(trained: Path) -> None:
     def lines(part: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (trained / f"{part}.jsonl").read_text().splitlines()]
@@ -78,7 +78,7 @@ def test_history(trained: Path) -> None:
     assert set(last["exam"]) >= {"vstar short", "marvel short"}
 
 
-@pytest.mark.full
+@pytest.mark.weekly
 def test_a_word_is_known_by_its_last_token(trained: Path) -> None:
     work = Work(trained)
     row = {
@@ -92,7 +92,7 @@ def test_a_word_is_known_by_its_last_token(trained: Path) -> None:
     assert spelled == ["context panel 3", "red", "ball", "kite", "star"]
 
 
-@pytest.mark.full
+@pytest.mark.weekly
 async def test_the_ordinary_backend_serves_it(trained: Path, served: Any, ask: Any, picture: Any) -> None:
     pytest.importorskip("transformers")
     from model_server.hf.backend import HfBackend

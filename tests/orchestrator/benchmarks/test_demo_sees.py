@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from helpers.engine_cluster import HERE, Cluster, Server
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.weekly
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

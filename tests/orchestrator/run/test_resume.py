@@ -77,6 +77,8 @@ class Plugin:
 
     def write(self, old: str = "", new: str = "") -> None:
         assert old in PLUGIN
+        # Bytecode of a file of the same size and second would be taken for its own.
+        shutil.rmtree(self.folder / "__pycache__", ignore_errors=True)
         (self.folder / "plugged.py").write_text(PLUGIN.replace(old, new, 1) if old else PLUGIN)
 
     def run(self, *words: str, code: int = 0) -> str:
