@@ -123,7 +123,14 @@ def document(out: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "set"
         include = Path(grpc_tools.__file__).parent / "_proto"
-        arguments = ["protoc", f"-I{ROOT}", f"-I{include}", "--include_source_info", f"--descriptor_set_out={made}"]
+        arguments = [
+            "protoc",
+            f"-I{ROOT}",
+            f"-I{ROOT / 'third_party'}",
+            f"-I{include}",
+            "--include_source_info",
+            f"--descriptor_set_out={made}",
+        ]
         if protoc.main([*arguments, *CONTRACTS]):
             raise SystemExit("protoc failed: see above")
         files = descriptor_pb2.FileDescriptorSet.FromString(made.read_bytes()).file

@@ -21,6 +21,7 @@ def generate(out: Path) -> None:
     arguments = [
         "protoc",
         f"-I{ROOT}",
+        f"-I{ROOT / 'third_party'}",
         f"-I{include}",
         f"--python_out={out}",
         f"--grpc_python_out={out}",

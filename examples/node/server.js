@@ -137,7 +137,7 @@ function answer(handler) {
 
 const { port } = parseArgs({ options: { port: { type: "string", default: "50051" } } }).values;
 const protos = process.env.LYNCEAN_PROTOS ?? fileURLToPath(new URL("../../protos", import.meta.url));
-const definition = loader.loadSync("lyncean/model/v1/model.proto", { includeDirs: [protos], enums: String, oneofs: true, arrays: true, longs: Number });
+const definition = loader.loadSync("lyncean/model/v1/model.proto", { includeDirs: [protos, `${protos}/third_party`], enums: String, oneofs: true, arrays: true, longs: Number });
 const server = new grpc.Server({ "grpc.max_receive_message_length": LIMIT, "grpc.max_send_message_length": LIMIT });
 server.addService(definition[SERVICE], { GetModelInfo: answer(info), Generate: answer(generate), Likelihood: answer(likelihood) });
 const health = new HealthImplementation({ "": "SERVING", [SERVICE]: "SERVING" });

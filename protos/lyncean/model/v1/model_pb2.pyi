@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.rpc import status_pb2 as _status_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -19,7 +20,40 @@ if sys.version_info >= (3, 11):
 else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
+if sys.version_info >= (3, 13):
+    from warnings import deprecated as _deprecated
+else:
+    from typing_extensions import deprecated as _deprecated
+
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _SystemMessages:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SystemMessagesEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SystemMessages.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SYSTEM_MESSAGES_UNSPECIFIED: _SystemMessages.ValueType  # 0
+    """Unstated: one may be sent, and is refused where the model has no place for it."""
+    SYSTEM_MESSAGES_TAKEN: _SystemMessages.ValueType  # 1
+    """The model is shown its words, wherever the chat template puts them."""
+    SYSTEM_MESSAGES_REFUSED: _SystemMessages.ValueType  # 2
+    """Refused with UNIMPLEMENTED: the chat template has no place for them. A client
+    does not send one.
+    """
+
+class SystemMessages(_SystemMessages, metaclass=_SystemMessagesEnumTypeWrapper):
+    """SystemMessages says what a server does with a message of ROLE_SYSTEM."""
+
+SYSTEM_MESSAGES_UNSPECIFIED: SystemMessages.ValueType  # 0
+"""Unstated: one may be sent, and is refused where the model has no place for it."""
+SYSTEM_MESSAGES_TAKEN: SystemMessages.ValueType  # 1
+"""The model is shown its words, wherever the chat template puts them."""
+SYSTEM_MESSAGES_REFUSED: SystemMessages.ValueType  # 2
+"""Refused with UNIMPLEMENTED: the chat template has no place for them. A client
+does not send one.
+"""
+Global___SystemMessages: _TypeAlias = SystemMessages  # noqa: Y015
 
 class _Capability:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -71,6 +105,10 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """A conversation may end in the beginning of the assistant's answer, which is then
     continued.
     """
+    CAPABILITY_SAMPLES: _Capability.ValueType  # 20
+    """GenerateRequest.samples may be above 1."""
+    CAPABILITY_RENDERED_PROMPT: _Capability.ValueType  # 21
+    """The rendered prompt is returned where return_prompt is set."""
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
     """Capability is one optional part of the contract."""
@@ -119,6 +157,10 @@ CAPABILITY_ANSWER_PREFIX: Capability.ValueType  # 19
 """A conversation may end in the beginning of the assistant's answer, which is then
 continued.
 """
+CAPABILITY_SAMPLES: Capability.ValueType  # 20
+"""GenerateRequest.samples may be above 1."""
+CAPABILITY_RENDERED_PROMPT: Capability.ValueType  # 21
+"""The rendered prompt is returned where return_prompt is set."""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 class _Role:
@@ -189,6 +231,11 @@ class _FinishReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FinishRe
     """max_output_tokens was reached; the output is cut."""
     FINISH_REASON_CONTENT_FILTER: _FinishReason.ValueType  # 4
     """The server withheld the output by policy. The sample counts as refused."""
+    FINISH_REASON_TOOL_CALLS: _FinishReason.ValueType  # 5
+    """The model called a tool in place of going on. A request offers none, so the tool
+    is the model's or the endpoint's own; nobody calls it. parts are what was said
+    before, an empty text if nothing was, and are read as the answer.
+    """
 
 class FinishReason(_FinishReason, metaclass=_FinishReasonEnumTypeWrapper):
     """FinishReason is the reason why an output ended."""
@@ -203,6 +250,11 @@ FINISH_REASON_MAX_TOKENS: FinishReason.ValueType  # 3
 """max_output_tokens was reached; the output is cut."""
 FINISH_REASON_CONTENT_FILTER: FinishReason.ValueType  # 4
 """The server withheld the output by policy. The sample counts as refused."""
+FINISH_REASON_TOOL_CALLS: FinishReason.ValueType  # 5
+"""The model called a tool in place of going on. A request offers none, so the tool
+is the model's or the endpoint's own; nobody calls it. parts are what was said
+before, an empty text if nothing was, and are read as the answer.
+"""
 Global___FinishReason: _TypeAlias = FinishReason  # noqa: Y015
 
 @_typing.final
@@ -263,7 +315,10 @@ class GetModelInfoResponse(_message.Message):
     BOOT_ID_FIELD_NUMBER: _builtins.int
     CHAT_TEMPLATE_ARGUMENTS_FIELD_NUMBER: _builtins.int
     MAX_WAITING_FIELD_NUMBER: _builtins.int
+    PROCESSOR_SHA256_FIELD_NUMBER: _builtins.int
     MEDIA_LIMITS_FIELD_NUMBER: _builtins.int
+    SYSTEM_MESSAGES_FIELD_NUMBER: _builtins.int
+    MAX_SAMPLES_FIELD_NUMBER: _builtins.int
     model_name: _builtins.str
     """Model name in results, for example "qwen2-vl-7b-instruct".
     Never empty.
@@ -302,6 +357,16 @@ class GetModelInfoResponse(_message.Message):
     it has enough for every replica, and answers take little of its timeout.
     Zero where requests that wait are part of max_concurrency, or none may.
     """
+    processor_sha256: _builtins.str
+    """Hash of what turns media and text into the model's inputs: the settings of the
+    tokenizer and of the preprocessors of images, audio and videos. Two servers that
+    differ here give the model different inputs, and a run over both is refused.
+    Empty if there is none or it is unknown.
+    """
+    system_messages: Global___SystemMessages.ValueType
+    """Whether a conversation may begin with a system message."""
+    max_samples: _builtins.int
+    """Largest GenerateRequest.samples; at least 2 with CAPABILITY_SAMPLES, else 0."""
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[Global___Capability.ValueType]:
         """What the server implements. A request outside it is refused with
@@ -324,7 +389,8 @@ class GetModelInfoResponse(_message.Message):
     @_builtins.property
     def media_limits(self) -> Global___MediaLimits:
         """Bounds on the media of one request beyond max_request_bytes. A request beyond
-        one of them is refused with INVALID_ARGUMENT.
+        one of them is refused with INVALID_ARGUMENT, and a client that knows them does
+        not send it.
         """
 
     def __init__(
@@ -343,11 +409,14 @@ class GetModelInfoResponse(_message.Message):
         boot_id: _builtins.str = ...,
         chat_template_arguments: _abc.Iterable[_builtins.str] | None = ...,
         max_waiting: _builtins.int = ...,
+        processor_sha256: _builtins.str = ...,
         media_limits: Global___MediaLimits | None = ...,
+        system_messages: Global___SystemMessages.ValueType = ...,
+        max_samples: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["media_limits", b"media_limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "capabilities", b"capabilities", "chat_template_arguments", b"chat_template_arguments", "chat_template_sha256", b"chat_template_sha256", "compute_dtype", b"compute_dtype", "max_concurrency", b"max_concurrency", "max_context_tokens", b"max_context_tokens", "max_request_bytes", b"max_request_bytes", "max_waiting", b"max_waiting", "media_limits", b"media_limits", "model_name", b"model_name", "model_revision", b"model_revision", "properties", b"properties", "server_version", b"server_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "capabilities", b"capabilities", "chat_template_arguments", b"chat_template_arguments", "chat_template_sha256", b"chat_template_sha256", "compute_dtype", b"compute_dtype", "max_concurrency", b"max_concurrency", "max_context_tokens", b"max_context_tokens", "max_request_bytes", b"max_request_bytes", "max_samples", b"max_samples", "max_waiting", b"max_waiting", "media_limits", b"media_limits", "model_name", b"model_name", "model_revision", b"model_revision", "processor_sha256", b"processor_sha256", "properties", b"properties", "server_version", b"server_version", "system_messages", b"system_messages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -695,8 +764,24 @@ class GenerateRequest(_message.Message):
     MESSAGES_FIELD_NUMBER: _builtins.int
     CONFIG_FIELD_NUMBER: _builtins.int
     MODALITY_FIELD_NUMBER: _builtins.int
+    SAMPLES_FIELD_NUMBER: _builtins.int
+    RETURN_PROMPT_FIELD_NUMBER: _builtins.int
     modality: Global___Modality.ValueType
     """The kind of output."""
+    samples: _builtins.int
+    """How many outputs are wanted of the one prompt, which is read once for all of
+    them. Zero means 1. Output i, from 0, is what this request without samples would
+    give with config.seed + i, modulo 2^64, in the place of config.seed: it depends on
+    neither the number of outputs nor the others. Where no seed is set each is drawn
+    by itself; with temperature 0 all are alike. Above 1 it needs CAPABILITY_SAMPLES;
+    above GetModelInfoResponse.max_samples it is refused with INVALID_ARGUMENT, and
+    for MODALITY_IMAGE with UNIMPLEMENTED. It counts as so many requests towards
+    max_concurrency.
+    """
+    return_prompt: _builtins.bool
+    """Whether to return GenerateResponse.prompt. The output is the same. Needs
+    CAPABILITY_RENDERED_PROMPT.
+    """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
         """The conversation; the last message is the user's. Empty, or ending in
@@ -721,10 +806,12 @@ class GenerateRequest(_message.Message):
         messages: _abc.Iterable[Global___Message] | None = ...,
         config: Global___GenerationConfig | None = ...,
         modality: Global___Modality.ValueType = ...,
+        samples: _builtins.int = ...,
+        return_prompt: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "messages", b"messages", "modality", b"modality"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "messages", b"messages", "modality", b"modality", "return_prompt", b"return_prompt", "samples", b"samples"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -955,6 +1042,8 @@ class GenerateResponse(_message.Message):
     LOGPROBS_FIELD_NUMBER: _builtins.int
     SERVED_BY_FIELD_NUMBER: _builtins.int
     REASONING_FIELD_NUMBER: _builtins.int
+    SAMPLES_FIELD_NUMBER: _builtins.int
+    PROMPT_FIELD_NUMBER: _builtins.int
     finish_reason: Global___FinishReason.ValueType
     """Why decoding ended."""
     reasoning: _builtins.str
@@ -984,6 +1073,16 @@ class GenerateResponse(_message.Message):
     def served_by(self) -> Global___ServedBy:
         """Who gave it, where GetModelInfoResponse.boot_id is set."""
 
+    @_builtins.property
+    def samples(self) -> _containers.RepeatedCompositeFieldContainer[Global___SampleResult]:
+        """Where GenerateRequest.samples is above 1 the result of each output, in the order
+        of their seeds; the fields above are then unset, but for served_by. Else empty.
+        """
+
+    @_builtins.property
+    def prompt(self) -> Global___RenderedPrompt:
+        """What the model was given; set only where return_prompt was."""
+
     def __init__(
         self,
         *,
@@ -994,14 +1093,139 @@ class GenerateResponse(_message.Message):
         logprobs: _abc.Iterable[Global___TokenLogprob] | None = ...,
         served_by: Global___ServedBy | None = ...,
         reasoning: _builtins.str = ...,
+        samples: _abc.Iterable[Global___SampleResult] | None = ...,
+        prompt: Global___RenderedPrompt | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "prompt", b"prompt", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "finish_reason", b"finish_reason", "logprobs", b"logprobs", "parts", b"parts", "reasoning", b"reasoning", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "finish_reason", b"finish_reason", "logprobs", b"logprobs", "parts", b"parts", "prompt", b"prompt", "reasoning", b"reasoning", "samples", b"samples", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GenerateResponse: _TypeAlias = GenerateResponse  # noqa: Y015
+
+@_typing.final
+class SampleResult(_message.Message):
+    """SampleResult is one of several outputs of a prompt, or why there is none. An output
+    that fails fails alone; what would fail all of them is the status of the call.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OUTPUT_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def output(self) -> Global___Sample:
+        """The output."""
+
+    @_builtins.property
+    def status(self) -> _status_pb2.Status:
+        """The status that a call for this output alone would have ended with: never OK.
+        Details as in BatchResult.status.
+        """
+
+    def __init__(
+        self,
+        *,
+        output: Global___Sample | None = ...,
+        status: _status_pb2.Status | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["output", b"output", "result", b"result", "status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["output", b"output", "result", b"result", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["output", "status"]  # noqa: Y015
+    _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
+
+Global___SampleResult: _TypeAlias = SampleResult  # noqa: Y015
+
+@_typing.final
+class Sample(_message.Message):
+    """Sample is one of several outputs of a prompt. Each field is what it would be in a
+    GenerateResponse to a request for this output alone, with one exception:
+    usage.cached_tokens counts what was read once for all of them as read from a cache,
+    in each output but one.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTS_FIELD_NUMBER: _builtins.int
+    FINISH_REASON_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    EFFECTIVE_CONFIG_FIELD_NUMBER: _builtins.int
+    LOGPROBS_FIELD_NUMBER: _builtins.int
+    REASONING_FIELD_NUMBER: _builtins.int
+    finish_reason: Global___FinishReason.ValueType
+    """As in GenerateResponse."""
+    reasoning: _builtins.str
+    """As in GenerateResponse."""
+    @_builtins.property
+    def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Part]:
+        """As in GenerateResponse."""
+
+    @_builtins.property
+    def usage(self) -> Global___Usage:
+        """As in GenerateResponse."""
+
+    @_builtins.property
+    def effective_config(self) -> Global___GenerationConfig:
+        """As in GenerateResponse, with the seed of this output."""
+
+    @_builtins.property
+    def logprobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenLogprob]:
+        """As in GenerateResponse."""
+
+    def __init__(
+        self,
+        *,
+        parts: _abc.Iterable[Global___Part] | None = ...,
+        finish_reason: Global___FinishReason.ValueType = ...,
+        usage: Global___Usage | None = ...,
+        effective_config: Global___GenerationConfig | None = ...,
+        logprobs: _abc.Iterable[Global___TokenLogprob] | None = ...,
+        reasoning: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "finish_reason", b"finish_reason", "logprobs", b"logprobs", "parts", b"parts", "reasoning", b"reasoning", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Sample: _TypeAlias = Sample  # noqa: Y015
+
+@_typing.final
+class RenderedPrompt(_message.Message):
+    """RenderedPrompt is what the model was given of a conversation, for audits."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    TOKEN_IDS_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """The text that the tokenizer read: what the chat template made of the
+    conversation, special tokens included, media as the places that they take in it.
+    Empty where the server knows the tokens alone.
+    """
+    @_builtins.property
+    def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The tokens by their numbers in the model's vocabulary, media included: as many as
+        Usage.input_tokens says. Empty where the server knows the text alone.
+        """
+
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        token_ids: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["text", b"text", "token_ids", b"token_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenderedPrompt: _TypeAlias = RenderedPrompt  # noqa: Y015
 
 @_typing.final
 class TokenLogprob(_message.Message):
@@ -1012,16 +1236,27 @@ class TokenLogprob(_message.Message):
     TOKEN_FIELD_NUMBER: _builtins.int
     LOGPROB_FIELD_NUMBER: _builtins.int
     ALTERNATIVES_FIELD_NUMBER: _builtins.int
+    TOKEN_ID_FIELD_NUMBER: _builtins.int
+    TOP_FIELD_NUMBER: _builtins.int
     token: _builtins.bytes
     """The token's text, in bytes: a token need not be valid UTF-8."""
     logprob: _builtins.float
     """Natural logarithm of its probability under the model's own distribution,
     before temperature, truncation and response_format.
     """
+    token_id: _builtins.int
+    """The token's number in the model's vocabulary; unset if unknown."""
     @_builtins.property
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
     def alternatives(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenLogprob]:
-        """The most probable tokens in its place, most probable first. Their own
-        alternatives are empty.
+        """As top, from servers that do not know top; read only where top is empty. The
+        alternatives of alternatives are empty.
+        """
+
+    @_builtins.property
+    def top(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopLogprob]:
+        """The most probable tokens in its place, most probable first; as many as were asked
+        for, or all that there are.
         """
 
     def __init__(
@@ -1030,14 +1265,50 @@ class TokenLogprob(_message.Message):
         token: _builtins.bytes = ...,
         logprob: _builtins.float = ...,
         alternatives: _abc.Iterable[Global___TokenLogprob] | None = ...,
+        token_id: _builtins.int | None = ...,
+        top: _abc.Iterable[Global___TopLogprob] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_token_id", b"_token_id", "token_id", b"token_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alternatives", b"alternatives", "logprob", b"logprob", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_token_id", b"_token_id", "alternatives", b"alternatives", "logprob", b"logprob", "token", b"token", "token_id", b"token_id", "top", b"top"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__token_id: _TypeAlias = _typing.Literal["token_id"]  # noqa: Y015
+    _WhichOneofArgType__token_id: _TypeAlias = _typing.Literal["_token_id", b"_token_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__token_id) -> _WhichOneofReturnType__token_id | None: ...
 
 Global___TokenLogprob: _TypeAlias = TokenLogprob  # noqa: Y015
+
+@_typing.final
+class TopLogprob(_message.Message):
+    """TopLogprob is a token that might have stood in the place of another."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: _builtins.int
+    LOGPROB_FIELD_NUMBER: _builtins.int
+    TOKEN_ID_FIELD_NUMBER: _builtins.int
+    token: _builtins.bytes
+    """As in TokenLogprob."""
+    logprob: _builtins.float
+    """As in TokenLogprob."""
+    token_id: _builtins.int
+    """As in TokenLogprob."""
+    def __init__(
+        self,
+        *,
+        token: _builtins.bytes = ...,
+        logprob: _builtins.float = ...,
+        token_id: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_token_id", b"_token_id", "token_id", b"token_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_token_id", b"_token_id", "logprob", b"logprob", "token", b"token", "token_id", b"token_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__token_id: _TypeAlias = _typing.Literal["token_id"]  # noqa: Y015
+    _WhichOneofArgType__token_id: _TypeAlias = _typing.Literal["_token_id", b"_token_id"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__token_id) -> _WhichOneofReturnType__token_id | None: ...
+
+Global___TopLogprob: _TypeAlias = TopLogprob  # noqa: Y015
 
 @_typing.final
 class Usage(_message.Message):
@@ -1150,8 +1421,13 @@ class LikelihoodRequest(_message.Message):
     MESSAGES_FIELD_NUMBER: _builtins.int
     CONTINUATIONS_FIELD_NUMBER: _builtins.int
     RETURN_TOKENS_FIELD_NUMBER: _builtins.int
+    RETURN_PROMPT_FIELD_NUMBER: _builtins.int
     return_tokens: _builtins.bool
     """Whether to return ContinuationScore.tokens."""
+    return_prompt: _builtins.bool
+    """Whether to return LikelihoodResponse.prompt. The scores are the same. Needs
+    CAPABILITY_RENDERED_PROMPT.
+    """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
         """The conversation, as in GenerateRequest."""
@@ -1176,10 +1452,11 @@ class LikelihoodRequest(_message.Message):
         messages: _abc.Iterable[Global___Message] | None = ...,
         continuations: _abc.Iterable[_builtins.str] | None = ...,
         return_tokens: _builtins.bool = ...,
+        return_prompt: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["continuations", b"continuations", "messages", b"messages", "return_tokens", b"return_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["continuations", b"continuations", "messages", b"messages", "return_prompt", b"return_prompt", "return_tokens", b"return_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1194,6 +1471,7 @@ class LikelihoodResponse(_message.Message):
     SCORES_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     SERVED_BY_FIELD_NUMBER: _builtins.int
+    PROMPT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scores(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContinuationScore]:
         """The scores."""
@@ -1206,16 +1484,21 @@ class LikelihoodResponse(_message.Message):
     def served_by(self) -> Global___ServedBy:
         """Who gave it, where GetModelInfoResponse.boot_id is set."""
 
+    @_builtins.property
+    def prompt(self) -> Global___RenderedPrompt:
+        """The prompt before any continuation; set only where return_prompt was."""
+
     def __init__(
         self,
         *,
         scores: _abc.Iterable[Global___ContinuationScore] | None = ...,
         usage: Global___Usage | None = ...,
         served_by: Global___ServedBy | None = ...,
+        prompt: Global___RenderedPrompt | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["prompt", b"prompt", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["scores", b"scores", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["prompt", b"prompt", "scores", b"scores", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1355,6 +1638,7 @@ class BatchResult(_message.Message):
     GENERATE_FIELD_NUMBER: _builtins.int
     LIKELIHOOD_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     """The call's place in BatchRequest.calls, from 0."""
     @_builtins.property
@@ -1366,8 +1650,16 @@ class BatchResult(_message.Message):
         """The answer to a call of Likelihood."""
 
     @_builtins.property
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
     def failure(self) -> Global___BatchFailure:
-        """The failure of the call."""
+        """The failure of the call, from servers that do not know status."""
+
+    @_builtins.property
+    def status(self) -> _status_pb2.Status:
+        """The status that the call would have ended with by itself: never OK. Its details
+        are those that the status of a call has in the trailer grpc-status-details-bin:
+        google.rpc.ErrorInfo, and google.rpc.RetryInfo where that would be sent.
+        """
 
     def __init__(
         self,
@@ -1376,12 +1668,13 @@ class BatchResult(_message.Message):
         generate: Global___GenerateResponse | None = ...,
         likelihood: Global___LikelihoodResponse | None = ...,
         failure: Global___BatchFailure | None = ...,
+        status: _status_pb2.Status | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "generate", b"generate", "likelihood", b"likelihood", "result", b"result"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "generate", b"generate", "likelihood", b"likelihood", "result", b"result", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "generate", b"generate", "index", b"index", "likelihood", b"likelihood", "result", b"result"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "generate", b"generate", "index", b"index", "likelihood", b"likelihood", "result", b"result", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["generate", "likelihood", "failure"]  # noqa: Y015
+    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["generate", "likelihood", "failure", "status"]  # noqa: Y015
     _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
 
@@ -1389,7 +1682,7 @@ Global___BatchResult: _TypeAlias = BatchResult  # noqa: Y015
 
 @_typing.final
 class BatchFailure(_message.Message):
-    """BatchFailure is the status that the call would have ended with by itself."""
+    """BatchFailure is the same as BatchResult.status, for servers that cannot pack details."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
