@@ -130,6 +130,7 @@ def test_whatever_pages_and_make_start_is_typed_here(monkeypatch: pytest.MonkeyP
     assert set(started) | set(re.findall(r"python bench/(\w+\.py)", text)) == SMALL.keys()
 
 
+@pytest.mark.weekly
 def test_start_and_idle(run: Run) -> None:
     (printed,) = run("bench_start.py")
     for what in ("the whole command", "to the first call", "from the last call to the end", "scorer", "all processes"):

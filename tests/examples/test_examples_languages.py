@@ -104,7 +104,7 @@ def cpp(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build / "server"
 
 
-@pytest.mark.full
+@pytest.mark.weekly
 @pytest.mark.timeout(1200)  # gRPC's headers take a compiler minutes where the machine is busy.
 async def test_cpp_passes_every_check(cpp: Path) -> None:
     with listening(cpp, "0", cwd=cpp.parent) as (port, pid):

@@ -115,7 +115,9 @@ def test_a_model_that_cannot_be_asked_is_one_line(harness: str, questions: Quest
             (server.address, {"token_file": str(token), "colour": "red"}, "unknown model argument 'colour'"),
             (server.address, {"token_file": str(token)}, "the task needs IMAGE_INPUT, which this model does not have"),
         ]
-        if harness != "inspect":  # where the model's name is the address
+        if harness == "inspect":  # which takes a quarter of a minute to start; the model's name is its address
+            cases = [cases[1], cases[3]]
+        else:
             cases.append((server.address, {"token_file": str(token), "model": "other"}, "serves 'blind', not 'other'"))
         for address, arguments, words in cases:
             done = questions.ask(harness, tmp_path / "log", address, **arguments)

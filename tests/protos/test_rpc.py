@@ -284,7 +284,7 @@ async def test_calls_in_flight_finish_while_the_server_drains(served: Any) -> No
     assert caught.value.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
-@pytest.mark.full
+@pytest.mark.weekly
 async def test_a_call_of_a_minute_survives_the_keepalive(served: Any) -> None:
     async with served() as (server, _), rpc.dial(address(server)) as channel:
         response = await rpc.call(generate(channel), say("sleep 62"), timeout=90)

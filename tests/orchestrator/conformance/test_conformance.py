@@ -219,8 +219,8 @@ THINKS |= {"stop_strings_end_the_output", "agrees_with_greedy"}
     [
         ("llava", THINKING | MEDIA),
         ("thinking", THINKS | MEDIA),
-        ("gemma_channels", THINKS | MEDIA),
-        ("qwen2_5_omni", THINKING),
+        pytest.param("gemma_channels", THINKS | MEDIA, marks=pytest.mark.weekly),
+        pytest.param("qwen2_5_omni", THINKING, marks=pytest.mark.weekly),
     ],
 )
 async def test_our_transformers_backend_passes(kind: str, skips: Collection[str], tmp_path: Path) -> None:

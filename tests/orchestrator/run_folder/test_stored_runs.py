@@ -55,7 +55,10 @@ def test_the_archive_holds_every_benchmark_and_every_outcome(stored: Path) -> No
     assert all(counts.values())
 
 
-@pytest.mark.parametrize("name", RUNS)
+# METEOR is a program in Java, which takes half a minute to score a run.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.weekly) if "captions" in name else name for name in RUNS]
+)
 def test_the_results_are_what_they_were(name: str, stored: Path, shared_scorer: Server) -> None:
     run = stored / name
     before = json.loads((run / "results.json").read_text())

@@ -36,7 +36,7 @@ def test_always_one_in_3850_calls(cluster: Cluster, shared_scorer: Server) -> No
     assert percents(task) == ALWAYS[1]
 
 
-@pytest.mark.full
+@pytest.mark.weekly
 @pytest.mark.parametrize("choice", [2, 3, 4])
 def test_always_another_choice(cluster: Cluster, shared_scorer: Server, choice: int) -> None:
     assert percents(run(cluster, shared_scorer, choice, "--set", "questions=avr")) == ALWAYS[choice]
