@@ -109,6 +109,8 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """GenerateRequest.samples may be above 1."""
     CAPABILITY_RENDERED_PROMPT: _Capability.ValueType  # 21
     """The rendered prompt is returned where return_prompt is set."""
+    CAPABILITY_RAW_PROMPT: _Capability.ValueType  # 22
+    """A prompt may be given without messages, as raw_prompt, and scored itself."""
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
     """Capability is one optional part of the contract."""
@@ -161,6 +163,8 @@ CAPABILITY_SAMPLES: Capability.ValueType  # 20
 """GenerateRequest.samples may be above 1."""
 CAPABILITY_RENDERED_PROMPT: Capability.ValueType  # 21
 """The rendered prompt is returned where return_prompt is set."""
+CAPABILITY_RAW_PROMPT: Capability.ValueType  # 22
+"""A prompt may be given without messages, as raw_prompt, and scored itself."""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 class _Role:
@@ -766,6 +770,7 @@ class GenerateRequest(_message.Message):
     MODALITY_FIELD_NUMBER: _builtins.int
     SAMPLES_FIELD_NUMBER: _builtins.int
     RETURN_PROMPT_FIELD_NUMBER: _builtins.int
+    RAW_PROMPT_FIELD_NUMBER: _builtins.int
     modality: Global___Modality.ValueType
     """The kind of output."""
     samples: _builtins.int
@@ -800,6 +805,13 @@ class GenerateRequest(_message.Message):
     def config(self) -> Global___GenerationConfig:
         """Decoding parameters."""
 
+    @_builtins.property
+    def raw_prompt(self) -> Global___RawPrompt:
+        """A prompt in place of messages; both are refused with INVALID_ARGUMENT, and so are
+        thinking, thinking_budget and chat_template_arguments beside it, which are for a
+        chat template. Needs CAPABILITY_RAW_PROMPT, and MODALITY_TEXT, else UNIMPLEMENTED.
+        """
+
     def __init__(
         self,
         *,
@@ -808,14 +820,76 @@ class GenerateRequest(_message.Message):
         modality: Global___Modality.ValueType = ...,
         samples: _builtins.int = ...,
         return_prompt: _builtins.bool = ...,
+        raw_prompt: Global___RawPrompt | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "raw_prompt", b"raw_prompt"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "messages", b"messages", "modality", b"modality", "return_prompt", b"return_prompt", "samples", b"samples"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "messages", b"messages", "modality", b"modality", "raw_prompt", b"raw_prompt", "return_prompt", b"return_prompt", "samples", b"samples"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GenerateRequest: _TypeAlias = GenerateRequest  # noqa: Y015
+
+@_typing.final
+class RawPrompt(_message.Message):
+    """RawPrompt is a prompt that no chat template renders: text to continue, or a
+    conversation that the client has rendered. It holds no media: what would stand for
+    them is refused with INVALID_ARGUMENT.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """Text, in which special tokens are read as such. Those that the tokenizer puts
+    before every text are put before it, unless it begins with them.
+    """
+    @_builtins.property
+    def tokens(self) -> Global___TokenIds:
+        """Tokens, to which nothing is added."""
+
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        tokens: Global___TokenIds | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "text", b"text", "tokens", b"tokens"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "text", b"text", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["text", "tokens"]  # noqa: Y015
+    _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
+
+Global___RawPrompt: _TypeAlias = RawPrompt  # noqa: Y015
+
+@_typing.final
+class TokenIds(_message.Message):
+    """TokenIds is a sequence of tokens."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Their numbers in the model's vocabulary; one beyond it is refused with
+        INVALID_ARGUMENT.
+        """
+
+    def __init__(
+        self,
+        *,
+        ids: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TokenIds: _TypeAlias = TokenIds  # noqa: Y015
 
 @_typing.final
 class GenerationConfig(_message.Message):
@@ -1422,11 +1496,17 @@ class LikelihoodRequest(_message.Message):
     CONTINUATIONS_FIELD_NUMBER: _builtins.int
     RETURN_TOKENS_FIELD_NUMBER: _builtins.int
     RETURN_PROMPT_FIELD_NUMBER: _builtins.int
+    RAW_PROMPT_FIELD_NUMBER: _builtins.int
+    SCORE_PROMPT_FIELD_NUMBER: _builtins.int
     return_tokens: _builtins.bool
     """Whether to return ContinuationScore.tokens."""
     return_prompt: _builtins.bool
     """Whether to return LikelihoodResponse.prompt. The scores are the same. Needs
     CAPABILITY_RENDERED_PROMPT.
+    """
+    score_prompt: _builtins.bool
+    """Whether to score the tokens of raw_prompt themselves, in place of continuations.
+    Without a raw_prompt it is refused with INVALID_ARGUMENT.
     """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
@@ -1434,17 +1514,22 @@ class LikelihoodRequest(_message.Message):
 
     @_builtins.property
     def continuations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts the assistant might say next, all scored from the same prompt. At least
-        one, none empty, else INVALID_ARGUMENT. The server renders the prompt with
-        its template and the generation prefix, then tokenizes prompt and
-        continuation TOGETHER and takes as the continuation's tokens those that do
-        not end inside the prompt; there is always at least one. White space that the
+        """Texts the assistant might say next, all scored from the same prompt. At least one
+        (but with score_prompt none), none empty, else INVALID_ARGUMENT. The server
+        renders the prompt with its template and the generation prefix, then tokenizes
+        prompt and continuation TOGETHER and takes as the continuation's tokens those that
+        do not end inside the prompt; there is always at least one. White space that the
         template puts between the generation prefix and an assistant's words stands
-        between the two as well, unless the continuation begins with white space.
-        Where the conversation ends in the beginning of an answer, that belongs to the
-        prompt, stands in the generation prefix's place, and nothing is put behind it.
-        Duplicates are allowed and score alike.
+        between the two as well, unless the continuation begins with white space. Where
+        the conversation ends in the beginning of an answer, that belongs to the prompt,
+        stands in the generation prefix's place, and nothing is put behind it. Nothing is
+        put behind a raw_prompt either; after one of tokens a continuation is tokenized by
+        itself. Duplicates are allowed and score alike.
         """
+
+    @_builtins.property
+    def raw_prompt(self) -> Global___RawPrompt:
+        """As in GenerateRequest."""
 
     def __init__(
         self,
@@ -1453,10 +1538,12 @@ class LikelihoodRequest(_message.Message):
         continuations: _abc.Iterable[_builtins.str] | None = ...,
         return_tokens: _builtins.bool = ...,
         return_prompt: _builtins.bool = ...,
+        raw_prompt: Global___RawPrompt | None = ...,
+        score_prompt: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["raw_prompt", b"raw_prompt"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["continuations", b"continuations", "messages", b"messages", "return_prompt", b"return_prompt", "return_tokens", b"return_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["continuations", b"continuations", "messages", b"messages", "raw_prompt", b"raw_prompt", "return_prompt", b"return_prompt", "return_tokens", b"return_tokens", "score_prompt", b"score_prompt"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1472,6 +1559,7 @@ class LikelihoodResponse(_message.Message):
     USAGE_FIELD_NUMBER: _builtins.int
     SERVED_BY_FIELD_NUMBER: _builtins.int
     PROMPT_FIELD_NUMBER: _builtins.int
+    PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scores(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContinuationScore]:
         """The scores."""
@@ -1488,6 +1576,13 @@ class LikelihoodResponse(_message.Message):
     def prompt(self) -> Global___RenderedPrompt:
         """The prompt before any continuation; set only where return_prompt was."""
 
+    @_builtins.property
+    def prompt_tokens(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenLogprob]:
+        """Only where score_prompt was set: the tokens of the prompt, in their order. Each is
+        scored after those before it, and has the most probable token in its place in top;
+        the first, which has none before it, has logprob 0 and no top.
+        """
+
     def __init__(
         self,
         *,
@@ -1495,10 +1590,11 @@ class LikelihoodResponse(_message.Message):
         usage: Global___Usage | None = ...,
         served_by: Global___ServedBy | None = ...,
         prompt: Global___RenderedPrompt | None = ...,
+        prompt_tokens: _abc.Iterable[Global___TokenLogprob] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["prompt", b"prompt", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["prompt", b"prompt", "scores", b"scores", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["prompt", b"prompt", "prompt_tokens", b"prompt_tokens", "scores", b"scores", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
