@@ -1,10 +1,12 @@
-"""`orchestrator import inspect|lm-eval|vlmevalkit FILE`: answers of other tools, scored by our rules beside theirs."""
+"""`orchestrator import inspect|lm-eval|nemo|... FILE`: answers of other tools, scored by our rules beside theirs."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,28 +18,37 @@ from orchestrator.cli.options import refuse_dialling, request_options
 from orchestrator.cli.outcome import ended
 
 
-def _command(name: str, module: str, what: str) -> click.Command:
+def _command(name: str, module: str, what: str, *options: Callable[[Any], Any], folder: bool = False) -> click.Command:
     """Returns the command that takes one tool's files.
 
     Args:
         name: What it is called.
         module: The module of `orchestrator.interop` with its `read`.
         what: Its help.
+        options: Further options, which are arguments of `read`.
+        folder: Whether it takes a folder as well.
     """
 
     @click.command(name, cls=Command, help=what)
-    @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+    @click.argument("path", type=click.Path(exists=True, dir_okay=folder, path_type=Path))
+    @_all(options)
     @click.option("--task", help="The task's name; default: as the file says.")
     @click.option("--model", help="Model name; default: as the file, its name or its folder says.")
     @click.option("--run", type=RunFolder(), help="Run folder; default: runs/FILE.")
     @request_options("scorer")
     @client_options
     def command(
-        credentials: Credentials, path: Path, task: str | None, model: str | None, run: Path | None, scorer: str | None
+        credentials: Credentials,
+        path: Path,
+        task: str | None,
+        model: str | None,
+        run: Path | None,
+        scorer: str | None,
+        **more: Any,
     ) -> None:
         if not scorer:
             refuse_dialling("--scorer")
-        folder = run or Path("runs") / path.stem
+        folder = run or Path("runs") / path.resolve().stem
 
         async def work() -> None:
             from orchestrator.interop import answers
@@ -48,7 +59,7 @@ def _command(name: str, module: str, what: str) -> click.Command:
             from orchestrator.run.servers import connect_scorer
 
             read: answers.Reader = importlib.import_module(f"orchestrator.interop.{module}").read
-            taken = read(path, task, model)
+            taken = read(path, task, model, **more)
             answers.take(taken, path, folder)
             async with contextlib.AsyncExitStack() as stack:
                 endpoint, security = one_endpoint(scorer), credentials
@@ -68,6 +79,15 @@ def _command(name: str, module: str, what: str) -> click.Command:
     return command
 
 
+def _all(options: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    def decorate(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
 inspect = _command(
     "inspect",
     "inspect_import",
@@ -78,8 +98,26 @@ lm_eval = _command(
     "lm_eval_import",
     "Score a samples file of lm-evaluation-harness (--log_samples) by our rules, beside its own metrics.",
 )
+nemo = _command(
+    "nemo",
+    "nemo_import",
+    "Score the predictions of NeMo Evaluator (byob_predictions.jsonl, or an output folder with one file of answers) by "
+    "our rules, beside its own scores.",
+    folder=True,
+)
+opencompass = _command(
+    "opencompass",
+    "opencompass_import",
+    "Score a prediction file of OpenCompass (predictions/MODEL/DATASET.json) by our rules, beside the verdicts in its "
+    "folder results (--dump-eval-details).",
+)
 vlmevalkit = _command(
     "vlmevalkit",
     "vlmevalkit_import",
-    "Score a prediction table of VLMEvalKit (TSV or XLSX) by our rules, beside its column hit.",
+    "Score predictions of VLMEvalKit (a table, TSV or XLSX, or a pickle) by our rules, beside the column hit.",
+    click.option(
+        "--data",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="For a pickle, which holds answers alone: the benchmark's TSV, with questions and right answers.",
+    ),
 )

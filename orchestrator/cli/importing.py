@@ -9,7 +9,9 @@ from lyncean.cli import LazyGroup, examples
 KINDS = {
     "inspect": ("orchestrator.cli.import_answers:inspect", "A log of Inspect AI."),
     "lm-eval": ("orchestrator.cli.import_answers:lm_eval", "A samples file of lm-evaluation-harness."),
-    "vlmevalkit": ("orchestrator.cli.import_answers:vlmevalkit", "A prediction table of VLMEvalKit."),
+    "vlmevalkit": ("orchestrator.cli.import_answers:vlmevalkit", "Predictions of VLMEvalKit, a table or a pickle."),
+    "opencompass": ("orchestrator.cli.import_answers:opencompass", "A prediction file of OpenCompass."),
+    "nemo": ("orchestrator.cli.import_answers:nemo", "Outputs of NeMo Evaluator."),
     "lmms-eval": (
         "orchestrator.cli.import_lmms_eval",
         "A samples file of lmms-eval, scored by the default rules and by lmms-eval's own.",

@@ -64,16 +64,18 @@ class Taken:
         task: The task's name there.
         model: The model's name there.
         answers: In the tool's order.
+        path: The file that was read, where a folder was named.
     """
 
     tool: str
     task: str
     model: str
     answers: Sequence[Answer]
+    path: Path | None = None
 
 
-Reader = Callable[[Path, str | None, str | None], Taken]
-"""Reads a file; the task's and the model's names where the user gives them."""
+Reader = Callable[..., Taken]
+"""Reads a file; the task's and the model's names where the user gives them, and further options of its command."""
 
 
 def take(taken: Taken, path: Path, run: Path) -> None:
@@ -83,6 +85,7 @@ def take(taken: Taken, path: Path, run: Path) -> None:
         DataError: There are no answers, or two have the same key.
         RunLogError: The folder holds a run, or cannot be made.
     """
+    path = taken.path or path
     if not taken.answers:
         raise DataError(f"{path} holds no answers")
     twice = [key for key, count in Counter(answer.key for answer in taken.answers).items() if count > 1]

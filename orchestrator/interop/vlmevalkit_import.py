@@ -1,4 +1,4 @@
-"""VLMEvalKit's prediction tables: TSV, and XLSX where openpyxl is installed."""
+"""VLMEvalKit's predictions: tables (TSV, and XLSX where openpyxl is installed), and pickles of answers by index."""
 
 from __future__ import annotations
 
@@ -9,26 +9,65 @@ from pathlib import Path
 from orchestrator.data.rows import DataError
 from orchestrator.errors import ConfigError
 from orchestrator.interop.answers import LETTERS, Answer, Taken
+from orchestrator.interop.plain_pickle import PickleError, load_plain
 
-FAILED = "Failed to obtain answer via API"
-"""What VLMEvalKit writes in the place of an answer that it did not get."""
+FAILED = "Failed to obtain answer"
+"""How what VLMEvalKit writes in the place of an answer that it did not get begins."""
 
+_UNFINISHED = ("_supp", "_PREV")
+"""Ends of the names of pickles that it keeps of a run under way."""
+
+_CONVERT = "python -c \"import pandas; pandas.read_pickle('FILE.pkl').to_csv('FILE.tsv', sep='\\t', index=False)\""
 _NEEDED = ("index", "question", "answer", "prediction")
 _LABELS = ("category", "l2-category", "split")
 
 
-def read(path: Path, task: str | None, model: str | None) -> Taken:
-    """Reads a table, MODEL_DATASET.xlsx or .tsv; its verdicts are the column `hit` of a scored one.
+def read(path: Path, task: str | None, model: str | None, data: Path | None = None) -> Taken:
+    """Reads MODEL_DATASET.xlsx, .tsv or .pkl; its verdicts are the column `hit` of a scored table.
+
+    Args:
+        path: The file.
+        task: The data set's name; None for what the file's name says.
+        model: The model's name, likewise.
+        data: For a pickle the benchmark's own TSV, with questions and right answers.
 
     Raises:
-        DataError: It cannot be read, or is no such table.
-        ConfigError: It is XLSX and openpyxl is missing.
+        DataError: It cannot be read, or is no such file.
+        ConfigError: It is XLSX and openpyxl is missing, or a pickle without its data.
     """
     before, _, after = path.stem.partition("_")
+    for end in _UNFINISHED if path.suffix == ".pkl" else ():
+        after = after.removesuffix(end)
     if not (task or after):
         raise DataError(f"{path.name} does not say its data set (MODEL_DATASET{path.suffix}): give --task")
-    answers = [_answer(path, row) for row in (_xlsx(path) if path.suffix == ".xlsx" else _tsv(path))]
-    return Taken("VLMEvalKit", task or after, model or before, answers)
+    if path.suffix != ".pkl" and data:
+        raise ConfigError(f"--data belongs to a pickle; {path.name} has questions and answers of its own: leave it out")
+    rows = _pickled(path, data) if path.suffix == ".pkl" else _xlsx(path) if path.suffix == ".xlsx" else _tsv(path)
+    return Taken("VLMEvalKit", task or after, model or before, [_answer(path, row) for row in rows])
+
+
+def _pickled(path: Path, data: Path | None) -> Iterator[Mapping[str, str]]:
+    """Yields the rows of the data with the pickle's answers; one without an answer has failed."""
+    try:
+        held = load_plain(path)
+    except PickleError as error:
+        raise DataError(
+            f"{path}: {error}. Nothing of it was loaded, since a pickle can run any code. If it is a table, and you "
+            f"trust whoever made it, make a TSV of it: {_CONVERT}"
+        ) from None
+    if not isinstance(held, dict) or any(isinstance(key, bool) or not isinstance(key, int | str) for key in held):
+        raise DataError(f"{path} is no dictionary of answers by index: is it a prediction file of VLMEvalKit?")
+    if data is None:
+        raise ConfigError(f"{path.name} holds answers alone: give the benchmark's TSV by --data")
+    answers = {str(key): value for key, value in held.items()}
+    for row in _tsv(data):
+        index = row.get("index", "")
+        answer = answers.pop(index, f"{FAILED}: the pickle has none")
+        if isinstance(answer, dict):
+            answer = answer.get("prediction", "")
+        yield {name: value for name, value in row.items() if name not in ("image", "hit")} | {"prediction": str(answer)}
+    if answers:
+        raise DataError(f"{path} answers index {min(answers)!r}, which {data} does not have: is it the right table?")
 
 
 def _tsv(path: Path) -> Iterator[Mapping[str, str]]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from helpers.imports import accuracy, run_import, verdicts
 from helpers.report_runs import Writer
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,19 +19,6 @@ from hypothesis import strategies as st
 from orchestrator.cli import main
 from orchestrator.data.rows import DataError
 from orchestrator.interop import lm_eval_import, vlmevalkit_import
-
-
-def run_import(kind: str, *words: object) -> Result:
-    return CliRunner().invoke(main, ["import", kind, *map(str, words)])
-
-
-def verdicts(run: Path) -> dict[str, dict[str, Any]]:
-    return {line["key"]: line for line in map(json.loads, (run / "verdicts.jsonl").read_text().splitlines())}
-
-
-def accuracy(run: Path) -> float:
-    (task,) = json.loads((run / "results.json").read_text())["tasks"].values()
-    return float(task["metrics"][0]["value"])
 
 
 def test_a_log_of_inspect(tmp_path: Path) -> None:
