@@ -61,7 +61,7 @@ def delete(run: str, namespace: str) -> None:
         SubmitError: If there is no such run, or the cluster refuses.
     """
     objects_of(run, namespace)
-    kubectl("delete", f"--namespace={namespace}", "jobs,pods,configmaps", f"--selector={RUN}={run}")
+    kubectl("delete", f"--namespace={namespace}", "jobs,pods,configmaps,networkpolicies", f"--selector={RUN}={run}")
 
 
 def resume(run: str, namespace: str) -> list[str]:
@@ -152,6 +152,12 @@ def condition(manifest: Manifest, kind: str) -> Manifest | None:
 
 
 def _get(selector: str, namespace: str) -> list[Manifest]:
-    words = ("get", f"--namespace={namespace}", "jobs,pods,configmaps", f"--selector={selector}", "--output=json")
+    words = (
+        "get",
+        f"--namespace={namespace}",
+        "jobs,pods,configmaps",
+        f"--selector={selector}",
+        "--output=json",
+    )
     items: list[Any] = json.loads(kubectl(*words))["items"]
     return items

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from lyncean.errors import UserError
@@ -71,6 +71,25 @@ def owned(manifests: Sequence[Manifest], run: str, *, shared: str | None, served
             _store_remotely(pod_of(job))
         _labels(job)[RUN] = _labels(job["spec"]["template"])[RUN] = run
     return _without_unused(found)
+
+
+def way_out(manifests: Sequence[Manifest], run: str, ports: Collection[int]) -> list[Manifest]:
+    """Returns the policy that lets a run's pods reach ports elsewhere, where others shut them: one or none.
+
+    Args:
+        manifests: The run's objects.
+        run: The run's name.
+        ports: Ports of the object store and of what is served elsewhere.
+    """
+    if not ports or not any(one["kind"] == "NetworkPolicy" for one in manifests):
+        return []
+    spec = {
+        "podSelector": {"matchLabels": {RUN: run}},
+        "policyTypes": ["Egress"],
+        "egress": [{"ports": [{"port": port} for port in sorted(ports)]}],
+    }
+    metadata = {"name": f"way-out-{run}", "namespace": manifests[0]["metadata"]["namespace"], "labels": {RUN: run}}
+    return [{"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": spec}]
 
 
 def slug(text: str, most: int) -> str:

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
 from lyncean.addresses import without_password
 from orchestrator.submit.kubectl import SubmitError, kubectl
-from orchestrator.submit.objects import Manifest, hash_of, owned, slug
+from orchestrator.submit.objects import Manifest, hash_of, owned, slug, way_out
 from orchestrator.submit.server import LOADING, NAME, Server, merge
 
 IMAGES = (
@@ -191,7 +192,19 @@ def render(submission: Submission) -> str:
     served = bool(submission.endpoints) and submission.url is None
     manifests: list[Manifest] = list(yaml.safe_load_all(text))
     manifests = owned(manifests, submission.name, shared=shared, served=served, remote=submission.out is not None)
+    manifests += way_out(manifests, submission.name, _ports(submission))
     return yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, width=1000)
+
+
+def _ports(submission: Submission) -> set[int]:
+    """Ports that the run's pods have to reach outside of what is rendered."""
+    stores = {443} if submission.out else set()
+    if submission.url:
+        url = urlsplit(submission.url)
+        return stores | {url.port or (443 if url.scheme == "https" else 80)}
+    return stores | {
+        int(address.rpartition(":")[2]) for address in ",".join(submission.endpoints).split(",") if address
+    }
 
 
 class _Dumper(yaml.SafeDumper):

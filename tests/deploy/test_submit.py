@@ -254,6 +254,25 @@ def test_an_openai_compatible_api_is_evaluated_through_a_proxy() -> None:
 IMAGE = ("--task=marvel", "--data=/data/marvel", "--image=registry.example/acme/vlm:2.3")
 
 
+def test_a_run_that_is_shut_in_reaches_its_store_and_what_is_served_elsewhere() -> None:
+    image = ("--image=registry.example/vlm:1", "--task=marvel", "--data=/data/marvel")
+
+    def ways(*flags: str) -> list[Manifest]:
+        policies = of_kind(rendered(*flags, "--run=night"), "NetworkPolicy")
+        return [one for one in policies if one["metadata"]["name"] == "way-out-night"]
+
+    assert ways(*image) == []
+    (store,) = ways(*image, "--out=s3://bucket/runs")
+    assert store["metadata"]["labels"] == store["spec"]["podSelector"]["matchLabels"] == {"lyncean.dev/run": "night"}
+    assert store["spec"]["egress"] == [{"ports": [{"port": 443}]}]
+    shut = (*HERE, "--synthetic", "--component=network-policies")
+    (served,) = ways(*shut, "--endpoint=a.there:50051,b.there:50055", "--out=gs://bucket/runs")
+    assert served["spec"]["egress"] == [{"ports": [{"port": 443}, {"port": 50051}, {"port": 50055}]}]
+    (api,) = ways(*shut, "--endpoint=http://there:8000/v1", "--model=m", "--overlay=endpoint")
+    assert api["spec"]["egress"] == [{"ports": [{"port": 8000}]}]
+    assert ways("--task=marvel", "--endpoint=there:50051", "--out=s3://bucket/runs") == [], "nothing is shut there"
+
+
 @pytest.mark.parametrize("secured", [False, True])
 def test_an_image_is_plugged_by_flags_alone(secured: bool) -> None:
     manifests = rendered(

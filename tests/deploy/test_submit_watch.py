@@ -225,7 +225,7 @@ def test_delete_takes_what_has_the_runs_label(tmp_path: Path) -> None:
     env = cluster(tmp_path, applied())
     result = submit("--run=first", "--delete", "--namespace=team", env=env)
     assert (result.exit_code, result.stderr) == (0, "")
-    deleted = "delete --namespace=team jobs,pods,configmaps --selector=lyncean.dev/run=first"
+    deleted = "delete --namespace=team jobs,pods,configmaps,networkpolicies --selector=lyncean.dev/run=first"
     assert (tmp_path / "calls").read_text().splitlines()[-1] == deleted
 
 

@@ -10,7 +10,12 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-KINDS = {"pods": ("v1", "Pod"), "configmaps": ("v1", "ConfigMap"), "jobs": ("batch/v1", "Job")}
+KINDS = {
+    "pods": ("v1", "Pod"),
+    "configmaps": ("v1", "ConfigMap"),
+    "jobs": ("batch/v1", "Job"),
+    "networkpolicies": ("networking.k8s.io/v1", "NetworkPolicy"),
+}
 
 
 class KubeApi:
@@ -104,9 +109,11 @@ class KubeApi:
         if path == "api":
             return 200, {"kind": "APIVersions", "versions": ["v1"]}
         if path == "apis":
-            version = {"groupVersion": "batch/v1", "version": "v1"}
-            group = {"name": "batch", "versions": [version], "preferredVersion": version}
-            return 200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": [group]}
+            groups = []
+            for version in sorted({version for version, _ in KINDS.values() if "/" in version}):
+                served = {"groupVersion": version, "version": version.partition("/")[2]}
+                groups.append({"name": version.partition("/")[0], "versions": [served], "preferredVersion": served})
+            return 200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
         held = [name for name, (version, _) in KINDS.items() if path in (f"api/{version}", f"apis/{version}")]
         if not held:
             return 404, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404}
