@@ -23,6 +23,14 @@ class IncompleteError(EngineError):
     exit_code = 3
 
 
+class UnreachableError(IncompleteError):
+    """No server of the model answered, so that nothing was sent to it."""
+
+
+class StoppedError(IncompleteError):
+    """Somebody stopped the run, by Ctrl-C or SIGTERM."""
+
+
 class LimitError(EngineError):
     """The run is complete, and more of it than was allowed came to no result."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+import orjson
 
 from lyncean.cli import Command, examples
 from lyncean.cli.options import client_options
@@ -13,8 +15,23 @@ from orchestrator.cli.options import refuse, refuse_dialling, request_options
 from orchestrator.cli.outcome import ended
 from orchestrator.run.request import RunRequest
 
+if TYPE_CHECKING:
+    from orchestrator.run.console import Terminal
+
 _GROUPS = {
-    "Most used": ("tasks", "data", "synthetic", "limit", "model", "endpoint", "method", "generation", "run", "dry_run"),
+    "Most used": (
+        "tasks",
+        "data",
+        "synthetic",
+        "limit",
+        "model",
+        "endpoint",
+        "method",
+        "generation",
+        "run",
+        "suite",
+        "dry_run",
+    ),
     "What is evaluated": ("include_path", "settings", "repeats", "shuffle_options", "seed", "blind", "parity", "shard"),
     "The model": ("model_options", "stages", "concurrency", "timeout", "patience"),
     "Decoding": ("answer", "thinking", "chat_template", "extra_body"),
@@ -77,22 +94,36 @@ class _Eval(Command):
         "orchestrator eval --task marvel --data marvel.parquet --model Qwen/Qwen2.5-VL-7B-Instruct",
         "orchestrator eval --task vstar_bench --endpoint a:50051,b:50051 --run runs/first",
         "orchestrator eval --task animals.yaml --method likelihood --dry-run",
+        "orchestrator eval --suite night.yaml",
     ),
 )
-@request_options()
+@request_options(tasks={"required": False})
+@click.option(
+    "--suite",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Run models x tasks of a YAML file, resumably, with a leaderboard.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the size and cost of the run; send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print results.json on stdout, progress on stderr.")
 @click.option("--quiet", "-q", is_flag=True, help="Print errors only.")
 @client_options
-def command(dry_run: bool, as_json: bool, quiet: bool, credentials: Credentials, **parameters: Any) -> None:
+def command(
+    suite: Path | None, dry_run: bool, as_json: bool, quiet: bool, credentials: Credentials, **parameters: Any
+) -> None:
     """Evaluate a model on tasks. The same command resumes an interrupted run.
 
     Exit codes: 0 complete, 1 internal error, 2 usage or configuration, 3 incomplete (run again to
-    resume), 4 a quality gate or a metric failed.
+    resume), 4 a quality gate or a metric failed, 5 the gate of a suite is neither met nor missed.
     """
     from orchestrator.run import evaluate
     from orchestrator.run.console import Terminal
 
+    if suite is not None:
+        _suite(suite, parameters, credentials, Terminal(stderr=as_json, quiet=quiet, markup=False), dry_run, as_json)
+        return
+    if not parameters["tasks"]:
+        raise click.UsageError("Missing option '--task' / '-t'; or give --suite.")
     request = RunRequest(**parameters, credentials=credentials)
     if request.endpoint:
         refuse(["model", "model_options"], "starts a model server, --endpoint names those that run: leave one out")
@@ -105,3 +136,37 @@ def command(dry_run: bool, as_json: bool, quiet: bool, credentials: Credentials,
     run = ended(evaluate.run(request, console))
     if as_json:
         click.echo((run / "results.json").read_text(), nl=False)
+
+
+def _suite(
+    file: Path, parameters: dict[str, Any], credentials: Credentials, console: Terminal, dry_run: bool, as_json: bool
+) -> None:
+    """Runs a suite to its leaderboard.
+
+    Raises:
+        SystemExit: It is not complete, or its gate is not met.
+    """
+    from orchestrator.suite import dry_run as sizes
+    from orchestrator.suite import outputs, terminal
+    from orchestrator.suite import run as suites
+    from orchestrator.suite.file import read
+
+    refuse([name for name in parameters if name != "run"], "beside --suite: write it into the file")
+    folder = str(parameters["run"] or Path("runs") / file.stem)
+    if "://" in folder:
+        raise click.UsageError("--run: a suite's folder is on this machine; give a path")
+    suite = read(file, credentials)
+    if dry_run:
+        sizes.describe(suites.plan(suite, Path(folder)), console)
+        return
+    record = ended(suites.run(suite, Path(folder), console))
+    board = outputs.board_of(record, Path(folder))
+    page = outputs.save(board, Path(folder))
+    if not console.quiet:
+        terminal.show(board, console)
+        console.print(f"leaderboard: {page}", highlight=False, soft_wrap=True)
+    if as_json:
+        click.echo(orjson.dumps(board.as_json(), option=orjson.OPT_INDENT_2))
+    if code := outputs.exit_code(record, board):
+        click.echo(f"Error: {outputs.summary(record, board)}", err=True)
+        raise SystemExit(code)

@@ -219,6 +219,28 @@ def leaderboard(runs: Sequence[Scores], step: Step) -> tuple[int, list[Place]]:
     return len(scores[0]), sorted(places, key=lambda place: (place.rank, place.name))
 
 
+def to_best(runs: Sequence[Scores], step: Step) -> list[Paired | None]:
+    """Compares every run with the one of the highest mean score, over the items that all of them have.
+
+    The best run is chosen by the same items: its p-values are multiplied by the number of all pairs of runs
+    (Bonferroni), so that a run that is as good is called worse in at most 5% of such steps.
+
+    Returns:
+        For each run what it has beyond the best one (`Paired.first`), None for the best; empty where nothing is common.
+    """
+    units = common(runs, step)
+    if not units or not len(units[0].names):
+        return []
+    pairs = len(runs) * (len(runs) - 1) // 2
+    means = [float(each.scores.mean()) for each in units]
+    best = means.index(max(means))
+    found: list[Paired | None] = []
+    for at, each in enumerate(units):
+        pair = None if at == best else _paired(step, [units[best], each], pairs)
+        found.append(pair and replace(pair, adjusted=None if pair.p is None else min(1.0, pair.p * pairs)))
+    return found
+
+
 def _own_ends(scores: Floats, sums: Floats, means: Floats, sizes: Floats) -> Ends:
     """Returns the interval of one run's mean, as results.json has it."""
     if not stats.is_binary(scores):

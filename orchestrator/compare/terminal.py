@@ -14,7 +14,7 @@ from orchestrator.compare.statistics import Paired
 from orchestrator.run_folder.reader import Item
 
 _WIDE = 90
-_COLOURS = {PASS: "green", FAIL: "bold red", NOT_SHOWN: "yellow"}
+COLOURS = {PASS: "green", FAIL: "bold red", NOT_SHOWN: "yellow"}
 
 
 def show(comparison: Comparison, console: Console, most_flips: int) -> None:
@@ -35,7 +35,7 @@ def show(comparison: Comparison, console: Console, most_flips: int) -> None:
     if comparison.standings:
         _standings(comparison, console)
     for finding in comparison.findings:
-        mark = Text(finding.verdict, _COLOURS[finding.verdict])
+        mark = Text(finding.verdict, COLOURS[finding.verdict])
         console.print(Text.assemble("gate  ", mark, f"  {finding.condition}  {finding.run}  ", (finding.what, "dim")))
 
 

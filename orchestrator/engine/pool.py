@@ -14,7 +14,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Credentials
 from orchestrator.engine.replica import PROBE_TIMEOUT, PROBED, Health, Replica, backoff, dialled
 from orchestrator.engine.resolve import Endpoint, Resolver, resolve
-from orchestrator.errors import ConfigError, IncompleteError
+from orchestrator.errors import ConfigError, IncompleteError, UnreachableError
 
 RESOLVE_SECONDS = 5.0
 _LOOK_SECONDS = 0.02
@@ -96,7 +96,7 @@ class Pool:
 
         Raises:
             ConfigError: If replicas differ, or one refuses the credential.
-            IncompleteError: If none answers in time.
+            UnreachableError: If none answers in time.
         """
         started, notified = time.monotonic(), False
         attempt = 0
@@ -110,7 +110,7 @@ class Pool:
             spent = time.monotonic() - started
             limit = self._patience if self._loading() else min(REACH_SECONDS, self._patience)
             if spent > limit:
-                raise IncompleteError(self._silence(spent))
+                raise UnreachableError(self._silence(spent))
             if not notified and spent > 1:
                 self._notify(f"waiting for {self._names()}, {limit:.0f} s at most: {self._last_error()}")
                 notified = True

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 import orjson
 from PIL import Image
@@ -28,16 +30,43 @@ _CHANGED = 0.15
 """Share of the answers that turn from right to wrong or the reverse between two versions of a model: an assumption."""
 
 
-def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> None:
-    """Builds every call, later turns with placeholders for the answers, and prints counts, sizes and the first request.
+@dataclass(slots=True)
+class Size:
+    """What a plan would send.
+
+    Attributes:
+        total: Calls, scored items, bytes, images, clips and text bytes of the first turns, the most output tokens,
+            calls without a bound of them, and rows that cannot be asked, by `calls`, `items`, `bytes`, `images`,
+            `clips`, `text`, `output`, `unbounded` and `rejected`.
+        tasks: Samples of each task.
+        groups: Names of the independent items or groups of each task.
+        first: The first request, None without one.
+    """
+
+    total: Counter[str] = field(default_factory=Counter)
+    tasks: Counter[str] = field(default_factory=Counter)
+    groups: dict[str, set[str]] = field(default_factory=dict)
+    first: dict[str, Any] | None = None
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens of the first turns' text, by a rule of thumb; images are not guessed."""
+        return self.total["text"] // _BYTES_PER_TOKEN
+
+    @property
+    def output(self) -> str:
+        """The most output tokens, in words."""
+        return _output_line(self.total["output"], self.total["unbounded"])
+
+
+def measure(plan: Plan, shard: tuple[int, int] | None = None) -> Size:
+    """Builds every call, later turns with placeholders for the answers.
 
     Raises:
         DataError: If data cannot be read.
     """
-    total: Counter[str] = Counter()
-    tasks: Counter[str] = Counter()
-    groups: dict[str, set[str]] = {}
-    first, changes = None, plan.changes()
+    size = Size()
+    total, tasks, groups, changes = size.total, size.tasks, size.groups, plan.changes()
     for sample in plan.samples():
         if shard and shard_of(sample.key, shard[1]) != shard[0]:
             continue
@@ -58,16 +87,27 @@ def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> Non
                     bound = call.config.max_output_tokens
                     total["output" if bound else "unbounded"] += bound or 1
                 if number == 0:
-                    total += _sizes(call)
-                if first is None:
-                    first = request_json(call, lambda medium: f"({len(medium.data):,} bytes)")
+                    total.update(_sizes(call))
+                if size.first is None:
+                    size.first = request_json(call, lambda medium: f"({len(medium.data):,} bytes)")
+    return size
+
+
+def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> None:
+    """Prints what a plan would send: counts, sizes and the first request.
+
+    Raises:
+        DataError: If data cannot be read.
+    """
+    size = measure(plan, shard)
+    total, groups = size.total, size.groups
     clips = f"{total['clips']:,} audio and video files, " if total["clips"] else ""
     lines = [
-        ", ".join(f"{count:,} samples of {task}" for task, count in tasks.items()) or "nothing",
+        ", ".join(f"{count:,} samples of {task}" for task, count in size.tasks.items()) or "nothing",
         f"{total['calls']:,} calls for {total['items']:,} scored items",
         f"first turns: {total['bytes']:,} bytes, {total['images']:,} images, {clips}"
-        f"text of about {total['text'] // _BYTES_PER_TOKEN:,} tokens",
-        _output_line(total["output"], total["unbounded"]),
+        f"text of about {size.input_tokens:,} tokens",
+        size.output,
         *(_power_line(task, len(found)) for task, found in groups.items()),
     ]
     if len(groups) > 1:
@@ -76,8 +116,8 @@ def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> Non
         lines.append(f"{total['rejected']:,} rows cannot be asked and will be rejected")
     for line in lines:
         console.print(line, highlight=False, soft_wrap=True)
-    if first is not None:
-        shown = orjson.dumps(first, option=orjson.OPT_INDENT_2).decode()
+    if size.first is not None:
+        shown = orjson.dumps(size.first, option=orjson.OPT_INDENT_2).decode()
         console.print(shown, highlight=False, markup=False, soft_wrap=True)
 
 

@@ -7,7 +7,7 @@ import contextlib
 import gc
 import signal
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,11 @@ from lyncean.rpc import keep_freed_memory
 from orchestrator.engine import Budget, Engine, IncompleteError, Options
 from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.deviations import Deviations
-from orchestrator.errors import LimitError
+from orchestrator.errors import LimitError, StoppedError
 from orchestrator.run import results as run_results
 from orchestrator.run import resume
 from orchestrator.run.arguments import shard_of
+from orchestrator.run.local_server import LocalServers
 from orchestrator.run.plan import Plan, check_capabilities, make
 from orchestrator.run.preflight import check_scoring
 from orchestrator.run.progress import Progress
@@ -55,14 +56,42 @@ async def run(request: RunRequest, console: Console) -> Path:
         ManifestError: If it is another command's.
         LimitError: If more items than allowed have no result.
     """
+    return await run_plan(planned(request), console)
+
+
+def planned(request: RunRequest) -> Plan:
+    """Returns the plan of a request all of whose parameters were looked at.
+
+    Raises:
+        ConfigError: If the request contradicts itself.
+        DataError: If data cannot be used.
+    """
     # What these refuse is refused before any data is read.
     shard_of(request.shard)
     Targets.of(request)
-    plan = make(request)
-    with remote.writing(plan.request.run) as (folder, guards):
+    return make(request)
+
+
+async def run_plan(
+    plan: Plan,
+    console: Console,
+    *,
+    local: LocalServers | None = None,
+    show: Callable[[Path, Console], None] | None = None,
+) -> Path:
+    """Runs a plan as `run` does its request.
+
+    Args:
+        plan: Tasks and samples; its request says how to run them.
+        console: Shows progress and results.
+        local: Servers of our own that outlive the run; None ends them with it.
+        show: Prints the results of the complete run; None prints all of them.
+    """
+    request = plan.request
+    with remote.writing(request.run) as (folder, guards):
         async with _report_prepared():
-            path = await evaluate(plan, console, run=folder, beside=guards)
-        finish(path, console)
+            path = await evaluate(plan, console, run=folder, beside=guards, local=local)
+        finish(path, console, show)
     check_limits(path, request)
     check_metrics(path)
     return path
@@ -131,9 +160,7 @@ def dry_run(request: RunRequest, console: Console) -> None:
     """
     from orchestrator.run.dry_run import describe
 
-    shard = shard_of(request.shard)
-    Targets.of(request)  # refuses what a run refuses
-    describe(make(request), shard, console)
+    describe(planned(request), shard_of(request.shard), console)
 
 
 async def evaluate(
@@ -142,6 +169,7 @@ async def evaluate(
     *,
     run: Path | None = None,
     beside: Sequence[Guard] = (),
+    local: LocalServers | None = None,
 ) -> Path:
     """Runs a plan and returns its run folder, complete and with its results.
 
@@ -150,6 +178,7 @@ async def evaluate(
         console: Shows progress.
         run: The run folder; None takes the one that the plan names.
         beside: Coroutines that run at the same time and end the run by raising.
+        local: Servers of our own that outlive the run; None ends them with it.
 
     Raises:
         EngineError: If it stopped early; `exit_code` says what that means.
@@ -164,7 +193,7 @@ async def evaluate(
         max_per_second=request.max_requests_per_second,
         deadline=request.deadline,
     )
-    async with connect(request, console) as connections:
+    async with connect(request, console, local) as connections:
         models = {name: pool.info for name, pool in connections.pools.items()}
         places = {name: ", ".join(map(str, pool.endpoints)) for name, pool in connections.pools.items()}
         check_capabilities(plan, models, places)
@@ -204,14 +233,14 @@ async def evaluate(
     return path
 
 
-def finish(run: Path, console: Console) -> None:
-    """Writes a complete run's report and prints its results."""
+def finish(run: Path, console: Console, show: Callable[[Path, Console], None] | None = None) -> None:
+    """Writes a complete run's report and prints its results, by `show` if it is given."""
     from orchestrator.report import write_report
     from orchestrator.report.terminal import print_results
 
     report = write_report(run)
     if not console.quiet:
-        print_results(run, console)
+        (show or print_results)(run, console)
         for line in judge_lines(run):
             console.print(line, highlight=False, soft_wrap=True)
         console.print(f"report: {report}", highlight=False, soft_wrap=True)
@@ -341,6 +370,10 @@ def _signals(engine: Engine, console: Console) -> Iterator[None]:
         loop.add_signal_handler(number, stop)
     try:
         yield
+    except IncompleteError as error:
+        if draining:
+            raise StoppedError(str(error)) from error
+        raise
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)

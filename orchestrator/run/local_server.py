@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from lyncean.rpc.security import TOKEN_VARIABLE
 from orchestrator.engine.resolve import Endpoint
-from orchestrator.errors import ConfigError, EngineError, IncompleteError
+from orchestrator.errors import ConfigError, EngineError, IncompleteError, UnreachableError
 
 _PR_SET_PDEATHSIG = 1
 _STARTS_WITHIN = 60.0
@@ -77,6 +77,11 @@ class LocalServer:
     async def __aexit__(self, *_: object) -> None:
         await self._stop()
 
+    @property
+    def ended(self) -> bool:
+        """Whether the process was started and has ended."""
+        return self._process is not None and self._process.poll() is not None
+
     async def watch(self) -> None:
         """Returns never; raises an EngineError that says why once the process has ended by itself."""
         while self._process is None or self._process.poll() is None:
@@ -94,7 +99,7 @@ class LocalServer:
         """
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.watch(), _ENDS_WITHIN)
-        raise IncompleteError(
+        raise UnreachableError(
             f"the {self._module.replace('_', ' ')} that was started here does not answer yet: {_last(self._log)}; "
             "give it longer by --patience, or run the same command again"
         ) from error
@@ -110,6 +115,46 @@ class LocalServer:
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         self._folder.cleanup()
+
+
+class LocalServers:
+    """Servers of our own for runs that follow one another; use it as an async context manager.
+
+    There is one process of each module at a time. A run that asks for the arguments of the one before gets its
+    server; other arguments end it first, so that its memory is free.
+    """
+
+    def __init__(self) -> None:
+        self._started: dict[str, tuple[tuple[str, ...], LocalServer, Endpoint]] = {}
+
+    async def __aenter__(self) -> LocalServers:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for module in list(self._started):
+            await self.stop(module)
+
+    async def get(self, module: str, arguments: Sequence[str] = ()) -> tuple[LocalServer, Endpoint]:
+        """Returns a server that was started with these arguments, and its address.
+
+        Args:
+            module: "model_server" or "scorer".
+            arguments: What follows `serve`.
+
+        Raises:
+            EngineError: If it does not start.
+        """
+        known = self._started.get(module)
+        if known is None or known[0] != tuple(arguments) or known[1].ended:
+            await self.stop(module)
+            server = LocalServer(module, arguments)
+            known = self._started[module] = (tuple(arguments), server, await server.__aenter__())
+        return known[1:]
+
+    async def stop(self, module: str) -> None:
+        """Ends the server of a module, if there is one."""
+        if known := self._started.pop(module, None):
+            await known[1].__aexit__()
 
 
 def _failure(module: str, code: int, log: Path) -> EngineError:

@@ -18,7 +18,7 @@ from lyncean.scorer.v1 import scorer_pb2
 from orchestrator.engine import Endpoint, IncompleteError, Pool, ScorerClient, parse_endpoints
 from orchestrator.engine.pool import Notify
 from orchestrator.run.arguments import judge_arguments, model_arguments, one_endpoint, stages_of, words_of
-from orchestrator.run.local_server import LocalServer
+from orchestrator.run.local_server import LocalServer, LocalServers
 from orchestrator.run.request import RunRequest
 
 _T = TypeVar("_T")
@@ -76,8 +76,16 @@ class Connections:
 
 
 @contextlib.asynccontextmanager
-async def connect(request: RunRequest, console: Console) -> AsyncIterator[Connections]:
-    """Connects to all servers of a request, those of our own started first; closes and ends all of it on exit."""
+async def connect(
+    request: RunRequest, console: Console, local: LocalServers | None = None
+) -> AsyncIterator[Connections]:
+    """Connects to all servers of a request, those of our own started first; closes and ends all of it on exit.
+
+    Args:
+        request: The run.
+        console: Shows what is waited for.
+        local: Servers of our own that outlive the run; None ends them with it.
+    """
     targets, patience = Targets.of(request), request.patience
 
     def notify(line: str) -> None:
@@ -88,12 +96,14 @@ async def connect(request: RunRequest, console: Console) -> AsyncIterator[Connec
 
     async with contextlib.AsyncExitStack() as stack:
         guards: list[Guard] = []
+        own = local if local is not None else await stack.enter_async_context(LocalServers())
 
         async def models() -> dict[str, Pool]:
-            endpoints, credentials, embedded = targets.endpoints, request.credentials, None
+            endpoints, credentials = targets.endpoints, request.credentials
+            embedded: LocalServer | None = None
             if not endpoints:
-                embedded = LocalServer("model_server", targets.model)
-                endpoints, credentials = [await stack.enter_async_context(embedded)], PLAIN
+                embedded, endpoint = await own.get("model_server", targets.model)
+                endpoints, credentials = [endpoint], PLAIN
                 guards.append(embedded.watch)
             pools = {"": pool(endpoints, credentials)}
             pools |= {name: pool(there, request.credentials) for name, there in targets.stages.items()}
@@ -109,7 +119,7 @@ async def connect(request: RunRequest, console: Console) -> AsyncIterator[Connec
             return pools
 
         scorer = connect_scorer(
-            targets.scorer, request.credentials, patience, guards, judge=targets.judge, notify=notify
+            targets.scorer, request.credentials, patience, guards, judge=targets.judge, notify=notify, local=own
         )
         # Side by side: each of the two may have a process to start.
         pools, (client, rules) = await together(models(), stack.enter_async_context(scorer))
@@ -130,12 +140,14 @@ async def connect_scorer(
     *,
     judge: Sequence[str] = (),
     notify: Notify = to_stderr,
+    local: LocalServers | None = None,
 ) -> AsyncIterator[tuple[ScorerClient, scorer_pb2.ListRulesResponse]]:
-    """Connects to the scorer at an endpoint; without an endpoint starts one, with its judges."""
+    """Connects to the scorer at an endpoint; without an endpoint starts one, with its judges, among `local`."""
     async with contextlib.AsyncExitStack() as stack:
         if endpoint is None:
-            embedded = LocalServer("scorer", judge)
-            endpoint, credentials = await stack.enter_async_context(embedded), PLAIN
+            own = local if local is not None else await stack.enter_async_context(LocalServers())
+            embedded, endpoint = await own.get("scorer", judge)
+            credentials = PLAIN
             if guards is not None:
                 guards.append(embedded.watch)
         client = ScorerClient(endpoint, credentials, patience=patience, notify=notify)

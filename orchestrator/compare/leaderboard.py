@@ -1,0 +1,348 @@
+"""The leaderboard of a suite: models x tasks, out of runs of one task or group each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from orchestrator.compare import gate, scores, statistics
+from orchestrator.compare.scores import Scores, Step
+from orchestrator.compare.statistics import Paired, Place
+from orchestrator.errors import ConfigError
+from orchestrator.run_folder.files import has_results
+from orchestrator.run_folder.metrics import MetricResult, counts, metric_results, overall
+from orchestrator.run_folder.reader import Run, open_run
+
+_SHARES = ("fraction", "percent")
+
+
+class CellState(StrEnum):
+    """What became of a cell; only a complete one has numbers.
+
+    Attributes:
+        COMPLETE: Every item has an outcome, and none has failed.
+        INCOMPLETE: It was begun, and the same command goes on with it.
+        FAILED: A defect or a mistake ended it; the same command does not help.
+        NOT_RUN: It was not begun.
+    """
+
+    COMPLETE = "complete"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A run of a suite.
+
+    Attributes:
+        model: The model's name in the suite.
+        variant: The variant's, "" where there is none.
+        tasks: Names of its tasks.
+        path: Its folder, which may not be there yet.
+        failed: Whether it ended by a defect or a mistake.
+        error: Why it ended, "" where nothing is known.
+    """
+
+    model: str
+    variant: str
+    tasks: Sequence[str]
+    path: Path
+    failed: bool = False
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model in one task.
+
+    Attributes:
+        model: The model.
+        task: The task.
+        state: What became of its cell.
+        source: The cell's run.
+        metric: The task's first metric, None where the cell is not complete.
+        place: Its rank among the complete models; None where the metric is not a mean over items or groups.
+        to_best: Its paired difference to the best model; None for the best one, and where there is no rank.
+    """
+
+    model: str
+    task: str
+    state: CellState
+    source: Source
+    metric: MetricResult | None = None
+    place: Place | None = None
+    to_best: Paired | None = None
+
+    @property
+    def best(self) -> bool:
+        """Whether no complete model of several has a higher score in the task."""
+        return self.place is not None and self.place.rank == 1
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """Its numbers for machines, percent as fractions; empty unless it is complete."""
+        metric, pair = self.metric, self.to_best
+        if metric is None:
+            return {}
+        found: dict[str, Any] = {"metric": metric.name, "n": metric.denominator}
+        found["unit"] = "fraction" if metric.unit in _SHARES else metric.unit
+        for name, value in (("value", metric.value), ("low", metric.low), ("high", metric.high)):
+            found[name] = metric.in_fractions(value)
+        if self.place is not None:
+            found |= {"rank": self.place.rank, "rank_best": self.place.best, "rank_worst": self.place.worst}
+        if pair is not None:
+            found |= {"to_best": pair.difference, "to_best_low": pair.low, "to_best_high": pair.high}
+            found |= {"p": pair.adjusted, "test": pair.test, "items": pair.items}
+        return found
+
+    @property
+    def shown(self) -> str:
+        """Its value, or its state in place of one."""
+        return self.state if self.metric is None else self.metric.text(self.metric.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One model: its entries in the order of the table's tasks.
+
+    Attributes:
+        model: The model.
+        entries: The entries.
+        mean: Mean of the tasks' metrics as a fraction, each task of the same weight. None unless there are several
+            tasks, all of them complete, and every metric is a share of which more is better.
+    """
+
+    model: str
+    entries: Sequence[Entry]
+    mean: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """All models in one variant.
+
+    Attributes:
+        variant: The variant, "" where the suite has none.
+        tasks: Task -> name of its first metric, "" where no model is complete.
+        rows: The models: by mean where all of them have one, else in the suite's order.
+        cautions: Why models are not comparable, one sentence each.
+    """
+
+    variant: str
+    tasks: Mapping[str, str]
+    rows: Sequence[Row]
+    cautions: Sequence[str]
+
+    def column(self, task: str) -> list[Entry]:
+        """Returns a task's entries by rank, then those without one."""
+        at = list(self.tasks).index(task)
+        found = [row.entries[at] for row in self.rows]
+        return sorted(found, key=lambda entry: entry.place.rank if entry.place else len(found) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """A suite's results.
+
+    Attributes:
+        name: The suite's name.
+        tables: One for each variant.
+        sources: The runs.
+        findings: What the gate came to.
+        unjudged: Why the gate did not judge a model, one sentence each.
+    """
+
+    name: str
+    tables: Sequence[Table]
+    sources: Sequence[Source]
+    findings: Sequence[gate.Finding]
+    unjudged: Sequence[str]
+
+    @property
+    def verdict(self) -> str:
+        """What the gate came to: the worst of its findings."""
+        found = {finding.verdict for finding in self.findings}
+        return next((verdict for verdict in (gate.FAIL, gate.NOT_SHOWN) if verdict in found), gate.PASS)
+
+    def entries(self) -> list[tuple[str, Entry]]:
+        """Returns every entry with its variant."""
+        return [(table.variant, entry) for table in self.tables for row in table.rows for entry in row.entries]
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the leaderboard for machines."""
+        return {
+            "suite": self.name,
+            "tables": [
+                {
+                    "variant": table.variant,
+                    "tasks": dict(table.tasks),
+                    "cautions": list(table.cautions),
+                    "models": [
+                        {
+                            "model": row.model,
+                            "mean_of_tasks": row.mean,
+                            "tasks": {entry.task: _json(entry) for entry in row.entries},
+                        }
+                        for row in table.rows
+                    ],
+                }
+                for table in self.tables
+            ],
+            "gate": {
+                "verdict": self.verdict,
+                "findings": [asdict(each) for each in self.findings],
+                "unjudged": list(self.unjudged),
+            },
+        }
+
+
+def _json(entry: Entry) -> dict[str, Any]:
+    about = {"state": str(entry.state), "run": entry.source.path.name, "error": entry.source.error}
+    return {**about, **entry.numbers}
+
+
+def make(
+    name: str, sources: Sequence[Source], conditions: Sequence[gate.Condition] = (), baseline: str = ""
+) -> Leaderboard:
+    """Returns the leaderboard of the runs of a suite, whatever state they are in.
+
+    Args:
+        name: The suite's name.
+        sources: Its runs.
+        conditions: The gate, which is judged over all tasks of a model together.
+        baseline: The model that it compares with.
+
+    Raises:
+        ConfigError: A complete run is damaged.
+    """
+    states = {id(source): _state(source) for source in sources}
+    read = {
+        id(source): scores.read(open_run(source.path)) for source in sources if states[id(source)] is CellState.COMPLETE
+    }
+    tables, findings, unjudged = [], list[gate.Finding](), list[str]()
+    for variant in dict.fromkeys(source.variant for source in sources):
+        mine = [source for source in sources if source.variant == variant]
+        tables.append(_table(variant, mine, states, read))
+        if conditions:
+            found, why = _judge(variant, mine, read, conditions, baseline)
+            findings += found
+            unjudged += why
+    return Leaderboard(name, tables, sources, findings, unjudged)
+
+
+def _state(source: Source) -> CellState:
+    if source.failed:
+        return CellState.FAILED
+    if has_results(source.path):
+        run = open_run(source.path)
+        return CellState.INCOMPLETE if counts(run.tasks)["failed"] else CellState.COMPLETE
+    return CellState.INCOMPLETE if source.path.exists() or source.error else CellState.NOT_RUN
+
+
+def _table(
+    variant: str, sources: Sequence[Source], states: Mapping[int, CellState], read: Mapping[int, Scores]
+) -> Table:
+    tasks = list(dict.fromkeys(task for source in sources for task in source.tasks))
+    models = list(dict.fromkeys(source.model for source in sources))
+    entries: dict[tuple[str, str], Entry] = {}
+    cautions: list[str] = []
+    for task in tasks:
+        column = [source for source in sources if task in source.tasks]
+        runs = [read[id(source)] for source in column if id(source) in read]
+        metrics = {id(run): _first(run.run, task) for run in runs}
+        step = Step(task, next((metric.name for metric in metrics.values() if metric), ""))
+        # A metric that is no mean over items or groups has no test; a single model has nobody to be ranked with.
+        ranked = runs if len(runs) > 1 and all(step in run.steps for run in runs) else []
+        places = {place.name: place for place in statistics.leaderboard(ranked, step)[1]} if ranked else {}
+        pairs = statistics.to_best(ranked, step) if ranked else []
+        by_run = {id(run): pair for run, pair in zip(ranked, pairs, strict=True)} if pairs else {}
+        cautions += _cautions(ranked, pairs)
+        for source in column:
+            run = read.get(id(source))
+            entry = Entry(source.model, task, states[id(source)], source)
+            if run is not None:
+                place, pair = places.get(run.run.name), by_run.get(id(run))
+                entry = Entry(source.model, task, entry.state, source, metrics[id(run)], place, pair)
+            entries[source.model, task] = entry
+    rows = [_row(model, [entries[model, task] for task in tasks]) for model in models]
+    if all(row.mean is not None for row in rows):
+        rows.sort(key=lambda row: -(row.mean or 0.0))
+    names = {task: next((e.metric.name for m in models if (e := entries[m, task]).metric), "") for task in tasks}
+    return Table(variant, names, rows, list(dict.fromkeys(cautions)))
+
+
+def _first(run: Run, task: str) -> MetricResult | None:
+    """Returns a task's first metric, as its report opens with it."""
+    return next((found for found in overall(metric_results(run.tasks)) if found.task == task), None)
+
+
+def _row(model: str, entries: Sequence[Entry]) -> Row:
+    values = [_share(entry.metric) for entry in entries]
+    known = [value for value in values if value is not None]
+    complete = len(known) == len(values) > 1
+    return Row(model, entries, sum(known) / len(known) if complete else None)
+
+
+def _share(metric: MetricResult | None) -> float | None:
+    if metric is None or metric.unit not in _SHARES or metric.less_is_better:
+        return None
+    return metric.in_fractions(metric.value)
+
+
+def _cautions(runs: Sequence[Scores], pairs: Sequence[Paired | None]) -> list[str]:
+    """Returns in what the best run of a task and the others differ beside their model."""
+    best = next((run for run, pair in zip(runs, pairs, strict=True) if pair is None), None) if pairs else None
+    others = [run for run in runs if run is not best]
+    return (
+        [f"{best.run.name} and {run.run.name}: {why}" for run in others for why in scores.warnings(best, run)]
+        if (best)
+        else []
+    )
+
+
+def _judge(
+    variant: str,
+    sources: Sequence[Source],
+    read: Mapping[int, Scores],
+    conditions: Sequence[gate.Condition],
+    baseline: str,
+) -> tuple[list[gate.Finding], list[str]]:
+    """Holds each model but the baseline against the gate, over all of its tasks together."""
+    merged: dict[str, Scores | None] = {}
+    for model in dict.fromkeys(source.model for source in sources):
+        own = [read.get(id(source)) for source in sources if source.model == model]
+        name = f"{model} {variant}".strip()
+        merged[model] = _merged(name, [run for run in own if run]) if all(own) else None
+    first = merged.pop(baseline) if baseline else None
+    words = f" in {variant}" if variant else ""
+    if baseline and first is None:
+        return [], [f"the baseline {baseline} is not complete{words}: no model is judged"]
+    findings: list[gate.Finding] = []
+    unjudged = []
+    for model, run in merged.items():
+        if run is None:
+            unjudged.append(f"{model} is not complete{words}: it is not judged")
+            continue
+        units = statistics.shared(first, run) if first else {}
+        pairs = statistics.compare_units(units) if units else None
+        try:
+            findings += gate.judge(conditions, run.run, pairs, first.steps if first else (), statistics.pool(units))
+        except ConfigError as error:
+            unjudged.append(f"{model} cannot be judged: {error}".replace("--gate: ", ""))
+    return findings, unjudged
+
+
+def _merged(name: str, runs: Sequence[Scores]) -> Scores:
+    """Returns the tasks of several runs of one model as those of one."""
+    tasks = {task: found for run in runs for task, found in run.run.tasks.items()}
+    return Scores(
+        Run(runs[0].run.path, runs[0].run.manifest, {"tasks": tasks}, name),
+        {task: items for run in runs for task, items in run.items.items()},
+        {step: spec for run in runs for step, spec in run.steps.items()},
+        {rule: sha256 for run in runs for rule, sha256 in run.rules.items()},
+    )

@@ -1,0 +1,49 @@
+"""`--suite FILE --dry-run`: what every cell would send and at most cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from orchestrator.run.dry_run import Size, measure
+from orchestrator.suite.run import PlannedCell
+
+_COLUMNS = ("items", "calls", "images")
+
+
+def describe(planned: Sequence[PlannedCell], console: Console) -> None:
+    """Prints a row for each cell, and what they come to together.
+
+    Raises:
+        DataError: If data cannot be read.
+    """
+    sizes: dict[int, Size] = {}  # cells of the same tasks and options are of the same plan, whatever their model
+    total: Counter[str] = Counter()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table.add_column("cell", overflow="fold")
+    for name in ("items", "requests", "images", "text tokens", "output tokens"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in planned:
+        key = id(each.plan.tasks)
+        size = sizes[key] = sizes.get(key) or measure(each.plan)
+        total.update(size.total)
+        total["tokens"] += size.input_tokens
+        table.add_row(each.cell.name, *_cells(size.total, size.input_tokens))
+    table.add_section()
+    table.add_row(f"{len(planned)} cells", *_cells(total, total["tokens"]))
+    console.print(table)
+    console.print(
+        "text tokens: of the first turns, about, images left out; output tokens: at most", style="dim", soft_wrap=True
+    )
+    if total["rejected"]:
+        console.print(f"{total['rejected']:,} rows cannot be asked and will be rejected")
+
+
+def _cells(total: Counter[str], tokens: int) -> list[str]:
+    output = f"{total['output']:,}" if total["output"] or not total["unbounded"] else "?"
+    unbounded = f" + {total['unbounded']:,} calls without a bound" if total["unbounded"] and total["output"] else ""
+    return [*(f"{total[name]:,}" for name in _COLUMNS), f"~{tokens:,}", output + unbounded]

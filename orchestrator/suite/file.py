@@ -1,0 +1,233 @@
+"""Reads a suite: the cells of models x tasks x variants, each the request of a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from lyncean.rpc import PLAIN, Credentials
+from orchestrator.benchmarks.registry import TASK_FILES
+from orchestrator.compare import gate
+from orchestrator.data.yaml_file import Place, YamlError, YamlFile, closest
+from orchestrator.errors import ConfigError
+from orchestrator.run.request import RunRequest, checked
+
+SCHEMA = Path(__file__).with_name("schema.json")
+"""JSON Schema of a suite, as far as it is not the options of a run; docs/suites.md says what each key means."""
+CLUSTER = "cluster"
+"""Key of a model with what `orchestrator submit` needs of it."""
+
+_OF_MODELS = ("model", "model_options", "endpoint")
+_NOT_HERE = {
+    "tasks": "`tasks` of the suite names them",
+    "run": "--run is the folder of the suite, and each cell has its own in it",
+    "shard": "`orchestrator submit --suite` has --shards",
+    "credentials": "give --tls-ca, --token-file and so on beside --suite",
+    "progress": "give --quiet beside --suite",
+}
+"""Fields of a request that a suite does not take, and what is there in their place."""
+_SPELLED = {"set": "settings", "model_option": "model_options", "stage": "stages"}
+"""Options of the command whose fields are called otherwise."""
+_OPTIONS = [each.name for each in fields(RunRequest) if each.name not in _NOT_HERE]
+
+
+class SuiteError(YamlError, ConfigError):
+    """A suite that says what cannot be. A user's mistake: exit 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteFile(YamlFile):
+    """A suite as it is written."""
+
+    failure = SuiteError
+    keys = "`key: value`, models and tasks among them"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One model, one task or group of tasks, one variant.
+
+    Attributes:
+        model: The model's name in the suite.
+        task: The task as it is written, a file's path seen from the working folder.
+        variant: Name of the variant, "" where the suite has none.
+        name: Name of its run folder.
+        request: What is run.
+        places: Where each of its options is written.
+        model_place: Where its model is.
+        task_place: Where its task is.
+        cluster: What `orchestrator submit` needs of the model.
+    """
+
+    model: str
+    task: str
+    variant: str
+    name: str
+    request: RunRequest
+    places: Mapping[str, Place]
+    model_place: Place
+    task_place: Place
+    cluster: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A suite that was read; nothing of it was planned yet.
+
+    Attributes:
+        file: The file.
+        name: Its name: of its folder, and of the leaderboard.
+        cells: The cells, those of one model after each other.
+        baseline: The model that the gate compares with, "" for none.
+        conditions: The gate's.
+    """
+
+    file: SuiteFile
+    name: str
+    cells: tuple[Cell, ...]
+    baseline: str
+    conditions: tuple[gate.Condition, ...]
+
+    def error(self, cell: Cell, error: Exception | str, place: Place) -> YamlError:
+        """Returns an error of a cell, with the line of the option of the cell that its message names first.
+
+        Args:
+            cell: The cell.
+            error: What is wrong.
+            place: Where it is wrong if its message names no option of the cell.
+        """
+        words = (word.replace("-", "_") for word in re.findall(r"(?:^|--)([\w-]+)", str(error)))
+        places = (cell.places.get(_SPELLED.get(word, word)) for word in words)
+        return self.file.error(f"{cell.name}: {error}", *next(filter(None, places), place))
+
+
+def read(path: Path, credentials: Credentials = PLAIN) -> Suite:
+    """Reads a suite and checks the type of every option.
+
+    Args:
+        path: The file.
+        credentials: For servers that run already.
+
+    Raises:
+        SuiteError: It is wrong; the message names file, line, key and fix.
+    """
+    file = SuiteFile.read(path, SCHEMA)
+    values = file.values
+    common = _options(file, values.get("options"), ("options",))
+    for name in _OF_MODELS:
+        if name in common:
+            raise file.error(f"{name} is an option of a single model: write it under `models`", "options", name)
+    tasks = values["tasks"]
+    if isinstance(tasks, list):
+        tasks = dict.fromkeys(tasks)
+        places: dict[str, Place] = {word: ("tasks", number) for number, word in enumerate(values["tasks"])}
+        if len(tasks) < len(values["tasks"]):
+            raise file.error("a task stands twice in `tasks`: leave one out", "tasks")
+    else:
+        places = {word: ("tasks", word) for word in tasks}
+    suite = Suite(file, path.stem, (), *_gate(file))
+    cells: dict[str, Cell] = {}
+    for model, given in values["models"].items():
+        cluster = given.get(CLUSTER) or {}
+        own = _options(file, {key: value for key, value in given.items() if key != CLUSTER}, ("models", model))
+        for word, more in tasks.items():
+            of_task = _options(file, more, places[word])
+            for variant, changed in (values.get("variants") or {"": None}).items():
+                of_variant = _options(file, changed, ("variants", variant))
+                parts = [own, of_task, of_variant]
+                _check_apart(file, parts)
+                merged = {key: found for part in (common, *parts) for key, found in part.items()}
+                name = "-".join(filter(None, (model, _name(word), variant)))
+                if (other := cells.get(name.casefold())) is not None:
+                    raise file.error(
+                        f"{name} would be the folder of two cells, of {other.model} with {other.task} and of {model} "
+                        f"with {word}: rename the model or the variant",
+                        *places[word],
+                    )
+                where = {key: place for key, (_, place) in merged.items()}
+                task = _beside(path, word) if word.endswith(TASK_FILES) else word
+                given_ = {key: _located(path, key, value) for key, (value, _) in merged.items()}
+                request = RunRequest(task, credentials=credentials, **given_)
+                cell = Cell(model, task, variant, name, request, where, ("models", model), places[word], cluster)
+                try:
+                    cells[name.casefold()] = replace(cell, request=checked(request))
+                except ConfigError as error:
+                    raise suite.error(cell, error, places[word]) from error
+    return Suite(file, path.stem, tuple(cells.values()), suite.baseline, suite.conditions)
+
+
+Options = Mapping[str, tuple[Any, Place]]
+"""Values of options, and where each is written."""
+
+
+def _options(file: SuiteFile, given: Mapping[str, Any] | None, place: Place) -> Options:
+    found = {}
+    for key, value in (given or {}).items():
+        if key in _NOT_HERE:
+            raise file.error(f"{key} is no option of a suite: {_NOT_HERE[key]}", *place, key)
+        name = key.replace("-", "_")
+        name = _SPELLED.get(name, name)
+        if key not in _OPTIONS:
+            hint = f"write {name}" if name in _OPTIONS else closest(name, _OPTIONS)
+            raise file.error(f"unknown option {key!r} of `orchestrator eval`: {hint}", *place, key)
+        if key in _OF_MODELS and place[0] != "models" and place != ("options",):
+            raise file.error(f"{key} is an option of a single model: write it under `models`", *place, key)
+        found[key] = (value, (*place, key))
+    return found
+
+
+def _check_apart(file: SuiteFile, parts: list[Options]) -> None:
+    """Raises where an option of one cell has two values: which one counts would be a guess."""
+    seen: dict[str, Place] = {}
+    for part in parts:
+        for key, (_, place) in part.items():
+            if key in seen:
+                first = ".".join(map(str, seen[key][:-1]))
+                raise file.error(f"{key} is given by {first} as well: leave one out, or write it in `options`", *place)
+            seen[key] = place
+
+
+def _gate(file: SuiteFile) -> tuple[str, tuple[gate.Condition, ...]]:
+    given = file.values.get("gate") or {}
+    baseline = given.get("baseline", "")
+    if baseline and baseline not in file.values["models"]:
+        known = ", ".join(file.values["models"])
+        raise file.error(f"baseline {baseline!r} is none of the models: {known}", "gate", "baseline")
+    conditions: list[gate.Condition] = []
+    for number, text in enumerate(given.get("conditions", ())):
+        place = ("gate", "conditions", number)
+        try:
+            parsed = gate.parse(text)
+        except ConfigError as error:
+            raise file.error(str(error).removeprefix("--gate: "), *place) from error
+        if not baseline and any(one.name in (gate.CHANGE, gate.NO_REGRESSION) for one in parsed):
+            raise file.error(f"{text!r} compares two models: name the first one by `baseline`", *place)
+        conditions += parsed
+    return baseline, tuple(conditions)
+
+
+def _name(word: str) -> str:
+    """Returns a task as a part of a folder's name."""
+    last = Path(word).stem if word.endswith(TASK_FILES) else word
+    return "".join(c if c.isalnum() or c in "._+-" else "_" for c in last)
+
+
+def _located(path: Path, key: str, value: Any) -> Any:
+    """Returns a value whose paths lead from the working folder: in a suite they may lead from the suite's own."""
+    if key not in ("data", "include_path"):
+        return value
+    if isinstance(value, Mapping):
+        return {task: _beside(path, one) for task, one in value.items()}
+    if isinstance(value, list):
+        return [_beside(path, one) for one in value]
+    return _beside(path, value)
+
+
+def _beside(path: Path, value: Any) -> Any:
+    """Returns the path of what lies beside the suite under a name, the name itself where nothing does."""
+    if isinstance(value, str) and value and (found := path.parent / value).exists():
+        return str(found)
+    return value

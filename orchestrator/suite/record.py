@@ -1,0 +1,97 @@
+"""suite.json: what the cells of a suite's folder are, and how each of them ended last."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+
+from orchestrator.errors import ConfigError
+from orchestrator.run.request import RunRequest
+from orchestrator.run_folder.manifest import write
+
+FILE = "suite.json"
+_NO_NUMBERS = frozenset(
+    {"run", "concurrency", "timeout", "patience", "max_requests_per_second", "max_tokens_total", "deadline"}
+    | {"max_unparsed", "max_failed", "max_unjudged", "credentials", "progress", "judge_cache"}
+)
+"""Fields of a request that change no number of a complete run."""
+
+
+@dataclass(slots=True)
+class RecordedCell:
+    """One cell.
+
+    Attributes:
+        name: Name of its run folder.
+        model: The model's name in the suite.
+        variant: The variant's, "" where there is none.
+        tasks: Names of its tasks.
+        request: Hash of the request that its results are of; "" as long as it is not complete.
+        exit_code: How it ended last, None before it did.
+        error: Why, "" where it is complete.
+    """
+
+    name: str
+    model: str
+    variant: str
+    tasks: Sequence[str]
+    request: str = ""
+    exit_code: int | None = None
+    error: str = ""
+
+
+@dataclass(slots=True)
+class Record:
+    """A suite's folder.
+
+    Attributes:
+        suite: The suite's name.
+        baseline: The model that the gate compares with, "" for none.
+        gate: The gate, "" for none.
+        cells: The cells, in the suite's order.
+    """
+
+    suite: str
+    baseline: str
+    gate: str
+    cells: list[RecordedCell]
+
+    def save(self, folder: Path) -> None:
+        """Writes it into the suite's folder, whole or not at all.
+
+        Raises:
+            RunWriteError: If it cannot be written.
+        """
+        content = {each.name: getattr(self, each.name) for each in fields(self)}
+        write(folder / FILE, content | {"cells": [msgspec.to_builtins(cell) for cell in self.cells]})
+
+
+def read(folder: Path) -> Record:
+    """Returns what a suite's folder records.
+
+    Raises:
+        ConfigError: It is not the folder of a suite, or damaged.
+    """
+    path = folder / FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Record)
+    except FileNotFoundError:
+        raise ConfigError(f"{folder} is not the folder of a suite: {FILE} is missing") from None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigError(
+            f"{path} cannot be read ({error}): delete it and run the suite again, which asks nothing twice"
+        ) from error
+
+
+def hash_of(request: RunRequest) -> str:
+    """Returns the sha256 of all of a request that a number may depend on."""
+    content: Mapping[str, Any] = {
+        each.name: getattr(request, each.name) for each in fields(request) if each.name not in _NO_NUMBERS
+    }
+    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS, default=str)).hexdigest()

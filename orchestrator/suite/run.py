@@ -1,0 +1,277 @@
+"""Runs a suite: one cell after the other, each an ordinary run that is resumed by the same command."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+from rich.console import Console
+
+from lyncean.errors import UserError
+from lyncean.model.v1 import model_pb2 as model
+from orchestrator.compare import gate
+from orchestrator.errors import ConfigError, EngineError, IncompleteError, LimitError, StoppedError, UnreachableError
+from orchestrator.run import evaluate, resume
+from orchestrator.run import results as run_results
+from orchestrator.run.local_server import LocalServers
+from orchestrator.run.plan import Plan
+from orchestrator.run.servers import Targets, connect_scorer
+from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder.files import has_results
+from orchestrator.run_folder.metrics import OUTCOMES
+from orchestrator.suite import record as records
+from orchestrator.suite.file import CLUSTER, Cell, Suite
+from orchestrator.suite.record import Record, RecordedCell
+from orchestrator.suite.terminal import show_headlines
+
+_DEFECT = EngineError.exit_code
+_MISTAKE = ConfigError.exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCell:
+    """A cell and the plan of its run."""
+
+    cell: Cell
+    plan: Plan
+
+    @property
+    def path(self) -> Path:
+        """Its run folder."""
+        return Path(str(self.plan.request.run))
+
+
+def plan(suite: Suite, folder: Path) -> list[PlannedCell]:
+    """Plans every cell, so that a mistake ends the suite before anything of it is run.
+
+    Args:
+        suite: The suite.
+        folder: Its folder.
+
+    Raises:
+        SuiteError: A cell cannot be run as it is written; names file, line and cell.
+        EngineError: A benchmark fails.
+    """
+    known: dict[str, Plan] = {}
+    planned = []
+    for cell in suite.cells:
+        request = replace(cell.request, run=str(folder / cell.name))
+        if not {"model", "endpoint"} & cell.places.keys():
+            raise suite.error(cell, _nowhere(cell), cell.model_place)
+        if request.endpoint and {"model", "model_options"} & cell.places.keys():
+            raise suite.error(cell, "it has an endpoint and a model to serve: leave one out", cell.model_place)
+        try:
+            Targets.of(request)
+        except UserError as error:
+            raise suite.error(cell, error, cell.model_place) from error
+        # The data of a task are opened once, not for every model.
+        word = repr(replace(request, run=None, model="", model_options=(), endpoint=()))
+        if word not in known:
+            try:
+                known[word] = evaluate.planned(request)
+            except UserError as error:
+                if error.exit_code != _MISTAKE:
+                    raise
+                raise suite.error(cell, error, cell.task_place) from error
+        planned.append(PlannedCell(cell, replace(known[word], request=request)))
+    _check_tasks(suite, planned)
+    return planned
+
+
+def _nowhere(cell: Cell) -> str:
+    if cell.cluster:
+        return (
+            f"`{CLUSTER}` alone is for `orchestrator submit --suite`: to evaluate it from here "
+            "give `model`, a checkpoint, or `endpoint`, H:P"
+        )
+    return "give `model`, a checkpoint, or `endpoint`, H:P of a server"
+
+
+def _check_tasks(suite: Suite, planned: Sequence[PlannedCell]) -> None:
+    """Raises where a task is in two cells of one model, or a condition is about a task or metric that no cell has."""
+    seen: dict[tuple[str, str, str], Cell] = {}
+    for each in planned:
+        cell = each.cell
+        for name in each.plan.names:
+            other = seen.setdefault((cell.model, cell.variant, name), cell)
+            if other is not cell:
+                raise suite.error(cell, f"{name} is in {other.task} already: leave one out", cell.task_place)
+    names = {name for _, _, name in seen}
+    for condition in suite.conditions:
+        if condition.task and condition.task not in names:
+            known = ", ".join(sorted(names))
+            raise suite.file.error(
+                f"{condition.text!r} is about a task that is not here: {known}", "gate", "conditions"
+            )
+    metrics = [spec for each in planned for specs in each.plan.metrics().values() for spec in specs]
+    words = {word.casefold() for spec in metrics for word in (spec.name, spec.metric)}
+    for condition in suite.conditions:
+        name = condition.name.casefold()
+        of_gate = condition.name in (gate.CHANGE, gate.NO_REGRESSION, *OUTCOMES)
+        if not of_gate and not any(word.startswith(name) for word in words):
+            known = ", ".join(dict.fromkeys(spec.name for spec in metrics))
+            raise suite.file.error(f"no task has the metric of {condition.text!r}: {known}", "gate", "conditions")
+
+
+async def run(suite: Suite, folder: Path, console: Console) -> Record:
+    """Runs every cell that is not complete and returns how each ended; what ends one does not end the others.
+
+    Args:
+        suite: The suite.
+        folder: Its folder.
+        console: Shows progress and the results of each cell.
+
+    Raises:
+        SuiteError: It cannot be run as it is written; nothing was run then.
+        ConfigError: The folder is damaged.
+        RunWriteError: It cannot be written.
+    """
+    planned = plan(suite, folder)
+    _make(folder)
+    record = recorded(suite, planned, _earlier(folder))
+    record.save(folder)
+    unreachable: dict[str, str] = {}
+    last: dict[str, RecordedCell] = {}
+    before = ""
+    async with LocalServers() as local:
+        for number, (each, kept) in enumerate(zip(planned, record.cells, strict=True), 1):
+            console.print(f"cell {number} of {len(planned)}: {kept.name}", style="bold", highlight=False)
+            if kept.model != before:
+                await local.stop("model_server")
+            before = kept.model
+            if each.cell.model in unreachable:
+                kept.exit_code = IncompleteError.exit_code
+                kept.error = f"not tried: {unreachable[each.cell.model]}"
+                console.print(kept.error, style="red", highlight=False, soft_wrap=True)
+                continue
+            error = await _run_cell(each, kept, console, local, last)
+            record.save(folder)
+            if isinstance(error, UnreachableError):
+                unreachable[kept.model] = str(error)
+            if isinstance(error, StoppedError):
+                break
+    _check_models(planned, record, last)
+    record.save(folder)
+    return record
+
+
+async def _run_cell(
+    each: PlannedCell, kept: RecordedCell, console: Console, local: LocalServers, last: dict[str, RecordedCell]
+) -> BaseException | None:
+    """Runs a cell, records how it ended and returns what ended it; `last` gets what was asked last of each model."""
+    request = records.hash_of(each.plan.request)
+    same, kept.request = kept.request == request, ""
+    error: BaseException | None = None
+    try:
+        if same and await _is_whole(each, local):
+            console.print("complete already", style="dim")
+            evaluate.check_limits(each.path, each.plan.request)
+            evaluate.check_metrics(each.path)
+        else:
+            last[kept.model] = kept
+            await evaluate.run_plan(each.plan, console, local=local, show=show_headlines)
+    except UserError as raised:
+        error = raised
+    except Exception as raised:
+        # A defect of one cell; the others are still worth their hours.
+        traceback.print_exc(file=sys.stderr)
+        error = raised
+    kept.exit_code = 0 if error is None else getattr(error, "exit_code", _DEFECT)
+    kept.error = "" if error is None else _words(error)
+    if has_results(each.path):
+        kept.request = request
+    if error is not None:
+        console.print(f"{kept.name}: {kept.error}", style="red", highlight=False, soft_wrap=True)
+    return error
+
+
+def _words(error: BaseException) -> str:
+    line = " ".join(str(error).split())
+    return line if isinstance(error, UserError) else f"internal error: {type(error).__name__}: {line}"
+
+
+async def _is_whole(each: PlannedCell, local: LocalServers) -> bool:
+    """Whether a run is complete and would be the same now, as far as that is known without its model.
+
+    Its model is the same by the words of its request, which the caller compares, and by `_check_models`.
+    """
+    if not has_results(each.path) or run_results.failed(run_results.read(each.path)):
+        return False
+    manifest = run_manifest.read(each.path)
+    identity = each.plan.identity(model.GetModelInfoResponse(), {})
+    there = manifest["identity"]
+    if _json({**identity, "model": there["model"], "stages": there["stages"]}) != _json(there):
+        return False
+    if resume.code_of(manifest) != each.plan.code():
+        return False
+    request = each.plan.request
+    targets = Targets.of(request)
+    async with connect_scorer(
+        targets.scorer, request.credentials, request.patience, judge=targets.judge, local=local
+    ) as (_, rules):
+        now = {"rules": {rule.name: rule.sha256 for rule in rules.rules}, "judges": list(rules.judges)}
+    return not resume.scored_otherwise(manifest, now)
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def _check_models(planned: Sequence[PlannedCell], record: Record, last: Mapping[str, RecordedCell]) -> None:
+    """Refuses complete cells whose model is another one than what was asked last under that name."""
+    found = list(_complete(planned, record))
+    current: dict[str, Mapping[str, Any]] = {}
+    for kept, identity in found:
+        if kept.model not in current or last.get(kept.model) is kept:
+            current[kept.model] = identity
+    for kept, identity in found:
+        if _json(identity) != _json(current[kept.model]):
+            kept.exit_code, kept.request = _MISTAKE, ""
+            kept.error = (
+                f"its answers are of {_revision(identity)}, and {kept.model} is {_revision(current[kept.model])} now: "
+                f"remove the folder {kept.name} to run it again"
+            )
+
+
+def _complete(planned: Sequence[PlannedCell], record: Record) -> Iterator[tuple[RecordedCell, Mapping[str, Any]]]:
+    for each, kept in zip(planned, record.cells, strict=True):
+        if kept.exit_code in (0, LimitError.exit_code) and has_results(each.path):
+            yield kept, run_manifest.read(each.path)["identity"]["model"]
+
+
+def _revision(identity: Mapping[str, Any]) -> str:
+    return f"{identity.get('model_name')} {str(identity.get('model_revision') or 'without a revision')[:12]}"
+
+
+def recorded(suite: Suite, planned: Sequence[PlannedCell], earlier: Record | None = None) -> Record:
+    """Returns what a suite's folder records before its cells are run.
+
+    Args:
+        suite: The suite.
+        planned: Its cells.
+        earlier: What was recorded before.
+    """
+    requests = {cell.name: cell.request for cell in earlier.cells} if earlier else {}
+    cells = [
+        RecordedCell(
+            each.cell.name, each.cell.model, each.cell.variant, each.plan.names, requests.get(each.cell.name, "")
+        )
+        for each in planned
+    ]
+    return Record(suite.name, suite.baseline, ",".join(one.text for one in suite.conditions), cells)
+
+
+def _earlier(folder: Path) -> Record | None:
+    return records.read(folder) if (folder / records.FILE).exists() else None
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--run {folder} cannot be made: {error.strerror}") from error

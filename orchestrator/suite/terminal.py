@@ -1,0 +1,88 @@
+"""A suite's leaderboard on a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.compare import leaderboard
+from orchestrator.compare.leaderboard import Entry, Leaderboard
+from orchestrator.compare.terminal import COLOURS, p_value
+from orchestrator.report.cards import headlines
+from orchestrator.report.leaderboard import not_complete
+from orchestrator.run_folder.metrics import accounting, counts, metric_results
+from orchestrator.run_folder.reader import open_run
+
+
+def show(board: Leaderboard, console: Console) -> None:
+    """Prints each task's ranking, the gate, what is not complete and the leaderboard."""
+    for table in board.tables:
+        for task, metric in table.tasks.items():
+            console.print(_ranking(f"{task}: {metric or 'no metric yet'}", table.variant, table.column(task)))
+    for table in board.tables:
+        console.print(_matrix(board.name, table))
+        for line in table.cautions:
+            console.print(Text(f"caution: {line}", "yellow"))
+    for finding in board.findings:
+        mark = Text(finding.verdict, COLOURS[finding.verdict])
+        console.print(Text.assemble("gate  ", mark, f"  {finding.condition}  {finding.run}  ", (finding.what, "dim")))
+    for line in board.unjudged:
+        console.print(Text(f"gate  {line}", "yellow"))
+    for name, state, why in not_complete(board):
+        console.print(Text(f"{name}: {state}{f': {why}' if why else ''}", "red"), soft_wrap=True)
+
+
+def show_headlines(run: Path, console: Console) -> None:
+    """Prints a line with the first metric of each task of a complete run, and the accounting."""
+    opened = open_run(run)
+    for task, metric in headlines(list(metric_results(opened.tasks))).items():
+        console.print(f"{task}: {metric.name} {metric.shown}, n {metric.denominator:,}", highlight=False)
+    console.print(accounting(counts(opened.tasks)), style="dim", highlight=False)
+
+
+def _table(title: str) -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", title=title, title_justify="left")
+
+
+def _ranking(title: str, variant: str, entries: list[Entry]) -> Table:
+    table = _table(f"{title}, {variant}" if variant else title)
+    table.add_column("rank", justify="right")
+    table.add_column("model", overflow="fold")
+    for name in ("score", "n", "to the best", "p"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for entry in entries:
+        metric, pair = entry.metric, entry.to_best
+        shown = Text(entry.shown if metric is None else metric.shown, "red" if metric is None else "")
+        ends = ""
+        if pair is not None and pair.low is not None and pair.high is not None:
+            ends = f" [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]"
+        table.add_row(
+            str(entry.place.rank) if entry.place else "–",
+            entry.model,
+            shown,
+            f"{metric.denominator:,}" if metric else "",
+            f"{100 * pair.difference:+.1f}{ends}" if pair else "",
+            p_value(pair.adjusted) if pair else "",
+        )
+    return table
+
+
+def _matrix(name: str, found: leaderboard.Table) -> Table:
+    table = _table(f"{name}, {found.variant}" if found.variant else name)
+    table.add_column("model", overflow="fold")
+    for task in found.tasks:
+        table.add_column(task, justify="right", overflow="fold")
+    several = len(found.tasks) > 1
+    if several:
+        table.add_column(f"mean of {len(found.tasks)} tasks", justify="right")
+    for row in found.rows:
+        cells = [
+            Text(entry.shown, "red" if entry.metric is None else "bold" if entry.best else "") for entry in row.entries
+        ]
+        mean = [Text("–" if row.mean is None else f"{100 * row.mean:.1f}")] if several else []
+        table.add_row(row.model, *cells, *mean)
+    return table
