@@ -23,6 +23,7 @@ _NOT_HERE = {
     "scorer": "the cluster's scorer is used",
     "model": "--model is the model servers'",
     "model_options": "the overlay holds the model servers' command",
+    "suite": "it runs from here",
     "shard": "--shards N runs all of them",
     "run": "--run is a name, not a folder; --out is where folders are",
     "patience": "it is long enough for a node to be replaced",

@@ -46,6 +46,7 @@ TYPED_BY = {
     "docs/performance-scorer.md": "bench/test_bench_pages.py",
     "docs/scale.md": "bench/test_bench_pages.py",
     "docs/reports-and-comparison.md": "docs/test_report_docs.py",
+    "docs/suites.md": "orchestrator/suite/test_suite_docs.py",
     "docs/run-folder.md": "orchestrator/run_folder/remote/test_remote.py",
 }
 """Pages that have commands, and the tests that type all of them: a line more is typed as well, or fails."""

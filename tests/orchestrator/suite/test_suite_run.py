@@ -90,7 +90,7 @@ def test_two_models_by_three_tasks_to_one_leaderboard(night: Night) -> None:
         assert "to_best" not in good
         assert empty["to_best"] == pytest.approx(empty["value"] - good["value"])
     page = (night.folder / "runs/night/leaderboard.html").read_text()
-    assert "script-src 'none'" in page
+    assert "script-src &#39;none&#39;" in page
     assert all(f'href="{name}/report.html"' in page for name in found)
     mean = sum(found[f"good-{task}"]["value"] for task in TASKS) / 3
     assert f">{100 * mean:.1f}<" in page

@@ -1,0 +1,54 @@
+"""The example of docs/suites.md and its commands, as they stand there."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from helpers.engine_cluster import Server
+from helpers.page_commands import ROOT, commands
+
+from orchestrator.cli import main
+
+PAGE = ROOT / "docs" / "suites.md"
+
+
+def example() -> str:
+    (found,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    return str(found)
+
+
+def test_the_example_runs_as_written(
+    tmp_path: Path, demo: Server, shared_scorer: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = example()
+    # The demo's weights take half a minute of a busy core, and the address is a cluster's.
+    for written, here in (
+        ("{model: demo}", '{model: "demo:constant:A"}'),
+        ("models.svc:50051", demo.address),
+        ("synthetic: true", f'synthetic: true, scorer: "{shared_scorer.address}"'),
+        ("limit: 8", "limit: 4"),
+        ("limit: 4}", "limit: 2}"),
+    ):
+        assert written in text
+        text = text.replace(written, here)
+    (tmp_path / "night.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    typed = [line.partition("#")[0].split() for line in commands(PAGE) if line.startswith("orchestrator eval")]
+    assert len(typed) == 2
+    for words in typed:
+        done = CliRunner().invoke(main, words[1:])
+        # The gate may fail: it is about chance.
+        assert done.exit_code in (0, 4, 5), done.output
+    board = json.loads((tmp_path / "runs/night/leaderboard.json").read_text())
+    assert [table["variant"] for table in board["tables"]] == ["plain", "blind"]
+    for table in board["tables"]:
+        assert [row["model"] for row in table["models"] if row["mean_of_tasks"] is None] == []
+        assert {cell["state"] for row in table["models"] for cell in row["tasks"].values()} == {"complete"}
+    for line in commands(PAGE):
+        words = line.partition("#")[0].split()
+        if words[1] in ("report", "compare"):
+            assert CliRunner().invoke(main, words[1:]).exit_code == 0, line
