@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, Protocol
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import InvalidRequest, status_of
+from lyncean.rpc import InvalidRequest, status_of, status_proto
 
 MOST_CALLS = 1024
 """The contract's bound."""
@@ -58,7 +58,7 @@ async def answer_batch(
             else:
                 raise InvalidRequest("empty_call", f"call {index} has no request: set generate or likelihood")
         except Exception as error:
-            result.failure.CopyFrom(_failure(error))
+            result.status.CopyFrom(status_proto(status_of(error)))
         done.append(result)
         some.set()
 
@@ -76,16 +76,6 @@ async def answer_batch(
     finally:
         for task in tasks:
             task.cancel()
-
-
-def _failure(error: Exception) -> model.BatchFailure:
-    status = status_of(error)
-    failure = model.BatchFailure(
-        code=status.code.value[0], message=str(status), reason=status.reason, metadata=status.metadata
-    )
-    if status.retry_after is not None:
-        failure.retry_delay.FromMicroseconds(round(status.retry_after * 1e6))
-    return failure
 
 
 def _responses(results: Iterable[model.BatchResult]) -> Iterator[model.BatchResponse]:

@@ -141,10 +141,12 @@ class RowSampler(LogitsProcessor):
 
     def _logprob(self, logits: torch.Tensor, chosen: int, count: int) -> model.TokenLogprob:
         logprobs = logits.float().log_softmax(-1)
-        token = model.TokenLogprob(token=token_bytes(self._tokenizer, chosen), logprob=float(logprobs[chosen]))
+        token = model.TokenLogprob(
+            token=token_bytes(self._tokenizer, chosen), logprob=float(logprobs[chosen]), token_id=chosen
+        )
         top = logprobs.topk(min(count, logprobs.shape[0]))
         for number, value in zip(top.indices.tolist(), top.values.tolist(), strict=True):
-            token.alternatives.add(token=token_bytes(self._tokenizer, number), logprob=value)
+            token.top.add(token=token_bytes(self._tokenizer, number), logprob=value, token_id=number)
         return token
 
 

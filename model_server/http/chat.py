@@ -28,6 +28,7 @@ _FINISH = {
     model.FINISH_REASON_STOP_STRING: "stop",
     model.FINISH_REASON_MAX_TOKENS: "length",
     model.FINISH_REASON_CONTENT_FILTER: "content_filter",
+    model.FINISH_REASON_TOOL_CALLS: "tool_calls",
 }
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "frequency_penalty": (0,),
@@ -336,11 +337,11 @@ def _choice(index: int, answer: model.GenerateResponse, chat: Chat) -> dict[str,
 
 
 def _token(token: model.TokenLogprob, alternatives: int) -> dict[str, Any]:
-    def entry(each: model.TokenLogprob) -> dict[str, Any]:
+    def entry(each: model.TokenLogprob | model.TopLogprob) -> dict[str, Any]:
         text = each.token.decode("utf-8", "replace")
         return {"token": text, "bytes": list(each.token), "logprob": max(each.logprob, -9999.0)}
 
-    return entry(token) | {"top_logprobs": [entry(other) for other in token.alternatives[:alternatives]]}
+    return entry(token) | {"top_logprobs": [entry(other) for other in (token.top or token.alternatives)[:alternatives]]}
 
 
 def _usage(answers: Sequence[model.GenerateResponse]) -> dict[str, Any]:

@@ -30,6 +30,8 @@ _FINISH = {
     "stop": model.FINISH_REASON_END_OF_SEQUENCE,
     "length": model.FINISH_REASON_MAX_TOKENS,
     "content_filter": model.FINISH_REASON_CONTENT_FILTER,
+    "tool_calls": model.FINISH_REASON_TOOL_CALLS,
+    "function_call": model.FINISH_REASON_TOOL_CALLS,
 }
 _STOPPED = (model.FINISH_REASON_STOP_STRING, model.FINISH_REASON_END_OF_SEQUENCE)
 """How an output ends at a stop string; some endpoints do not tell it from the model's own end."""
@@ -381,7 +383,7 @@ def _read(reply: Any, config: model.GenerationConfig) -> model.GenerateResponse:
         for token in content:
             entry = response.logprobs.add(token=_bytes(token), logprob=token.logprob)
             for other in token.top_logprobs or ():
-                entry.alternatives.add(token=_bytes(other), logprob=other.logprob)
+                entry.top.add(token=_bytes(other), logprob=other.logprob)
     return response
 
 

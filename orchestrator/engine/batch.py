@@ -74,7 +74,9 @@ def _answer(result: model.BatchResult, request: Request, check: Check) -> Ending
             return check(result.likelihood, request)
     except CallError as error:
         return error
-    if kind == "failure":
+    if kind == "status":
+        return CallError.from_status(result.status)
+    if kind == "failure":  # of a server that does not know `status`
         failure = result.failure
         code = _CODES.get(failure.code, grpc.StatusCode.UNKNOWN)
         if code is not grpc.StatusCode.OK:

@@ -166,8 +166,21 @@ def cut_in_reasoning(response: Response) -> bool:
         isinstance(response, model.GenerateResponse)
         and was_cut(response)
         and bool(response.reasoning or response.usage.reasoning_tokens)
-        and not any(part.text.strip() or part.HasField("image") for part in response.parts)
+        and _says_nothing(response)
     )
+
+
+def called_tool(response: Response) -> bool:
+    """Whether the model called a tool and said nothing before."""
+    return (
+        isinstance(response, model.GenerateResponse)
+        and response.finish_reason == model.FINISH_REASON_TOOL_CALLS
+        and _says_nothing(response)
+    )
+
+
+def _says_nothing(response: model.GenerateResponse) -> bool:
+    return not any(part.text.strip() or part.HasField("image") for part in response.parts)
 
 
 def _generate(response: model.GenerateResponse, request: Request) -> str:
@@ -219,7 +232,7 @@ def _likelihood(response: model.LikelihoodResponse, request: Request) -> str:
 
 def _tokens(tokens: Iterable[model.TokenLogprob]) -> str:
     for token in tokens:
-        for each in (token, *token.alternatives):
+        for each in (token, *token.top, *token.alternatives):
             if not _plausible(each.logprob):
                 return f"the logprob of a token is {each.logprob}"
     return ""

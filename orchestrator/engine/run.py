@@ -15,7 +15,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.accounting import Accounting
-from orchestrator.engine.check import cut_in_reasoning, was_cut
+from orchestrator.engine.check import called_tool, cut_in_reasoning, was_cut
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Dispatcher, Job, Result
 from orchestrator.engine.episode import Episode, PreparedRequest, UnsentOutcome, build, response_line, unsent_line
@@ -47,6 +47,7 @@ _FEW_CALLS = 8
 _PREPARED_BYTES = 16 * 1024 * 1024
 _SYNC_SECONDS = 1.0
 _CUT_REASONING = "the limit of output tokens ended the reasoning, and no answer was begun"
+_TOOL_CALL = "the model called a tool in place of an answer"
 _NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
 
 
@@ -296,6 +297,9 @@ class Engine:
         elif cut_in_reasoning(response):
             self._accounting.cut_reasoning += 1
             self._end_sent(built, result, UnsentOutcome(Outcome.UNPARSED, "cut_reasoning", _CUT_REASONING))
+            return
+        elif called_tool(response):
+            self._end_sent(built, result, UnsentOutcome(Outcome.UNPARSED, "tool_call", _TOOL_CALL))
             return
         offset = self._add_line(built, result, None)
         answer = answer_of(response)

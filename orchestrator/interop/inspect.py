@@ -50,6 +50,7 @@ _STOPS: Mapping[str, Any] = {
     "FINISH_REASON_STOP_STRING": "stop",
     "FINISH_REASON_MAX_TOKENS": "max_tokens",
     "FINISH_REASON_CONTENT_FILTER": "content_filter",
+    "FINISH_REASON_TOOL_CALLS": "tool_calls",
 }
 
 

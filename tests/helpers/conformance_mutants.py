@@ -89,7 +89,7 @@ class Whole(ModelServicer):
             for word in " ".join(part.text for part in response.parts).split():
                 token = response.logprobs.add(token=word.encode(), logprob=PARTS[0])
                 for value in PARTS[: request.config.top_logprobs]:
-                    token.alternatives.add(token=b"x", logprob=value)
+                    token.top.add(token=b"x", logprob=value)
         if any(part.text == RIDDLE for message in request.messages for part in message.parts):
             self.think(response, request.config)
         if request.modality == model.MODALITY_IMAGE:
@@ -368,8 +368,21 @@ def shuffled(request: model.BatchRequest, results: Results) -> Results:
 
 
 def unknown_code(result: Any) -> None:
-    if result.failure.reason not in ("", "empty_call"):
-        result.failure.code = grpc.StatusCode.UNKNOWN.value[0]
+    if reason_of(result) not in ("", "empty_call"):
+        result.status.code = grpc.StatusCode.UNKNOWN.value[0]
+
+
+def reason_of(result: Any) -> str:
+    """The reason of a call's failure in a Batch, "" of an answer."""
+    return rpc.CallError.from_status(result.status).reason if result.HasField("status") else ""
+
+
+def as_before(result: Any) -> None:
+    """A failure as servers tell it that do not know BatchResult.status."""
+    if result.HasField("status"):
+        error = rpc.CallError.from_status(result.status)
+        failure = model.BatchFailure(code=result.status.code, message=result.status.message, reason=error.reason)
+        result.failure.CopyFrom(failure)
 
 
 def scores_lost(result: Any) -> None:
@@ -382,8 +395,8 @@ def sinking(condition: Callable[[str], bool]) -> Callable[[Any, Results], Result
 
     def batched(request: Any, results: Results) -> Results:
         for result in results:
-            if result.HasField("failure") and condition(result.failure.reason):
-                raise rpc.InvalidRequest(result.failure.reason, result.failure.message)
+            if result.HasField("status") and condition(reason_of(result)):
+                raise rpc.InvalidRequest(reason_of(result), result.status.message)
         return results
 
     return batched
@@ -701,7 +714,7 @@ MUTANTS = {
         *KEPT,
     ),
     "backwards": mutant(
-        broken(said=lambda _, response: [token.alternatives.reverse() for token in response.logprobs]),
+        broken(said=lambda _, response: [token.top.reverse() for token in response.logprobs]),
         "logprobs_make_sense",
     ),
     "no_images": mutant(broken(said=no_images), "images_are_made"),
@@ -765,13 +778,13 @@ MUTANTS = {
     "scores_lost": mutant(result_by_result(scores_lost), ALIKE, MIXED),
     "unknown_code": mutant(result_by_result(unknown_code), ALONE),
     "batch_no_reason": mutant(
-        result_by_result(lambda result: result.HasField("failure") and setattr(result.failure, "reason", "failed")),
+        result_by_result(lambda result: result.HasField("status") and result.status.ClearField("details")),
         ALONE,
     ),
     "sinking": mutant(broken(batched=sinking(lambda reason: reason != "empty_call")), ALONE),
     "sinking_empty": mutant(broken(batched=sinking(lambda reason: reason == "empty_call")), NO_REQUEST),
     "empty_answer": mutant(
-        result_by_result(lambda result: result.failure.reason == "empty_call" and result.generate.SetInParent()),
+        result_by_result(lambda result: reason_of(result) == "empty_call" and result.generate.SetInParent()),
         NO_REQUEST,
     ),
     "one_kind": mutant(broken(batched=one_kind), MIXED),
@@ -784,7 +797,13 @@ MUTANTS = {
 }
 """Broken servers by name. Access checks (TLS, token, drain) have theirs in the test itself."""
 
-HONEST: dict[str, type[Whole]] = {"in_turn": InTurn, "crowded": Crowded, "in_batches": InBatches, "slow": Slow}
+HONEST: dict[str, type[Whole]] = {
+    "in_turn": InTurn,
+    "crowded": Crowded,
+    "in_batches": InBatches,
+    "slow": Slow,
+    "as_before": result_by_result(as_before),
+}
 """Servers whose Batch is whole, whatever it looks like."""
 
 

@@ -84,10 +84,10 @@ async def test_each_call_is_answered_as_by_itself(served: Any) -> None:
         for index in (2, 4, 5):
             with pytest.raises(CallError) as caught:
                 await server.send(calls[index].generate)
-            error, failure = caught.value, found[index].failure
-            assert (failure.code, failure.message) == (error.code.value[0], str(error))
-            assert (failure.reason, dict(failure.metadata)) == (error.reason, error.metadata)
-        assert found[6].failure.reason == "empty_call"
+            error, failure = caught.value, CallError.from_status(found[index].status)
+            assert (failure.code, str(failure)) == (error.code, str(error))
+            assert (failure.reason, failure.metadata) == (error.reason, error.metadata)
+        assert CallError.from_status(found[6].status).reason == "empty_call"
 
 
 async def test_an_answer_does_not_wait_for_the_others(served: Any) -> None:

@@ -14,7 +14,6 @@ from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import CallError
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from scorer.metrics import metrics
 from scorer.rules import rules
@@ -235,10 +234,7 @@ class Channel:
                 except grpc.aio.AioRpcError as error:
                     if error.code() is S.UNAVAILABLE or self._net.draw.random() < 0.2:
                         raise  # the whole call ends with it
-                    known = CallError.from_rpc(error)
-                    result.failure.code, result.failure.message = error.code().value[0], error.details() or ""
-                    result.failure.reason = "" if known.foreign else known.reason
-                    place, answer = 4, result.failure.SerializeToString()
+                    answer, place = _status(error), result.DESCRIPTOR.fields_by_name["status"].number
                 yield _parsed(response_deserializer, _field(1, _head(index) + _field(place, answer)))
 
         return call
@@ -276,6 +272,13 @@ class Channel:
 
     def stream_stream(self, path: str, request_serializer: Any = None, response_deserializer: Any = None) -> Any:
         return lambda requests=None, metadata=None: _ScoreStream(self._net, response_deserializer, requests)
+
+
+def _status(error: grpc.aio.AioRpcError) -> bytes:
+    """Returns the google.rpc.Status that ends a call by itself."""
+    trailers = dict(error.trailing_metadata() or ())
+    plain = status_pb2.Status(code=error.code().value[0], message=error.details() or "")
+    return bytes(trailers.get("grpc-status-details-bin") or plain.SerializeToString())
 
 
 def _parsed(read: Callable[[bytes], Any], data: bytes) -> Any:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Unauthenticated,
         Unavailable,
         Unsupported,
+        status_proto,
     )
     from lyncean.rpc.heap import keep_freed_memory
     from lyncean.rpc.limits import MAX_MESSAGE_BYTES
@@ -65,6 +66,7 @@ __all__ = [
     "keep_freed_memory",
     "parsing",
     "status_of",
+    "status_proto",
 ]
 
 _MODULES = ("settings", "security", "limits", "heap", "errors", "channel", "serve")

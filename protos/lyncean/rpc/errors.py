@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import grpc
-from google.protobuf import duration_pb2
+from google.protobuf import any_pb2, duration_pb2
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
@@ -26,6 +26,7 @@ _DETAILS_KEY = "grpc-status-details-bin"
 _MESSAGE_BYTES = 1500
 _FACT_BYTES = 60
 _FACTS = 8
+_CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 LONGEST_PAUSE = 300.0
 """Seconds that a caller waits at most because a server asks for it."""
 
@@ -207,9 +208,20 @@ class CallError(Exception):
             return cls(grpc.StatusCode.OUT_OF_RANGE, "message_too_large", message)
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _LONG_TRAILERS in message:
             return cls(grpc.StatusCode.INTERNAL, "status_too_long", message)
-        info, retry = _details(error.trailing_metadata() or ())
+        info, retry = _read(_details(error.trailing_metadata() or ()))
         pause = seconds_of(retry.retry_delay)
         return cls(code, info.reason if info else "", message, info.metadata if info else {}, pause)
+
+    @classmethod
+    def from_status(cls, status: status_pb2.Status) -> CallError:
+        """Reads a failure that a response carries in place of an answer; OK, which is none, counts as INTERNAL."""
+        code = _CODES.get(status.code, grpc.StatusCode.UNKNOWN)
+        if code is grpc.StatusCode.OK:
+            return cls(grpc.StatusCode.INTERNAL, "bad_response", "the server's failure has the status OK")
+        info, retry = _read(status.details)
+        pause = seconds_of(retry.retry_delay)
+        facts = dict(info.metadata) if info else {}
+        return cls(code, info.reason if info else "", status.message or code.name, facts, pause)
 
 
 def seconds_of(duration: duration_pb2.Duration) -> float:
@@ -217,19 +229,25 @@ def seconds_of(duration: duration_pb2.Duration) -> float:
     return float(duration.seconds) + duration.nanos / 1e9
 
 
-def _details(
-    trailers: Iterable[tuple[str, str | bytes]],
-) -> tuple[error_details_pb2.ErrorInfo | None, error_details_pb2.RetryInfo]:
-    """Returns the ErrorInfo and the RetryInfo that a server sent; what cannot be read is left out."""
-    found, retry = None, error_details_pb2.RetryInfo()
+def _details(trailers: Iterable[tuple[str, str | bytes]]) -> Iterator[any_pb2.Any]:
+    """Yields the details that a call's trailers carry."""
     for key, value in trailers:
         if key == _DETAILS_KEY and isinstance(value, bytes):
             with contextlib.suppress(DecodeError):
-                for detail in status_pb2.Status.FromString(value).details:
-                    info = error_details_pb2.ErrorInfo()
-                    if detail.Unpack(info) and info.domain == ERROR_DOMAIN:
-                        found = info
-                    detail.Unpack(retry)
+                yield from status_pb2.Status.FromString(value).details
+
+
+def _read(
+    details: Iterable[any_pb2.Any],
+) -> tuple[error_details_pb2.ErrorInfo | None, error_details_pb2.RetryInfo]:
+    """Returns the ErrorInfo and the RetryInfo among a status's details; what cannot be read is left out."""
+    found, retry = None, error_details_pb2.RetryInfo()
+    for detail in details:
+        with contextlib.suppress(DecodeError):
+            info = error_details_pb2.ErrorInfo()
+            if detail.Unpack(info) and info.domain == ERROR_DOMAIN:
+                found = info
+            detail.Unpack(retry)
     return found, retry
 
 
@@ -241,6 +259,11 @@ def _cut(text: str, most: int) -> str:
 
 def trailing_metadata(error: StatusError) -> tuple[tuple[str, bytes], ...]:
     """Returns the trailing metadata that carries a failure's google.rpc.Status."""
+    return ((_DETAILS_KEY, status_proto(error).SerializeToString()),)
+
+
+def status_proto(error: StatusError) -> status_pb2.Status:
+    """Returns a failure as google.rpc.Status, with ErrorInfo, and RetryInfo where it is known when to come again."""
     info = error_details_pb2.ErrorInfo(reason=error.reason, domain=ERROR_DOMAIN, metadata=error.metadata)
     status = status_pb2.Status(code=error.code.value[0], message=str(error))
     status.details.add().Pack(info)
@@ -248,4 +271,4 @@ def trailing_metadata(error: StatusError) -> tuple[tuple[str, bytes], ...]:
         retry = error_details_pb2.RetryInfo()
         retry.retry_delay.FromMicroseconds(round(error.retry_after * 1e6))
         status.details.add().Pack(retry)
-    return ((_DETAILS_KEY, status.SerializeToString()),)
+    return status

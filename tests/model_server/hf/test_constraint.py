@@ -86,8 +86,8 @@ async def test_a_batch_of_formats_says_what_each_request_says_alone(served: Any,
         together = await asyncio.gather(*(server.generate(ask("What is it?"), **config) for config in configs))
         # Log-probabilities are the model's own: of the most probable token there is another than the answer has.
         letter = together[0].logprobs[0]
-        assert letter.logprob < letter.alternatives[0].logprob
-        assert letter.alternatives[0].token == together[-2].logprobs[0].token
+        assert letter.logprob < letter.top[0].logprob
+        assert letter.top[0].token == together[-2].logprobs[0].token
     for one, other in zip(alone, together, strict=True):
         assert (text(one), one.finish_reason, len(one.logprobs)) == (
             text(other),

@@ -138,8 +138,8 @@ async def test_logprobs_are_of_the_models_own_distribution(served: Any, hf: Any,
         assert [t.token for t in score.tokens] == [t.token for t in reply.logprobs]
         for one, other in zip(score.tokens, reply.logprobs, strict=True):
             assert one.logprob == pytest.approx(other.logprob, abs=1e-4)
-            assert len(other.alternatives) == 4
-            values = [alternative.logprob for alternative in other.alternatives]
+            assert len(other.top) == 4
+            values = [alternative.logprob for alternative in other.top]
             assert values == sorted(values, reverse=True)
 
 

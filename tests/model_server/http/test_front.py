@@ -102,7 +102,7 @@ class Recorder(Backend):
         response.usage.MergeFrom(model.Usage(input_tokens=7, output_tokens=3, reasoning_tokens=1, cached_tokens=2))
         if request.config.top_logprobs:
             token = response.logprobs.add(token=b"\xff", logprob=-0.5)
-            token.alternatives.add(token=b"a", logprob=-0.5)
+            token.top.add(token=b"a", logprob=-0.5)
         return response
 
 

@@ -109,6 +109,7 @@ def b64(data: bytes) -> str:
             model.FINISH_REASON_END_OF_SEQUENCE,
         ),
         (completion("cut in two \ud83d", "length"), "cut in two \ufffd", model.FINISH_REASON_MAX_TOKENS),
+        (completion(None, "tool_calls"), "", model.FINISH_REASON_TOOL_CALLS),
         (
             completion(None, choice={"message": {"role": "assistant", "content": None, "refusal": "I cannot."}}),
             "I cannot.",
@@ -458,7 +459,7 @@ async def test_logprobs_of_an_engine_that_is_known(endpoint: Endpoint, served: A
         assert (body["logprobs"], body["top_logprobs"], body["top_k"], body["seed"]) == (True, 2, 5, 3)
         (token,) = reply.logprobs
         assert (token.token, token.logprob) == (b"A", -0.5)
-        assert [(t.token, t.logprob) for t in token.alternatives] == [(b"A", -0.5), (b"B", -1.5)]
+        assert [(t.token, t.logprob) for t in token.top] == [(b"A", -0.5), (b"B", -1.5)]
 
 
 async def test_bad_images_are_found_here(endpoint: Endpoint, served: Any, ask: Any) -> None:

@@ -6,12 +6,13 @@ from collections import Counter
 
 import grpc
 import pytest
+from google.rpc import status_pb2
 from helpers.engine_cluster import Cluster, Server
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import CallError
+from lyncean.rpc import CallError, Overloaded, status_proto
 from orchestrator.engine.batch import MOST_BYTES, answers_of, bundles
 from orchestrator.engine.wire import Request
 
@@ -31,12 +32,20 @@ def test_bundles(sizes: list[int], most: int, max_request_bytes: int) -> None:
         assert len(run) == 1 or sum(sizes[index] for index in run) <= limit
 
 
-def test_answers() -> None:
-    full = model.BatchFailure(code=8, message="full", reason="queue_full", retry_delay={"seconds": 2})
+FULL = [
+    model.BatchResult(status=status_proto(Overloaded("queue_full", "full", retry_after=2))),
+    model.BatchResult(
+        failure=model.BatchFailure(code=8, message="full", reason="queue_full", retry_delay={"seconds": 2})
+    ),
+]
+
+
+@pytest.mark.parametrize("full", FULL, ids=["status", "as before"])
+def test_answers(full: model.BatchResult) -> None:
     response = model.BatchResponse(
         results=[
             model.BatchResult(index=1, likelihood=model.LikelihoodResponse()),
-            model.BatchResult(index=0, failure=full),
+            full,
             model.BatchResult(index=2, generate=model.GenerateResponse()),
         ]
     )
@@ -55,6 +64,9 @@ def test_answers() -> None:
         (model.BatchResult(likelihood=model.LikelihoodResponse()), "INTERNAL"),
         (model.BatchResult(failure=model.BatchFailure()), "INTERNAL"),
         (model.BatchResult(failure=model.BatchFailure(code=99)), "UNKNOWN"),
+        (model.BatchResult(status=status_pb2.Status()), "INTERNAL"),
+        (model.BatchResult(status=status_pb2.Status(code=99)), "UNKNOWN"),
+        (model.BatchResult(status=status_pb2.Status(code=5, details=[{"value": b"no"}])), "NOT_FOUND"),
     ],
 )
 def test_answers_that_are_none(result: model.BatchResult, code: str) -> None:

@@ -39,6 +39,7 @@ _STOPS: dict[int, StopReason] = {
     model.FINISH_REASON_STOP_STRING: "stop",
     model.FINISH_REASON_MAX_TOKENS: "max_tokens",
     model.FINISH_REASON_CONTENT_FILTER: "content_filter",
+    model.FINISH_REASON_TOOL_CALLS: "tool_calls",
 }
 _REFUSED = (
     "best_of",
@@ -243,5 +244,5 @@ def _token(token: model.TokenLogprob, alternatives: int) -> Logprob:
     def entry(kind: Any, each: model.TokenLogprob, **more: Any) -> Any:
         return kind(token=each.token.decode("utf-8", "replace"), logprob=each.logprob, bytes=list(each.token), **more)
 
-    top = [entry(TopLogprob, other) for other in token.alternatives[:alternatives]]
+    top = [entry(TopLogprob, other) for other in (token.top or token.alternatives)[:alternatives]]
     return entry(Logprob, token, top_logprobs=top or None)  # type: ignore[no-any-return]
