@@ -96,12 +96,26 @@ def describe(claims: Mapping[model.Capability.ValueType, bool], **fields: Any) -
 
 
 def continuation_score(
-    logprob: float, tokens: Sequence[tuple[bytes, float]], is_greedy: bool, with_tokens: bool
+    logprob: float,
+    tokens: Sequence[tuple[bytes, float]],
+    is_greedy: bool,
+    with_tokens: bool,
+    ids: Sequence[int] = (),
 ) -> model.ContinuationScore:
-    """Returns a continuation's score; `tokens` holds each token's bytes and log-probability."""
+    """Returns a continuation's score.
+
+    Args:
+        logprob: Its log-probability.
+        tokens: Each token's bytes and log-probability.
+        is_greedy: Whether greedy decoding would have said it.
+        with_tokens: Whether the tokens are wanted.
+        ids: The tokens' numbers; empty where they are not known.
+    """
     score = model.ContinuationScore(logprob=logprob, token_count=len(tokens), is_greedy=is_greedy)
     if with_tokens:
         score.tokens.extend(model.TokenLogprob(token=token, logprob=value) for token, value in tokens)
+        for token, number in zip(score.tokens, ids, strict=False):
+            token.token_id = number
     return score
 
 

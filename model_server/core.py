@@ -71,7 +71,7 @@ class Core:
         info.CopyFrom(self.backend.info())
         info.max_request_bytes = info.max_request_bytes or MAX_MESSAGE_BYTES
         if model.CAPABILITY_IMAGE_INPUT in info.capabilities:
-            info.media_limits.max_images = info.media_limits.max_images or MAX_IMAGES
+            info.media_limits.max_images = min(info.media_limits.max_images or MAX_IMAGES, MAX_IMAGES)
         self._info = info
 
     def info(self) -> model.GetModelInfoResponse:
@@ -90,6 +90,7 @@ class Core:
         if model.CAPABILITY_GENERATE not in info.capabilities:
             raise Unsupported("no_generate", f"{info.model_name} only scores continuations: use Likelihood")
         self._check_messages(request.messages, info)
+        _check_prompt_wanted(request, info)
         self._check_config(request.config, info)
         if request.config.HasField("response_format"):
             await asyncio.to_thread(self._check_format, request, info)
@@ -110,6 +111,7 @@ class Core:
         if model.CAPABILITY_LIKELIHOOD not in info.capabilities:
             raise Unsupported("no_likelihood", f"{info.model_name} does not score continuations: use Generate")
         self._check_messages(request.messages, info)
+        _check_prompt_wanted(request, info)
         count = len(request.continuations)
         if not count:
             raise InvalidRequest("no_continuations", "there is no continuation to score: send at least one")
@@ -146,6 +148,10 @@ class Core:
                 raise InvalidRequest(
                     "system_not_first", f"message {index} is a system message: only the first may be one"
                 )
+            if message.role == model.ROLE_SYSTEM and info.system_messages == model.SYSTEM_MESSAGES_REFUSED:
+                raise Unsupported(
+                    "no_system_messages", f"{info.model_name} takes no system messages: put the words into the user's"
+                )
             if not message.parts:
                 raise InvalidRequest("empty_message", f"message {index} has no parts")
             for number, part in enumerate(message.parts):
@@ -167,7 +173,7 @@ class Core:
             raise Unsupported(
                 "no_multi_image", f"{info.model_name} takes one image a prompt, this one holds {pictures}"
             )
-        _check_count("too_many_images", "images", pictures, MAX_IMAGES)
+        _check_count("too_many_images", "images", pictures, info.media_limits.max_images or MAX_IMAGES)
         _check_count("too_many_clips", "audio and video parts", counts["audio"] + counts["video"], MAX_CLIPS)
 
     def _check_config(self, config: model.GenerationConfig, info: model.GetModelInfoResponse) -> None:
@@ -215,6 +221,15 @@ class Core:
             raise InvalidRequest("format_conflict", "stop strings beside a response_format: leave one unset")
         if request.modality == model.MODALITY_IMAGE:
             raise Unsupported("no_image_format", "an image has no response_format: leave it unset")
+
+
+def _check_prompt_wanted(
+    request: model.GenerateRequest | model.LikelihoodRequest, info: model.GetModelInfoResponse
+) -> None:
+    if request.return_prompt and model.CAPABILITY_RENDERED_PROMPT not in info.capabilities:
+        raise Unsupported(
+            "no_rendered_prompt", f"{info.model_name} does not show what it is given: leave return_prompt unset"
+        )
 
 
 def _check_last(message: model.Message, info: model.GetModelInfoResponse) -> None:

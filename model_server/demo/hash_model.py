@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -36,6 +37,7 @@ class HashModel(Model):
     audio_input = video_input = find_spec("av") is not None
     answer_prefix = True
     answer_choices = True
+    system_messages = True
     max_concurrency = 32
     max_context_tokens = 32_768
     image_tokens = 64
@@ -64,6 +66,13 @@ class HashModel(Model):
         answer = " " + self._answer(replace(request, messages=request.messages[:-1]), request.config)
         begun = f" {request.answer_prefix}"
         return next(answer[size:] for size in range(len(answer), -1, -1) if begun.endswith(answer[:size]))
+
+    def render(self, request: Request) -> tuple[str, list[int]]:
+        """Returns the texts that it hashes; a word's number is its CRC-32, what stands for media has the number 0."""
+        seconds = sum(math.ceil(sound.duration * self.audio_tokens) for sound in request.audio)
+        pictures = len(request.image_bytes) + sum(len(video.images) for video in request.videos)
+        media = [0] * (self.image_tokens * pictures + seconds)
+        return request.text, media + [_number(word) for word in self.tokenize(request.text)]
 
     def likelihood(self, request: Request, continuations: Sequence[str]) -> list[Score]:
         """Gives the words of its own greedy answer 0.9 each, and any other word less, by a hash."""
@@ -104,7 +113,11 @@ class HashModel(Model):
             prefix = (begun + "".join(tokens[: place + 1])).encode()
             share = int.from_bytes(hashlib.sha256(prompt + prefix).digest()[:8], "big") / 2**64
             scored.append((token, math.log(_GREEDY if on_path else (1 - _GREEDY) * (share + 1e-9) / 2)))
-        return Score(sum(logprob for _, logprob in scored), scored, on_path)
+        return Score(sum(logprob for _, logprob in scored), scored, on_path, [_number(token) for token in tokens])
+
+
+def _number(word: str) -> int:
+    return zlib.crc32(word.encode())
 
 
 def _digest(request: Request) -> bytes:

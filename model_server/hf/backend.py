@@ -30,6 +30,7 @@ from model_server.hf import memory, selfcheck
 from model_server.hf.constraint import Constraint, Formats
 from model_server.hf.draw import draw, image_tokens
 from model_server.hf.families import family_of
+from model_server.hf.identity import processor_hash
 from model_server.hf.likelihood import Question, Scored, expanded, packed, plain
 from model_server.hf.prompt import Joined, Prompt, Prompter
 from model_server.hf.reasoning import Reasoning, blank_between, marks_of
@@ -84,6 +85,7 @@ class HfBackend(Backend):
     def load(self) -> None:
         """Loads the checkpoint."""
         self._checkpoint = checkpoints.load(self._settings)
+        self._processor_sha256 = processor_hash(self._checkpoint)
         self._family = family_of(self._checkpoint)
         self._prompter = Prompter(self._checkpoint, self._family, self._settings.max_image_pixels)
         self._ends = end_tokens(self._checkpoint)
@@ -120,6 +122,7 @@ class HfBackend(Backend):
             and Reasoning(loaded.tokenizer, self._marks, "").bounded,
             model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: bool(self._prompter.arguments),
             model.CAPABILITY_ANSWER_PREFIX: self._prompter.can_continue,
+            model.CAPABILITY_RENDERED_PROMPT: True,
             model.CAPABILITY_ANSWER_CHOICES: keeps_formats,
             model.CAPABILITY_ANSWER_REGEX: keeps_formats,
             model.CAPABILITY_ANSWER_JSON_SCHEMA: keeps_formats,
@@ -155,9 +158,13 @@ class HfBackend(Backend):
             max_concurrency=2 * self._settings.max_batch,
             max_context_tokens=loaded.context,
             chat_template_sha256=checkpoints.text_hash(loaded.template),
+            processor_sha256=self._processor_sha256,
             compute_dtype=str(loaded.model.dtype).removeprefix("torch."),
             properties={name: value for name, value in properties.items() if value},
             chat_template_arguments=sorted(self._prompter.arguments),
+            system_messages=model.SYSTEM_MESSAGES_TAKEN
+            if self._prompter.takes_system_messages
+            else model.SYSTEM_MESSAGES_REFUSED,
             media_limits=model.MediaLimits(
                 max_image_pixels=self._settings.max_image_pixels if loaded.has_vision else 0,
                 max_audio_duration=seconds(longest) if (longest := self._prompter.clips.longest) else None,
@@ -187,6 +194,7 @@ class HfBackend(Backend):
             logprobs=row.logprobs,
             usage=usage,
             reasoning=row.thoughts,
+            prompt=prompt.rendered if request.return_prompt else None,
         )
         if row.text:
             gap = ""
@@ -218,7 +226,10 @@ class HfBackend(Backend):
         data, usage = await self._submit(Work(prompt, config, draws=True), ("draw", object()), call, count)
         assert isinstance(data, bytes)
         response = model.GenerateResponse(
-            finish_reason=model.FINISH_REASON_END_OF_SEQUENCE, effective_config=config, usage=usage
+            finish_reason=model.FINISH_REASON_END_OF_SEQUENCE,
+            effective_config=config,
+            usage=usage,
+            prompt=prompt.rendered if request.return_prompt else None,
         )
         response.parts.add(image=model.Image(data=data, media_type="image/png"))
         response.usage.output_tokens = count
@@ -234,11 +245,13 @@ class HfBackend(Backend):
         output = sum(len(each.ids) - len(prompt.ids) for each in joined)
         scores, usage = await self._submit(Work(prompt, joined=joined), key, call, output)
         assert isinstance(scores, list)
-        response = model.LikelihoodResponse(usage=usage)
+        response = model.LikelihoodResponse(usage=usage, prompt=prompt.rendered if request.return_prompt else None)
         for score in scores:
             pieces = [token_bytes(self._checkpoint.tokenizer, number) for number in score.ids]
             tokens = list(zip(pieces, score.logprobs, strict=True))
-            response.scores.append(continuation_score(score.logprob, tokens, score.is_greedy, request.return_tokens))
+            response.scores.append(
+                continuation_score(score.logprob, tokens, score.is_greedy, request.return_tokens, score.ids)
+            )
         response.usage.output_tokens = sum(len(score.ids) for score in scores)
         return response
 

@@ -63,6 +63,11 @@ class Prompt:
     continues: bool = False
 
     @property
+    def rendered(self) -> model.RenderedPrompt:
+        """It as an audit wants to see it."""
+        return model.RenderedPrompt(text=self.text, token_ids=self.ids)
+
+    @property
     def signature(self) -> tuple[Any, ...]:
         """Prompts that can share a batch have the same."""
         shapes = ((name, tuple(value.shape[1:])) for name, value in self.inputs.items() if name not in SEQUENCES)
@@ -217,6 +222,17 @@ class Prompter:
     def can_continue(self) -> bool:
         """Whether the chat template can leave an assistant's message open."""
         return bool(self._checkpoint.template) and self._begun("x").endswith("x")
+
+    @cached_property
+    def takes_system_messages(self) -> bool:
+        """Whether the chat template shows the words of a system message; some refuse one, some drop it."""
+        if not self._checkpoint.template:
+            return True  # all texts are joined
+        system = model.Message(role=model.ROLE_SYSTEM, parts=[model.Part(text="Be brief, zq7.")])
+        try:
+            return "Be brief, zq7." in self._templated([system, _QUESTION], prefix=True)
+        except InvalidRequest:
+            return False
 
     @cached_property
     def _keeps_reasoning(self) -> bool:

@@ -24,6 +24,11 @@ from model_server.metrics import Metrics
 
 Result = TypeVar("Result")
 _CHECKED = 8192
+_SYSTEM = {
+    True: model.SYSTEM_MESSAGES_TAKEN,
+    False: model.SYSTEM_MESSAGES_REFUSED,
+    None: model.SYSTEM_MESSAGES_UNSPECIFIED,
+}
 _LEAST_WAITING = 2
 """Covers a network delay of twice the time of an answer."""
 
@@ -41,6 +46,7 @@ class KitBackend(Backend):
         self._batched = type(kit).generate_batch is not Model.generate_batch
         self._single = type(kit).generate is not Model.generate
         self._scores = type(kit).likelihood is not Model.likelihood
+        self._renders = type(kit).render is not Model.render
         self._threads = ThreadPoolExecutor(kit.max_concurrency, thread_name_prefix="kit")
         self._decoders = ThreadPoolExecutor(max(2, min(8, os.cpu_count() or 2)), thread_name_prefix="decode")
         self._slots = Slots(kit.max_concurrency, kit.max_queue, metrics)
@@ -74,6 +80,7 @@ class KitBackend(Backend):
             model.CAPABILITY_THINKING: kit.thinking,
             model.CAPABILITY_THINKING_BUDGET: kit.thinking_budget,
             model.CAPABILITY_ANSWER_PREFIX: kit.answer_prefix,
+            model.CAPABILITY_RENDERED_PROMPT: self._renders,
             model.CAPABILITY_ANSWER_CHOICES: kit.answer_choices,
             model.CAPABILITY_ANSWER_REGEX: kit.answer_regex,
             model.CAPABILITY_ANSWER_JSON_SCHEMA: kit.answer_json_schema,
@@ -85,7 +92,12 @@ class KitBackend(Backend):
             max_concurrency=kit.max_batch * 2 if self._batched else kit.max_concurrency,
             max_waiting=0 if self._batched else min(max(_LEAST_WAITING, kit.max_concurrency), kit.max_queue),
             max_context_tokens=kit.max_context_tokens,
-            media_limits=model.MediaLimits(max_frames=kit.max_frames),
+            media_limits=model.MediaLimits(
+                max_images=kit.max_images if kit.image_input else 0,
+                max_image_pixels=kit.max_image_pixels if kit.image_input else 0,
+                max_frames=kit.max_frames,
+            ),
+            system_messages=_SYSTEM[kit.system_messages],
             properties=kit.properties(),
         )
 
@@ -119,6 +131,8 @@ class KitBackend(Backend):
             response.parts.add(image=model.Image(data=data))
         response.usage.CopyFrom(self._usage(work, prompt_tokens, out, queued))
         response.usage.reasoning_tokens = reasoned
+        if request.return_prompt:
+            response.prompt.CopyFrom(await self._rendered(work))
         return response
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
@@ -137,18 +151,25 @@ class KitBackend(Backend):
                 "wrong_count", f"{len(request.continuations)} continuations were sent, the model scored {len(scores)}"
             )
         tokens, with_tokens = sum(len(score.tokens) for score in scores), request.return_tokens
+        prompt = await self._rendered(work) if request.return_prompt else None
         return model.LikelihoodResponse(
+            prompt=prompt,
             scores=[
                 continuation_score(
                     score.logprob,
                     [(text.encode(), value) for text, value in score.tokens],
                     score.is_greedy,
                     with_tokens,
+                    score.token_ids,
                 )
                 for score in scores
             ],
             usage=self._usage(work, prompt_tokens, tokens, queued),
         )
+
+    async def _rendered(self, work: Request) -> model.RenderedPrompt:
+        text, ids = await self._in_thread(self._decoders, self.kit.render, work)
+        return model.RenderedPrompt(text=text, token_ids=ids)
 
     async def close(self) -> None:
         """Ends the threads."""
@@ -183,11 +204,10 @@ class KitBackend(Backend):
         keys = [hashlib.sha256(data).digest() for data in work.image_bytes]
         if all(key in self._checked for key in keys):
             return
+        for data in work.image_bytes:
+            images.check(data, max_pixels=self.kit.max_image_pixels)
         if self._batched:
             _ = work.images
-        else:
-            for data in work.image_bytes:
-                images.check(data)
         self._checked.update(dict.fromkeys(keys))
         for key in list(itertools.islice(self._checked, max(0, len(self._checked) - _CHECKED))):
             self._checked.pop(key, None)

@@ -94,11 +94,13 @@ class Score:
         logprob: Sum over its tokens, natural logarithm.
         tokens: Each token's text and log-probability, in order; at least one.
         is_greedy: Whether greedy decoding would have said exactly this.
+        token_ids: The tokens' numbers in the vocabulary; empty where there is none.
     """
 
     logprob: float
     tokens: Sequence[tuple[str, float]]
     is_greedy: bool = False
+    token_ids: Sequence[int] = ()
 
 
 class Model:
@@ -115,6 +117,9 @@ class Model:
         sample_rate: Samples per second of `Request.audio`; 0 is that of each file.
         frames: Frames that are seen of a video where the request does not say.
         max_frames: Most frames of a video; 0 is no limit.
+        max_images: Most images of a request.
+        max_image_pixels: Most pixels of an image.
+        system_messages: Whether the model is shown the words of system messages; None where that is not known.
         reasoning: Whether the model reasons before it answers; `generate` then returns the two apart, in an `Output`.
         thinking: Whether `generate` obeys `config.thinking`, which turns the reasoning on and off.
         thinking_budget: Whether it obeys `config.thinking_budget`, the bound on the tokens of reasoning.
@@ -142,6 +147,9 @@ class Model:
     sample_rate = 0
     frames = 32
     max_frames = 0
+    max_images = 256
+    max_image_pixels = images.MAX_PIXELS
+    system_messages: bool | None = None
     reasoning = False
     thinking = False
     thinking_budget = False
@@ -171,6 +179,14 @@ class Model:
 
     def likelihood(self, request: Request, continuations: Sequence[str]) -> Sequence[Score]:
         """Scores continuations, in their order; implementing it claims CAPABILITY_LIKELIHOOD."""
+        raise NotImplementedError
+
+    def render(self, request: Request) -> tuple[str, Sequence[int]]:
+        """Returns the prompt as the model is given it; implementing it claims CAPABILITY_RENDERED_PROMPT.
+
+        Returns:
+            The text that the tokenizer reads, and the tokens' numbers, media included; one of them may be empty.
+        """
         raise NotImplementedError
 
     def tokenize(self, text: str) -> list[str]:

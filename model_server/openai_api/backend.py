@@ -23,7 +23,7 @@ from model_server.metrics import Metrics
 from model_server.openai_api import drawing
 from model_server.openai_api.client import NEW_LIMIT, OLD_LIMIT, Endpoint, Settings, ask, look, make_client
 from model_server.openai_api.errors import short
-from model_server.openai_api.likelihood import CONTINUED, Scorer, turns
+from model_server.openai_api.likelihood import CONTINUED, WITH_IDS, Scorer, no_prompt, put_prompt, turns
 
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
 _FINISH = {
@@ -101,6 +101,7 @@ class OpenAIBackend(Backend):
             model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: kind in _EXACT,
             model.CAPABILITY_EXTRA_BODY: True,
             model.CAPABILITY_ANSWER_PREFIX: kind == "vllm",
+            model.CAPABILITY_RENDERED_PROMPT: kind == "vllm",
             model.CAPABILITY_ANSWER_CHOICES: kind in _EXACT,
             model.CAPABILITY_ANSWER_REGEX: kind in _EXACT,
             model.CAPABILITY_ANSWER_JSON_SCHEMA: True,
@@ -128,6 +129,8 @@ class OpenAIBackend(Backend):
             if request.messages[-1].reasoning:  # of which an answer does not show whether the template kept it
                 raise Unsupported("no_reasoning", "the endpoint does not tell what its template makes of reasoning")
             fields["extra_body"] |= CONTINUED
+        if request.return_prompt:
+            fields["extra_body"] |= WITH_IDS
         start = time.monotonic()
         async with self._slots.slot():
             sent = time.monotonic()
@@ -141,6 +144,10 @@ class OpenAIBackend(Backend):
         if config.HasField("thinking") and not config.thinking and response.reasoning:
             raise Unsupported("thinking_stays_on", "the endpoint's model reasons although thinking is off")
         response.usage.MergeFrom(usage_since(start, sent))
+        if request.return_prompt:
+            if not response.HasField("prompt"):
+                raise no_prompt()
+            response.prompt.text = await self._text_of(response.prompt.token_ids)
         return response
 
     async def _draw(
@@ -179,8 +186,22 @@ class OpenAIBackend(Backend):
                 return await ask(self._completions, call, self._settings.timeout, **fields)
 
         response = await self._scorer.score(send, request.continuations, request.return_tokens, reasoning)
+        if request.return_prompt:
+            put_prompt(response, await send(WITH_IDS | {"max_tokens": 1}, ""))
+            response.prompt.text = await self._text_of(response.prompt.token_ids)
         response.usage.model_time.CopyFrom(seconds(time.monotonic() - start))
         return response
+
+    async def _text_of(self, ids: Sequence[int]) -> str:
+        """Returns the text of a prompt's tokens as vLLM has it; "" where it has no such route."""
+        client = self._dial()
+        url = str(client.base_url.join("../detokenize"))
+        try:
+            reply = await client.post(url, cast_to=object, body={"model": self._settings.model, "tokens": list(ids)})
+        except openai.OpenAIError:
+            return ""
+        text = reply.get("prompt") if isinstance(reply, dict) else None
+        return _encodable(text) if isinstance(text, str) else ""
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -376,6 +397,8 @@ def _read(reply: Any, config: model.GenerationConfig) -> model.GenerateResponse:
         response.parts.add(text=text)
     if reply.usage:
         _count(reply.usage, response.usage)
+    if getattr(reply, "prompt_token_ids", None):  # told where asked for
+        put_prompt(response, reply)
     if config.top_logprobs and text and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
         content = getattr(choice.logprobs, "content", None)
         if content is None:

@@ -33,7 +33,9 @@ _IMPOSSIBLE = -9999.0
 """What vLLM writes in place of minus infinity."""
 
 _BY_PROMPT = {"prompt_logprobs": 0, "max_tokens": 1}
-_IDS = {"return_token_ids": True, "max_tokens": 1}
+WITH_IDS = {"return_token_ids": True}
+"""Asks for the prompt's tokens by their numbers."""
+_IDS = WITH_IDS | {"max_tokens": 1}
 _LISTED = _IDS | {"logprobs": True, "temperature": 0, "repetition_penalty": 1.0, "min_p": 0.0}
 
 
@@ -127,7 +129,8 @@ async def _by_listed_tokens(
         places = [(steps[ids[:depth]], token) for depth, token in enumerate(ids)]
         tokens = [(step.listed[token][0].encode(), step.listed[token][1]) for step, token in places]
         greedy = all(step.greedy == token for step, token in places)
-        response.scores.append(continuation_score(sum(value for _, value in tokens), tokens, greedy, with_tokens))
+        logprob = sum(value for _, value in tokens)
+        response.scores.append(continuation_score(logprob, tokens, greedy, with_tokens, ids))
     return _counted(response, len(prompt))
 
 
@@ -152,6 +155,25 @@ async def _step(send: Send, before: Ids, text: str, wanted: Sequence[int]) -> _S
             raise _NotListed from None
         step = _Step(greedy, step.listed | {token: facts[token] for token in block})
     return step if all(logprob > _IMPOSSIBLE for _, logprob in step.listed.values()) else None
+
+
+def put_prompt(response: model.GenerateResponse | model.LikelihoodResponse, reply: Any) -> None:
+    """Puts the prompt's tokens into a response.
+
+    Raises:
+        Unsupported: If the endpoint, an older vLLM, does not tell them.
+    """
+    try:
+        response.prompt.token_ids.extend(_prompt_ids(reply))
+    except _NotListed:
+        raise no_prompt() from None
+
+
+def no_prompt() -> Unsupported:
+    """Returns the failure of a request for the prompt's tokens, which older vLLMs do not tell."""
+    return Unsupported(
+        "no_rendered_prompt", "the endpoint does not tell the prompt's tokens: leave return_prompt unset"
+    )
 
 
 def _prompt_ids(reply: Any) -> Ids:
@@ -183,7 +205,8 @@ async def _by_prompts(
         owned = _owned(prompt, _tokens(reply), text)
         tokens = [(piece.encode(), logprob) for _, piece, logprob, _ in owned]
         greedy = all(token[3] == 1 for token in owned)
-        response.scores.append(continuation_score(sum(value for _, value in tokens), tokens, greedy, with_tokens))
+        logprob, ids = sum(value for _, value in tokens), [token[0] for token in owned]
+        response.scores.append(continuation_score(logprob, tokens, greedy, with_tokens, ids))
     return _counted(response, len(prompt) + 1)
 
 

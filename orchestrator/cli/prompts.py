@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lyncean.cli import Command, examples
-from orchestrator.cli.options import request_options
+from lyncean.cli.options import client_options
+from orchestrator.cli.options import refuse, refuse_dialling, request_options
 
 if TYPE_CHECKING:
+    from lyncean.rpc import Credentials
+    from orchestrator.engine import Endpoint
     from orchestrator.engine.deviations import Deviations
     from orchestrator.run_folder.records import StoreMedium
-    from orchestrator.samples import Sample
+    from orchestrator.samples import Call, Sample
+
+_TIMEOUT = 600.0
+"""Seconds for one request."""
 
 
 @click.command(
@@ -25,38 +32,61 @@ if TYPE_CHECKING:
     epilog=examples(
         "orchestrator prompts --task marvel --synthetic --limit 1",
         "orchestrator prompts --task animals.yaml --limit 2 --images pictures",
+        "orchestrator prompts --task marvel --synthetic --limit 1 --endpoint 127.0.0.1:50051 --rendered",
     ),
 )
 @request_options(
     *("tasks", "data", "synthetic", "limit", "method", "repeats"),
     *("shuffle_options", "blind", "parity", "seed", "settings"),
+    *("answer", "generation", "thinking", "chat_template"),
 )
 @click.option(
     "--images",
     type=click.Path(file_okay=False, path_type=Path),
     help="Write images, audio and videos here, named by sha256.",
 )
-def command(images: Path | None, **parameters: Any) -> None:
+@click.option("--rendered", is_flag=True, help="Add the text and the tokens that the model is given.")
+@click.option("--endpoint", "-e", help="The model server that renders them, H:P.")
+@client_options
+def command(
+    images: Path | None, rendered: bool, endpoint: str | None, credentials: Credentials, **parameters: Any
+) -> None:
     """Print each request exactly as eval would send it, one JSON object per line.
 
     Images and clips are shown as {"media_type", "sha256", "bytes_length"}. A turn that depends on
     earlier ones is shown with placeholders: the text "{answer 1}" for the first, a small grey image
-    for a generated image, and log-likelihoods of 0.
+    for a generated image, and log-likelihoods of 0. With --rendered each request is sent to a model
+    server, with one output token at most, and what it made of it is added.
     """
     import orjson
 
+    from orchestrator.engine import parse_endpoints
     from orchestrator.run.plan import make
     from orchestrator.run.request import RunRequest
     from orchestrator.run_folder.image_store import ImageStore
+
+    endpoints = parse_endpoints([] if endpoint is None else [endpoint])
+    if rendered and not endpoints:
+        raise click.UsageError("--rendered asks a model server: give --endpoint H:P")
+    if not rendered:
+        refuse(["endpoint"], "is asked for rendered prompts: give --rendered as well, or leave it out")
+        refuse_dialling("--endpoint with --rendered")
 
     put = ImageStore(images).put if images else _sha256
     try:
         plan = make(RunRequest(**parameters))
         # Looked at for what it refuses: contradictions between options.
         _ = plan.needs
-        for sample in plan.samples():
-            for line in _lines(sample, plan.changes(), lambda medium: put(medium.data)):
-                sys.stdout.buffer.write(orjson.dumps(line) + b"\n")
+        lines = (each for sample in plan.samples() for each in _lines(sample, plan.changes(), lambda m: put(m.data)))
+
+        def show(line: dict[str, Any]) -> None:
+            sys.stdout.buffer.write(orjson.dumps(line) + b"\n")
+
+        if rendered:
+            asyncio.run(_show_rendered(lines, show, endpoints, credentials))
+            return
+        for line, _ in lines:
+            show(line)
     except BrokenPipeError:
         raise  # `head` has what it wanted: click ends the command without a word.
     except OSError as error:
@@ -68,7 +98,22 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _lines(sample: Sample, changes: Deviations, store: StoreMedium) -> Iterator[dict[str, Any]]:
+async def _show_rendered(
+    lines: Iterable[tuple[dict[str, Any], Call | None]],
+    show: Callable[[dict[str, Any]], None],
+    endpoints: Sequence[Endpoint],
+    credentials: Credentials,
+) -> None:
+    from orchestrator.run.rendered import renderer
+
+    async with renderer(endpoints, credentials, _TIMEOUT) as render:
+        for line, call in lines:
+            show(line if call is None else line | await render(call))
+            sys.stdout.flush()
+
+
+def _lines(sample: Sample, changes: Deviations, store: StoreMedium) -> Iterator[tuple[dict[str, Any], Call | None]]:
+    """Yields a sample's lines, each with its call, None where none would be made."""
     from orchestrator.run.dry_run import walk
     from orchestrator.run_folder.records import request_json, scoring_json
     from orchestrator.samples import Call
@@ -88,6 +133,6 @@ def _lines(sample: Sample, changes: Deviations, store: StoreMedium) -> Iterator[
             "group": scoring.get("group", ""),
         }
         if isinstance(call, Call):
-            yield line | {"stage": call.stage, "request": request_json(call, store)}
+            yield line | {"stage": call.stage, "request": request_json(call, store)}, call
         else:
-            yield line | {"request": None, "error": {"reason": call.reason, "message": str(call)}}
+            yield line | {"request": None, "error": {"reason": call.reason, "message": str(call)}}, None

@@ -52,6 +52,7 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 _NO_PROMPTS = frozenset({"VLMEvalKit"})
 """Tools whose files have the question, and not the prompt that was made of it."""
 _NOT_OF_THE_ROW = {Cause.DECODING, Cause.SERVER, Cause.READING}
+_IDENTITY = ("model_name", "model_revision", "chat_template_sha256", "processor_sha256")
 _SERVING = ("server_version", "compute_dtype", "properties")
 
 
@@ -101,7 +102,7 @@ class Side:
         """Returns what a run records."""
         identity, imported = run.identity, str(run.identity.get("imported") or "")
         data = (identity.get("data") or {}).get(task) or {}
-        server = {name: run.model.get(name) for name in ("model_name", "model_revision", "chat_template_sha256")}
+        server = {name: run.model.get(name) for name in _IDENTITY}
         server |= {name: run.model.get(name) for name in _SERVING}
         # An import's hash is of the answers, not of the rows.
         return cls(

@@ -80,7 +80,7 @@ def common(runs: Sequence[Scores], step: Step) -> list[Units]:
     ]
 
 
-_EXPECTED_TO_DIFFER = frozenset({"model_name", "model_revision", "chat_template_sha256", "model"})
+_EXPECTED_TO_DIFFER = frozenset({"model_name", "model_revision", "chat_template_sha256", "processor_sha256", "model"})
 
 
 def warnings(first: Scores, second: Scores) -> list[str]:

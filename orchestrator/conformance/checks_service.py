@@ -67,8 +67,9 @@ async def info_fields_are_well_formed(server: Server) -> None:
     """Keys and hashes look as they should."""
     bad = [key for key in server.info.properties if not _SNAKE.fullmatch(key)]
     wants(not bad, f"properties has {', '.join(map(repr, bad))}")
-    template = server.info.chat_template_sha256
-    wants(not template or bool(re.fullmatch(r"[0-9a-f]{64}", template)), f"chat_template_sha256 is {template!r}")
+    for name in ("chat_template_sha256", "processor_sha256"):
+        value = getattr(server.info, name)
+        wants(not value or bool(re.fullmatch(r"[0-9a-f]{64}", value)), f"{name} is {value!r}")
 
 
 @check

@@ -22,6 +22,7 @@ from orchestrator.conformance import (  # noqa: F401
     checks_load,
     checks_media,
     checks_prefix,
+    checks_prompt,
     checks_requests,
     checks_service,
 )

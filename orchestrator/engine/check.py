@@ -11,12 +11,12 @@ from lyncean.clips import damage as clip_damage
 from lyncean.media import Kind
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.outcomes import Outcome
-from lyncean.pictures import damage
+from lyncean.pictures import damage, pixel_count
 from lyncean.rpc import CallError
 from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.wire import Request, Response
-from orchestrator.samples import BadRowError
+from orchestrator.samples import BadRowError, Call
 
 _TOKEN_BYTES = 1024
 """More than any vocabulary's longest token."""
@@ -135,14 +135,38 @@ def _names(metrics: Iterable[tuple[str, str]]) -> str:
     return ", ".join(sorted(name for name, _ in metrics)) or "none"
 
 
-def check_image(data: bytes) -> None:
+def check_image(data: bytes, most_pixels: int = 0) -> None:
     """Holds back an image that no server could decode: how many items count must not depend on who notices.
 
+    Args:
+        data: The file's bytes.
+        most_pixels: What the server states as its limit; 0 is none.
+
     Raises:
-        BadRowError: With reason `bad_image`.
+        BadRowError: With reason `bad_image` or `image_too_large`.
     """
     if why := damage(data):
         raise BadRowError("bad_image", f"an image is damaged: {why}")
+    if most_pixels and (pixels := pixel_count(data)) > most_pixels:
+        raise BadRowError(
+            "image_too_large", f"an image has {pixels:,} pixels, the server states {most_pixels:,} at most"
+        )
+
+
+def check_stated(call: Call, info: model.GetModelInfoResponse) -> None:
+    """Holds back a request of which the server states that it refuses it.
+
+    Raises:
+        BadRowError: With the reason that our servers refuse it with.
+    """
+    refuses = info.system_messages == model.SYSTEM_MESSAGES_REFUSED
+    if refuses and any(message.role == model.ROLE_SYSTEM for message in call.messages):
+        words = "the prompt has a system message, and the server states that its model takes none"
+        raise BadRowError("no_system_messages", words)
+    most = info.media_limits.max_images
+    images = sum(part.image is not None for message in call.messages for part in message.parts)
+    if most and images > most:
+        raise BadRowError("too_many_images", f"the prompt has {images:,} images, the server states {most:,} at most")
 
 
 def check_clip(kind: Kind, data: bytes) -> None:
@@ -232,9 +256,10 @@ def _likelihood(response: model.LikelihoodResponse, request: Request) -> str:
 
 def _tokens(tokens: Iterable[model.TokenLogprob]) -> str:
     for token in tokens:
-        for each in (token, *token.top, *token.alternatives):
-            if not _plausible(each.logprob):
-                return f"the logprob of a token is {each.logprob}"
+        others = [other.logprob for other in token.top] + [other.logprob for other in token.alternatives]
+        for logprob in (token.logprob, *others):
+            if not _plausible(logprob):
+                return f"the logprob of a token is {logprob}"
     return ""
 
 

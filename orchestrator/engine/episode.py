@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any
 
 from lyncean.errors import UserError
+from lyncean.model.v1 import model_pb2 as model
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import DataError
-from orchestrator.engine.check import check_clip, check_image
+from orchestrator.engine.check import check_clip, check_image, check_stated
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Result
 from orchestrator.engine.wire import Request, request_of
@@ -92,10 +94,18 @@ class UnsentOutcome:
     detail: str
 
 
-def build(episode: Episode, log: RunLog, changes: Deviations) -> PreparedRequest | UnsentOutcome:
+def build(
+    episode: Episode, log: RunLog, changes: Deviations, server: Callable[[str], model.GetModelInfoResponse]
+) -> PreparedRequest | UnsentOutcome:
     """Builds the next turn: reads its images, stores them, and renders what the log will say.
 
     Runs in a Worker: in the event loop or in a thread beside it.
+
+    Args:
+        episode: The sample and its progress.
+        log: The run folder.
+        changes: What the run changes in requests.
+        server: Returns the description of the model that serves a stage.
 
     Raises:
         OSError: If an image cannot be stored.
@@ -107,8 +117,10 @@ def build(episode: Episode, log: RunLog, changes: Deviations) -> PreparedRequest
     try:
         answers = [_answer(answer, log) for answer in episode.answers]
         call = changes.applied(turn.ask(answers), key, turn.scoring)
+        info = server(call.stage)
+        check_stated(call, info)
         request = request_of(call)
-        line_request = raw(request_json(call, partial(_stored, log)))
+        line_request = raw(request_json(call, partial(_stored, log, info.media_limits.max_image_pixels)))
     except NoAnswerError as error:
         return UnsentOutcome(Outcome.UNPARSED, error.reason, str(error))
     except BadRowError as error:
@@ -193,9 +205,10 @@ def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _stored(log: RunLog, medium: Medium) -> str:
-    check = partial(check_clip, medium.kind) if isinstance(medium, Clip) else check_image
-    return log.images.put(medium.data, check)
+def _stored(log: RunLog, most_pixels: int, medium: Medium) -> str:
+    if isinstance(medium, Clip):
+        return log.images.put(medium.data, partial(check_clip, medium.kind))
+    return log.images.put(medium.data, partial(check_image, most_pixels=most_pixels))
 
 
 def _answer(answer: Answer | int, log: RunLog) -> Answer:

@@ -38,7 +38,7 @@ Notify = Callable[[str], None]
 
 
 class Pool:
-    """Replicas of one model. All have the same name, weights and chat template, or are not used.
+    """Replicas of one model. All have the same name, weights, chat template and processor, or are not used.
 
     Args:
         endpoints: Where they are; names are looked up again every few seconds.
@@ -304,7 +304,7 @@ class Pool:
 
 
 def _difference(expected: model.GetModelInfoResponse, info: model.GetModelInfoResponse) -> str:
-    for field in ("model_name", "model_revision", "chat_template_sha256"):
+    for field in ("model_name", "model_revision", "chat_template_sha256", "processor_sha256"):
         here, there = getattr(expected, field), getattr(info, field)
         if here != there:
             return f"{field} is {there!r}, not {here!r}"

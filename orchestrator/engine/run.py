@@ -261,7 +261,7 @@ class Engine:
     async def _build_and_submit(self, episodes: list[Episode]) -> None:
         log, changes = self._log, self._options.changes
         try:
-            made = await self._worker.each(lambda episode: build(episode, log, changes), episodes)
+            made = await self._worker.each(lambda episode: build(episode, log, changes, self._server), episodes)
             for episode, built in zip(episodes, made, strict=True):
                 if isinstance(built, UnsentOutcome):
                     self._end_unsent(episode, built)
@@ -274,6 +274,9 @@ class Engine:
             self.stop(write_error(log.path, error))
         except Exception as error:
             self.stop(error)
+
+    def _server(self, stage: str) -> model.GetModelInfoResponse:
+        return (self._dispatchers.get(stage) or self._dispatchers[""]).pool.info
 
     def _answered(self, result: Result) -> None:
         built: PreparedRequest = result.job.owner

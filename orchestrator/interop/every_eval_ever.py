@@ -100,7 +100,7 @@ def _aggregate(
         "model_availability": known.get("availability", "unknown"),
         **{
             name: str(run.model[name])
-            for name in ("model_revision", "chat_template_sha256", "compute_dtype")
+            for name in ("model_revision", "chat_template_sha256", "processor_sha256", "compute_dtype")
             if run.model.get(name)
         },
     }

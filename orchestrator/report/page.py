@@ -210,6 +210,7 @@ def _model(run: Run) -> list[tuple[str, str]]:
             ", ".join(map(_capability, model.get("capabilities", ()))),
         ),
         ("Template's hash", str(model.get("chat_template_sha256", ""))[:12]),
+        ("Processor's hash", str(model.get("processor_sha256", ""))[:12]),
         *((name.replace("_", " ").capitalize(), str(value)) for name, value in (model.get("properties") or {}).items()),
         ("Replicas", ", ".join(map(str, run.manifest.get("replicas", ())))),
     ]

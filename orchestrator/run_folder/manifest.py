@@ -39,6 +39,7 @@ def model_identity(info: model.GetModelInfoResponse) -> dict[str, str]:
         "model_name": info.model_name,
         "model_revision": info.model_revision,
         "chat_template_sha256": info.chat_template_sha256,
+        **({"processor_sha256": info.processor_sha256} if info.processor_sha256 else {}),
     }
 
 

@@ -74,6 +74,19 @@ def damage(data: bytes) -> str:
     return ""
 
 
+def pixel_count(data: bytes) -> int:
+    """Returns width times height of an encoded image that is not damaged, as its header tells."""
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            image = open_image(data)
+    except Image.DecompressionBombError:
+        return 2 * (Image.MAX_IMAGE_PIXELS or 0) + 1  # more than this is all that is known
+    return image.width * image.height
+
+
 def _looks_whole(image: ImageFile.ImageFile, data: bytes) -> bool:
     """Whether a look at an image whose header was read shows that it can be decoded."""
     try:

@@ -293,6 +293,32 @@ def answers_in_thought(request: Any, response: Any) -> None:
         response.parts[0].text, response.reasoning = response.reasoning, ""
 
 
+def short_prompt(request: Any, response: Any) -> None:
+    """The rendered prompt lacks its last token."""
+    if response.prompt.token_ids:
+        del response.prompt.token_ids[-1]
+
+
+def prompt_unasked(request: Any, response: Any) -> None:
+    response.prompt.text = "".join(part.text for part in request.messages[-1].parts)
+
+
+def other_prompt(request: Any, response: Any) -> None:
+    """Every conversation has the prompt of the first."""
+    if response.HasField("prompt"):
+        response.prompt.text = "Say which of the numbers 4711 and 815 or 816 is larger."
+
+
+def renumbered(place: int, score: Any, response: Any) -> None:
+    for token in score.tokens:
+        token.token_id = place
+
+
+def drops_system(request: Any) -> None:
+    if request.messages and request.messages[0].role == model.ROLE_SYSTEM and len(request.messages) > 1:
+        del request.messages[0]
+
+
 def no_images(request: Any, response: Any) -> None:
     texts = [part for part in response.parts if part.WhichOneof("kind") == "text"]
     del response.parts[:]
@@ -661,6 +687,7 @@ MUTANTS = {
     "one_round": mutant(
         refuse(lambda r: len(r.messages) > 1 and r.messages[-1].role == model.ROLE_USER),
         "answers_several_rounds",
+        "system_messages_are_as_stated",
     ),
     "claims_less": mutant(NO_SEED, "refuses_what_it_does_not_claim"),
     "zero_tokens": mutant(lenient("zero_tokens"), "refuses_zero_output_tokens"),
@@ -683,6 +710,7 @@ MUTANTS = {
         "parallel_equals_serial",
         "batch_answers_as_by_itself",
         "batch_mixes_generate_and_likelihood",
+        "rendered_prompt_is_returned",
     ),
     "unreported": mutant(
         broken(
@@ -700,7 +728,13 @@ MUTANTS = {
         "refuses_malformed_choices",
     ),
     "always_ends": mutant(broken(said=always_ends), "output_limit_holds", "reasoning_stays_apart"),
-    "no_input_tokens": mutant(cleared("said", "usage", "input_tokens"), "usage_is_reported", "answers_are_continued"),
+    "no_input_tokens": mutant(
+        cleared("said", "usage", "input_tokens"),
+        "usage_is_reported",
+        "answers_are_continued",
+        "rendered_prompt_is_returned",
+        "system_messages_are_as_stated",
+    ),
     "no_reason": mutant(
         cleared("said", "", "finish_reason"),
         "finish_reason_is_set",
@@ -718,10 +752,24 @@ MUTANTS = {
         "logprobs_make_sense",
     ),
     "no_images": mutant(broken(said=no_images), "images_are_made"),
+    "short_prompt": mutant(broken(said=short_prompt), "rendered_prompt_is_returned"),
+    "prompt_unasked": mutant(broken(scored=prompt_unasked), "rendered_prompt_is_returned"),
+    "no_prompt": mutant(cleared("said", "", "prompt"), "rendered_prompt_is_returned"),
+    "other_prompt": mutant(broken(said=other_prompt), "rendered_prompt_is_returned", "system_messages_are_as_stated"),
+    "renumbered": mutant(rescored(renumbered), "token_ids_name_tokens"),
+    "drops_system": mutant(broken(asked=drops_system), "system_messages_are_as_stated"),
+    "takes_system": mutant(
+        broken(describe=lambda info: setattr(info, "system_messages", model.SYSTEM_MESSAGES_REFUSED)),
+        "system_messages_are_as_stated",
+    ),
+    "any_number": mutant(lenient("too_many_images"), "image_limit_is_kept"),
+    "odd_hash": mutant(
+        broken(describe=lambda info: setattr(info, "processor_sha256", "v2")), "info_fields_are_well_formed"
+    ),
     "mistaken_type": mutant(refuse(mistaken_type), "image_bytes_decide"),
     "bad_image": mutant(lenient("bad_image"), "refuses_corrupt_images"),
     "huge_image": mutant(lenient("image_too_large"), "refuses_huge_images"),
-    "first_image_only": mutant(broken(asked=first_image_only), "several_images_are_seen"),
+    "first_image_only": mutant(broken(asked=first_image_only), "several_images_are_seen", "image_limit_is_kept"),
     "own_frames": mutant(broken(asked=own_frames), "video_frames_are_those_asked_for"),
     "one_video": mutant(broken(asked=one_video), "videos_are_seen"),
     "deaf": mutant(broken(asked=deaf), "audio_is_heard"),
@@ -735,7 +783,7 @@ MUTANTS = {
         "sum_is_that_of_the_tokens",
         "scores_stand_behind_the_beginning",
     ),
-    "cut_tokens": mutant(rescored(cut_tokens), "tokenization_joins"),
+    "cut_tokens": mutant(rescored(cut_tokens), "tokenization_joins", "token_ids_name_tokens"),
     "no_output_tokens": mutant(cleared("scored", "usage", "output_tokens"), "likelihood_usage_is_reported"),
     "never_greedy": mutant(
         rescored(lambda place, score, response: score.ClearField("is_greedy")), "agrees_with_greedy"

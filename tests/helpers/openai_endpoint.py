@@ -49,6 +49,11 @@ class Endpoint:
     async def chat(self, request: web.Request) -> Any:
         return await self._reply(await request.json(), request)
 
+    async def detokenize(self, request: web.Request) -> web.Response:
+        """vLLM's route: here a token's text is its number."""
+        numbers = (await request.json())["tokens"]
+        return web.json_response({"prompt": " ".join(map(str, numbers))})
+
     async def _reply(self, body: dict[str, Any], request: web.Request) -> Any:
         self.seen.append(body)
         self.paths.append(request.path)
@@ -87,6 +92,7 @@ async def endpoint_server() -> AsyncIterator[Endpoint]:
     app.router.add_get("/v1/models", made.models)
     for path in ("chat/completions", "responses"):
         app.router.add_post(f"/v1/{path}", made.chat)
+    app.router.add_post("/detokenize", made.detokenize)
     for path in ("images/generations", "images/edits"):
         app.router.add_post(f"/v1/{path}", made.images)
     runner = web.AppRunner(app)

@@ -331,6 +331,38 @@ class Listener(Echo):
         return f"{heard} {seen} {request.text}"
 
 
+class Shown(Echo):
+    max_images = 1
+    max_image_pixels = 48 * 36
+    system_messages = False
+
+    def render(self, request: Request) -> tuple[str, list[int]]:
+        return f"<s>{request.text}", [1, *range(2, 2 + len(self.tokenize(request.text)))]
+
+
+async def test_prompts_are_shown_and_limits_kept(served: Any, ask: Any, picture: Any) -> None:
+    async with served(echo(Shown)) as server:
+        info = await server.info()
+        assert model.CAPABILITY_RENDERED_PROMPT in info.capabilities
+        assert (info.media_limits.max_images, info.media_limits.max_image_pixels) == (1, 48 * 36)
+        asked = request(ask("two words"))
+        assert not (await server.send(asked)).HasField("prompt")
+        asked.return_prompt = True
+        reply = await server.send(asked)
+        assert (reply.prompt.text, list(reply.prompt.token_ids)) == ("<s>two words", [1, 2, 3])
+        too_many, too_large = ask(picture(1), picture(2)), ask(picture(1, size=(49, 36)))
+        assert await refusal(server.send(request(too_many))) == ("INVALID_ARGUMENT", "too_many_images")
+        assert await refusal(server.send(request(too_large))) == ("INVALID_ARGUMENT", "image_too_large")
+        system = model.Message(role=model.ROLE_SYSTEM, parts=[model.Part(text="Be brief.")])
+        asked.messages.insert(0, system)
+        assert await refusal(server.send(asked)) == ("UNIMPLEMENTED", "no_system_messages")
+    async with served(echo(Echo)) as server:
+        assert (await server.info()).system_messages == model.SYSTEM_MESSAGES_UNSPECIFIED
+        asked = request(ask("two words"))
+        asked.return_prompt = True
+        assert await refusal(server.send(asked)) == ("UNIMPLEMENTED", "no_rendered_prompt")
+
+
 async def test_audio_and_videos_are_decoded_and_reported(served: Any) -> None:
     film, tone = model.Video(data=clips.video(10, 5)), model.Audio(data=clips.audio(0.5, 8000))
     few = model.Video(data=film.data, sampling=model.FrameSampling(per_second=1))

@@ -91,6 +91,30 @@ async def test_likelihood_by_prompt_logprobs(endpoint: Endpoint, served: Any, as
         assert joined.scores[0].logprob == Vllm().logprob(Vllm().tokens("Q?"), 12)
 
 
+async def test_a_prompt_is_shown_as_its_tokens(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    endpoint.card["owned_by"] = "vllm"
+    for engine in (Vllm(beyond=500, lists=True), Vllm()):
+        endpoint.answer = engine
+        async with served(backend(endpoint)) as server:
+            assert model.CAPABILITY_RENDERED_PROMPT in (await server.info()).capabilities
+            shown = server.score(ask("Q? A"), [" A"], return_tokens=True, return_prompt=True)
+            if not engine.lists:
+                assert await refusal(shown) == ("UNIMPLEMENTED", "no_rendered_prompt")
+                continue
+            reply = await shown
+            assert list(reply.prompt.token_ids) == engine.tokens("Q? A")
+            assert reply.prompt.text == " ".join(map(str, engine.tokens("Q? A")))
+            assert [token.token_id for token in reply.scores[0].tokens] == [10]
+    told: dict[str, Any] = {"prompt_token_ids": [1, 5, 9]}
+    endpoint.answer = lambda body: completion("x", **(told if body.get("return_token_ids") else {}))
+    async with served(backend(endpoint)) as server:
+        request = model.GenerateRequest(messages=[ask("Q?")], return_prompt=True)
+        reply = await server.send(request)
+        assert (list(reply.prompt.token_ids), reply.prompt.text) == ([1, 5, 9], "1 5 9")
+        told.clear()
+        assert await refusal(server.send(request)) == ("UNIMPLEMENTED", "no_rendered_prompt")
+
+
 async def test_listed_tokens_give_the_same_and_compute_the_prompt_once(
     endpoint: Endpoint, served: Any, ask: Any
 ) -> None:

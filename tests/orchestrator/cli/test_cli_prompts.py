@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from helpers.bench_scoring import shared_data
+from helpers.engine_cluster import Server
+from helpers.page_commands import ROOT, commands
 
 from orchestrator.cli import main
 
@@ -106,3 +112,54 @@ def test_mistakes_are_one_line(words, message):
     assert result.exit_code == 2
     assert message in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """The demo without weights."""
+    command = [sys.executable, "-m", "model_server", "serve", "--backend", "demo"]
+    server = Server(tmp_path_factory.mktemp("demo"), command).start()
+    yield server
+    server.kill()
+
+
+def test_rendered_prompts_are_those_of_the_server(demo):
+    words = ("--task", "VisualPuzzles_spatial_visual_cot", "--synthetic", "--limit", "1", "--rendered")
+    diagram, answer = lines(*words, "--endpoint", demo.address)
+    # It draws no images, and says so; the second turn shows an image in the place of the first one's.
+    assert diagram["error"]["reason"] == "no_image_output"
+    assert answer["request"]["messages"][0]["parts"][-1]["text"] in answer["rendered"]["text"]
+    assert len(answer["rendered"]["token_ids"]) == answer["rendered"]["input_tokens"]
+    assert answer["rendered"]["image_tokens"] == 2 * 64
+    scored = lines(
+        *("--task", "vstar_bench_direct_attributes", "--synthetic", "--limit", "1", "--method", "likelihood"),
+        *("--rendered", "--endpoint", demo.address),
+    )
+    assert scored[0]["request"]["messages"][0]["parts"][-1]["text"] in scored[0]["rendered"]["text"]
+
+
+def test_the_commands_of_the_audit_page_work(demo, tmp_path):
+    """docs/audit.md."""
+    words = " && ".join(commands(ROOT / "docs" / "audit.md")).replace("127.0.0.1:50051", demo.address)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(["bash", "-ec", words], cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    first, *_, text = done.stdout.decode().splitlines()
+    assert json.loads(first)["rendered"]["token_ids"]
+    shown = json.loads((tmp_path / "rendered.jsonl").read_text().splitlines()[0])["rendered"]["text"]
+    assert shown.endswith(text)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--rendered",), "give --endpoint"),
+        (("--endpoint", "127.0.0.1:1"), "give --rendered"),
+        (("--tls",), "--endpoint with --rendered"),
+        (("--rendered", "--endpoint", "nowhere"), "not host:port"),
+    ],
+)
+def test_mistakes_about_rendered_prompts(words, message):
+    result = invoke("--task", "marvel", "--synthetic", "--limit", "1", *words)
+    assert result.exit_code == 2
+    assert message in result.output

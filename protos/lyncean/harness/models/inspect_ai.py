@@ -241,7 +241,7 @@ def _choice(response: model.GenerateResponse, name: str, config: GenerateConfig)
 
 
 def _token(token: model.TokenLogprob, alternatives: int) -> Logprob:
-    def entry(kind: Any, each: model.TokenLogprob, **more: Any) -> Any:
+    def entry(kind: Any, each: model.TokenLogprob | model.TopLogprob, **more: Any) -> Any:
         return kind(token=each.token.decode("utf-8", "replace"), logprob=each.logprob, bytes=list(each.token), **more)
 
     top = [entry(TopLogprob, other) for other in (token.top or token.alternatives)[:alternatives]]

@@ -60,7 +60,8 @@ class Lyncean(LM):  # type: ignore[misc]
     def get_model_info(self) -> dict[str, str]:
         """Returns what its results record of the model."""
         info = self._info
-        names = ("model_name", "model_revision", "chat_template_sha256", "compute_dtype", "server_version")
+        hashes = ("model_revision", "chat_template_sha256", "processor_sha256")
+        names = ("model_name", *hashes, "compute_dtype", "server_version")
         return {f"lyncean_{name}": str(getattr(info, name)) for name in names}
 
     @property
