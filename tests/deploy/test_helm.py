@@ -1,0 +1,168 @@
+"""The Helm chart renders what `orchestrator submit` renders, by Helm's own engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from click.testing import CliRunner
+from helpers.manifests import DEPLOY, Manifest, needs_kubectl, of_kind
+
+import orchestrator.cli
+
+helm = pytest.importorskip("helm_python", reason="no Helm: pip install helm-python-sdk brings its engine")
+pytestmark = needs_kubectl
+CHART = DEPLOY / "helm" / "lyncean"
+IMAGE = {"model": {"image": "registry.example/vlm:2.3"}}
+TOLERATED: dict[str, Any] = {"tolerations": []}
+
+
+def charted(values: dict[str, Any], name: str = "night") -> list[Manifest]:
+    rendered = helm.Chart.load(CHART).render(values, name=name, namespace="lyncean")
+    texts = [text for file, text in rendered.items() if not file.endswith("NOTES.txt")]
+    return [one for text in texts for one in yaml.safe_load_all(text) if one]
+
+
+def submitted(*flags: str) -> list[Manifest]:
+    words = ["submit", "--run=night", "--tag=0.1.0", "--task=marvel", "--data=/data/marvel", *flags]
+    result = CliRunner().invoke(orchestrator.cli.main, words)
+    assert result.exit_code == 0, result.stderr
+    return [one for one in yaml.safe_load_all(result.stdout) if one]
+
+
+def meaning(job: Manifest, manifests: list[Manifest]) -> Any:
+    """A Job without the names of what only it uses; what has names in the order of these, but for containers."""
+    text = json.dumps(job["spec"])
+    for one in of_kind(manifests, "ConfigMap"):
+        text = text.replace(json.dumps(one["metadata"]["name"]), json.dumps("RUN" if "RUN" in one["data"] else "MODEL"))
+    spec = json.loads(text)
+    pod = spec["template"]["spec"]
+    del pod["serviceAccountName"]
+    for container in [*pod["initContainers"], *pod["containers"]]:
+        for port in container.get("ports", ()):
+            port.pop("name", None)
+    return _sorted(spec)
+
+
+def _sorted(node: Any, key: str = "") -> Any:
+    if isinstance(node, dict):
+        return {name: _sorted(value, name) for name, value in sorted(node.items())}
+    if isinstance(node, list):
+        found = [_sorted(one) for one in node]
+        named = key != "initContainers" and found and all(isinstance(one, dict) and "name" in one for one in found)
+        return sorted(found, key=lambda one: json.dumps(one)) if named else found
+    return node
+
+
+CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "an image by all that it may ask for": (
+        {
+            "model": {
+                "image": "registry.example/vlm:2.3",
+                "args": ["--flag", "x: y"],
+                "gpus": 4,
+                "memory": "64Gi",
+                "env": {"K": "V", "N": "1"},
+                "nodeSelector": {"pool": "a100"},
+                "tolerations": [
+                    {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+                    {"key": "team", "operator": "Equal", "value": "x", "effect": "NoExecute"},
+                ],
+            },
+            "pullSecrets": ["acme"],
+            "registry": "registry.example/us",
+            "shards": 3,
+            "out": "s3://bucket/runs",
+        },
+        (
+            *("--image=registry.example/vlm:2.3", "--gpus=4", "--memory=64Gi", "--env=K=V", "--env=N=1"),
+            *("--node-selector=pool=a100", "--toleration=team=x:NoExecute", "--pull-secret=acme", "--shards=3"),
+            *("--registry=registry.example/us", "--out=s3://bucket/runs", "--", "--flag", "x: y"),
+        ),
+    ),
+    "an image on the claim": (IMAGE, ("--image=registry.example/vlm:2.3", "--memory=32Gi")),
+    "a checkpoint": (
+        {"model": {"path": "/models/x", **TOLERATED}},
+        ("--overlay", f"{DEPLOY}/base", "--model=/models/x", "--memory=32Gi"),
+    ),
+    "an API": (
+        {"model": {"url": "http://vllm.serving:8000/v1", "name": "team/vlm"}, "shards": 2},
+        ("--endpoint=http://vllm.serving:8000/v1", "--model=team/vlm", "--shards=2"),
+    ),
+    "what is served already": (
+        {"model": {"endpoint": "a.there:50051,b.there:50055"}, "out": "gs://bucket/runs"},
+        ("--overlay", f"{DEPLOY}/base", "--endpoint=a.there:50051,b.there:50055", "--out=gs://bucket/runs"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_means_what_submit_means(name: str) -> None:
+    values, flags = CASES[name]
+    chart, ours = charted(values), submitted(*flags)
+    jobs = {one["metadata"]["name"]: one for one in of_kind(ours, "Job")}
+    assert {one["metadata"]["name"] for one in of_kind(chart, "Job")} == jobs.keys()
+    for job in of_kind(chart, "Job"):
+        assert meaning(job, chart) == meaning(jobs[job["metadata"]["name"]], ours)
+    data = [{**one["data"]} for one in of_kind(ours, "ConfigMap")]
+    for one in of_kind(chart, "ConfigMap"):
+        wanted = {key: value for key, value in one["data"].items() if (key, value) != ("SHARDS", "1")}
+        assert any(wanted.items() <= each.items() for each in data), f"{one['data']} is in none of {data}"
+    for one in chart:
+        kubernetes_validate.validate(one, "1.34", strict=True)
+        assert one["metadata"]["name"].endswith("night"), "two releases share no object"
+        assert one["metadata"]["labels"]["lyncean.dev/run"] == "night"
+
+
+def test_its_pods_reach_what_they_need_and_nobody_reaches_them() -> None:
+    def opened(values: dict[str, Any]) -> list[int]:
+        (policy,) = of_kind(charted(values), "NetworkPolicy")
+        assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+        assert "ingress" not in policy["spec"]
+        names, *rest = policy["spec"]["egress"]
+        assert {port["port"] for port in names["ports"]} == {53}
+        return sorted(port["port"] for rule in rest for port in rule["ports"])
+
+    assert opened(IMAGE) == []
+    assert opened({**IMAGE, "out": "s3://bucket"}) == [443]
+    assert opened({"model": {"url": "http://there/v1", "name": "m"}}) == [80]
+    assert opened({"model": {"url": "http://there:8000/v1", "name": "m"}}) == [8000]
+    assert opened({"model": {"endpoint": "a:50051,b:50051,c:7"}, "out": "az://x/y"}) == [7, 443, 50051]
+    assert of_kind(charted({**IMAGE, "networkPolicy": False}), "NetworkPolicy") == []
+
+
+def test_kueue_admits_the_whole_run() -> None:
+    (job,) = of_kind(charted({**IMAGE, "queue": "team"}), "Job")
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({}, "exactly one of image, path, url and endpoint, not none"),
+        ({"model": {"image": "a:1", "endpoint": "h:1"}}, "not image and endpoint"),
+        ({"model": {"endpoint": "h:1", "args": ["x"]}}, "model.args are arguments of model.image"),
+        ({"model": {"url": "http://h/v1"}}, "model.url needs model.name"),
+        ({"model": {"endpoint": "nowhere"}}, "/model/endpoint"),
+        ({**IMAGE, "out": "https://bucket"}, "/out"),
+        ({**IMAGE, "shards": 0}, "/shards"),
+        ({**IMAGE, "eval": ["--task=marvel", "--run=/runs/x"]}, "/eval/1"),
+        ({**IMAGE, "eval": ["--limit=3"]}, "/eval"),
+        ({**IMAGE, "colour": "red"}, "colour"),
+    ],
+)
+def test_mistakes_are_named_before_anything_is_applied(values: dict[str, Any], says: str) -> None:
+    with pytest.raises(helm.HelmError, match=says):
+        charted(values)
+
+
+def test_helm_lints_and_packages_it(tmp_path: Path) -> None:
+    found = helm.lint(CHART, values=IMAGE, strict=True)
+    assert found["errors"] == []
+    assert [message for message in found["messages"] if message["severity"] > 1] == []
+    archive = Path(helm.Chart.load(CHART).save(tmp_path))
+    assert helm.Chart.load_archive(archive.read_bytes()).version == "0.1.0"
