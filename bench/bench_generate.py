@@ -1,7 +1,9 @@
 """Samples a second of Generate, by batch size, on the LLaVA of `bench_likelihood`.
 
 `python bench/bench_generate.py` sends questions about different images to the backend, as many
-at a time as a batch holds, and checks that every batch size gives the same texts (float32).
+at a time as a batch holds, and checks that every batch size gives the same texts (float32). The batch sizes take
+turns; ratios are medians over the rounds, of processor time on a CPU. `--static --mixed` compares batches that rows
+join and leave with batches that end with their last row.
 """
 
 # ruff: noqa: E402  (the path comes before the imports that need it)
@@ -9,10 +11,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import json
+import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +29,13 @@ from bench_likelihood import build, picture
 from lyncean.model.v1 import model_pb2 as model
 from model_server.backend import Call
 from model_server.hf.backend import HfBackend
+from model_server.hf.rows import RowDecoder
 from model_server.hf.sampling import sample
 from model_server.hf.settings import Settings
 from model_server.metrics import Metrics
+
+_PATCHES = {64: 42, 256: 21, 576: 14}
+"""Image tokens and the side of the patches that make as many."""
 
 
 def requests(count: int, tokens: int) -> list[model.GenerateRequest]:
@@ -40,22 +49,66 @@ def requests(count: int, tokens: int) -> list[model.GenerateRequest]:
     return made
 
 
-async def measure(folder: Path, batch: int, sent: list[model.GenerateRequest], dtype: str) -> tuple[float, list[str]]:
-    """Returns samples a second and the texts."""
-    backend = HfBackend(Settings(model=str(folder), max_batch=batch, dtype=dtype, batch_wait=0.05), Metrics())
-    backend.load()
-    gate = asyncio.Semaphore(2 * batch)
+class Way:
+    """A backend and how fast it has been.
 
-    async def one(request: model.GenerateRequest) -> Any:
-        async with gate:
-            return await backend.generate(request, Call())
+    Args:
+        name: What is printed.
+        folder: The checkpoint.
+        batch: Most rows of a batch.
+        dtype: The number format.
+        static: Whether the library's loop runs, whose batches end with their last row.
+    """
 
-    await one(sent[0])
-    start = time.perf_counter()
-    replies = await asyncio.gather(*[one(request) for request in sent])
-    spent = time.perf_counter() - start
-    await backend.close()
-    return len(sent) / spent, ["".join(part.text for part in reply.parts) for reply in replies]
+    def __init__(self, name: str, folder: Path, batch: int, dtype: str, *, static: bool = False) -> None:
+        self.name = name
+        self.batch = batch
+        self.backend = HfBackend(Settings(model=str(folder), max_batch=batch, dtype=dtype, batch_wait=0.05), Metrics())
+        self.backend.load()
+        if static:
+            self.backend._verdict = dataclasses.replace(self.backend._verdict, continuous=False)
+        self.seconds: list[float] = []
+        self.texts: list[str] = []
+
+    async def run(self, sent: Sequence[model.GenerateRequest]) -> None:
+        """Sends the requests, twice as many at a time as a batch holds, in processor time and texts."""
+        gate = asyncio.Semaphore(2 * self.batch)
+
+        async def one(request: model.GenerateRequest) -> Any:
+            async with gate:
+                return await self.backend.generate(request, Call())
+
+        start = time.perf_counter() if torch.cuda.is_available() else time.process_time()
+        replies = await asyncio.gather(*[one(request) for request in sent])
+        now = time.perf_counter() if torch.cuda.is_available() else time.process_time()
+        self.seconds.append(now - start)
+        self.texts = ["".join(part.text for part in reply.parts) for reply in replies]
+
+
+async def compare(ways: Sequence[Way], sent: Sequence[model.GenerateRequest], rounds: int) -> None:
+    """Has the ways take turns."""
+    for number in range(-1, rounds):
+        for way in ways:
+            await way.run(sent[: way.batch] if number < 0 else sent)
+            if number < 0:
+                way.seconds.clear()
+
+
+def mixed(sent: Sequence[model.GenerateRequest], longest: int) -> list[int]:
+    """Gives each request the length at which its output ends, as a model's own end would: most are short, some long."""
+    lengths = torch.exp(3 + torch.randn(len(sent), generator=torch.Generator().manual_seed(5)))
+    drawn = [min(longest, max(1, round(float(length)))) for length in lengths]
+    for request, length in zip(sent, drawn, strict=True):
+        request.config.max_output_tokens = longest
+        request.config.seed = length
+    RowDecoder._stopped = lambda self, row: len(row.ids) >= row.config.seed  # type: ignore[method-assign]
+    RowDecoder._finish = _finish  # type: ignore[method-assign]
+    return drawn
+
+
+def _finish(self: RowDecoder, row: Any, reason: Any) -> None:
+    row.finish, row.text = reason, " ".join(map(str, row.ids))
+    row.end()
 
 
 def drawing(size: int, rows: int, **config: float) -> float:
@@ -75,31 +128,50 @@ def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--image-tokens", type=int, choices=_PATCHES, nargs="+", default=[576])
     parser.add_argument("--samples", type=int, default=64)
-    parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--tokens", type=int, default=32, help="Tokens of an output; with --mixed the most.")
+    parser.add_argument("--mixed", action="store_true", help="Outputs of different lengths, most of them short.")
+    parser.add_argument("--static", action="store_true", help="Measure batches that end with their last row as well.")
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--json", type=Path, help="Write the figures here as well.")
     options = parser.parse_args()
     sent = requests(options.samples, options.tokens)
-    figures = []
-    with tempfile.TemporaryDirectory() as folder:
-        build(Path(folder), options.width, options.layers)
-        first: list[str] = []
-        for batch in options.batches:
-            rate, texts = asyncio.run(measure(Path(folder), batch, sent, options.dtype))
-            first = first or texts
-            same = sum(one == other for one, other in zip(first, texts, strict=True))
+    if options.mixed:
+        lengths = mixed(sent, options.tokens)
+        print(f"{sum(lengths)} tokens, {sum(lengths) / len(lengths):.1f} a request, {max(lengths)} the longest")
+    figures: list[dict[str, Any]] = []
+    for tokens in options.image_tokens:
+        with tempfile.TemporaryDirectory() as folder:
+            build(Path(folder), options.width, options.layers, patch=_PATCHES[tokens])
+            ways = [Way(f"batch {size}", Path(folder), size, options.dtype) for size in options.batches]
+            if options.static:
+                ways += [
+                    Way(f"batch {size}, static", Path(folder), size, options.dtype, static=True)
+                    for size in options.batches
+                    if size > 1
+                ]
+            asyncio.run(compare(ways, sent, options.rounds))
+        for way in ways:
+            rate = statistics.median(len(sent) / spent for spent in way.seconds)
+            ratio = statistics.median(one / spent for one, spent in zip(ways[0].seconds, way.seconds, strict=True))
+            same = sum(one == other for one, other in zip(ways[0].texts, way.texts, strict=True))
             peak = torch.cuda.max_memory_allocated() / 1e9 if torch.cuda.is_available() else 0.0
-            figures.append({"batch": batch, "samples_per_second": rate, "same_texts": same, "gpu_gb": peak})
+            figures.append({"image_tokens": tokens, "way": way.name, "samples_per_second": rate, "ratio": ratio})
+            figures[-1] |= {"same_texts": same, "gpu_gb": peak}
             print(
-                f"batch {batch:<3} {rate:7.2f} samples/s   {same} of {len(sent)} texts as at batch {options.batches[0]}"
+                f"{tokens} image tokens, {way.name:<18} {rate:7.2f} samples/s, {ratio:.2f} times {ways[0].name}   "
+                f"{same} of {len(sent)} texts as there",
+                flush=True,
             )
-    for config in ({"temperature": 1.0}, {"temperature": 0.7, "top_p": 0.8, "top_k": 20}):
-        spent = drawing(152_064, 8, **config)
-        figures.append({"vocabulary": 152_064, **config, "milliseconds_per_drawn_token": spent})
-        print(f"a token drawn from 152,064 with {config}: {spent:.2f} ms")
+    if not options.mixed:
+        for config in ({"temperature": 1.0}, {"temperature": 0.7, "top_p": 0.8, "top_k": 20}):
+            spent = drawing(152_064, 8, **config)
+            figures.append({"vocabulary": 152_064, **config, "milliseconds_per_drawn_token": spent})
+            print(f"a token drawn from 152,064 with {config}: {spent:.2f} ms")
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1))
 

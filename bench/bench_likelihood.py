@@ -52,14 +52,14 @@ WORDS = (
 )
 
 
-def build(folder: Path, width: int, layers: int, hybrid: bool = False) -> None:
-    """Writes a LLaVA of 576 image tokens."""
+def build(folder: Path, width: int, layers: int, hybrid: bool = False, patch: int = 14) -> None:
+    """Writes a LLaVA whose images have (336 / patch)² tokens: 576, 256 for patches of 21, 64 for patches of 42."""
     tok = tiny.tokenizer({"image_token": "<image>"})
     images = tf.CLIPImageProcessor(size={"shortest_edge": 336}, crop_size={"height": 336, "width": 336})
     processor = tf.LlavaProcessor(
         images,
         tok,
-        patch_size=14,
+        patch_size=patch,
         vision_feature_select_strategy="default",
         num_additional_image_tokens=1,
         chat_template=tiny.TEMPLATE.replace("IMAGE", "<image>\n"),
@@ -81,7 +81,7 @@ def build(folder: Path, width: int, layers: int, hybrid: bool = False) -> None:
         vocab_size=8192,
         max_position_embeddings=2048,
     )
-    vision = tiny.clip_vision(336, 14, hidden_size=width // 2, intermediate_size=2 * width, num_hidden_layers=4)
+    vision = tiny.clip_vision(336, patch, hidden_size=width // 2, intermediate_size=2 * width, num_hidden_layers=4)
     vision["num_attention_heads"] = 4
     config = tf.LlavaConfig(vision_config=vision, text_config=text, image_token_id=tok.convert_tokens_to_ids("<image>"))
     tiny.save(tiny.ids(tok, config), processor, folder)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -107,14 +108,14 @@ class TokenBudget:
             batch.append(job)
         return batch
 
-    def failed(self, jobs: Sequence[Job[Any, Any]]) -> None:
-        """Shrinks the limit after a batch that did not fit."""
-        self.limit = min(self.limit, max(1, self.tokens(jobs) / 2))
+    def failed(self, tokens: int) -> None:
+        """Shrinks the limit after a batch of so many tokens did not fit."""
+        self.limit = min(self.limit, max(1, tokens / 2))
 
-    def fitted(self, jobs: Sequence[Job[Any, Any]]) -> None:
-        """Raises the limit after a batch that fitted and came near it."""
-        if self.tokens(jobs) >= self.limit / 2:
-            self.limit *= 1 + _GROWTH
+    def fitted(self, tokens: int, share: float = 1.0) -> None:
+        """Raises the limit after a batch of so many tokens fitted, or a share of its rows, if these came near it."""
+        if tokens >= self.limit / 2:
+            self.limit *= 1 + _GROWTH * share
 
 
 @dataclass(eq=False)
@@ -160,8 +161,9 @@ class Batcher(Generic[Work, Result]):
     """Collects jobs into batches and runs them one batch at a time, in a thread of its own.
 
     Args:
-        run: Runs one batch and resolves its jobs. May resolve early, and raise OutOfMemory: the jobs that are not
-            resolved then run in batches of half the tokens. After any other error they run one by one.
+        run: Runs one batch and resolves its jobs. May resolve early, take more jobs by `join`, and raise OutOfMemory:
+            the jobs that are not resolved then run in batches of half the tokens. After any other error they run one
+            by one.
         max_batch: Most jobs of a batch.
         wait: Longest wait of the oldest job for others, in seconds; while the model is busy
             jobs gather anyway.
@@ -188,6 +190,11 @@ class Batcher(Generic[Work, Result]):
         self._max_queue = max_queue
         self._metrics = metrics
         self._queue: list[Job[Work, Result]] = []
+        self._lock = threading.Lock()  # of the queue, which the model's thread takes from as well
+        self._running: list[Job[Work, Result]] = []
+        self._peak = 0
+        self._joinable = False
+        self._closed = False
         self._arrived = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
         self._task: asyncio.Task[None] | None = None
@@ -213,20 +220,48 @@ class Batcher(Generic[Work, Result]):
         if self._task is None:
             self._task = loop.create_task(self._work())
         job: Job[Work, Result] = Job(work, key, length, output, call, loop.create_future(), loop)
-        self._queue.append(job)
+        with self._lock:
+            self._queue.append(job)
         self._metrics.queued.set(len(self._queue))
         self._arrived.set()
         try:
             return await job.future
         except asyncio.CancelledError:
             call.cancel()
-            if job in self._queue:
-                self._queue.remove(job)
-                self._metrics.queued.set(len(self._queue))
+            self._dequeue([job])
             raise
+
+    def join(self) -> list[Job[Work, Result]]:
+        """Returns jobs that join those that run, for which the budget and the batch have room; called by the run.
+
+        They are the oldest that wait: no job is overtaken, and one of another key is waited for until it has run.
+        """
+        if not self._joinable or self._closed or not self._queue:
+            return []
+        running = [job for job in self._running if not job.resolved]
+        joining: list[Job[Work, Result]] = []
+        with self._lock:
+            for job in self._queue:
+                batch = [*running, *joining, job]
+                # Beside rows that run, a prompt that is read takes memory before it has a place among them.
+                read = sum(each.length for each in batch[len(running) :]) if running else 0
+                if job.key != self._running[0].key or len(batch) > self.max_batch:
+                    break
+                if self.budget.tokens(batch) + read > self.budget.limit:
+                    break
+                joining.append(job)
+            del self._queue[: len(joining)]
+        if joining:
+            self.budget.fitted(self._peak, len(joining) / len([*running, *joining]))
+            self._peak = 0
+            self._metrics.queued.set(len(self._queue))
+            self._running += joining
+            self._begin(joining, [*running, *joining])
+        return joining
 
     async def close(self) -> None:
         """Stops taking batches; jobs still waiting are left to their callers' deadlines."""
+        self._closed = True
         if self._task:
             self._task.cancel()
         self._thread.shutdown(wait=False)
@@ -248,15 +283,18 @@ class Batcher(Generic[Work, Result]):
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._arrived.wait(), left)
                 continue
-            for job in batch:
-                self._queue.remove(job)
-            self._metrics.queued.set(len(self._queue))
+            self._dequeue(batch)
             await loop.run_in_executor(self._thread, self._run_batch, batch)
 
     def _drop_finished(self) -> None:
-        for job in [job for job in self._queue if job.call.over]:
-            self._queue.remove(job)
+        over = [job for job in self._queue if job.call.over]
+        self._dequeue(over)
+        for job in over:
             job.resolve(DeadlineExceeded("deadline_in_queue", "the deadline passed before the model was free"))
+
+    def _dequeue(self, jobs: Sequence[Job[Work, Result]]) -> None:
+        with self._lock:
+            self._queue = [job for job in self._queue if job not in jobs]
         self._metrics.queued.set(len(self._queue))
 
     def _mates(self, first: Job[Work, Result]) -> list[Job[Work, Result]]:
@@ -268,31 +306,34 @@ class Batcher(Generic[Work, Result]):
 
     def _run_batch(self, batch: list[Job[Work, Result]]) -> None:
         """Runs a batch, and what of it did not fit or failed with others in smaller ones."""
-        waiting = [batch]
+        waiting, alone = [batch], False
         while waiting:
             jobs = waiting.pop(0)
             part = self.budget.first_batch(jobs, self.max_batch)
             if len(part) < len(jobs):
                 waiting.insert(0, jobs[len(part) :])
                 jobs = part
+            self._joinable = not waiting and not alone
             failure = self._attempt(jobs)  # no exception is being handled from here on, and none holds the run's frames
+            jobs = self._running  # with those that joined
             open_ = [job for job in jobs if not job.resolved]
             if isinstance(failure, OutOfMemory):
-                self.budget.failed(jobs)
+                self.budget.failed(self.budget.tokens(open_ or jobs))
             elif failure is None:
-                self.budget.fitted(jobs)
+                self.budget.fitted(self._peak)
             self._metrics.token_budget.set(self.budget.limit)
             if len(open_) > 1 and isinstance(failure, OutOfMemory):
                 self._metrics.splits.inc()
                 log.warning(
                     "out of memory with %d requests together: from now on at most %d tokens a batch",
-                    len(jobs),
+                    len(open_),
                     self.budget.limit,
                 )
                 waiting.insert(0, open_)
             elif len(open_) > 1 and failure:
                 # Whose fault it was is not known, and no answer may depend on what else was in the batch.
                 waiting[:0] = [[job] for job in open_]
+                alone = True
             else:
                 if isinstance(failure, OutOfMemory):
                     words = f"the request alone does not fit into memory: {failure}"
@@ -302,18 +343,24 @@ class Batcher(Generic[Work, Result]):
 
     def _attempt(self, jobs: list[Job[Work, Result]]) -> Exception | None:
         """Runs one batch once; returns what failed, without the frames that failed."""
-        now = time.monotonic()
-        for job in jobs:
-            job.call.started = now
-            self._metrics.queue_seconds.observe(now - job.queued)
-        self._metrics.batch.observe(len(jobs))
+        self._running, self._peak = list(jobs), 0
+        self._begin(jobs, jobs)
         try:
             self._run(jobs)
         except (OutOfMemory, StatusError) as error:
             return error.with_traceback(None)
         except Exception as error:
-            log.error("a batch of %d failed", len(jobs), exc_info=error)
+            log.error("a batch of %d failed", len(self._running), exc_info=error)
             return InternalFailure(
                 "model_failed", f"{type(error).__name__} in the model; the server's log has the traceback"
             )
         return None
+
+    def _begin(self, jobs: Sequence[Job[Work, Result]], together: Sequence[Job[Work, Result]]) -> None:
+        """Takes down that jobs begin to run, and which run together from now on."""
+        now = time.monotonic()
+        for job in jobs:
+            job.call.started = now
+            self._metrics.queue_seconds.observe(now - job.queued)
+        self._metrics.batch.observe(len(together))
+        self._peak = max(self._peak, self.budget.tokens(together))

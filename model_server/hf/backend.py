@@ -28,14 +28,17 @@ from model_server.decoding import THINKING_SWITCHES, check_context, effective_co
 from model_server.hf import checkpoint as checkpoints
 from model_server.hf import memory, selfcheck
 from model_server.hf.constraint import Constraint, Formats
+from model_server.hf.continuous import Continuous, Entry
 from model_server.hf.draw import draw, image_tokens
 from model_server.hf.families import family_of
+from model_server.hf.generate import generate
 from model_server.hf.identity import processor_hash
 from model_server.hf.likelihood import Question, Scored, expanded, packed, plain
 from model_server.hf.prompt import Joined, Prompt, Prompter
 from model_server.hf.reasoning import Reasoning, blank_between, marks_of
-from model_server.hf.sampling import SamplingRow, end_tokens, generate, token_bytes
+from model_server.hf.rows import SamplingRow, end_tokens
 from model_server.hf.settings import Settings
+from model_server.hf.tokens import token_bytes
 from model_server.hf.vision import VisionCache
 from model_server.metrics import Metrics
 
@@ -144,6 +147,7 @@ class HfBackend(Backend):
             "batches": " ".join(
                 name for name, on in (("generate", verdict.generates), ("likelihood", verdict.batches)) if on
             ),
+            "generate_batching": "continuous" if verdict.continuous else "static" if verdict.generates else "none",
             "vision_cache": "on" if verdict.vision else "off",
         }
         for kind, one in self._clips.items():
@@ -181,12 +185,8 @@ class HfBackend(Backend):
         constraint = None
         if config.HasField("response_format"):
             constraint = await self._in_thread(self._formats.compile, config.response_format)
-        generates = all(verdict.generates for verdict in self._verdicts(prompt))
-        # Outputs of like length end alike, so that little is decoded for rows that have ended.
-        key = ("generate", prompt.signature, config.max_output_tokens.bit_length())
-        row, usage = await self._submit(
-            Work(prompt, config, constraint), self._key(key, generates), call, config.max_output_tokens
-        )
+        key = self._generate_key(prompt, config)
+        row, usage = await self._submit(Work(prompt, config, constraint), key, call, config.max_output_tokens)
         assert isinstance(row, SamplingRow)
         response = model.GenerateResponse(
             finish_reason=row.finish,
@@ -280,6 +280,14 @@ class HfBackend(Backend):
     def _scores(self) -> bool:
         return self._prompter.can_join and self._verdict.method != "none"
 
+    def _generate_key(self, prompt: Prompt, config: model.GenerationConfig) -> tuple[object, ...]:
+        verdicts = self._verdicts(prompt)
+        if all(verdict.continuous for verdict in verdicts):
+            return ("continuous",)
+        # Outputs of like length end alike, so that little is decoded for rows that have ended.
+        key = ("generate", prompt.signature, config.max_output_tokens.bit_length())
+        return self._key(key, all(verdict.generates for verdict in verdicts))
+
     @staticmethod
     def _key(key: tuple[object, ...], batches: bool) -> tuple[object, ...]:
         """Returns the batching key; a unique one for what may not share a batch."""
@@ -354,12 +362,21 @@ class HfBackend(Backend):
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _run_generate(self, jobs: Sequence[Job[Work, Answer]]) -> None:
-        rows = []
+        if jobs[0].key == ("continuous",):
+            loop = Continuous(self._checkpoint, self._family, self._ends, self._features)
+            loop.run(self._entries(jobs), lambda: self._entries(self._batcher.join()))
+            return
+        prompts = [job.work.prompt for job in jobs]
+        rows = [entry.row for entry in self._entries(jobs)]
+        generate(self._checkpoint, self._family, prompts, rows, self._ends, self._features(prompts))
+
+    def _entries(self, jobs: Sequence[Job[Work, Answer]]) -> list[Entry]:
+        entries = []
         for job in jobs:
             constraint = job.work.constraint and job.work.constraint.copy()
-            rows.append(SamplingRow(_config(job), job.call, _settle(job), self._reasoning(job), constraint))
-        prompts = [job.work.prompt for job in jobs]
-        generate(self._checkpoint, self._family, prompts, rows, self._ends, self._features(prompts))
+            row = SamplingRow(_config(job), job.call, _settle(job), self._reasoning(job), constraint)
+            entries.append(Entry(job.work.prompt, row))
+        return entries
 
     def _reasoning(self, job: Job[Work, Answer]) -> Reasoning | None:
         if self._marks is None:
@@ -395,7 +412,9 @@ def _config(job: Job[Work, Answer]) -> model.GenerationConfig:
 
 def _settle(job: Job[Work, Answer]) -> Callable[[SamplingRow], None]:
     def done(row: SamplingRow) -> None:
-        if row.finish == model.FINISH_REASON_UNSPECIFIED:
+        if row.failure:
+            job.resolve(row.failure)
+        elif row.finish == model.FINISH_REASON_UNSPECIFIED:
             job.resolve(DeadlineExceeded("deadline_in_model", "nobody waits for this answer any more"))
         else:
             job.resolve(row)

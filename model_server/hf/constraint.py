@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.response_format import plain_regex, schema_of
 from lyncean.rpc import InternalFailure, Unsupported
-from model_server.hf.sampling import vocabulary
+from model_server.hf.tokens import vocabulary
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer

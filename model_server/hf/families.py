@@ -57,11 +57,17 @@ def _as_argument(model: Any, cache: DynamicCache) -> dict[str, DynamicCache]:
     return {"past_key_values" if "past_key_values" in names or "cache_params" not in names else "cache_params": cache}
 
 
-def attention(model: Any, visible: torch.Tensor, positions: torch.Tensor, state: Prefill) -> Any:
+def attention(model: Any, visible: torch.Tensor, here: torch.Tensor, before: torch.Tensor) -> Any:
     """Returns what a model takes for an explicit attention mask.
 
     Additive and floating: the eager implementation misreads a bool mask without a word. Models that
     mix full and sliding attention take one mask for each.
+
+    Args:
+        model: The model.
+        visible: What each token sees: [batch, tokens, keys], bool.
+        here: How many tokens are before each: [batch, tokens].
+        before: How many are before each that it may see: [batch, keys], or [1, keys] where it is the same for all.
     """
     text = model.config.get_text_config()
     window = getattr(text, "sliding_window", None)
@@ -69,9 +75,6 @@ def attention(model: Any, visible: torch.Tensor, positions: torch.Tensor, state:
     full = _additive(visible, model.dtype)
     if not window or not getattr(text, "use_sliding_window", True):
         return full
-    prompt = (state.mask.cumsum(-1) - 1).clamp(min=0)
-    before = torch.cat([prompt, positions - state.next_position[:, None] + state.mask.sum(-1, keepdim=True)], dim=1)
-    here = before[:, state.mask.shape[1] :]
     sliding = _additive(visible & (here[:, :, None] - before[:, None, :] < window), model.dtype)
     if kinds >= {"full_attention", "sliding_attention"}:
         return {"full_attention": full, "sliding_attention": sliding}
@@ -110,6 +113,7 @@ class Family:
         draws: Whether the model generates images.
         first_position: The position of the first token.
         prefill_positions: Whether left-padded prompts need explicit positions; else the model finds them itself.
+        text_prefill_positions: Whether those of text alone do where others do not.
         row_positions: Whether rows behind a repeated cache need them.
         text_module: The part of the model that continues text from a cache; "" is the model.
         text_fill: What inputs that run along the tokens hold where the token is generated text; 0 by default.
@@ -120,6 +124,7 @@ class Family:
     draws = False
     first_position = 0
     prefill_positions = True
+    text_prefill_positions = False
     row_positions = True
     text_module = ""
     text_fill: Mapping[str, int] = MappingProxyType({"attention_mask": 1, "image_patches_indices": -1})
@@ -190,6 +195,8 @@ class Family:
         more: dict[str, Any] = _as_argument(model, cache)
         if self.prefill_positions:
             more["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0) + self.first_position
+        elif self.text_prefill_positions and not inputs.keys() - SEQUENCES:
+            more["position_ids"] = self.text_positions((mask.cumsum(-1) - 1).clamp(min=0))
         if "logits_to_keep" in inspect.signature(model.forward).parameters:
             more["logits_to_keep"] = 1
         out = model(**inputs, **more, use_cache=True)
@@ -210,13 +217,37 @@ class Family:
         Returns:
             Logits: [batch, tokens, vocabulary].
         """
+        prompt = (state.mask.cumsum(-1) - 1).clamp(min=0)
+        here = positions - state.next_position[:, None] + state.mask.sum(-1, keepdim=True)
         logits: torch.Tensor = self._text_part(model)(
             input_ids=ids,
-            attention_mask=attention(model, visible, positions, state),
+            attention_mask=attention(model, visible, here, torch.cat([prompt, here], dim=1)),
             position_ids=self.text_positions(positions),
             past_key_values=state.cache,
             use_cache=True,
             **self.step_inputs(state, ids),
+        ).logits
+        return logits
+
+    def step_slots(self, model: Any, cache: Any, ids: torch.Tensor, positions: torch.Tensor, mask: Any) -> torch.Tensor:
+        """Runs one text token of each row whose prompt is in `model_server.hf.slots`.
+
+        Args:
+            model: The model.
+            cache: The slots' cache.
+            ids: [rows, 1].
+            positions: [rows, 1].
+            mask: As `attention` makes it.
+
+        Returns:
+            Logits: [rows, 1, vocabulary].
+        """
+        logits: torch.Tensor = self._text_part(model)(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=self.text_positions(positions),
+            past_key_values=cache,
+            use_cache=True,
         ).logits
         return logits
 
@@ -267,9 +298,13 @@ def family_of(checkpoint: Checkpoint) -> Family:
 
 
 class Qwen(Family):
-    """Qwen2-VL and its successors: positions in three dimensions, computed by the model from the images."""
+    """Qwen2-VL and its successors: positions in three dimensions, computed by the model from the images.
+
+    Without images the model numbers padding as well, so it is told positions.
+    """
 
     prefill_positions = False
+    text_prefill_positions = True
 
     def reset(self, model: Any) -> None:
         """The shift of the last image prompt would otherwise reach the next text-only one."""

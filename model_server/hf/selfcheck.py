@@ -24,10 +24,12 @@ from model_server.backend import Call
 from model_server.hf import made
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.clips import window
+from model_server.hf.continuous import Continuous, Entry
 from model_server.hf.families import Family, is_recurrent
+from model_server.hf.generate import generate
 from model_server.hf.likelihood import NONE, Faults, Question, Scored, expanded, packed, plain
 from model_server.hf.prompt import Prompt, Prompter
-from model_server.hf.sampling import SamplingRow, end_tokens, generate
+from model_server.hf.rows import SamplingRow, end_tokens
 from model_server.hf.vision import VisionCache
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,8 @@ METHODS = ("packed", "expanded", "forked", "plain", "none")
 _SHORT_CHUNK = 16
 """Tokens of a chunk while a model that attends in chunks is checked."""
 
+_CHECKED = 4
+"""Tokens of an output by which ways of decoding are compared."""
 _TEXTS = (" yes", "no", "The answer is (B), because of its shape.", "The answer is (C), and not", "7")
 FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, StatusError)
 """What a model raises where it cannot do what a check asks of it."""
@@ -54,6 +58,7 @@ class Verdict:
         sensitivity: Smallest difference that a mistake made on purpose caused.
         batches: Whether questions of different lengths score alike side by side and alone.
         generates: Whether prompts of different lengths are continued alike side by side and alone.
+        continuous: Whether they are by a loop that rows join and leave.
         vision: Whether kept vision features score like fresh ones.
         reason: Why the faster ways were not taken; "" where the fastest was.
     """
@@ -63,6 +68,7 @@ class Verdict:
     sensitivity: float = 0.0
     batches: bool = False
     generates: bool = False
+    continuous: bool = False
     vision: bool = False
     reason: str = ""
 
@@ -98,8 +104,10 @@ def check(
         verdict = _by_rows(checkpoint, family, sample, "packed: recurrent layers read one continuation at a time")
     else:
         verdict = _packed(checkpoint, family, sample)
-    kept = not kind and vision.usable and verdict.method == "packed" and _vision(checkpoint, family, sample, vision)
-    return dataclasses.replace(verdict, generates=generates, vision=kept)
+    packs = verdict.method == "packed"  # which needs the same of a model: masks and positions that it is told
+    kept = not kind and vision.usable and packs and _vision(checkpoint, family, sample, vision)
+    joins = packs and _tried("requests that wait", lambda: _continuous(checkpoint, family, sample), "join no batch")
+    return dataclasses.replace(verdict, generates=generates, continuous=joins, vision=kept)
 
 
 def _longrope(checkpoint: Checkpoint) -> bool:
@@ -198,16 +206,42 @@ def _verdict(method: str, sample: _Sample, run: Callable[[Faults], list[Scored]]
 def _generates(checkpoint: Checkpoint, family: Family, sample: _Sample) -> bool:
     prompts = [sample.first.prompt, sample.short.prompt]
     if prompts[0].signature != prompts[1].signature:
-        return True  # such prompts never meet in a batch
-    config = model.GenerationConfig(max_output_tokens=4, temperature=0, top_logprobs=1)
+        return True  # such prompts never meet in a batch of the library's loop
+    return _alike(checkpoint, sample, _alone(checkpoint, family, prompts), _generated(checkpoint, family, prompts))
 
-    def run(*chosen: Prompt) -> list[SamplingRow]:
-        rows = [SamplingRow(config, Call(), lambda _: None) for _ in chosen]
-        generate(checkpoint, family, chosen, rows, end_tokens(checkpoint))
-        return rows
 
-    for alone, company in zip([run(prompt)[0] for prompt in prompts], run(*prompts), strict=True):
-        for one, other in zip(alone.logprobs, company.logprobs, strict=True):
+def _continuous(checkpoint: Checkpoint, family: Family, sample: _Sample) -> bool:
+    """Compares rows that join and leave, the first one last, with what the library's loop says of each alone."""
+    prompts = [sample.first.prompt, sample.short.prompt, sample.first.prompt]
+    rows = [_row(tokens) for tokens in (_CHECKED, _CHECKED, 2)]
+    entries = [Entry(prompt, row) for prompt, row in zip(prompts, rows, strict=True)]
+    batches = [entries[:1], [], entries[1:], []]
+    Continuous(checkpoint, family, end_tokens(checkpoint)).run(
+        batches.pop(0), lambda: batches.pop(0) if batches else []
+    )
+    return _alike(checkpoint, sample, _alone(checkpoint, family, prompts), rows)
+
+
+def _row(tokens: int) -> SamplingRow:
+    config = model.GenerationConfig(max_output_tokens=tokens, temperature=0, top_logprobs=1)
+    return SamplingRow(config, Call(), lambda _: None)
+
+
+def _generated(checkpoint: Checkpoint, family: Family, prompts: Sequence[Prompt]) -> list[SamplingRow]:
+    rows = [_row(_CHECKED) for _ in prompts]
+    generate(checkpoint, family, prompts, rows, end_tokens(checkpoint))
+    return rows
+
+
+def _alone(checkpoint: Checkpoint, family: Family, prompts: Sequence[Prompt]) -> list[SamplingRow]:
+    return [_generated(checkpoint, family, [prompt])[0] for prompt in prompts]
+
+
+def _alike(checkpoint: Checkpoint, sample: _Sample, wanted: Sequence[SamplingRow], got: Sequence[SamplingRow]) -> bool:
+    for alone, company in zip(wanted, got, strict=True):
+        if not company.logprobs and alone.logprobs:
+            return False
+        for one, other in zip(alone.logprobs, company.logprobs, strict=False):
             if one.token != other.token and checkpoint.model.dtype != torch.float32:
                 break  # a near tie in a coarse number format
             if one.token != other.token or abs(one.logprob - other.logprob) > sample.limit:

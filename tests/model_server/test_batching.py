@@ -226,3 +226,65 @@ async def test_no_more_wait_than_may_and_a_free_slot_is_always_given(max_queue: 
     done.set()
     await asyncio.gather(*calls)
     await call()
+
+
+class Joining:
+    """A model of rows that take as many turns as their work says; `admitted` holds what ran beside what."""
+
+    def __init__(self, *, budget: float = 1e9, breaks: str = "", **kwargs: float) -> None:
+        self.admitted: list[list[str]] = []
+        self.gate = threading.Event()
+        self._breaks = breaks
+        settings = {"max_batch": 3, "wait": 0.0, "max_queue": 20} | kwargs
+        self.batcher: Batcher[str, str] = Batcher(self._run, metrics=Metrics(), **settings)  # type: ignore[arg-type]
+        self.batcher.budget.limit = budget
+
+    def _run(self, jobs: Sequence[Job[str, str]]) -> None:
+        left = {job: int(job.work[1:]) for job in jobs}
+        self.gate.wait(10)
+        while left:
+            self.admitted.append([job.work for job in left])
+            if len(left) > 1 and any(job.work.startswith(self._breaks) for job in left if self._breaks):
+                raise ZeroDivisionError
+            for job in list(left):
+                left[job] -= 1
+                if not left[job]:
+                    del left[job]
+                    job.resolve(job.work)
+            left |= {job: int(job.work[1:]) for job in self.batcher.join()}
+
+    async def answers(self, *sent: tuple[str, str, int]) -> list[str]:
+        """Sends works with their keys and lengths, the first of them before the others; returns the answers."""
+        waiting = []
+        for number, each in enumerate(sent):
+            waiting.append(asyncio.ensure_future(self.batcher.submit(*each, Call())))
+            while not self.batcher._running or len(self.batcher._queue) < number:
+                await asyncio.sleep(0.001)
+        self.gate.set()
+        answers = await asyncio.gather(*waiting)
+        await self.batcher.close()
+        return answers
+
+
+async def test_what_waits_joins_when_a_row_has_ended() -> None:
+    run = Joining()
+    sent = [("a5", "k", 9), ("b1", "k", 900), ("c2", "k", 1), ("d1", "k", 9), ("e1", "k", 9)]
+    assert await run.answers(*sent) == [name for name, _, _ in sent]
+    assert run.admitted == [["a5"], ["a5", "b1", "c2"], ["a5", "c2", "d1"], ["a5", "e1"], ["a5"]]
+
+
+async def test_nothing_is_overtaken_by_what_joins() -> None:
+    """What waits first and may not join, for its key or its size, is next: rows that could join wait behind it."""
+    run = Joining()
+    assert await run.answers(("a3", "k", 9), ("b1", "other", 9), ("c1", "k", 9)) == ["a3", "b1", "c1"]
+    assert run.admitted == [["a3"], ["a3"], ["a3"], ["b1"], ["c1"]]
+    run = Joining(budget=50)
+    # Of 10 tokens each, two rows and the prompt that is read make 30; with one of 20 it would be 60.
+    assert await run.answers(("a3", "k", 10), ("b1", "k", 10), ("c1", "k", 20)) == ["a3", "b1", "c1"]
+    assert run.admitted == [["a3"], ["a3", "b1"], ["a3"], ["c1"]]
+
+
+async def test_rows_that_joined_a_run_that_broke_run_again_alone() -> None:
+    run = Joining(breaks="b")
+    assert await run.answers(("a3", "k", 9), ("b1", "k", 9), ("c1", "k", 9)) == ["a3", "b1", "c1"]
+    assert run.admitted == [["a3"], ["a3", "b1", "c1"], ["a3"], ["a3"], ["a3"], ["b1"], ["c1"]]

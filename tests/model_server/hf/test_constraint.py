@@ -22,7 +22,7 @@ from model_server.backend import Call  # noqa: E402
 from model_server.decoding import MARKS, effective_config  # noqa: E402
 from model_server.hf.constraint import Formats  # noqa: E402
 from model_server.hf.reasoning import Reasoning  # noqa: E402
-from model_server.hf.sampling import RowSampler, RowStop, SamplingRow  # noqa: E402
+from model_server.hf.rows import RowDecoder, SamplingRow  # noqa: E402
 
 SCHEMA = """{"type": "object", "additionalProperties": false, "required": ["animal", "legs"], "properties": {
 "animal": {"enum": ["dog", "cat"]}, "legs": {"type": "integer", "minimum": 0, "maximum": 99},
@@ -185,13 +185,11 @@ class _Wishing:
 
     def follow(self, wishes: list[str]) -> str:
         """Lets the model wish for one token after the other; returns what it said."""
-        sampler, stop = RowSampler([self.row], self.tokenizer), RowStop([self.row], self.tokenizer, self.ends)
-        said = torch.zeros((1, 0), dtype=torch.long)
+        decoder = RowDecoder(self.tokenizer, self.ends)
         for wish in wishes:
             scores = torch.linspace(0, 1, self.size)[None]
             scores[0, self.tokenizer.convert_tokens_to_ids(wish)] = 9.0
-            said = torch.cat([said, sampler(said, scores).argmax(-1, keepdim=True)], dim=1)
-            stop(said, None)
+            decoder.advance(self.row, decoder.choose([self.row], scores)[0])
             if self.row.over:
                 break
         return self.row.text

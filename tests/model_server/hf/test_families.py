@@ -23,6 +23,7 @@ TEXT_ONLY = {"text", "qwen2_audio", "nemotron_h", "jamba"}
 SINGLE_IMAGE = {"blip2", "instructblip", "kosmos2"}
 NEEDS_IMAGE = {"blip2", "instructblip", "paligemma", "kosmos2"}
 NO_VISION_CACHE = {*TEXT_ONLY, "blip2", "instructblip", "mllama", "kosmos2", "qwen3_5", "lfm2_vl"}
+STATIC = {"mllama", "qwen3_5", "lfm2_vl", "nemotron_h", "jamba"}
 EXPECTED = dict.fromkeys(("kosmos2", "qwen3_5", "lfm2_vl", "nemotron_h"), "expanded") | {"jamba": "forked"}
 CONTINUATIONS = [" yes", "no", "The answer is B, because", "The answer is C", " the answer", "7", "no"]
 
@@ -40,7 +41,7 @@ def requests(kind: str, ask: Any, picture: Any) -> list[model.GenerateRequest]:
     if not blank and kind not in SINGLE_IMAGE:
         made += [ask(one, "Compare", two, "with the first."), ask(two, "Compare", one, "with the first.")]
     if kind not in NEEDS_IMAGE:
-        made.append(ask("There is no image here. Say yes or no."))
+        made += [ask("There is no image here. Say yes or no."), ask("Say it.")]
     # One token alone is always the token of its text, unless it is no text at all.
     made += [made[0], made[1], made[2]]
     configs: list[dict[str, Any]] = [
@@ -83,6 +84,8 @@ async def test_family(kind: str, served: Any, hf: Any, ask: Any, picture: Any) -
     async with served(hf(kind, max_batch=1)) as server:
         info = await server.info()
         assert info.properties["likelihood_method"] == EXPECTED.get(kind, "packed")
+        batching = "none" if kind == "kosmos2" else "static" if kind in STATIC else "continuous"
+        assert info.properties["generate_batching"] == batching
         assert info.properties["vision_cache"] == ("off" if kind in NO_VISION_CACHE else "on")
         claimed = set(info.capabilities)
         assert (model.CAPABILITY_IMAGE_INPUT in claimed) == (kind not in TEXT_ONLY)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.model_passes import count_forwards
 from helpers.model_serving import refusal
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,7 +22,8 @@ from lyncean.rpc import CallError, call
 
 torch = pytest.importorskip("torch")
 from model_server.hf.memory import measured  # noqa: E402
-from model_server.hf.sampling import sample, token_bytes  # noqa: E402
+from model_server.hf.sampling import sample  # noqa: E402
+from model_server.hf.tokens import token_bytes  # noqa: E402
 from model_server.metrics import Metrics  # noqa: E402
 
 
@@ -141,19 +143,6 @@ async def test_logprobs_are_of_the_models_own_distribution(served: Any, hf: Any,
             assert len(other.top) == 4
             values = [alternative.logprob for alternative in other.top]
             assert values == sorted(values, reverse=True)
-
-
-def count_forwards(backend: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Counts the model's forward passes: what a call costs."""
-    forward, sizes = backend._checkpoint.model.forward, []
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        sizes.append(1)
-        return forward(*args, **kwargs)
-
-    counted.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
-    monkeypatch.setattr(backend._checkpoint.model, "forward", counted)
-    return sizes
 
 
 async def test_cancelling_frees_the_model(served: Any, hf: Any, ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ def test_the_join_rule(loaded: Any, prompt_end: str, continuation: str) -> None:
 
 
 def _bytes_until(tokenizer: Any, ids: list[int], count: int) -> int:
-    from model_server.hf.sampling import token_bytes
+    from model_server.hf.tokens import token_bytes
 
     return sum(len(token_bytes(tokenizer, number)) for number in ids[:count])
 

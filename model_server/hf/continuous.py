@@ -1,0 +1,138 @@
+"""Generate by a loop of our own: a row that has ended leaves the batch at once, and one that waits takes its place.
+
+Prompts are read in groups of one signature, so images of different tilings, clips and texts meet behind their prompts.
+Used where `model_server.hf.selfcheck` has compared it with the library's loop at load; else `hf.generate` runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from model_server.hf.batch import to_batch
+from model_server.hf.checkpoint import Checkpoint
+from model_server.hf.families import Family, attention
+from model_server.hf.prompt import Prompt
+from model_server.hf.rows import RowDecoder, SamplingRow
+from model_server.hf.slots import Slots
+
+Features = Callable[[Sequence[Prompt]], Callable[[dict[str, Any]], dict[str, Any]] | None]
+_PREFILL_TOKENS = 8192
+"""Most tokens of prompts that are read together, padding included; one prompt may have more."""
+
+
+@dataclass
+class Entry:
+    """A prompt and the row that continues it.
+
+    Attributes:
+        prompt: The prompt.
+        row: How it is decoded, and who is told.
+        last: The token that comes next into the cache.
+        position: Its position.
+    """
+
+    prompt: Prompt
+    row: SamplingRow
+    last: int = 0
+    position: int = 0
+
+
+class Continuous:
+    """Decodes rows together from wherever each of them is.
+
+    Args:
+        checkpoint: The model.
+        family: Behaviour of its model type.
+        ends: Tokens that end an output.
+        features: Returns what replaces the image inputs of some prompts, where vision features are kept.
+    """
+
+    def __init__(
+        self, checkpoint: Checkpoint, family: Family, ends: frozenset[int], features: Features = lambda prompts: None
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._family = family
+        self._decoder = RowDecoder(checkpoint.tokenizer, ends)
+        self._features = features
+
+    @torch.inference_mode()
+    def run(self, entries: Sequence[Entry], join: Callable[[], Sequence[Entry]] = lambda: ()) -> None:
+        """Runs rows, and those that join them, until none is left; each is told when it has ended.
+
+        Args:
+            entries: The first rows.
+            join: Returns rows that may join now; called after each token.
+        """
+        slots, running = Slots(), list[Entry]()
+        waiting: Sequence[Entry] = entries
+        while waiting or running:
+            slots = slots if running else Slots()  # what the last rows held is free before the next prompts are read
+            for group in _groups(waiting):
+                self._read(group, slots, running)
+            if running:
+                self._step(slots, running)
+            waiting = join()
+
+    def _read(self, group: Sequence[Entry], slots: Slots, running: list[Entry]) -> None:
+        """Reads prompts and puts those that go on after their first token among the running rows."""
+        prompts = [entry.prompt for entry in group]
+        inputs: dict[str, Any] = to_batch(self._checkpoint, [prompt.inputs for prompt in prompts])
+        replace = self._features(prompts)
+        self._family.reset(self._checkpoint.model)
+        state = self._family.prefill(self._checkpoint.model, inputs if replace is None else replace(inputs))
+        chosen = self._decoder.choose([entry.row for entry in group], state.last.float())
+        positions = state.next_position.tolist()
+        for entry, token, position in zip(group, chosen, positions, strict=True):
+            entry.last, entry.position = token, position
+            self._advance(entry)
+        going = [index for index, entry in enumerate(group) if not entry.row.over]
+        if going:
+            joining = [group[index] for index in going]
+            most = [len(entry.prompt.ids) + entry.row.config.max_output_tokens for entry in joining]
+            slots.add(state, going, most)
+            running += joining
+
+    def _step(self, slots: Slots, running: list[Entry]) -> None:
+        """Reads one token of each row and chooses the next."""
+        device = self._checkpoint.device
+        ids = torch.tensor([[entry.last] for entry in running], device=device)
+        positions = torch.tensor([[entry.position] for entry in running], device=device)
+        net = self._checkpoint.model
+        mask = attention(net, *slots.next_token(device))
+        logits = self._family.step_slots(net, slots.cache, ids, positions, mask)
+        chosen = self._decoder.choose([entry.row for entry in running], logits[:, -1].float())
+        for entry, token in zip(running, chosen, strict=True):
+            entry.last, entry.position = token, entry.position + 1
+            self._advance(entry)
+        for index in range(len(running) - 1, -1, -1):
+            if running[index].row.over:
+                running[index] = running[slots.remove(index)]
+                running.pop()
+
+    def _advance(self, entry: Entry) -> None:
+        if not entry.row.over:
+            self._decoder.advance(entry.row, entry.last)
+
+
+def _groups(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Divides prompts into those that are read together: of one signature, and alike in length."""
+    alike: dict[tuple[Any, ...], list[Entry]] = {}
+    for entry in entries:
+        if entry.row.call.over:
+            entry.row.end()  # nobody waits for it any more
+        else:
+            alike.setdefault(entry.prompt.signature, []).append(entry)
+    for same in alike.values():
+        group: list[Entry] = []
+        for entry in sorted(same, key=lambda entry: len(entry.prompt.ids)):
+            length = len(entry.prompt.ids)
+            padded = group and length - len(group[0].prompt.ids) > max(16, length // 4)
+            if padded or (group and (len(group) + 1) * length > _PREFILL_TOKENS):
+                yield group
+                group = []
+            group.append(entry)
+        yield group

@@ -1,0 +1,96 @@
+"""Generate by the library's decoding loop: a batch runs until its last row has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
+
+from lyncean.rpc import InternalFailure
+from model_server.hf.batch import to_batch
+from model_server.hf.checkpoint import Checkpoint
+from model_server.hf.families import Family
+from model_server.hf.prompt import Prompt
+from model_server.hf.rows import RowDecoder, SamplingRow
+
+
+class RowSampler(LogitsProcessor):
+    """Leaves each row's chosen token alone in the scores; the library then takes the maximum."""
+
+    def __init__(self, rows: Sequence[SamplingRow], decoder: RowDecoder) -> None:
+        self._rows = rows
+        self._decoder = decoder
+        self.used = False
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        """Scores: [rows, vocabulary], float32, before any change."""
+        self.used = True
+        chosen = torch.tensor(self._decoder.choose(self._rows, scores), device=scores.device)
+        alone: Any = torch.full_like(scores, float("-inf")).scatter_(1, chosen[:, None], 0.0)
+        return alone  # type: ignore[no-any-return]
+
+
+class RowStop(StoppingCriteria):
+    """Ends each row for its own reason, and says so at once: a row need not wait for its neighbours."""
+
+    def __init__(self, rows: Sequence[SamplingRow], decoder: RowDecoder) -> None:
+        self._rows = rows
+        self._decoder = decoder
+
+    def __call__(self, input_ids: torch.LongTensor, scores: Any, **kwargs: Any) -> torch.Tensor:
+        """Returns which rows have ended: [rows], bool."""
+        for row, last in zip(self._rows, input_ids[:, -1].tolist(), strict=True):
+            if not row.over:
+                self._decoder.advance(row, last)
+        return torch.tensor([row.over for row in self._rows], device=input_ids.device)
+
+
+@torch.inference_mode()
+def generate(
+    checkpoint: Checkpoint,
+    family: Family,
+    prompts: Sequence[Prompt],
+    rows: Sequence[SamplingRow],
+    ends: frozenset[int],
+    extra: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+) -> None:
+    """Runs a batch; each row is told when it has ended.
+
+    Nothing of the checkpoint's own sampling defaults applies (penalties, suppressed tokens,
+    temperature): what decides is the request, so that greedy decoding is the plain maximum.
+
+    Args:
+        checkpoint: The model.
+        family: Behaviour of its model type.
+        prompts: Prompts of one signature.
+        rows: The requests, in the prompts' order.
+        ends: Tokens that end an output.
+        extra: Replaces the prompts' image inputs, where vision features are kept.
+    """
+    net = checkpoint.model
+    inputs: dict[str, Any] = to_batch(checkpoint, [p.inputs for p in prompts])
+    if extra is not None:
+        inputs = extra(inputs)
+    settings = GenerationConfig(  # type: ignore[no-untyped-call]
+        do_sample=False,
+        max_new_tokens=max(row.config.max_output_tokens for row in rows),
+        eos_token_id=sorted(ends) or None,
+        pad_token_id=checkpoint.tokenizer.pad_token_id or 0,
+        bos_token_id=checkpoint.tokenizer.bos_token_id,
+        decoder_start_token_id=getattr(net.generation_config, "decoder_start_token_id", None),
+        use_cache=True,
+    )
+    family.reset(net)
+    decoder = RowDecoder(checkpoint.tokenizer, ends)
+    sampler = RowSampler(rows, decoder)
+    family.generate(
+        net,
+        **inputs,
+        generation_config=settings,
+        logits_processor=LogitsProcessorList([sampler]),
+        stopping_criteria=StoppingCriteriaList([RowStop(rows, decoder)]),
+    )
+    if not sampler.used:
+        raise InternalFailure("sampler_ignored", f"{type(net).__name__} decodes without asking how")

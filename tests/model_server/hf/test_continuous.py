@@ -1,0 +1,105 @@
+"""Rows that join and leave a batch: what they say, when they say it, and where their keys stand."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lyncean.model.v1 import model_pb2 as model
+from model_server.metrics import Metrics
+
+torch = pytest.importorskip("torch")
+from helpers.model_passes import count_forwards  # noqa: E402
+from transformers import DynamicCache  # noqa: E402
+
+from model_server.hf.families import Prefill  # noqa: E402
+from model_server.hf.slots import Slots  # noqa: E402
+
+
+async def test_short_answers_come_and_go_beside_a_long_one(
+    served: Any, hf: Any, ask: Any, picture: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Images of three tilings and a text meet; the library's loop would run each for as long as the longest."""
+    shown = [picture(1, (28, 56)), picture(2, (90, 28)), picture(3, (56, 56))]
+    messages = [ask(shown[0], "What is it?"), *(ask(shown[n % 3], f"Is it {n}?") for n in range(7)), ask("Say it.")]
+    tokens = [60, 1, 2, 9, 3, 5, 4, 7, 2]
+    sent = [
+        model.GenerateRequest(messages=[message], config=model.GenerationConfig(max_output_tokens=count))
+        for message, count in zip(messages, tokens, strict=True)
+    ]
+    metrics = Metrics()
+    backend = hf("llava_next", metrics=metrics, max_batch=3, batch_wait=0.2)
+    async with served(backend) as server:
+        info = await server.info()
+        assert info.properties["generate_batching"] == "continuous"
+        alone = [await server.send(request) for request in sent]
+        passes = count_forwards(backend, monkeypatch)
+        ended: list[int] = []
+
+        async def send(number: int) -> Any:
+            reply = await server.send(sent[number])
+            ended.append(number)
+            return reply
+
+        together = await asyncio.gather(*map(send, range(len(sent))))
+    assert [reply.parts for reply in together] == [reply.parts for reply in alone]
+    assert [reply.usage.output_tokens for reply in together] == tokens
+    assert ended[-1] == 0, "the long one ends last"
+    assert len(passes) <= 59 + len(sent), "a pass for each prompt, and one for each token of the longest"
+
+
+KEYS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.lists(st.integers(1, 90), min_size=1, max_size=3)),
+        st.tuples(st.just("remove"), st.integers(0, 9)),
+        st.tuples(st.just("next"), st.integers(1, 40)),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=40)
+@given(KEYS)
+def test_slots_hold_what_each_row_has_read(moves: list[tuple[str, Any]]) -> None:
+    """Against a list of tensors for each row, with rows before them whose numbers are none."""
+    generator = torch.Generator().manual_seed(0)
+    slots, most = Slots(), 0
+    rows: list[torch.Tensor] = []  # [tokens, dimension], keys of the second layer
+
+    def drawn(*shape: int) -> torch.Tensor:
+        return torch.rand(shape, generator=generator)
+
+    for move, what in moves:
+        if move == "add":
+            padded, cache = max(what), DynamicCache()
+            mask = torch.tensor([[0] * (padded - length) + [1] * length for length in what])
+            keys = [drawn(len(what), 2, padded, 3) for _ in range(4)]
+            for layer in range(2):
+                cache.update(keys[2 * layer], keys[2 * layer + 1], layer)
+            state = Prefill(drawn(len(what), 5), cache, mask, mask.sum(-1), {})
+            kept = list(range(0, len(what), 2))
+            slots.add(state, kept, [what[row] + 50 for row in kept])
+            most = max([most, *(what[row] + 50 for row in kept)])
+            rows += [keys[2][row, 0, padded - what[row] :] for row in kept]
+        elif move == "remove" and rows:
+            place = what % len(rows)
+            slots.cache.layers[1].keys[place] = float("nan")
+            rows[place] = rows[slots.remove(place)]
+            rows.pop()
+        elif move == "next" and rows:
+            for _ in range(what):
+                visible, here, before = slots.next_token(torch.device("cpu"))
+                keys = [drawn(len(rows), 2, 1, 3) for _ in range(2)]
+                for layer in range(2):
+                    seen, _ = slots.cache.update(*keys, layer)
+                assert not seen.isnan().any()
+                rows = [torch.cat([row, keys[0][place, 0]]) for place, row in enumerate(rows)]
+                for place, row in enumerate(rows):
+                    assert torch.equal(seen[place, 0, : len(row)], row)
+                    assert visible[place, 0].tolist() == [token < len(row) for token in range(seen.shape[2])]
+                    assert (here[place].tolist(), before.shape[1]) == ([len(row) - 1], seen.shape[2])
+            assert slots.cache.layers[1].keys.shape[2] <= max(most, *map(len, rows)), "no longer than a row may become"
