@@ -21,10 +21,14 @@ from orchestrator.cli.serving import page_options, serve_page
 @click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @page_options(7480)
 def command(folder: Path, port: int, open_it: bool) -> None:
-    """Serve a live page of the runs in FOLDER.
+    """Serve a live page of the runs in FOLDER, and of logs of other tools in it.
 
-    The page is served on 127.0.0.1 only; no file is written.
+    Run folders, logs of Inspect (needs 'lyncean[inspect]') and samples files of lmms-eval and lm-evaluation-harness are
+    found up to three folders deep. The page is served on 127.0.0.1 only; nothing is written into FOLDER.
     """
+    from orchestrator.interop.tool_logs import find_logs, make_run
+    from orchestrator.report.live.logs import LogReader
     from orchestrator.report.live.server import serve
 
-    serve_page(partial(serve, folder), port, open_it=open_it)
+    logs = LogReader(partial(find_logs, depth=2), make_run)
+    serve_page(partial(serve, folder, logs=logs), port, open_it=open_it)

@@ -24,17 +24,22 @@ class Pairing:
 
     Attributes:
         second: The other run.
-        warnings: Why the two are not comparable; empty where nothing speaks against it.
+        cautions: Why the two are not comparable; empty where nothing speaks against it.
         pairs: The paired tests, step by step.
         overall: The same over the primary metrics of all tasks; None where none of them is a share.
         flips: The items that the other run has worse or better.
     """
 
     second: Run
-    warnings: Sequence[str]
+    cautions: Sequence[scores.Caution]
     pairs: Sequence[statistics.Paired]
     overall: statistics.Paired | None
     flips: flips.Flips
+
+    @property
+    def caution(self) -> str:
+        """The cautions in one sentence, "" for none."""
+        return scores.in_one_sentence(self.cautions)
 
     @property
     def rows(self) -> Sequence[statistics.Paired]:
@@ -107,7 +112,7 @@ class Comparison:
                 {
                     "first": self.runs[0].name,
                     "second": pairing.second.name,
-                    "warnings": list(pairing.warnings),
+                    "warnings": [caution.text for caution in pairing.cautions],
                     "pairs": [_pair_json(pair) for pair in pairing.pairs],
                     "overall": None if pairing.overall is None else _pair_json(pairing.overall),
                     "flips": {
@@ -175,15 +180,16 @@ def compare_scores(
 def _pairing(first: scores.Scores, second: scores.Scores, other_data: bool) -> Pairing:
     if (why := scores.other_questions(first, second)) and not other_data:
         raise OtherQuestionsError(f"{why}; --other-data compares them all the same")
-    units = statistics.shared(first, second)
+    # Runs of two tools call their metrics otherwise; their items have scores all the same.
+    units = statistics.shared(first, second) or statistics.shared(first.by_item(), second.by_item())
     pairs = statistics.compare_units(units)
     if not pairs:
         raise ConfigError(
             f"{first.run.name} and {second.run.name} have no scored item in common: "
             f"{_tasks(first)} and {_tasks(second)}; compare complete runs of the same tasks and rows"
         )
-    warnings, overall = scores.warnings(first, second), statistics.pool(units)
-    return Pairing(second.run, warnings, pairs, overall, flips.flips(first, second))
+    cautions, overall = scores.cautions(first, second), statistics.pool(units)
+    return Pairing(second.run, cautions, pairs, overall, flips.flips(first, second))
 
 
 def _pair_json(pair: statistics.Paired) -> dict[str, Any]:

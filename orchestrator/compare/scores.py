@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,10 @@ class Scores:
     def units(self, step: Step) -> Units:
         """Returns what a step's metric is the mean of."""
         return self.items[step.task].units(self.steps[step])
+
+    def by_item(self) -> Scores:
+        """Returns the same with the mean score of all items as the only metric of each task."""
+        return replace(self, steps={Step(task, "score of an item"): {} for task in self.items})
 
 
 def read(run: Run) -> Scores:
@@ -80,38 +84,77 @@ def common(runs: Sequence[Scores], step: Step) -> list[Units]:
     ]
 
 
+class Caution(NamedTuple):
+    """Why two runs are not comparable.
+
+    Attributes:
+        what: What differs beside the model, in a few words.
+        where: The task or rule in which it does, "" for the runs as a whole.
+        text: All of it in a sentence.
+    """
+
+    what: str
+    where: str
+    text: str
+
+
+def in_one_sentence(cautions: Sequence[Caution]) -> str:
+    """Returns the only caution there is, else what differs, each thing named once; "" where nothing does."""
+    if len(cautions) == 1:
+        return cautions[0].text
+    places: dict[str, list[str]] = {}
+    for one in cautions:
+        places.setdefault(one.what, []).append(one.where)
+    named = [what if where == [""] else f"{what} ({_several(where)})" for what, where in places.items()]
+    return f"the runs differ in more than the model: {', '.join(named)}" if named else ""
+
+
+def _several(names: Sequence[str]) -> str:
+    found = list(dict.fromkeys(names))
+    return ", ".join(found) if len(found) < 4 else f"{', '.join(found[:2])} and {len(found) - 2} more"
+
+
 _EXPECTED_TO_DIFFER = frozenset({"model_name", "model_revision", "chat_template_sha256", "processor_sha256", "model"})
 
 
-def warnings(first: Scores, second: Scores) -> list[str]:
-    """Returns why two runs are not comparable, one sentence each; empty where nothing speaks against it."""
+def cautions(first: Scores, second: Scores) -> list[Caution]:
+    """Returns why two runs are not comparable; empty where nothing speaks against it."""
     found = [
-        f"{each.run.name} is not complete: what is not scored yet is left out"
+        Caution(
+            "how complete they are", each.run.name,
+            f"{each.run.name} is not complete: what is not scored yet is left out",
+        )
         for each in (first, second)
         if not each.run.tasks
-    ]
+    ]  # fmt: skip
     one, other = flat(first.run.identity), flat(second.run.identity)
     one |= flat({"rules": first.rules})
     other |= flat({"rules": second.rules})
     for name in sorted(one.keys() | other.keys()):
-        if name.split(".")[0] not in _EXPECTED_TO_DIFFER and one.get(name) != other.get(name):
-            found.append(f"{name} differs: {_short(one.get(name))} and {_short(other.get(name))}")
+        head, _, rest = name.partition(".")
+        if head not in _EXPECTED_TO_DIFFER and one.get(name) != other.get(name):
+            where = rest.partition(".")[0] if head == "data" else rest
+            text = f"{name} differs: {_short(one.get(name))} and {_short(other.get(name))}"
+            found.append(Caution(head.replace("_", " "), where, text))
     for task in sorted(first.items.keys() | second.items.keys()):
         mine, theirs = first.items.get(task), second.items.get(task)
         shared = _shared(mine, theirs) if mine and theirs else None
         both = shared.items if shared else 0
         only = [len(each or ()) - both for each in (mine, theirs)]
         if any(only):
-            found.append(
+            text = (
                 f"{task}: {both:,} items in both, {only[0]:,} only in {first.run.name}, "
                 f"{only[1]:,} only in {second.run.name}"
             )
+            found.append(Caution("items", task, text))
         if shared is None:
             continue
         if prompts := np.count_nonzero(shared.prompts):
-            found.append(f"{task}: prompt or images differ in {prompts:,} of {both:,} items")
+            text = f"{task}: prompt or images differ in {prompts:,} of {both:,} items"
+            found.append(Caution("prompt or images", task, text))
         if targets := np.count_nonzero(shared.targets):
-            found.append(f"{task}: targets or options differ in {targets:,} of {both:,} items")
+            text = f"{task}: targets or options differ in {targets:,} of {both:,} items"
+            found.append(Caution("targets or options", task, text))
     return found
 
 

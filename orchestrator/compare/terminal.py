@@ -23,8 +23,8 @@ def show(comparison: Comparison, console: Console, most_flips: int) -> None:
         first = comparison.runs[0]
         console.print()
         console.print(Text.assemble((first.name, "bold"), "  →  ", (pairing.second.name, "bold")))
-        for warning in pairing.warnings:
-            console.print(Text(f"caution: {warning}", "yellow"))
+        if pairing.caution:
+            console.print(Text(f"caution: {pairing.caution}", "yellow"))
         flips = pairing.flips
         console.print(_pairs(pairing, console.width >= _WIDE))
         console.print(f"of {flips.items:,} items {flips.gained:,} better, {flips.lost:,} worse")
@@ -46,7 +46,7 @@ def _table(title: str | None = None) -> Table:
 def _pairs(pairing: Pairing, wide: bool) -> Table:
     table = _table()
     table.add_column("task", overflow="fold")
-    for name in ("first", "second", "difference", "detectable", "n", "better", "worse", "p")[0 if wide else 2 :]:
+    for name in ("first", "second", "difference", "detectable", "n", "better", "worse", "p (Holm)")[0 if wide else 2 :]:
         table.add_column(name, justify="right", no_wrap=True)
     if wide:
         table.add_column("test", style="dim")

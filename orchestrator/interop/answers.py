@@ -5,25 +5,29 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from lyncean.media import media_type
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.digest import digest_files
 from orchestrator.data.rows import DataError
 from orchestrator.metric import metric
 from orchestrator.run_folder import manifest as run_manifest
-from orchestrator.run_folder.files import MANIFEST, RESPONSES
+from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES
+from orchestrator.run_folder.image_store import ImageStore
 from orchestrator.run_folder.log import Appender, RunLogError, write_error
 from orchestrator.run_folder.reader import Item, open_run
 
 LETTERS = "ABCDEFGHIJ"
 _OPTION = re.compile(r"^\s*\(?([A-J])[.):]\s+(.+?)\s*$", re.MULTILINE)
 _WORDS = 60
+_MOST_SLICES = 48
+"""Values of a label of another tool at most: more are no slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,7 @@ class Answer:
         score: The tool's own score from 0 to 1, None where it has none.
         extracted: What the tool read in the answer, "" where it does not say.
         likelihoods: Log-probability of each option and whether it is greedy, where options were scored.
+        images: The images it was asked about, where the tool keeps them.
     """
 
     key: str
@@ -53,6 +58,7 @@ class Answer:
     score: float | None = None
     extracted: str = ""
     likelihoods: tuple[tuple[float, bool], ...] = ()
+    images: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,9 @@ class Taken:
         model: The model's name there.
         answers: In the tool's order.
         path: The file that was read, where a folder was named.
+        metric: What the tool calls the scores.
+        created: When the tool began, in ISO 8601; "" where it does not say.
+        complete: Whether the tool says that it has finished, or says nothing of it.
     """
 
     tool: str
@@ -72,6 +81,9 @@ class Taken:
     model: str
     answers: Sequence[Answer]
     path: Path | None = None
+    metric: str = "score"
+    created: str = ""
+    complete: bool = True
 
 
 Reader = Callable[..., Taken]
@@ -91,7 +103,8 @@ def take(taken: Taken, path: Path, run: Path) -> None:
     twice = [key for key, count in Counter(answer.key for answer in taken.answers).items() if count > 1]
     if twice:
         raise DataError(f"{path}: the key {twice[0]!r} stands twice")
-    task = taken.task.replace("/", "_")
+    task = task_name(taken)
+    images = ImageStore(run / IMAGES)
     labels = [[name] for name in dict.fromkeys(name for answer in taken.answers for name in answer.labels)]
     write_run(
         run,
@@ -100,10 +113,31 @@ def take(taken: Taken, path: Path, run: Path) -> None:
         task=task,
         info=model.GetModelInfoResponse(model_name=taken.model, server_version=taken.tool),
         method="likelihood" if any(answer.likelihoods for answer in taken.answers) else "generate",
-        lines=(_line(task, answer) for answer in taken.answers),
+        lines=(_line(task, answer, images) for answer in taken.answers),
         count=len(taken.answers),
         metrics=[metric("accuracy", "accuracy", by=labels, params={"unit": "percent"})],
+        created=taken.created,
     )
+
+
+def with_slices(answers: Iterable[Answer]) -> list[Answer]:
+    """Returns answers without the labels that tell almost every answer apart: nobody slices by a row's address."""
+    found = list(answers)
+    values: dict[str, set[str]] = {}
+    for answer in found:
+        for name, value in answer.labels.items():
+            if len(seen := values.setdefault(name, set())) <= _MOST_SLICES:
+                seen.add(value)
+    few = {name for name, seen in values.items() if len(seen) <= _MOST_SLICES}
+    return [
+        replace(answer, labels={name: value for name, value in answer.labels.items() if name in few})
+        for answer in found
+    ]
+
+
+def task_name(taken: Taken) -> str:
+    """Returns the task's name in a run folder: a key's first slash ends it."""
+    return taken.task.replace("/", "_")
 
 
 def write_run(
@@ -117,6 +151,7 @@ def write_run(
     lines: Iterable[Mapping[str, Any]],
     count: int,
     metrics: Sequence[scorer.MetricSpec],
+    created: str = "",
 ) -> None:
     """Writes the manifest and the answers of an imported run.
 
@@ -154,11 +189,13 @@ def write_run(
         shard=None,
         code={},
     )
-    run_manifest.write(run / MANIFEST, manifest | {"planned": {task: count}})
+    known = {"created": created} if created else {}
+    run_manifest.write(run / MANIFEST, manifest | known | {"planned": {task: count}})
 
 
-def _line(task: str, answer: Answer) -> dict[str, Any]:
-    request: dict[str, Any] = {"messages": [{"role": "ROLE_USER", "parts": [{"text": answer.prompt}]}]}
+def _line(task: str, answer: Answer, images: ImageStore) -> dict[str, Any]:
+    parts = [*(_image(image, images) for image in answer.images), {"text": answer.prompt}]
+    request: dict[str, Any] = {"messages": [{"role": "ROLE_USER", "parts": parts}]}
     if answer.likelihoods:
         request["continuations"] = list(answer.options)
     line: dict[str, Any] = {
@@ -180,6 +217,10 @@ def _line(task: str, answer: Answer) -> dict[str, Any]:
     else:
         line["response"] = {"parts": [{"text": answer.text}], "finish_reason": "FINISH_REASON_UNSPECIFIED"}
     return line
+
+
+def _image(data: bytes, images: ImageStore) -> dict[str, Any]:
+    return {"image": {"media_type": media_type(data), "sha256": images.put(data), "bytes_length": len(data)}}
 
 
 def _scoring(answer: Answer) -> dict[str, Any]:
@@ -220,13 +261,13 @@ def _letter(target: str, options: Sequence[str]) -> str:
 
 def reported(taken: Taken) -> dict[str, tuple[float, str]]:
     """Returns what the tool itself scored, and what it read, by the item's key."""
-    task = taken.task.replace("/", "_")
+    task = task_name(taken)
     return {f"{task}/{one.key}": (one.score, one.extracted) for one in taken.answers if one.score is not None}
 
 
 def beside(taken: Taken, run: Path, *, examples: int = 5) -> list[str]:
     """Returns lines for people: the tool's own score, and where its verdicts and ours differ and why."""
-    theirs = {f"{taken.task.replace('/', '_')}/{answer.key}": answer for answer in taken.answers}
+    theirs = {f"{task_name(taken)}/{answer.key}": answer for answer in taken.answers}
     known = [answer.score for answer in taken.answers if answer.score is not None]
     if not known:
         return [f"{taken.tool}: the file holds no scores of its own"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from orchestrator.data.rows import DataError
 from orchestrator.errors import ConfigError
-from orchestrator.interop.answers import Answer, Taken
+from orchestrator.interop.answers import Answer, Taken, with_slices
 
 try:
     from inspect_ai.log import EvalSample, read_eval_log
@@ -23,13 +26,22 @@ def read(path: Path, task: str | None, model: str | None) -> Taken:
         DataError: It cannot be read, or has no samples.
     """
     try:
-        log = read_eval_log(str(path))
+        log = read_eval_log(str(path), resolve_attachments=True)
     except Exception as error:
         line = " ".join(str(error).split())[:200]
         raise DataError(f"{path} cannot be read as a log of Inspect: {type(error).__name__}: {line}") from None
     name = task or log.eval.task
-    answers = [_answer(sample, name) for sample in log.samples or ()]
-    return Taken("Inspect", name, model or log.eval.model, answers)
+    answers = with_slices(_answer(sample, name) for sample in log.samples or ())
+    scorers = [name for sample in log.samples or () for name in sample.scores or ()]
+    return Taken(
+        "Inspect",
+        name,
+        model or log.eval.model,
+        answers,
+        metric=scorers[0] if scorers else "score",
+        created=log.eval.created,
+        complete=log.status == "success",
+    )
 
 
 def _answer(sample: EvalSample, task: str) -> Answer:
@@ -45,7 +57,27 @@ def _answer(sample: EvalSample, task: str) -> Answer:
         failed=" ".join(sample.error.message.split()) if sample.error else "",
         score=_number(score),
         extracted=str(score.answer or "") if score else "",
+        labels=_labels(sample.metadata),
+        images=tuple(_images(sample.input)),
     )
+
+
+def _labels(metadata: Any) -> dict[str, str]:
+    """Returns the words and flags of a sample's metadata; `labels` is where an export of ours has them."""
+    known = metadata["labels"] if isinstance(metadata.get("labels"), dict) else metadata
+    return {str(name): str(value) for name, value in known.items() if isinstance(value, str | bool)}
+
+
+def _images(given: Any) -> Iterator[bytes]:
+    """Yields the images that the log itself holds; files and addresses that it names are not looked at."""
+    for message in () if isinstance(given, str) else given:
+        for part in () if isinstance(message.content, str) else message.content:
+            head, comma, data = part.image.partition(",") if part.type == "image" else ("", "", "")
+            if comma and head.startswith("data:image/") and head.endswith(";base64"):
+                try:
+                    yield base64.b64decode(data, validate=True)
+                except binascii.Error:
+                    continue
 
 
 def _prompt(given: Any) -> str:

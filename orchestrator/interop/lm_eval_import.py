@@ -12,7 +12,7 @@ import orjson
 from orchestrator.data.rows import DataError
 from orchestrator.interop.answers import Answer, Taken
 
-_FILE_NAME = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.-]+\.jsonl")
+_FILE_NAME = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)[\d.]*\.jsonl")
 
 
 def read(path: Path, task: str | None, model: str | None) -> Taken:
@@ -26,12 +26,15 @@ def read(path: Path, task: str | None, model: str | None) -> Taken:
     if not name:
         raise DataError(f"{path.name} does not say its task (samples_TASK_DATE.jsonl): give --task")
     answers: dict[str, Answer] = {}
+    metric = "score"
     try:
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 where = f"{path}, line {number}"
                 try:
-                    answer = _answer(where, orjson.loads(line))
+                    fields = orjson.loads(line)
+                    answer = _answer(where, fields)
+                    metric = str(next(iter(fields.get("metrics", ())), metric))
                 except orjson.JSONDecodeError as error:
                     raise DataError(f"{where}, is not JSON: {error}") from None
                 except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
@@ -41,7 +44,9 @@ def read(path: Path, task: str | None, model: str | None) -> Taken:
                 answers.setdefault(answer.key, answer)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
-    return Taken("lm-evaluation-harness", name, model or path.resolve().parent.name, list(answers.values()))
+    created = f"{found[2]}T{found[3]}:{found[4]}:{found[5]}Z" if found else ""
+    model = model or path.resolve().parent.name
+    return Taken("lm-evaluation-harness", name, model, list(answers.values()), metric=metric, created=created)
 
 
 def _answer(where: str, fields: Mapping[str, Any]) -> Answer:

@@ -134,6 +134,7 @@ def _about(run: Run) -> dict[str, Any]:
     return {
         "name": run.name,
         "model": run.model_name,
+        "tool": str(run.identity.get("imported", "")),
         "tasks": [str(task) for task in run.identity.get("tasks") or ()],
         "method": str(run.identity.get("method", "")),
         "blind": bool(run.identity.get("blind")),

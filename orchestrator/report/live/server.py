@@ -19,6 +19,7 @@ from orchestrator.compare.scores import Scores, read
 from orchestrator.report import comparison
 from orchestrator.report.live.followed import Folder, Followed, shown_path
 from orchestrator.report.live.local import LocalHandler, listen
+from orchestrator.report.live.logs import LogReader, ToolLog, ToolLogs
 from orchestrator.report.page import SCRIPTS, document, policy, render
 from orchestrator.run_folder.reader import Run
 
@@ -27,14 +28,18 @@ _VIEW = ("dom.js", "view.js")
 _KEPT_PAGES = 3
 _KEPT_SCORES = 8
 
+Viewed = Followed | ToolLog
+"""What a row of the table stands for."""
+
 _RUN = re.compile(r"/runs/(?P<name>.+?)/(?P<rest>|images/(?P<image>[0-9a-f]{64}))")
 
 
 class Site:
     """What is served: the folder, and the pages looked at last as long as their runs do not change."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, logs: LogReader | None = None) -> None:
         self.folder = Folder(path)
+        self._logs = ToolLogs(path, logs) if logs else None
         self._pages: dict[Hashable, tuple[Hashable, bytes]] = {}
         self._scores: dict[str, tuple[Hashable, Scores]] = {}
         self._lock, self._rendering = Lock(), Lock()
@@ -42,19 +47,23 @@ class Site:
     def runs(self) -> bytes:
         """Returns the state of all runs as JSON."""
         with self._lock:
-            found = [{**run.state(), "address": _address(name)} for name, run in self.folder.runs().items()]
+            found = [{**run.state(), "address": _address(name)} for name, run in self._runs().items()]
         return orjson.dumps(found)
 
-    def find(self, name: str) -> Followed | None:
+    def _runs(self) -> dict[str, Viewed]:
+        logs = self._logs.runs() if self._logs else {}
+        return {**self.folder.runs(), **logs}
+
+    def find(self, name: str) -> Viewed | None:
         """Returns a run by its name. Whatever is no name of a run found in the folder is nothing."""
         with self._lock:
-            return self.folder.runs().get(name)
+            return self._runs().get(name)
 
-    def page(self, run: Followed) -> bytes:
+    def page(self, run: Viewed) -> bytes:
         """Returns a run's report, made anew when the run has grown."""
         return self._kept(run.name, [run], lambda: render(run.run(), home="/"))
 
-    def comparison(self, runs: Sequence[Followed], *, other_data: bool) -> bytes:
+    def comparison(self, runs: Sequence[Viewed], *, other_data: bool) -> bytes:
         """Returns the page that compares runs with the first of them, made anew when one has grown.
 
         Raises:
@@ -68,7 +77,7 @@ class Site:
 
         return self._kept((*(run.name for run in runs), other_data), runs, make)
 
-    def _read(self, run: Followed) -> Scores:
+    def _read(self, run: Viewed) -> Scores:
         """Returns a run's scores: reading them is what takes long where there are many."""
         stamp, known = run.stamp(), self._scores.pop(run.name, None)
         if known is None or known[0] != stamp:
@@ -78,7 +87,7 @@ class Site:
             del self._scores[next(iter(self._scores))]
         return known[1]
 
-    def _kept(self, key: Hashable, runs: Sequence[Followed], make: Callable[[], str]) -> bytes:
+    def _kept(self, key: Hashable, runs: Sequence[Viewed], make: Callable[[], str]) -> bytes:
         with self._rendering:
             stamp = tuple(run.stamp() for run in runs)
             known = self._pages.pop(key, None)
@@ -113,7 +122,7 @@ class Handler(LocalHandler):
         else:
             self.missing()
 
-    def _run(self, run: Followed | None, image: str | None) -> None:
+    def _run(self, run: Viewed | None, image: str | None) -> None:
         if run is None:
             self.missing()
         elif image is None:
@@ -151,14 +160,15 @@ def _address(name: str) -> str:
     return f"runs/{quote(name)}/"
 
 
-def serve(path: Path, port: int) -> ThreadingHTTPServer:
+def serve(path: Path, port: int, logs: LogReader | None = None) -> ThreadingHTTPServer:
     """Returns a server over a folder of runs, bound but not serving yet.
 
     Args:
         path: The folder.
         port: Port; 0 picks a free one.
+        logs: How logs of other tools in it are found and read; None shows none.
 
     Raises:
         OSError: The port is taken.
     """
-    return listen(partial(Handler, site=Site(path)), port)
+    return listen(partial(Handler, site=Site(path, logs)), port)

@@ -66,16 +66,19 @@ function values(run) {
   return lines;
 }
 
+// A name wraps behind its slashes, dashes and dots, not within a word.
+const breakable = (name) => name.split(/(?<=[/_.-])/).flatMap((part) => [part, el("wbr")]);
+
 // The cell of the choice stays, so that neither focus nor a click is lost when a run grows.
 function fill(row, run, now) {
-  const unscored = settled(run) - run.counts.scored;
+  const unscored = settled(run) - (run.counts.scored || 0);
   const tasks = run.tasks.length > 4 ? `${run.tasks.length} tasks` : run.tasks.join(", "), about = [run.method, run.blind ? "blind" : ""].filter(Boolean).join(", ");
   for (const cell of [...row.children].slice(1)) cell.remove();
   row.append(
-    el("th", { scope: "row" }, el("a", { href: run.address }, run.name), el("div", { class: "note" }, run.model)),
+    el("th", { scope: "row" }, el("a", { href: run.address }, ...breakable(run.name)), el("div", { class: "note" }, [run.model, run.tool].filter(Boolean).join(" · "))),
     el("td", { class: "task" }, tasks, el("div", { class: "note" }, about)),
     el("td", {}, ...values(run)),
-    el("td", {}, el("span", { class: "chip state-" + run.state }, run.state)),
+    el("td", {}, el("span", { class: "chip state-" + run.state }, run.state), run.note ? el("div", { class: "note" }, run.note) : ""),
     el("td", { class: "outcomes" }, progress(run, now), run.state !== "complete" && run.answered !== settled(run) ? el("div", { class: "note" }, `${run.answered.toLocaleString("en")} answers`) : "", bar(run.counts), unscored ? el("span", { class: "note", title: spelled(run.counts) }, `${unscored.toLocaleString("en")} not scored`) : ""),
     el("td", { class: "begun" }, run.created.slice(0, 16).replace("T", " ")));
 }
@@ -121,10 +124,10 @@ function heads() {
   }
 }
 
-const text = (run) => [run.name, run.model, ...run.tasks, run.method, run.blind ? "blind" : "", run.created].join("\n").toLowerCase();
+const text = (run) => [run.name, run.model, run.tool, ...run.tasks, run.method, run.blind ? "blind" : "", run.created].join("\n").toLowerCase();
 const FILTERS = {
   task: ["Task", (run) => run.tasks], metric: ["Metric", (run) => run.metrics.filter((metric) => !filter.task || metric.task === filter.task).map(metricName)],
-  model: ["Model", (run) => [run.model]], state: ["State", (run) => [run.state]],
+  model: ["Model", (run) => (run.model ? [run.model] : [])], tool: ["Tool", (run) => [run.tool || "Lyncean"]], state: ["State", (run) => [run.state]],
 };
 const passes = (run, but) => Object.entries(FILTERS).every(([name, [, valuesOf]]) => name === but || !filter[name] || valuesOf(run).includes(filter[name]))
   && (!filter.q || text(run).includes(filter.q.toLowerCase()));
@@ -134,7 +137,7 @@ function build() {
     el("button", { type: "button", class: "quiet", onclick: () => sortBy(name) }, title, el("span", { "aria-hidden": "true" })))));
   for (const [name, [title]] of Object.entries(FILTERS)) controls.append(el("label", {}, title, el("select", { name, onchange: (event) => set(name, event.target.value) }, el("option", { value: "" }, "all"))));
   controls.append(el("label", { class: "grow" }, "Text", el("input", { type: "search", name: "q", placeholder: "run, model, task", autocomplete: "off", spellcheck: "false", oninput: (event) => set("q", event.target.value) })),
-    el("button", { type: "button", onclick: clear }, "Clear"));
+    el("button", { type: "button", id: "clear", onclick: clear }, "Clear"));
   controls.addEventListener("submit", (event) => event.preventDefault());
 }
 
@@ -147,7 +150,9 @@ function offer() {
     if (select.dataset.shown !== shown) select.replaceChildren(el("option", { value: "" }, "all"), ...options.map(([value, count]) => el("option", { value }, `${value} (${count})`)));
     select.dataset.shown = shown;
     select.value = filter[name] || "";
+    select.parentNode.hidden = options.length < 2 && !filter[name];
   }
+  $("clear").hidden = !["q", ...Object.keys(FILTERS)].some((name) => filter[name]);
   if (document.activeElement !== controls.elements.q) controls.elements.q.value = filter.q || "";
 }
 

@@ -63,7 +63,10 @@ def test_other_questions_under_the_same_keys(tmp_path: Path, data: int, prompt: 
     assert (words in result.stderr) is other
     again = invoke(before, after, "--other-data")
     assert again.exit_code == 0
-    assert ("caution: marvel: prompt or images differ in 20 of 20 items" in again.stdout) is bool(prompt)
+    assert again.stdout.count("caution:") == bool(data or prompt or target)
+    assert ("prompt or images" in " ".join(again.stdout.split())) is bool(prompt)
+    told = orjson.loads(invoke(before, after, "--other-data", "--json").stdout)["comparisons"][0]["warnings"]
+    assert ("marvel: prompt or images differ in 20 of 20 items" in told) is bool(prompt)
 
 
 def test_json(runs: tuple[Path, Path]) -> None:
@@ -237,15 +240,17 @@ def test_the_page_says_how_many_flips_it_leaves_out_and_tasks_share_alike(tmp_pa
     assert "The first 0 of 33" in page.read_text(encoding="utf-8")
 
 
-def test_many_cautions_are_folded(tmp_path: Path) -> None:
+def test_cautions_are_one_sentence_with_all_of_them_folded(tmp_path: Path) -> None:
     def page(name: str, **identity: str) -> str:
         other = marvel_run(tmp_path / name, puzzles=9, skill=0.9, **identity)
         assert invoke(marvel_run(tmp_path / "before", puzzles=9), other, "--html", tmp_path / "c.html").exit_code == 0
         return (tmp_path / "c.html").read_text(encoding="utf-8")
 
-    assert "caution" not in page("same")
-    assert '<details class="banner" open><summary>1 caution:' in page("one", a="1")
-    assert '<details class="banner"><summary>4 cautions:' in page("four", a="1", b="1", c="1", d="1")
+    assert "Caution" not in page("same")
+    assert '<details class="banner"><summary>Caution: a differs: none and 1</summary>' in page("one", a="1")
+    several = page("four", a="1", b="1", c="1", d="1")
+    assert "<summary>Caution: the runs differ in more than the model: a, b, c, d</summary>" in several
+    assert "<li>d differs: none and 1</li>" in several
 
 
 def test_unwritable_page_is_a_mistake(runs: tuple[Path, Path], tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_ranks_are_over_what_all_have(tmp_path: Path) -> None:
 def test_same_command_nothing_to_warn_of(tmp_path: Path) -> None:
     first = scores.read(open_run(marvel_run(tmp_path / "a", puzzles=20)))
     second = scores.read(open_run(marvel_run(tmp_path / "b", puzzles=20, model="other", skill=0.9)))
-    assert scores.warnings(first, second) == []
+    assert scores.cautions(first, second) == []
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_same_command_nothing_to_warn_of(tmp_path: Path) -> None:
 def test_what_differs_is_named(tmp_path: Path, identity: dict[str, object], words: str) -> None:
     first = scores.read(open_run(marvel_run(tmp_path / "a", puzzles=4)))
     second = scores.read(open_run(marvel_run(tmp_path / "b", puzzles=4, **identity)))
-    assert [warning for warning in scores.warnings(first, second) if warning.startswith(words)]
+    assert [caution for caution in scores.cautions(first, second) if caution.text.startswith(words)]
 
 
 def test_other_prompts_targets_and_items_are_counted(tmp_path: Path) -> None:
@@ -213,12 +213,20 @@ def test_other_prompts_targets_and_items_are_counted(tmp_path: Path) -> None:
             writer.item(f"marvel/{number}", parts=parts, answer="1", score=1.0, targets=targets)
         return scores.read(open_run(writer.close()))
 
-    found = scores.warnings(make("a", "What?", "1", 5), make("b", "Which?", "2", 4))
-    assert found == [
+    found = scores.cautions(make("a", "What?", "1", 5), make("b", "Which?", "2", 4))
+    assert [caution.text for caution in found] == [
         "marvel: 4 items in both, 1 only in a, 0 only in b",
         "marvel: prompt or images differ in 1 of 4 items",
         "marvel: targets or options differ in 1 of 4 items",
     ]
+    assert scores.in_one_sentence(found) == (
+        "the runs differ in more than the model: items (marvel), prompt or images (marvel), targets or options (marvel)"
+    )
+    several = [scores.Caution("rules", name, f"rules.{name} differs") for name in "abcde"]
+    assert scores.in_one_sentence([scores.Caution("blind", "", "blind differs"), *several]) == (
+        "the runs differ in more than the model: blind, rules (a, b and 3 more)"
+    )
+    assert scores.in_one_sentence([]) == ""
 
 
 def test_prompts_that_hold_the_models_own_answers_are_expected_to_differ(tmp_path: Path) -> None:
@@ -231,4 +239,4 @@ def test_prompts_that_hold_the_models_own_answers_are_expected_to_differ(tmp_pat
         writer.item("voila/1:apply", answer="1", score=1.0, messages=messages)
         return scores.read(open_run(writer.close()))
 
-    assert scores.warnings(make("a", "this"), make("b", "that")) == []
+    assert scores.cautions(make("a", "this"), make("b", "that")) == []

@@ -82,7 +82,7 @@ async def test_the_deviation_is_recorded_resumed_rescored_and_compared(
         assert (config["max_output_tokens"], "stop" in config) == (9, False)
         assert item.outcome == "scored"
     (pairing,) = compare([free, folder]).pairings
-    assert "deviations.answer differs: none and constrained" in pairing.warnings
+    assert "deviations.answer differs: none and constrained" in [caution.text for caution in pairing.cautions]
 
     with pytest.raises(ManifestError, match=r'deviations.answer is "constrained" there and null here'):
         await run(task, demo.address, shared_scorer, "held")

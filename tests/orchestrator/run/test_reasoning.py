@@ -165,8 +165,8 @@ async def test_settings_of_a_run_reach_the_model_and_are_told_everywhere(
     assert told in markdown([open_run(folder)])
     assert f"Not the benchmark's own decoding: {escape(WORDS)}." in (folder / "report.html").read_text()
     (pairing,) = compare([plain, folder]).pairings
-    assert "deviations.thinking differs: none and off" in pairing.warnings
-    assert not compare([folder, again]).pairings[0].warnings
+    assert "deviations.thinking differs: none and off" in [caution.text for caution in pairing.cautions]
+    assert not compare([folder, again]).pairings[0].cautions
 
 
 @pytest.mark.parametrize(

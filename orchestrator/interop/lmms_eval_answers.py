@@ -1,0 +1,93 @@
+"""lmms-eval's files of samples (`--log_samples`) of any task, with the scores that lmms-eval gave."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from orchestrator.data.rows import DataError
+from orchestrator.interop.answers import Answer, Taken, with_slices
+from orchestrator.interop.lmms_eval_samples import FAILED
+
+_FILE_NAME = re.compile(r"(?:(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)_)?samples_(.+)\.jsonl")
+_NO_METRICS = frozenset(
+    (
+        "doc_id", "doc", "target", "arguments", "input", "resps", "filtered_resps", "doc_hash", "prompt_hash",
+        "target_hash", "submission", "token_counts", "outcome", "key",
+    )
+)  # fmt: skip
+_SCORES = ("score", "correct", "accuracy", "acc", "exact_match")
+
+
+def read(path: Path, task: str | None, model: str | None) -> Taken:
+    """Reads a file of samples; the first metric of a line is its score.
+
+    Raises:
+        DataError: It cannot be read, or is no such file.
+    """
+    found = _FILE_NAME.fullmatch(path.name)
+    name = task or (found[7] if found else "")
+    if not name:
+        raise DataError(f"{path.name} does not say its task (DATE_samples_TASK.jsonl): give --task")
+    answers, metric = [], ""
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    fields = orjson.loads(line)
+                    called, score = _score(fields)
+                    metric = metric or called
+                    answers.append(_answer(fields, score))
+                except (KeyError, TypeError, ValueError, AttributeError) as error:
+                    raise DataError(f"{path}, line {number}: is it a samples file of lmms-eval? {error}") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    year, month, day, hour, minute, second = (found.groups()[:6] if found else ()) or ("",) * 6
+    created = f"{year}-{month}-{day}T{hour}:{minute}:{second}Z" if year else ""
+    model = model or path.resolve().parent.name
+    return Taken("lmms-eval", name, model, with_slices(answers), metric=metric or "score", created=created)
+
+
+def _answer(fields: Mapping[str, Any], score: float | None) -> Answer:
+    raw, read = _text(fields.get("resps", "")), _text(fields["filtered_resps"])
+    failed = raw.startswith(FAILED) or read.startswith(FAILED)
+    targets = fields["target"] if isinstance(fields["target"], list) else [fields["target"]]
+    doc = fields.get("doc")
+    known = {**(doc if isinstance(doc, dict) else {}), **fields}
+    return Answer(
+        key=str(int(fields["doc_id"])),
+        prompt=_text(fields.get("input", fields.get("arguments", ""))),
+        text="" if failed else raw or read,
+        targets=tuple(map(str, targets)),
+        labels={
+            str(name): str(value)
+            for name, value in known.items()
+            if isinstance(value, str) and name not in _NO_METRICS and name not in ("question", "answer")
+        },
+        failed=(read if read.startswith(FAILED) else raw) if failed else "",
+        score=None if failed else score,
+        extracted=read if read != raw else "",
+    )
+
+
+def _text(value: Any) -> str:
+    """Returns a text, the first of nested lists of them, or what stands in its place as JSON."""
+    while isinstance(value, list) and value and isinstance(value[0], list | str):
+        value = value[0]
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _score(fields: Mapping[str, Any]) -> tuple[str, float | None]:
+    """Returns the first metric's name and value: a number, or one within an object, as many tasks have it."""
+    others = [name for name in fields if name not in _NO_METRICS and name not in _SCORES]
+    for name in (*(name for name in _SCORES if name in fields), *others):
+        value = fields[name]
+        if isinstance(value, dict):
+            value = next((value[inner] for inner in _SCORES if inner in value), None)
+        if isinstance(value, int | float):
+            return name, float(value)
+    return "", None
