@@ -299,7 +299,7 @@ def _cautions(runs: Sequence[Scores], pairs: Sequence[Paired | None]) -> list[st
     best = next((run for run, pair in zip(runs, pairs, strict=True) if pair is None), None) if pairs else None
     others = [run for run in runs if run is not best]
     return (
-        [f"{best.run.name} and {run.run.name}: {why}" for run in others for why in scores.warnings(best, run)]
+        [f"{best.run.name} and {run.run.name}: {why.text}" for run in others for why in scores.cautions(best, run)]
         if (best)
         else []
     )
