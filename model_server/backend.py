@@ -30,7 +30,10 @@ class Call:
 
     Attributes:
         started: When the model took it, in seconds of the monotonic clock.
+        cached_tokens: Tokens of its prompt that the model had read before.
     """
+
+    cached_tokens = 0
 
     def __init__(self, timeout: float | None = None) -> None:
         self.arrived = self.started = time.monotonic()

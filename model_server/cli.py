@@ -116,6 +116,13 @@ def main() -> None:
     "--image-cache-mb", default=512, show_default=True, type=click.IntRange(0), help="Cache of vision features in MiB."
 )
 @click.option(
+    "--prefix-cache-mb",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Cache, in MB, of what prompts with the same images begin with, for several questions about one image.",
+)
+@click.option(
     "--max-image-pixels",
     default=100_000_000,
     show_default=True,
@@ -217,6 +224,7 @@ def _transformers(metrics: Metrics, options: dict[str, Any]) -> Backend:
     if options["deterministic"]:
         options["max_batch"] = 1
     options["batch_wait"] = options["batch_wait_ms"] / 1000
+    options["prefix_cache_bytes"] = options["prefix_cache_mb"] * 1_000_000
     options["image_cache_bytes"] = options["image_cache_mb"] * 1_000_000
     settings = _settings(Settings, options)
     settings.check()

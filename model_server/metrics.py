@@ -64,6 +64,7 @@ class Metrics:
         """Adds a finished call's tokens."""
         self.tokens.labels("text_in").inc(max(0, usage.input_tokens - usage.image_tokens))
         self.tokens.labels("image_in").inc(usage.image_tokens)
+        self.tokens.labels("cached_in").inc(usage.cached_tokens)
         self.tokens.labels("out").inc(usage.output_tokens)
 
     def listen(self, host: str, port: int) -> int:

@@ -34,6 +34,7 @@ from model_server.hf.families import family_of
 from model_server.hf.generate import generate
 from model_server.hf.identity import processor_hash
 from model_server.hf.likelihood import Question, Scored, expanded, packed, plain
+from model_server.hf.prefix import PrefixCache
 from model_server.hf.prompt import Joined, Prompt, Prompter
 from model_server.hf.reasoning import Reasoning, blank_between, marks_of
 from model_server.hf.rows import SamplingRow, end_tokens
@@ -97,12 +98,18 @@ class HfBackend(Backend):
         self._formats = Formats(self._checkpoint.tokenizer, self._ends, marks or ())
         self._vision = VisionCache(self._checkpoint, self._settings.image_cache_bytes, self._metrics)
         parts = (self._checkpoint, self._family, self._prompter, self._vision)
-        self._verdict = selfcheck.check(*parts)
+        limit = self._settings.prefix_cache_bytes
+        self._prefixes: PrefixCache | None = None
+        prefixes = PrefixCache(self._checkpoint, self._family, limit, self._features) if limit else None
+        self._verdict = selfcheck.Verdict("none")
+        self._verdict = selfcheck.check(*parts, prefixes=prefixes)
+        self._prefixes = prefixes if self._verdict.prefix else None
         self._clips = {kind: selfcheck.check(*parts, kind) for kind in sorted(self._checkpoint.clips)}
         for kind, verdict in self._clips.items():
             log.info("%s: likelihood %s%s", kind, verdict.method, f" ({verdict.reason})" if verdict.reason else "")
         selfcheck.find_limits(self._checkpoint, self._prompter, self._taken)
-        self._batcher.budget.limit = memory.token_budget(self._checkpoint, self._family, self._prompter)
+        kept = limit if self._prefixes else 0
+        self._batcher.budget.limit = memory.token_budget(self._checkpoint, self._family, self._prompter, kept)
         log.info("likelihood: %s%s", self._verdict.method, f" ({self._verdict.reason})" if self._verdict.reason else "")
 
     def info(self) -> model.GetModelInfoResponse:
@@ -148,6 +155,7 @@ class HfBackend(Backend):
                 name for name, on in (("generate", verdict.generates), ("likelihood", verdict.batches)) if on
             ),
             "generate_batching": "continuous" if verdict.continuous else "static" if verdict.generates else "none",
+            "prefix_cache": "on" if verdict.prefix else "off",
             "vision_cache": "on" if verdict.vision else "off",
         }
         for kind, one in self._clips.items():
@@ -264,6 +272,7 @@ class HfBackend(Backend):
         queued, prompt = time.monotonic(), work.prompt
         answer = await self._batcher.submit(work, key, len(prompt.ids), call, output)
         usage = usage_since(queued, call.started, input_tokens=len(prompt.ids), **prompt.tokens)
+        usage.cached_tokens = call.cached_tokens
         usage.media.extend(prompt.media)
         return answer, usage
 
@@ -343,6 +352,8 @@ class HfBackend(Backend):
         else:
             return
         # Behind the handler: while it runs, the error's frames hold the failed batch's cache.
+        if self._prefixes:
+            self._prefixes.clear()
         memory.free()
         raise OutOfMemory(cause)
 
@@ -363,7 +374,7 @@ class HfBackend(Backend):
 
     def _run_generate(self, jobs: Sequence[Job[Work, Answer]]) -> None:
         if jobs[0].key == ("continuous",):
-            loop = Continuous(self._checkpoint, self._family, self._ends, self._features)
+            loop = Continuous(self._checkpoint, self._family, self._ends, self._features, self._prefixes)
             loop.run(self._entries(jobs), lambda: self._entries(self._batcher.join()))
             return
         prompts = [job.work.prompt for job in jobs]
@@ -390,6 +401,8 @@ class HfBackend(Backend):
         methods = [verdict.method for verdict in self._verdicts(jobs[0].work.prompt)]
         method = max(methods, key=selfcheck.METHODS.index)
         if method == "packed":
+            jobs, questions = self._score_divided(jobs, questions)
+        if method == "packed" and jobs:
             features = self._features([question.prompt for question in questions])
             for job, scores in zip(jobs, packed(self._checkpoint, self._family, questions, features), strict=True):
                 job.resolve(scores)
@@ -400,6 +413,21 @@ class HfBackend(Backend):
                 job.resolve(expanded(self._checkpoint, self._family, question, stepwise=stepwise))
             else:
                 job.resolve(plain(self._checkpoint, self._family, question.prompt, question.joined))
+
+    def _score_divided(
+        self, jobs: Sequence[Job[Work, Answer]], questions: Sequence[Question]
+    ) -> tuple[Sequence[Job[Work, Answer]], list[Question]]:
+        """Scores the questions whose prompts are read in two passes, and returns the others."""
+        if self._prefixes is None:
+            return jobs, list(questions)
+        others = []
+        for job, question in zip(jobs, questions, strict=True):
+            if not self._prefixes.boundary(question.prompt, question.shared):
+                others.append((job, question))
+                continue
+            state, job.call.cached_tokens = self._prefixes.read(question.prompt, question.shared)
+            job.resolve(packed(self._checkpoint, self._family, [question], state=state)[0])
+        return [job for job, _ in others], [question for _, question in others]
 
     def _features(self, prompts: Sequence[Prompt]) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
         return functools.partial(self._vision.apply, prompts) if self._verdict.vision else None

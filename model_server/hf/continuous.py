@@ -14,12 +14,12 @@ import torch
 
 from model_server.hf.batch import to_batch
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.families import Family, attention
+from model_server.hf.families import Family, Prefill, attention
+from model_server.hf.prefix import Features, PrefixCache
 from model_server.hf.prompt import Prompt
 from model_server.hf.rows import RowDecoder, SamplingRow
 from model_server.hf.slots import Slots
 
-Features = Callable[[Sequence[Prompt]], Callable[[dict[str, Any]], dict[str, Any]] | None]
 _PREFILL_TOKENS = 8192
 """Most tokens of prompts that are read together, padding included; one prompt may have more."""
 
@@ -49,15 +49,22 @@ class Continuous:
         family: Behaviour of its model type.
         ends: Tokens that end an output.
         features: Returns what replaces the image inputs of some prompts, where vision features are kept.
+        prefixes: Reads prompts whose beginnings are kept; None where none is.
     """
 
     def __init__(
-        self, checkpoint: Checkpoint, family: Family, ends: frozenset[int], features: Features = lambda prompts: None
+        self,
+        checkpoint: Checkpoint,
+        family: Family,
+        ends: frozenset[int],
+        features: Features = lambda prompts: None,
+        prefixes: PrefixCache | None = None,
     ) -> None:
         self._checkpoint = checkpoint
         self._family = family
         self._decoder = RowDecoder(checkpoint.tokenizer, ends)
         self._features = features
+        self._prefixes = prefixes
 
     @torch.inference_mode()
     def run(self, entries: Sequence[Entry], join: Callable[[], Sequence[Entry]] = lambda: ()) -> None:
@@ -71,7 +78,7 @@ class Continuous:
         waiting: Sequence[Entry] = entries
         while waiting or running:
             slots = slots if running else Slots()  # what the last rows held is free before the next prompts are read
-            for group in _groups(waiting):
+            for group in self._groups(waiting):
                 self._read(group, slots, running)
             if running:
                 self._step(slots, running)
@@ -79,11 +86,7 @@ class Continuous:
 
     def _read(self, group: Sequence[Entry], slots: Slots, running: list[Entry]) -> None:
         """Reads prompts and puts those that go on after their first token among the running rows."""
-        prompts = [entry.prompt for entry in group]
-        inputs: dict[str, Any] = to_batch(self._checkpoint, [prompt.inputs for prompt in prompts])
-        replace = self._features(prompts)
-        self._family.reset(self._checkpoint.model)
-        state = self._family.prefill(self._checkpoint.model, inputs if replace is None else replace(inputs))
+        state = self._prefill(group)
         chosen = self._decoder.choose([entry.row for entry in group], state.last.float())
         positions = state.next_position.tolist()
         for entry, token, position in zip(group, chosen, positions, strict=True):
@@ -95,6 +98,20 @@ class Continuous:
             most = [len(entry.prompt.ids) + entry.row.config.max_output_tokens for entry in joining]
             slots.add(state, going, most)
             running += joining
+
+    def _prefill(self, group: Sequence[Entry]) -> Prefill:
+        prompts = [entry.prompt for entry in group]
+        if self._prefixes and self._divided(group[0]):
+            state, group[0].row.call.cached_tokens = self._prefixes.read(prompts[0], len(prompts[0].ids))
+            return state
+        inputs: dict[str, Any] = to_batch(self._checkpoint, [prompt.inputs for prompt in prompts])
+        replace = self._features(prompts)
+        self._family.reset(self._checkpoint.model)
+        return self._family.prefill(self._checkpoint.model, inputs if replace is None else replace(inputs))
+
+    def _divided(self, entry: Entry) -> bool:
+        """Whether a prompt is read in two passes, by itself."""
+        return self._prefixes is not None and self._prefixes.boundary(entry.prompt, len(entry.prompt.ids)) > 0
 
     def _step(self, slots: Slots, running: list[Entry]) -> None:
         """Reads one token of each row and chooses the next."""
@@ -117,22 +134,23 @@ class Continuous:
         if not entry.row.over:
             self._decoder.advance(entry.row, entry.last)
 
-
-def _groups(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Divides prompts into those that are read together: of one signature, and alike in length."""
-    alike: dict[tuple[Any, ...], list[Entry]] = {}
-    for entry in entries:
-        if entry.row.call.over:
-            entry.row.end()  # nobody waits for it any more
-        else:
-            alike.setdefault(entry.prompt.signature, []).append(entry)
-    for same in alike.values():
-        group: list[Entry] = []
-        for entry in sorted(same, key=lambda entry: len(entry.prompt.ids)):
-            length = len(entry.prompt.ids)
-            padded = group and length - len(group[0].prompt.ids) > max(16, length // 4)
-            if padded or (group and (len(group) + 1) * length > _PREFILL_TOKENS):
-                yield group
-                group = []
-            group.append(entry)
-        yield group
+    def _groups(self, entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+        """Divides prompts into those that are read together: of one signature, and alike in length."""
+        alike: dict[tuple[Any, ...], list[Entry]] = {}
+        for entry in entries:
+            if entry.row.call.over:
+                entry.row.end()  # nobody waits for it any more
+            elif self._divided(entry):
+                yield [entry]
+            else:
+                alike.setdefault(entry.prompt.signature, []).append(entry)
+        for same in alike.values():
+            group: list[Entry] = []
+            for entry in sorted(same, key=lambda entry: len(entry.prompt.ids)):
+                length = len(entry.prompt.ids)
+                padded = group and length - len(group[0].prompt.ids) > max(16, length // 4)
+                if padded or (group and (len(group) + 1) * length > _PREFILL_TOKENS):
+                    yield group
+                    group = []
+                group.append(entry)
+            yield group

@@ -151,6 +151,7 @@ def packed(
     questions: Sequence[Question],
     extra: Any = None,
     faults: Faults = NONE,
+    state: Prefill | None = None,
 ) -> list[list[Scored]]:
     """Scores all continuations of several questions.
 
@@ -160,8 +161,9 @@ def packed(
         questions: Questions whose prompts have one signature.
         extra: Replaces the prompts' image inputs, where vision features are kept.
         faults: Mistakes to make.
+        state: The prompts, up to the tokens that all continuations share, if they are read already.
     """
-    state = _prefill(checkpoint, family, questions, extra)
+    state = state or _prefill(checkpoint, family, questions, extra)
     results: list[list[Scored]] = [[] for _ in questions]
     for trees in _passes(questions):
         nodes = max(len(tree.ids) for tree in trees)

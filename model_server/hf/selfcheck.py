@@ -28,6 +28,7 @@ from model_server.hf.continuous import Continuous, Entry
 from model_server.hf.families import Family, is_recurrent
 from model_server.hf.generate import generate
 from model_server.hf.likelihood import NONE, Faults, Question, Scored, expanded, packed, plain
+from model_server.hf.prefix import PrefixCache
 from model_server.hf.prompt import Prompt, Prompter
 from model_server.hf.rows import SamplingRow, end_tokens
 from model_server.hf.vision import VisionCache
@@ -60,6 +61,7 @@ class Verdict:
         generates: Whether prompts of different lengths are continued alike side by side and alone.
         continuous: Whether they are by a loop that rows join and leave.
         vision: Whether kept vision features score like fresh ones.
+        prefix: Whether prompts whose beginning is kept score, and are continued, like those that are read at once.
         reason: Why the faster ways were not taken; "" where the fastest was.
     """
 
@@ -70,11 +72,17 @@ class Verdict:
     generates: bool = False
     continuous: bool = False
     vision: bool = False
+    prefix: bool = False
     reason: str = ""
 
 
 def check(
-    checkpoint: Checkpoint, family: Family, prompter: Prompter, vision: VisionCache, kind: Kind | None = None
+    checkpoint: Checkpoint,
+    family: Family,
+    prompter: Prompter,
+    vision: VisionCache,
+    kind: Kind | None = None,
+    prefixes: PrefixCache | None = None,
 ) -> Verdict:
     """Compares the ways of scoring on a made-up question.
 
@@ -84,6 +92,7 @@ def check(
         prompter: Builds the questions.
         vision: Keeps vision features.
         kind: Ask about such a clip; None asks about an image, where the model takes one.
+        prefixes: Keeps beginnings of prompts with images; None where none is to be kept.
     """
     if not prompter.can_join:
         return Verdict("none", reason="this tokenizer does not tell where its tokens end")
@@ -107,7 +116,10 @@ def check(
     packs = verdict.method == "packed"  # which needs the same of a model: masks and positions that it is told
     kept = not kind and vision.usable and packs and _vision(checkpoint, family, sample, vision)
     joins = packs and _tried("requests that wait", lambda: _continuous(checkpoint, family, sample), "join no batch")
-    return dataclasses.replace(verdict, generates=generates, continuous=joins, vision=kept)
+    begins = bool(joins and prefixes and checkpoint.has_vision) and _tried(
+        "beginnings of prompts are kept", lambda: _prefix(checkpoint, family, prompter, sample, prefixes), "not at all"
+    )
+    return dataclasses.replace(verdict, generates=generates, continuous=joins, vision=kept, prefix=begins)
 
 
 def _longrope(checkpoint: Checkpoint) -> bool:
@@ -219,6 +231,31 @@ def _continuous(checkpoint: Checkpoint, family: Family, sample: _Sample) -> bool
     Continuous(checkpoint, family, end_tokens(checkpoint)).run(
         batches.pop(0), lambda: batches.pop(0) if batches else []
     )
+    return _alike(checkpoint, sample, _alone(checkpoint, family, prompts), rows)
+
+
+@torch.inference_mode()
+def _prefix(
+    checkpoint: Checkpoint, family: Family, prompter: Prompter, sample: _Sample, prefixes: PrefixCache | None
+) -> bool:
+    """Asks two questions about one image, and compares their outputs and scores with those of each read at once."""
+    assert prefixes is not None
+    questions = [sample.first, question(prompter, checkpoint, 1, "What is it?")]
+    prompts, rows = [each.prompt for each in questions], [_row(_CHECKED) for _ in questions]
+    loop = Continuous(checkpoint, family, end_tokens(checkpoint), prefixes=prefixes)
+    try:
+        for prompt, row in zip(prompts, rows, strict=True):
+            loop.run([Entry(prompt, row)])
+        if not rows[1].call.cached_tokens:
+            log.info("the beginnings of prompts about one image are not alike")
+            return False
+        for each in questions:
+            state, _ = prefixes.read(each.prompt, each.shared)
+            wanted = plain(checkpoint, family, each.prompt, each.joined)
+            if _distance(wanted, packed(checkpoint, family, [each], state=state)[0]) > sample.limit:
+                return False
+    finally:
+        prefixes.clear()
     return _alike(checkpoint, sample, _alone(checkpoint, family, prompts), rows)
 
 
