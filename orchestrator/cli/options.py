@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import click
+import orjson
 from annotated_types import Interval
 from click.core import ParameterSource
 
@@ -93,6 +94,30 @@ def _range(interval: Interval, *, whole: bool) -> click.ParamType[Any]:
     low: Any = interval.ge
     high: Any = interval.le
     return click.IntRange(low, high) if whole else FiniteRange(low, high)
+
+
+def as_given(request: RunRequest) -> dict[str, Any]:
+    """Returns the values of a request's options as a command line has them: a mapping is NAME=VALUE for each.
+
+    The inverse of parsing, so that a request from elsewhere can be written as flags.
+    """
+    given: dict[str, Any] = {}
+    for name, (_, attributes) in _options().items():
+        value = getattr(request, name)
+        if attributes.get("multiple"):
+            given[name] = tuple(_words(value))
+        elif isinstance(value, Mapping) or (isinstance(value, bool) and not attributes.get("is_flag")):
+            given[name] = ("off", "on")[value] if isinstance(value, bool) else orjson.dumps(value).decode()
+        else:
+            given[name] = str(value) if isinstance(value, Path) else value
+    return given
+
+
+def _words(value: Any) -> list[str]:
+    """Returns the words of a repeated option: of a mapping, what is no text is written as JSON."""
+    if isinstance(value, Mapping):
+        return [f"{name}={one if isinstance(one, str) else orjson.dumps(one).decode()}" for name, one in value.items()]
+    return [str(one) for one in ([value] if isinstance(value, str | Path) else value or ())]
 
 
 def refuse(names: Iterable[str], why: str) -> None:

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import sys
 from copy import copy
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import yaml
 
 from lyncean.cli import Command, examples
+from lyncean.errors import UserError
 from orchestrator.cli.eval import command as evaluate
+from orchestrator.cli.options import as_given, refuse
 from orchestrator.run.request import RunRequest
-from orchestrator.submit.kubectl import delete, get, objects_of, resume
-from orchestrator.submit.render import TASKS, Submission, check_name, render
+from orchestrator.submit.kubectl import delete, get, objects_of, resume, runs_of
+from orchestrator.submit.objects import RUN, SUITE
+from orchestrator.submit.render import TASKS, Submission, as_yaml, check_name, render
 from orchestrator.submit.server import Server
-from orchestrator.submit.watch import ended, state, watch
+from orchestrator.submit.watch import ended, states, watch
+
+if TYPE_CHECKING:
+    from orchestrator.suite.file import Cell, Suite
 
 _NOT_HERE = {
     "scorer": "the cluster's scorer is used",
     "model": "--model is the model servers'",
     "model_options": "the overlay holds the model servers' command",
-    "suite": "it runs from here",
     "shard": "--shards N runs all of them",
     "run": "--run is a name, not a folder; --out is where folders are",
     "patience": "it is long enough for a node to be replaced",
@@ -41,7 +46,7 @@ _NOT_HERE = {
 SHARED = [
     copy(param)
     for param in evaluate.params
-    if isinstance(param, click.Option) and param.name not in (*_NOT_HERE, "endpoint")
+    if isinstance(param, click.Option) and param.name not in (*_NOT_HERE, "endpoint", "suite")
 ]
 for _option in SHARED:
     _option.required = False  # --watch --run NAME names no task
@@ -81,6 +86,7 @@ class _Submit(Command):
         "orchestrator submit --overlay cpu-demo --task marvel --synthetic --run first > run.yaml",
         "kubectl apply -f run.yaml",
         "orchestrator submit --run first --watch",
+        "orchestrator submit --suite night.yaml --component kueue > night-runs.yaml",
     ),
 )
 @click.option(
@@ -113,6 +119,12 @@ class _Submit(Command):
 )
 @click.option("--replicas", type=click.IntRange(1), help="Number of shared model servers; default: the overlay's.")
 @click.option("--shards", type=click.IntRange(2), help="Number of shards, run in parallel pods and merged.")
+@click.option(
+    "--suite",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Submit all cells of a suite; the actions below are then about all of them.",
+)
 @click.option("--run", "name", help="Name of the run and its folder under /runs; default: from task, model and flags.")
 @click.option("--out", metavar="URL", help="Object store for run folders: s3://, gs:// or az://; default: the claim.")
 @click.option("--namespace", default="lyncean", show_default=True)
@@ -131,7 +143,9 @@ class _Submit(Command):
 @click.option("--delete", "action", flag_value="delete", help="Delete an applied run; its folder stays.")
 @click.option("--get", "folder", metavar="FOLDER", help="Copy an applied run's folder, with results and report, here.")
 @click.argument("arguments", nargs=-1, metavar="[-- SERVER ARGUMENTS]")
-def command(action: str | None, folder: str | None, name: str | None, pod_patience: float, **given: Any) -> None:
+def command(
+    action: str | None, folder: str | None, suite: Path | None, name: str | None, pod_patience: float, **given: Any
+) -> None:
     """Render a run as Kubernetes manifests: pipe the output into `kubectl apply -f -`.
 
     Takes the options of `orchestrator eval` except those that the cluster decides. --watch, --status, --resume,
@@ -140,8 +154,11 @@ def command(action: str | None, folder: str | None, name: str | None, pod_patien
     """
     if name is not None:
         check_name(name)
+    if suite is not None:
+        _suite(suite, name, action, folder, pod_patience, given)
+        return
     if action is None and folder is None:
-        click.echo(render(_submission(name, given)), nl=False)
+        click.echo(as_yaml(render(_submission(name, given))), nl=False)
         return
     if name is None or given["tasks"]:
         name = _submission(name, given).name
@@ -149,24 +166,103 @@ def command(action: str | None, folder: str | None, name: str | None, pod_patien
         get(name, given["namespace"], Path(folder))
         click.echo(f"{folder}/report.html")
     if action is not None:
-        sys.exit(_applied(action, name, given["namespace"], pod_patience))
+        sys.exit(_applied(action, name, given["namespace"], pod_patience, RUN))
 
 
-def _applied(action: str, run: str, namespace: str, patience: float) -> int:
-    """Does what is asked of a run that is on the cluster; returns the exit code."""
+def _applied(action: str, name: str, namespace: str, patience: float, label: str) -> int:
+    """Does what is asked of a run or suite that is on the cluster; returns the exit code."""
     if action == "watch":
-        return watch(run, namespace, patience)
+        return watch(name, namespace, patience, label)
     if action == "status":
-        found = objects_of(run, namespace)
-        click.echo("\n".join(state(found, run, namespace)))
-        return ended(found, namespace) or 0
+        runs = runs_of(name, namespace) if label == SUITE else {name: objects_of(name, namespace)}
+        click.echo("\n".join(states(runs, namespace)))
+        return max(ended(found, namespace) or 0 for found in runs.values())
     if action == "resume":
-        jobs = resume(run, namespace)
-        click.echo(f"started anew: {', '.join(jobs)}" if jobs else f"no Job of {run} has failed")
+        jobs = resume(name, namespace, label)
+        click.echo(f"started anew: {', '.join(jobs)}" if jobs else f"no Job of {name} has failed")
         return 0
-    delete(run, namespace)
-    click.echo(f"{run} is deleted; its folder, and servers that are shared, stay")
+    delete(name, namespace, label)
+    click.echo(f"{name} is deleted; its folder, and servers that are shared, stay")
     return 0
+
+
+def _suite(
+    file: Path, name: str | None, action: str | None, folder: str | None, patience: float, given: dict[str, Any]
+) -> None:
+    """Renders a suite, or does what is asked of one that is on the cluster."""
+    from orchestrator.run.console import Terminal
+    from orchestrator.submit.objects import slug
+    from orchestrator.submit.suite import fetch, render_suite, run_names
+    from orchestrator.suite import outputs, terminal
+    from orchestrator.suite.file import read
+
+    refuse([option.name for option in SHARED if option.name], "beside --suite: write it into the file")
+    refuse(["model", "endpoints", "image", "arguments"], "beside --suite: write it into the file, at the model")
+    suite = read(file)
+    name = name or slug(file.stem, 20)
+    check_name(name)
+    if action is None and folder is None:
+        names = run_names(suite, name)
+        cells = [(cell.model, _cell(suite, cell, name, names[cell.name], given)) for cell in suite.cells]
+        click.echo(as_yaml(render_suite(cells)), nl=False)
+        return
+    code = 0
+    if folder is not None:
+        record = fetch(suite, name, given["namespace"], Path(folder))
+        board = outputs.board_of(record, Path(folder))
+        page, code = outputs.save(board, Path(folder)), outputs.exit_code(record, board)
+        terminal.show(board, Terminal(markup=False))
+        click.echo(page)
+    if action is not None:
+        code = _applied(action, name, given["namespace"], patience, SUITE)
+    sys.exit(code)
+
+
+_OF_CLUSTER = {
+    **{"overlay": "overlay", "component": "components", "endpoint": "endpoints", "model": "model", "image": "image"},
+    **{"arguments": "arguments", "gpus": "gpus", "memory": "memory", "env": "variables", "weights": "weights"},
+    **{"node_selector": "selectors", "toleration": "tolerations", "servers": "servers", "replicas": "replicas"},
+    "shards": "shards",
+}
+"""Keys of a model's `cluster` in a suite -> the parameter that each sets."""
+
+
+def _cell(suite: Suite, cell: Cell, name: str, run: str, given: dict[str, Any]) -> Submission:
+    """Returns the run of a cell.
+
+    Raises:
+        SuiteError: The cell cannot be submitted; names file, line and key.
+    """
+    from orchestrator.data.yaml_file import closest
+    from orchestrator.suite.file import CLUSTER
+
+    for key, place in cell.places.items():
+        if key in _NOT_HERE and key != "model":
+            why = _NOT_HERE[key] if key != "model_options" else f"`{CLUSTER}` has what is the model servers'"
+            raise suite.file.error(f"{key} is for `orchestrator eval` alone: {why}", *place)
+    words = as_given(cell.request)
+    request = {option.name: words[option.name] for option in SHARED if option.name}
+    known = {param.name: param for param in command.params}
+    chosen: dict[str, Any] = {"endpoints": words["endpoint"]}
+    if "model" in cell.places:
+        chosen["model"] = cell.request.model.removeprefix("demo:")
+    for key, value in cell.cluster.items():
+        place = (*cell.model_place, CLUSTER, key)
+        if key not in _OF_CLUSTER:
+            raise suite.file.error(f"unknown key {key!r}: {closest(key, list(_OF_CLUSTER))}", *place)
+        param = known[_OF_CLUSTER[key]]
+        if isinstance(value, dict):
+            value = [f"{name}={text}" for name, text in value.items()]
+        several = (isinstance(param, click.Option) and param.multiple) or param.nargs == -1
+        try:
+            given_value = [value] if several and isinstance(value, str) else value
+            chosen[_OF_CLUSTER[key]] = param.type_cast_value(click.get_current_context(), given_value)
+        except click.BadParameter as error:
+            raise suite.file.error(f"{key}: {error.message}", *place) from error
+    try:
+        return replace(_submission(run, {**given, **request, **chosen}), suite=name, cell=cell.name)
+    except UserError as error:
+        raise suite.error(cell, error, cell.task_place) from error
 
 
 def _submission(name: str | None, given: dict[str, Any]) -> Submission:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lyncean.errors import UserError, printable
-from orchestrator.submit.objects import NAME_LABEL, RUN, SERVERS, Manifest, pod_of
+from orchestrator.submit.objects import NAME_LABEL, RUN, SERVERS, SUITE, Manifest, pod_of
 
 _GIVEN_BY_CLUSTER = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
 _GIVEN_LABELS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
@@ -39,33 +39,68 @@ def kubectl(*words: str, text: str | None = None) -> str:
     return process.stdout
 
 
-def objects_of(run: str, namespace: str) -> list[Manifest]:
-    """Returns a run's Jobs, pods and ConfigMaps, and those of the shared model servers that it uses.
+def objects_of(name: str, namespace: str, label: str = RUN) -> list[Manifest]:
+    """Returns a run's or a suite's Jobs, pods and ConfigMaps, and those of the shared model servers that it uses.
+
+    Args:
+        name: Its name.
+        namespace: Where it is.
+        label: `RUN` or `SUITE`.
 
     Raises:
         SubmitError: If there is no such run, or the cluster does not answer.
     """
-    found = _get(f"{RUN}={run}", namespace)
+    found = _get(f"{label}={name}", namespace)
     jobs = [one for one in found if one["kind"] == "Job"]
     if not jobs:
-        raise SubmitError(f"no run {run!r} in namespace {namespace}: was the rendered run applied?")
+        kind = "run" if label == RUN else "suite"
+        raise SubmitError(f"no {kind} {name!r} in namespace {namespace}: was the rendered {kind} applied?")
     for servers in {job["spec"]["template"]["metadata"]["labels"].get(SERVERS) for job in jobs} - {None}:
         found += [one for one in _get(f"{SERVERS}={servers}", namespace) if RUN not in one["metadata"]["labels"]]
     return found
 
 
-def delete(run: str, namespace: str) -> None:
-    """Deletes all that belongs to a run; its folder and servers that are shared stay.
+def runs_of(suite: str, namespace: str) -> dict[str, list[Manifest]]:
+    """Returns the objects of each run of a suite, by the run's name.
+
+    Raises:
+        SubmitError: If there is no such suite, or the cluster does not answer.
+    """
+    runs: dict[str, list[Manifest]] = {}
+    shared = []
+    for one in objects_of(suite, namespace, SUITE):
+        if run := one["metadata"]["labels"].get(RUN):
+            runs.setdefault(run, []).append(one)
+        else:
+            shared.append(one)
+    for found in runs.values():
+        used = {one["spec"]["template"]["metadata"]["labels"].get(SERVERS) for one in found if one["kind"] == "Job"}
+        found += [one for one in shared if one["metadata"]["labels"].get(SERVERS) in used]
+    return runs
+
+
+def delete(name: str, namespace: str, label: str = RUN) -> None:
+    """Deletes all that belongs to a run or suite; folders and servers that are shared stay.
+
+    Args:
+        name: Its name.
+        namespace: Where it is.
+        label: `RUN` or `SUITE`.
 
     Raises:
         SubmitError: If there is no such run, or the cluster refuses.
     """
-    objects_of(run, namespace)
-    kubectl("delete", f"--namespace={namespace}", "jobs,pods,configmaps,networkpolicies", f"--selector={RUN}={run}")
+    objects_of(name, namespace, label)
+    kubectl("delete", f"--namespace={namespace}", "jobs,pods,configmaps,networkpolicies", f"--selector={label}={name}")
 
 
-def resume(run: str, namespace: str) -> list[str]:
-    """Starts a run's failed Jobs anew: their pods go on with the run folders that are there.
+def resume(name: str, namespace: str, label: str = RUN) -> list[str]:
+    """Starts a run's or a suite's failed Jobs anew: their pods go on with the run folders that are there.
+
+    Args:
+        name: Its name.
+        namespace: Where it is.
+        label: `RUN` or `SUITE`.
 
     Returns:
         The names of the Jobs.
@@ -73,7 +108,7 @@ def resume(run: str, namespace: str) -> list[str]:
     Raises:
         SubmitError: If there is no such run, or the cluster refuses.
     """
-    failed = [one for one in objects_of(run, namespace) if one["kind"] == "Job" and condition(one, "Failed")]
+    failed = [one for one in objects_of(name, namespace, label) if one["kind"] == "Job" and condition(one, "Failed")]
     for job in failed:
         name = job["metadata"]["name"]
         job.pop("status", None)
@@ -103,12 +138,28 @@ def get(run: str, namespace: str, folder: Path) -> None:
         raise SubmitError(f"{run} is in {remote}: `orchestrator report` and `compare` read it there")
     if "merge" in jobs and not condition(jobs["merge"], "Complete"):
         raise SubmitError(f"{run} is not merged yet: --watch says how it goes")
-    pod = _mounting(jobs.get("merge", jobs["orchestrator"]), run)
+    copy({remote: folder}, jobs.get("merge", jobs["orchestrator"]), run, namespace)
+
+
+def copy(folders: Mapping[str, Path], job: Manifest, name: str, namespace: str) -> None:
+    """Copies folders from the claim of a Job's run folders, through a pod that mounts it meanwhile.
+
+    Args:
+        folders: Folder on the claim -> where it goes, which must not be there yet.
+        job: The Job.
+        name: Name of its run or suite.
+        namespace: Where it is.
+
+    Raises:
+        SubmitError: If the cluster refuses.
+    """
+    pod = _mounting(job, name)
     name, place = pod["metadata"]["name"], f"--namespace={namespace}"
     kubectl("create", place, "--validate=false", "--filename=-", text=json.dumps(pod))
     try:
         kubectl("wait", place, f"pod/{name}", "--for=condition=Ready", "--timeout=300s")
-        kubectl("cp", place, f"{name}:{remote}", str(folder), "--retries=3")
+        for remote, folder in folders.items():
+            kubectl("cp", place, f"{name}:{remote}", str(folder), "--retries=3")
     finally:
         kubectl("delete", place, f"pod/{name}", "--wait=false")
 

@@ -15,6 +15,8 @@ Manifest = dict[str, Any]
 
 RUN = "lyncean.dev/run"
 """Label of everything that belongs to one run."""
+SUITE = "lyncean.dev/suite"
+"""Label of everything that belongs to the runs of one suite."""
 SERVERS = "lyncean.dev/servers"
 """Label of everything that belongs to model servers which outlive a run."""
 PATIENCE = 2700
@@ -90,6 +92,15 @@ def way_out(manifests: Sequence[Manifest], run: str, ports: Collection[int]) -> 
     }
     metadata = {"name": f"way-out-{run}", "namespace": manifests[0]["metadata"]["namespace"], "labels": {RUN: run}}
     return [{"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": spec}]
+
+
+def mark(manifests: Sequence[Manifest], suite: str) -> None:
+    """Labels all that belongs to a run as a suite's."""
+    for one in manifests:
+        if RUN in _labels(one):
+            _labels(one)[SUITE] = suite
+            if one["kind"] == "Job":
+                _labels(one["spec"]["template"])[SUITE] = suite
 
 
 def slug(text: str, most: int) -> str:

@@ -16,7 +16,7 @@ import yaml
 
 from lyncean.addresses import without_password
 from orchestrator.submit.kubectl import SubmitError, kubectl
-from orchestrator.submit.objects import Manifest, hash_of, owned, slug, way_out
+from orchestrator.submit.objects import Manifest, hash_of, mark, owned, slug, way_out
 from orchestrator.submit.server import LOADING, NAME, Server, merge
 
 IMAGES = (
@@ -57,6 +57,8 @@ class Submission:
         server: What the flags change of the model server.
         pull_secrets: Secrets that pull the images of every pod.
         files: Task files by name, with their contents; the flags name them under `TASKS`.
+        suite: Name of the suite that it is a cell of, "" for none.
+        cell: Name of its folder in the suite's.
     """
 
     flags: tuple[str, ...]
@@ -76,6 +78,8 @@ class Submission:
     server: Server = field(default_factory=Server)
     pull_secrets: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    suite: str = ""
+    cell: str = ""
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -97,7 +101,8 @@ class Submission:
     @property
     def folder(self) -> str:
         """The run's folder, a path in its pods or a URL."""
-        return f"{(self.out or '/runs').rstrip('/')}/{self.name}"
+        place = f"{self.suite}/{self.cell}" if self.suite else self.name
+        return f"{(self.out or '/runs').rstrip('/')}/{place}"
 
     @property
     def job(self) -> str:
@@ -133,8 +138,13 @@ def check_name(run: str) -> None:
         raise SubmitError(f"--run {run!r}: a name of a-z, 0-9 and '-', 40 characters at most")
 
 
-def render(submission: Submission) -> str:
-    """Returns the manifests as YAML.
+def as_yaml(manifests: Sequence[Manifest]) -> str:
+    """Returns manifests as YAML for people: scripts line by line."""
+    return yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, width=1000)
+
+
+def render(submission: Submission) -> list[Manifest]:
+    """Returns the manifests of a run.
 
     Raises:
         SubmitError: If there is no such overlay or component, if a model's name and its weights would be of two models,
@@ -193,7 +203,9 @@ def render(submission: Submission) -> str:
     manifests: list[Manifest] = list(yaml.safe_load_all(text))
     manifests = owned(manifests, submission.name, shared=shared, served=served, remote=submission.out is not None)
     manifests += way_out(manifests, submission.name, _ports(submission))
-    return yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, width=1000)
+    if submission.suite:
+        mark(manifests, submission.suite)
+    return manifests
 
 
 def _ports(submission: Submission) -> set[int]:

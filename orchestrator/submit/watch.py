@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lyncean.errors import printable
-from orchestrator.submit.kubectl import SubmitError, condition, folder_of, kubectl, objects_of
-from orchestrator.submit.objects import NAME_LABEL, RUN, Manifest
+from orchestrator.submit.kubectl import SubmitError, condition, folder_of, kubectl, objects_of, runs_of
+from orchestrator.submit.objects import NAME_LABEL, RUN, SUITE, Manifest
 from orchestrator.submit.server import LOADING
 
 COMPLETE, FAILED, NOT_UP = 0, 3, 5
@@ -23,40 +23,60 @@ _STUCK = (
 """Reasons of a container that waits and will not start without somebody's help."""
 
 
-def watch(run: str, namespace: str, patience: float) -> int:
-    """Prints how a run goes until it has ended.
+def watch(name: str, namespace: str, patience: float, label: str = RUN) -> int:
+    """Prints how a run goes until it has ended, or all runs of a suite.
 
     Args:
-        run: Its name.
+        name: Its name.
         namespace: Where it is.
         patience: Seconds for which pods may not come up while none runs.
+        label: `RUN` or `SUITE`.
 
     Returns:
-        0 if the run is complete, 3 if it has failed, 5 if its pods do not come up.
+        0 if all is complete, 3 if a run has failed, 5 if the pods do not come up.
 
     Raises:
-        SubmitError: If there is no kubectl, or no such run.
+        SubmitError: If there is no kubectl, or no such run or suite.
     """
     before: list[str] = []
+    codes: dict[str, int] = {}
     since = time.monotonic()
     while True:
-        found = objects_of(run, namespace)
-        lines = state(found, run, namespace)
+        runs = runs_of(name, namespace) if label == SUITE else {name: objects_of(name, namespace)}
+        lines = states(runs, namespace)
         for line in lines:
             if line not in before:
                 print(line, flush=True)
         before = lines
-        if (code := ended(found, namespace)) is not None:
-            return code
-        stuck = [pod for pod in _pods(found) if problems(pod)]
-        if not stuck or any(_running(pod) for pod in _pods(found)):
+        for run, found in runs.items():
+            if run not in codes and (code := ended(found, namespace)) is not None:
+                codes[run] = code
+        if codes.keys() >= runs.keys():
+            return max(codes.values())
+        pods = [pod for run, found in runs.items() if run not in codes for pod in _pods(found)]
+        stuck = [pod for pod in pods if problems(pod)]
+        if not stuck or any(_running(pod) for pod in pods):
             since = time.monotonic()
         elif time.monotonic() - since >= patience:
             for pod in stuck:
                 print(f"{pod['metadata']['name']}: {'; '.join(problems(pod))}", file=sys.stderr)
-            print(f"no pod of {run} has come up within {patience:g} s; --delete takes the run away", file=sys.stderr)
+            kind = "suite" if label == SUITE else "run"
+            print(
+                f"no pod of {name} has come up within {patience:g} s; --delete takes the {kind} away", file=sys.stderr
+            )
             return NOT_UP
         time.sleep(_POLL)
+
+
+def states(runs: Mapping[str, Sequence[Manifest]], namespace: str) -> list[str]:
+    """Returns the lines of `state` of several runs, each with the run's name where there are several."""
+    lines: list[str] = []
+    for run, found in sorted(runs.items()):
+        # Shared servers are of several runs, and said once.
+        own = [one for one in found if not lines or RUN in one["metadata"]["labels"]]
+        told = state(own, run, namespace)
+        lines += [f"{run}: {line}" for line in told] if len(runs) > 1 else told
+    return lines
 
 
 def state(found: Sequence[Manifest], run: str, namespace: str) -> list[str]:

@@ -279,3 +279,50 @@ async def in_store(cluster: Cluster, code: str) -> str:
             return output.decode()
         assert time.monotonic() < end, f"{said.decode()}\n{logs(cluster)}"
         await asyncio.sleep(0.2)
+
+
+SUITE = """\
+models:
+  words: {model: "demo:hash", cluster: {overlay: cpu-demo}}
+  always-a: {model: "demo:constant:A", cluster: {overlay: cpu-demo, shards: 2}}
+tasks: [vstar_bench, marvel, VisualPuzzles]
+options: {synthetic: true, limit: 6}
+"""
+KUBECTL = """#!{python}
+import pathlib, shutil, sys
+words = sys.argv[1:]
+if words[0] == "get":
+    print(pathlib.Path({objects!r}).read_text())
+elif words[0] == "cp":
+    shutil.copytree({claim!r} + words[2].partition(":/runs")[2], words[3])
+"""
+
+
+@pytest.mark.weekly
+@pytest.mark.timeout(600)
+async def test_a_suite_of_two_models_by_three_tasks_ends_in_one_leaderboard(tmp_path: Path) -> None:
+    (tmp_path / "night.yaml").write_text(SUITE)
+    command = [str(BIN / "orchestrator"), "submit", "--suite", "night.yaml"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
+    manifests = [found for found in yaml.safe_load_all(done.stdout) if found]
+    jobs = of_kind(manifests, "Job")
+    assert len(jobs) == 3 + 2 * 3, "three runs, and three of two shards with their merges"
+    async with Cluster(tmp_path / "cluster") as cluster:
+        cluster.apply(manifests)
+        for job in jobs:
+            assert await cluster.job(job["metadata"]["name"]) == "Complete", logs(cluster)
+        assert cluster.pods == [], "a server outlives its run"
+        for job in jobs:
+            job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+        (tmp_path / "objects").write_text(json.dumps({"items": manifests}))
+        places = {"objects": str(tmp_path / "objects"), "claim": str(cluster.claim("lyncean-runs"))}
+        (tmp_path / "kubectl").write_text(KUBECTL.format(python=sys.executable, **places))
+        (tmp_path / "kubectl").chmod(0o755)
+        environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
+        got = subprocess.run([*command, "--get", "got"], check=True, capture_output=True, cwd=tmp_path, env=environment)
+        assert got.stdout.endswith(b"got/leaderboard.html\n")
+        words = [str(BIN / "orchestrator"), "eval", "--suite", "night.yaml", "--run", "here", "--quiet"]
+        subprocess.run(words, check=True, cwd=tmp_path, env=environment)
+    there, here = (json.loads((tmp_path / place / "leaderboard.json").read_text()) for place in ("got", "here"))
+    assert there == here
+    assert {cell["state"] for row in here["tables"][0]["models"] for cell in row["tasks"].values()} == {"complete"}
