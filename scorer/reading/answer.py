@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from lyncean.reasons import Reason
 from scorer.reading import mentions, refusals, resolve, single_mention
 from scorer.reading.counting import read_count
-from scorer.reading.label_forms import Forms, forms_of
+from scorer.reading.label_forms import Forms, by_ordinal, forms_of
 from scorer.reading.lexicon import DOCUMENT
 from scorer.reading.mentions import LABEL, Mention
 from scorer.reading.normalize import Folded
 from scorer.reading.numbers import value_of
-from scorer.reading.options import Options, options_of
+from scorer.reading.options import options_of
 from scorer.reading.prefilter import Seen
 from scorer.reading.resolve import Reading, read, read_end
 from scorer.reading.stance import Occurrence
@@ -40,7 +40,7 @@ _TAG = re.compile(r"<(answer|final_answer|ans|conclusion|choice|option|output)>"
 # The commonest answers, read without further ado.
 _BARE = re.compile(r"\s{0,9}[(\[\"*]{0,3}([A-Za-z0-9])[)\]\".*]{0,3}\s{0,9}")
 _LONGEST_BARE = 25
-_SENTENCE = 80
+_SENTENCE, _WORD = 80, 16
 
 
 class Answer(NamedTuple):
@@ -116,10 +116,10 @@ def read_choice(
     named = options_of(labels, tuple(options))
     shy = labels[0].isdigit()
 
-    def named_in(folded: str) -> tuple[list[Mention], list[Mention]]:
+    def named_in(folded: str) -> list[Mention]:
         own = named.find(folded)
         by_label = list(mentions.labels(folded, forms, shy=shy))
-        return (mentions.without_overlap(mentions.without_own(folded, by_label, own), own) if own else by_label), own
+        return mentions.without_overlap(mentions.without_own(folded, by_label, own), own) if own else by_label
 
     def lone(seen: Seen, judged: list[Occurrence]) -> Reading | None:
         return single_mention.read(seen, judged, labels, named)
@@ -127,36 +127,49 @@ def read_choice(
     def reader(seen: Seen) -> Reading:
         folded = seen.text
         word = folded.strip(" .!")
-        if shy and len(word) < 12 and not word.isdigit() and str(value_of(word)) in labels:
-            return Reading(str(value_of(word)), Reason.BARE, (folded.find(word), folded.find(word) + len(word)))
+        if len(word) < _WORD and not word.isdigit():
+            value = _by_word(labels, word.lower(), shy)
+            if value:
+                return Reading(value, Reason.BARE, (folded.find(word), folded.find(word) + len(word)))
         cut = len(folded) - END
         if cut > END and not resolve.also_possible(seen):
             cut = folded.find(" ", cut) + 1
             end = folded[cut:]
-            stated = read_end(seen.piece(end), named_in(end)[0], labels, FAR)
+            stated = read_end(seen.piece(end), named_in(end), labels, FAR)
             if stated:
                 return Reading(stated.value, stated.reason, (stated.span[0] + cut, stated.span[1] + cut))
-        found, own = named_in(folded)
+        found = named_in(folded)
         reading = read(seen, found, labels, lone)
-        if not reading.value and named.amounts and all(mention.plain for mention in found):
-            # An option's number without its unit counts if it is called the answer, or is all that a sentence names.
-            amounts = named.find_amounts(folded)
-            short = len({mention.value for mention in amounts}) == 1 and len(folded) <= _SENTENCE and "\n" not in folded
-            by_amount = read(seen, amounts, labels, lone)
-            if by_amount.value and (short or by_amount.reason in (Reason.BOXED, Reason.STATED)):
-                reading = by_amount
-        if not reading.value and reading.reason in (Reason.CONFLICT, Reason.NO_CHOICE) and own and named.numbers:
-            return _by_count(seen, named, labels, found) or reading
+        if not reading.value and options and all(mention.plain for mention in found):
+            # What differs in an option counts if it is called the answer, or is all that a sentence names.
+            parts = named.find_parts(folded)
+            by_part = read(seen, parts, labels, lone) if parts else reading
+            short = len({part.value for part in parts}) == 1 and parts[0].end <= _SENTENCE
+            short = short and "\n" not in folded[: parts[0].end]
+            if by_part.value and (short or by_part.reason in (Reason.BOXED, Reason.STATED)):
+                reading = by_part
+        if not reading.value and reading.reason in (Reason.CONFLICT, Reason.NO_CHOICE) and options:
+            return _by_count(seen, named.form.numbers, found) or reading
         return reading
 
     return read_answer(text, reader)
 
 
-def _by_count(seen: Seen, named: Options, labels: tuple[str, ...], found: list[Mention]) -> Reading | None:
+def _by_word(labels: tuple[str, ...], word: str, shy: bool) -> str:
+    """Returns the label that a number word or an ordinal is for: "three", "the third one"; "" if none."""
+    if shy and str(value_of(word)) in labels:
+        return str(value_of(word))
+    return by_ordinal(labels).get(word.removeprefix("the ").removesuffix(" one"), "")
+
+
+def _by_count(seen: Seen, numbers: Mapping[str, str], found: list[Mention]) -> Reading | None:
     """Reads which option's number a text states as one would count, where it names no other option by its label."""
-    counted = read_count(seen)
-    if counted.reason not in (Reason.STATED, Reason.ONLY_NUMBER) or counted.value not in named.numbers:
+    counted = read_count(seen) if numbers else None
+    if counted is None or counted.value not in numbers:
         return None
-    label = labels[named.numbers[counted.value]]
+    alone = counted.reason == Reason.BARE and seen.text[slice(*counted.span)] == seen.text.strip(" .!\n")
+    if not alone and counted.reason not in (Reason.STATED, Reason.ONLY_NUMBER):
+        return None
+    label = numbers[counted.value]
     other = any(mention.kind == LABEL and not mention.plain and mention.value != label for mention in found)
     return None if other else Reading(label, counted.reason, counted.span)

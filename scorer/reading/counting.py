@@ -124,7 +124,7 @@ def _rank(lead: Seen, tail: Seen) -> int | None:
 def read_count(seen: Seen) -> Reading:
     """Returns the number stated, from a folded text and what may be found in it."""
     text = seen.text
-    found = numbers(text)
+    found = _after_aloud(text, numbers(text))
     usable = [number for number in found if number.rank > 0]
     if not usable:
         nothing = None if found else LEXICON.NO_SUCH.match(text)
@@ -145,6 +145,24 @@ def read_count(seen: Seen) -> Reading:
     return last.read(Reason.STATED)
 
 
+def _after_aloud(text: str, found: list[_Number]) -> list[_Number]:
+    """Returns the numbers; those of counting aloud conclude nothing, but for the last: "one, two, three birds"."""
+    last = 0
+    while (
+        last < len(found)
+        and found[last].value == last + 1
+        and (not last or text[found[last - 1].end : found[last].start].strip(" ,.") in ("", "and"))
+    ):
+        last += 1
+    if last < 3:
+        return found
+    counted = text[found[last - 1].end : found[last - 1].end + 2]
+    aloud = [number._replace(rank=min(number.rank, 0)) for number in found[:last]]
+    if counted[:1] == " " and counted[1:].isalpha() and not LEXICON.OR.match(text, found[last - 1].end):
+        aloud[-1] = aloud[-1]._replace(rank=max(found[last - 1].rank, 1))
+    return [*aloud, *found[last:]]
+
+
 def _lessened(text: str, usable: list[_Number], last: _Number) -> _Number:
     """Returns what a total comes to where some of it does not count: "9 in total, with one missing, so 8"."""
     for number in usable:
@@ -159,7 +177,8 @@ def _sum(text: str, usable: list[_Number]) -> _Number | None:
     if len({number.sentence for number in usable}) != 1 or len(usable) < 3:
         return None
     # "One dog, two cats and three birds"
-    listed = LEXICON.AND.search(text[usable[-2].end : usable[-1].start])
+    between = text[usable[-2].end : usable[-1].start]
+    listed = LEXICON.AND.search(between) or between.rstrip().endswith(",")
     for candidate in usable[:1] if listed else (usable[0], usable[-1]):
         if 2 * candidate.value == sum(number.value for number in usable):
             return candidate

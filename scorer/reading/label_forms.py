@@ -17,8 +17,10 @@ _VERBS = "|".join(
     for first, words in groupby(sorted(LEXICON.entries("AFTER_LABEL")), key=itemgetter(0))
 )
 """What may follow a label that is no article, by first letters, so that few of them are tried."""
-_ANNOUNCING = frozenset(("", *LEXICON.entries("ANNOUNCING")))
-"""All words in ASCII by which a label is announced."""
+_ANNOUNCING = frozenset(
+    ("", *(word for name in ("ANNOUNCING", "LABEL_NOUN", "THING_NOUN") for word in LEXICON.entries(name)))
+)
+"""All words by which a label is announced."""
 _WORDS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_.#")}
 _REACH = 80
 """Code points that what announces a label is long, at most, and that the label and what is looked at behind it are."""
@@ -124,11 +126,23 @@ def forms_of(names: tuple[str, ...], values: tuple[str, ...] = ()) -> Forms:
     """Returns the forms of labels, in any case and by place, each standing for itself or for the value at its place."""
     pairs = list(zip(names, values or names, strict=True))
     by_place = {
-        f"{article} {ordinal} {noun}": value
-        for ordinal, (_, value) in zip(ORDINALS, pairs, strict=False)
-        for article in ("the", "The")
+        form: value
+        for place, value in (*by_ordinal(tuple(value for _, value in pairs)).items(), ("last", pairs[-1][1]))
         for noun in ("option", "choice")
-    } | {f"{article} last {noun}": pairs[-1][1] for article in ("the", "The") for noun in ("option", "choice")}
+        for name in (f"{place} {noun}", f"the {place} {noun}")
+        for form in (name, name.capitalize())
+    }
     return Forms(
         by_place | {form: value for name, value in reversed(pairs) for form in (name.lower(), name.upper(), name)}
     )
+
+
+@lru_cache(maxsize=256)
+def by_ordinal(values: tuple[str, ...]) -> dict[str, str]:
+    """Returns some labels by the ordinals of their places."""
+    return {ordinal: value for number, value in enumerate(values[:9], 1) for ordinal in ordinals(number)}
+
+
+def ordinals(number: int) -> tuple[str, str]:
+    """Returns the ordinal of a number from 1 to 9 as a word and in digits."""
+    return ORDINALS[number - 1], f"{number}{('st', 'nd', 'rd')[number - 1] if number < 4 else 'th'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -58,6 +59,10 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
         closed = closing.lstrip(".")
         wrapped = bool(opening and closed)
         soft = soft and not closing
+        if text[begin - 2 : begin] in _NOUN_ENDS and f" {text[max(begin - _NOUN, 0) : begin - 1]}".lower().endswith(
+            _NOT_CHOICES
+        ):
+            continue
         if shy and (text[begin - 1 : begin] in _SIGNS or text[stop : stop + 1] in _SUMS):
             continue
         # "A 2 by 3 grid", "one of the figures"
@@ -82,6 +87,9 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
         yield Mention(start, end, value, LABEL, first, stop if closed else end, plain, word.islower())
 
 
+_NOT_CHOICES = tuple(f" {noun}" for noun in LEXICON.entries("NOT_CHOICES"))
+_NOUN, _NOUN_ENDS = max(map(len, _NOT_CHOICES)) + 1, frozenset(f"{noun[-1]} " for noun in _NOT_CHOICES)
+"""Nouns before a letter that names no choice, the longest of them with its blanks, and how they end."""
 _SIGNS, _SUMS = tuple("-+*/"), tuple("+*/=")
 _BY_BEGINS = (" by", " x ", "-by", " of")
 
@@ -96,6 +104,11 @@ def option_text(option: str, label: str) -> str:
     text = text.rstrip(".!;, ").strip("\"'")
     if text.strip("()[]. ") == label.lower():
         return ""
+    return without_article(text)
+
+
+def without_article(text: str) -> str:
+    """Returns a lower-case text without the article that it begins with."""
     match = LEXICON.ARTICLE.match(text)
     return text[match.end() :] if match and len(text) > match.end() else text
 
@@ -109,11 +122,16 @@ _IDIOMS = (
 """Where these words are no directions."""
 
 
+_RANGE_BEHIND, _RANGE_BEFORE = re.compile(r" ?- ?\d"), re.compile(r"\d - ?$")
+"""Makes a number the end of a range, or part of a subtraction."""
+_HYPHEN = re.compile(r"(?<=[^\W_])-(?=[^\W\d_])")
 _APART = ("", " ", "\n")
 """What parts words, whatever they are."""
 
 
 def _boundary(text: str, start: int, end: int, name: str) -> bool:
+    if name[0].isdigit() and (_RANGE_BEHIND.match(text, end) or _RANGE_BEFORE.search(text, max(start - 5, 0), start)):
+        return False
     if text[start - 1 : start] in _APART and text[end : end + 1] in _APART:
         return True
     first, last = name[0], name[-1]
@@ -149,7 +167,7 @@ def texts(text: str, names: Sequence[tuple[str, str]], loosely: Sequence[partial
     """
     raw = low = text.lower()
     if "-" in raw and any(" " in name for name, _ in names):
-        low = raw.replace("-", " ")
+        low = _HYPHEN.sub(" ", raw)
     found = list(partial_match.find(low, loosely))
     idioms = {
         low.find(word, match.start())
@@ -181,7 +199,7 @@ def texts(text: str, names: Sequence[tuple[str, str]], loosely: Sequence[partial
 def is_number(text: str, mention: Mention) -> bool:
     """Whether a text that is named is a number, with a unit or without."""
     name = text[mention.start : mention.end].lower()
-    return name[0].isdigit() or name in WORDS
+    return (name[0].isdigit() and "-" not in name) or name in WORDS
 
 
 def _within(label: Mention, text: Mention) -> bool:

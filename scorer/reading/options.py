@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import takewhile
+from typing import NamedTuple
 
 from scorer.reading import partial_match
-from scorer.reading.mentions import LEXICON, TEXT, Mention, option_text, texts
-from scorer.reading.numbers import WORDS
+from scorer.reading.mentions import LEXICON, TEXT, Mention, option_text, texts, without_article, without_overlap
+from scorer.reading.numbers import WORDS, value_of
 
 _NUMBERS = {str(value): word for word, value in WORDS.items() if value != 1}
 _ACROSS, _UPRIGHT, _COMPASS = map(frozenset, map(LEXICON.entries, ("ACROSS", "UPRIGHT", "COMPASS")))
 _DIRECTIONS = _ACROSS | _UPRIGHT | _COMPASS
-_SENTENCE = 120
+_COLORS = frozenset(LEXICON.entries("COLORS"))
+_SENTENCE, _NEAR = 120, 40
 _OTHER_KIND, _ADJECTIVES = map(LEXICON.mapping, ("OTHER_KIND", "ADJECTIVES"))
 _OPPOSITES = ({"true", "false"}, {"correct", "incorrect"}, {"right", "wrong"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Options:
     """The options of one question.
 
@@ -28,10 +31,8 @@ class Options:
         names: Every text that names one option, with the label meant.
         loose: The options that are found by their telling words.
         things: Labels of the options that are a noun with its article: "A dog".
-        numbers: The place of each option by its number, {} if not all are different whole numbers.
-        yes_no: The labels of "yes" and of "no", where these are the two options.
+        yes_no: The labels of the two options that are or begin with "yes" and "no".
         opposites: Whether there are two options, of which one holds where the other does not.
-        amounts: The options' numbers without the unit that all of them share, with the labels meant.
         corners: Whether there are options in both directions, so that "upper left" is neither of them.
         sides: Of two options that say on which side of another a thing is, the thing and the other; None of any else.
     """
@@ -40,24 +41,36 @@ class Options:
     names: tuple[tuple[str, str], ...]
     loose: tuple[partial_match.Loose, ...]
     things: frozenset[str]
-    numbers: dict[str, int]
     yes_no: tuple[str, str] | None
     opposites: bool
-    amounts: tuple[tuple[str, str], ...]
     corners: bool
     sides: tuple[str, str] | None
 
+    @cached_property
+    def form(self) -> Form:
+        """What they share, and what differs in them."""
+        return form_of(self.whole)
+
     def find(self, folded: str) -> list[Mention]:
         """Returns every mention of an option by its words in a folded text."""
-        if self.yes_no:
-            return yes_no(folded, *self.yes_no)
         found = texts(folded, self.names, self.loose) if self.names else []
-        return [mention for mention in found if not self._means_else(folded, mention)]
+        found = [mention for mention in found if not self._means_else(folded, mention)]
+        return without_overlap(found, yes_no(folded, *self.yes_no)) if self.yes_no else found
 
-    def find_amounts(self, folded: str) -> list[Mention]:
-        """Returns every mention of an option by its number alone, "10" for "10 years" where all are years."""
-        found = texts(folded, self.amounts) if self.amounts else []
-        return [mention for mention in found if not LEXICON.OTHER_UNIT.match(folded, mention.end)]
+    def find_parts(self, folded: str) -> list[Mention]:
+        """Returns every mention of an option by what differs in it: "10" for "10 years" where all are years.
+
+        "The tree is behind the car" is none of "The car is behind the tree": what they share is in another order.
+        """
+        form = self.form
+        low = folded.lower() if form.parts else ""
+        places = [place for word in form.shared if (place := low.find(word)) >= 0]
+        return [
+            mention
+            for mention in (texts(folded, form.parts) if form.parts and places == sorted(places) else ())
+            if not self._means_else(folded, mention)
+            and not (folded[mention.start].isdigit() and LEXICON.OTHER_UNIT.match(folded, mention.end))
+        ]
 
     def _means_else(self, text: str, mention: Mention) -> bool:
         """Whether the words are part of the name of another thing: "dog stand", "hot dog", "upper left"."""
@@ -66,6 +79,8 @@ class Options:
         if mention.value in self.things and LEXICON.COMPOUND.match(text, mention.end):
             return True
         name = text[mention.start : mention.end].lower()
+        if not _COLORS.isdisjoint(name.split()):
+            return self._among_colors(text, mention)
         kinds = _OTHER_KIND.get(name.removesuffix("s"), "")
         if not kinds and name not in _DIRECTIONS:
             return False
@@ -77,8 +92,21 @@ class Options:
         attribute = before.replace("-", " ").rpartition(" ")[0].rpartition(" ")[2]
         return attribute in kinds.split() and before.endswith((" ", "-"))
 
+    def _among_colors(self, text: str, mention: Mention) -> bool:
+        """Whether the words are part of several colors in one breath that are not all options: "brown and white"."""
+        low = max(mention.start - _NEAR, 0)
+        start, end = mention.start - low, mention.end - low
+        own = [name for name, _ in self.names]
+        return any(
+            found.start() < end
+            and start < found.end()
+            and not (start <= found.start() and found.end() <= end)
+            and not all(color in own for color in LEXICON.COLORS.findall(found[0]))
+            for found in LEXICON.COLOR_LIST.finditer(text[low : mention.end + _NEAR].lower())
+        )
 
-NO_OPTIONS = Options((), (), (), frozenset(), {}, None, False, (), False, None)
+
+NO_OPTIONS = Options((), (), (), frozenset(), None, False, False, None)
 
 
 @lru_cache(maxsize=4096)
@@ -89,28 +117,27 @@ def options_of(labels: tuple[str, ...], options: tuple[str, ...]) -> Options:
     named = list(zip(labels, options, strict=False))
     whole = tuple((name, label) for label, option in named if (name := option_text(option, label)))
     by_name = dict(whole)
-    # Paris for "Paris, France"; kitchen where all options are of the form "In the kitchen"; 10 for "10 years".
-    places, rooms, amounts = (_parts(pattern, whole) for pattern in (LEXICON.PLACE, LEXICON.IN, LEXICON.AMOUNT))
+    # Paris for "Paris, France"; kitchen where all options are of the form "In the kitchen".
+    places, rooms = (_parts(pattern, whole) for pattern in (LEXICON.PLACE, LEXICON.IN))
     firsts = {first for (first, *_), _ in places}
     if len(firsts) < len(places) or firsts & {around for (_, around, *_), _ in places}:
         places = []
     if len({preposition for (preposition, *_), _ in rooms}) != 1:
         rooms = []
-    units = {(before, behind) for (before, _, behind), _ in amounts}
-    numbers = [option.strip(" .") for option in options]
-    numbers = [str(int(number)) for number in numbers if number.isascii() and number.isdigit()]
+    says = {name.partition(",")[0]: (name.partition(", ")[2], label) for name, label in whole}
+    yes_no = len(whole) == 2 and says.keys() == {"yes", "no"}
     return Options(
         whole,
         _names(
-            whole + tuple((parts[0], label) for parts, label in places) + tuple((p[1], label) for p, label in rooms)
+            (tuple(says.values()) + tuple(pair for pair in whole if pair[0] not in says) if yes_no else whole)
+            + tuple((p[0], label) for p, label in places)
+            + tuple((p[1], label) for p, label in rooms)
         ),
         partial_match.loose_names(whole),
         frozenset(label for label, option in named if LEXICON.THING.fullmatch(option.strip(" .").lower()))
         | {label for _, label in rooms},
-        {number: place for place, number in enumerate(numbers)} if len(set(numbers)) == len(options) else {},
-        (by_name["yes"], by_name["no"]) if set(by_name) == {"yes", "no"} and len(options) == 2 else None,
+        (says["yes"][1], says["no"][1]) if yes_no else None,
         len(options) == 2 and set(by_name) in _OPPOSITES,
-        tuple((parts[1], label) for parts, label in amounts) if len(units) == 1 and units != {("", "")} else (),
         bool(by_name.keys() & _ACROSS and by_name.keys() & _UPRIGHT),
         _sides(whole),
     )
@@ -124,7 +151,7 @@ def _parts(pattern: re.Pattern[str], whole: tuple[tuple[str, str], ...]) -> list
 
 def _sides(whole: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:
     """Returns the thing and the other where two options say on which side of the other the thing is."""
-    if len(whole) != 2 or not _telling(*whole).keys() & (_ACROSS | _UPRIGHT):
+    if len(whole) != 2 or not _telling(whole).keys() & (_ACROSS | _UPRIGHT):
         return None
     parts = LEXICON.SIDES.fullmatch(whole[0][0])
     return (parts[1], parts[2]) if parts and parts[1] != parts[2] else None
@@ -150,7 +177,7 @@ def _names(texts: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     # "four" for 4; "one" is mostly a pronoun.
     known = {_NUMBERS[name]: label for name, label in known.items() if name in _NUMBERS} | known
     if len(known) == 2:
-        known |= _telling(*known.items())
+        known |= _telling(tuple(known.items()))
     others: dict[str, set[str]] = {}
     for name, label in known.items():
         for other in _spellings(name):
@@ -159,13 +186,59 @@ def _names(texts: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     return tuple((name, label) for name, label in known.items() if name and label)
 
 
-def _telling(one: tuple[str, str], other: tuple[str, str]) -> dict[str, str]:
-    """Returns the word by which each of two options differs from the other, if one word it is."""
-    pairs = list(zip(one[0].split(), other[0].split(), strict=False))
-    differ = [pair for pair in pairs if pair[0] != pair[1]]
-    if len(differ) != 1 or len(pairs) < 2 or len(one[0].split()) != len(other[0].split()):
+def _telling(whole: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Returns the words by which options of one form differ: "brown" of "The color of the dog is brown"."""
+    words = [name.split() for name, _ in whole]
+    first = _alike(words)
+    rests = [part[first:] for part in words]
+    last = _alike([rest[::-1] for rest in rests])
+    parts = [" ".join(rest[: len(rest) - last]) for rest in rests]
+    if not (first or last) or not all(parts):
         return {}
-    return {differ[0][0]: one[1], differ[0][1]: other[1]}
+    if len(whole) > 2 and not all(len(part) > 1 and partial_match.telling(part) for part in parts):
+        return {}
+    return {part: label for part, (_, label) in zip(map(without_article, parts), whole, strict=True)}
+
+
+class Form(NamedTuple):
+    """What options of one form share, and what differs in them.
+
+    Attributes:
+        parts: What differs, with the labels meant: "10" of "10 years", "red" of "It is red"; none of other options.
+        shared: The telling words that they share, in their order.
+        numbers: The labels by their numbers; {} if not each option tells another whole number.
+    """
+
+    parts: tuple[tuple[str, str], ...]
+    shared: tuple[str, ...]
+    numbers: dict[str, str]
+
+
+def form_of(whole: tuple[tuple[str, str], ...]) -> Form:
+    """Returns the form of some options (`Options.whole`)."""
+    parts = _differing(whole)
+    numbers = {str(value_of(part)): label for part, label in (parts or whole)}
+    others = [set(partial_match.telling(name)) for name, _ in whole[1:]] if parts else []
+    shared = partial_match.telling(whole[0][0]) if parts else []
+    return Form(
+        parts,
+        tuple(word for word in shared if all(word in other for other in others)),
+        numbers if len(numbers) == len(whole) and "None" not in numbers else {},
+    )
+
+
+def _alike(rows: Sequence[Sequence[str]]) -> int:
+    """Returns how many words all of some rows begin with."""
+    return sum(1 for _ in takewhile(lambda words: len(set(words)) == 1, zip(*rows, strict=False)))
+
+
+def _differing(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Returns what differs in options of one form, with the labels meant: "10" of "10 years" and of "$10"."""
+    amounts = _parts(LEXICON.AMOUNT, whole)
+    units = {(before, behind) for (before, _, behind), _ in amounts}
+    if not amounts:
+        return tuple(_telling(whole).items())
+    return tuple((parts[1], label) for parts, label in amounts) if len(units) == 1 and units != {("", "")} else ()
 
 
 def _spellings(name: str) -> Iterator[str]:
@@ -178,6 +251,9 @@ def _spellings(name: str) -> Iterator[str]:
     if pair:
         yield f"{pair[2]} and {pair[1]}"
         return
+    span = re.fullmatch(r"(\d[\d.,]*) ?- ?(\d[\d.,]*)(.*)", name)
+    if span:
+        yield from (f"{span[1]} to {span[2]}{span[3]}", f"between {span[1]} and {span[2]}{span[3]}")
     compass = re.fullmatch(r"(north|south)[ -]?(east|west)(ern)?", name)
     if compass:
         yield from (f"{compass[1]}{blank}{compass[2]}{compass[3] or ''}" for blank in ("", " "))

@@ -120,7 +120,7 @@ def short_for(text: str, names: Sequence[tuple[str, str]]) -> str:
     "A man is fixing a bicycle" says a part of "The man is fixing a bicycle in the garage".
     """
     said = [_stem(word) for word in telling(text.lower())] if len(text) <= _LONGEST else []
-    if not said:
+    if not said or not (len(said) > 1 or said[0].isalpha()):
         return ""
     stems = [[_stem(word) for word in telling(name)] for name, _ in names]
     labels = {label for (_, label), words in zip(names, stems, strict=True) if _within(said, words)}
@@ -129,4 +129,4 @@ def short_for(text: str, names: Sequence[tuple[str, str]]) -> str:
     label = labels.pop()
     own = {word for (_, other), words in zip(names, stems, strict=True) if other == label for word in words}
     shared = {word for (_, other), words in zip(names, stems, strict=True) if other != label for word in words}
-    return label if len(said) > 1 and set(said) & (own - shared) else ""
+    return label if set(said) & (own - shared) else ""

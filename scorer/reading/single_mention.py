@@ -9,7 +9,7 @@ from scorer.reading.mentions import LABEL, TEXT, Group
 from scorer.reading.options import Options
 from scorer.reading.partial_match import short_for, telling
 from scorer.reading.prefilter import Seen
-from scorer.reading.resolve import Reading
+from scorer.reading.resolve import Reading, takes_back
 from scorer.reading.stance import ASIDE, NAMED, REJECTED, SUPPOSED, Occurrence
 
 LEXICON = Lexicon("single_mention")
@@ -33,7 +33,8 @@ def read(seen: Seen, judged: list[Occurrence], order: tuple[str, ...], options: 
     if options.opposites and len(denied) == 1 and len(text) <= 200 and all(each.stance == REJECTED for each in judged):
         # "That is not true."
         return Reading(next(label for label in order if label not in denied), Reason.NEGATION, judged[0].group.span)
-    label = "" if judged else short_for(text, options.whole)
+    line = text.strip().partition("\n")[0]
+    label = "" if judged or takes_back(seen, 0) else short_for(line, options.whole)
     return Reading(label, Reason.OPTION_TEXT, (0, len(text))) if label else None
 
 

@@ -32,7 +32,7 @@ RULE = Rule(
         " drawn in the image. Several answers, none, or a label that does not exist are unparsed."
     ),
     read=_read,
-    version=4,
+    version=5,
     params={
         "labels": "The labels as the model saw them, in order, where they are not A, B, C...",
         "count": "How many options there are, where `options` is empty; default 4.",

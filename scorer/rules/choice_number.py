@@ -7,8 +7,8 @@ from functools import lru_cache
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.reading.answer import read_choice
-from scorer.reading.label_forms import LEXICON, Forms
-from scorer.reading.numbers import HAN_DIGITS, ORDINALS, WORDS
+from scorer.reading.label_forms import LEXICON, Forms, ordinals
+from scorer.reading.numbers import HAN_DIGITS, WORDS
 from scorer.rule import Rule
 from scorer.rules import request as asked
 
@@ -27,10 +27,12 @@ def _forms(count: int, letters: bool) -> Forms:
     cardinals = {value: word for word, value in WORDS.items()}
     for number in range(1, count + 1):
         value = str(number)
-        ordinals = (ORDINALS[number - 1], value + ("st", "nd", "rd")[number - 1] if number < 4 else value + "th")
         names = [value, cardinals[number]]
         names += [
-            f"{article}{ordinal} {noun}".rstrip() for article in ("", "the ") for ordinal in ordinals for noun in _NOUNS
+            f"{article}{ordinal} {noun}".rstrip()
+            for article in ("", "the ")
+            for ordinal in ordinals(number)
+            for noun in _NOUNS
         ]
         names += [f"第{digit}{noun}" for digit in (HAN_DIGITS[number], value) for noun in _CLASSIFIERS]
         if number == count:
@@ -62,7 +64,7 @@ RULE = Rule(
         " right digit. Options: the choices as the model saw them, if they are words; none where they are drawn."
     ),
     read=_read,
-    version=4,
+    version=5,
     params={
         "count": "How many choices there are, where `options` is empty; default 4.",
         "letters": "Whether A, B, C... stand for 1, 2, 3...; default false.",

@@ -27,5 +27,5 @@ RULE = Rule(
         " with. Target: the number in digits. Different numbers without a conclusion are unparsed."
     ),
     read=_read,
-    version=4,
+    version=5,
 )

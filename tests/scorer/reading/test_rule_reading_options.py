@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scorer.reading.answer import read_choice
 from scorer.reading.options import options_of
 from scorer.reading.partial_match import short_for
 
@@ -43,7 +44,7 @@ def test_finds_options_by_their_words(text: str, options: tuple[str, ...], found
     [
         ("A woman in a dress", "A"),
         ("dress woman", ""),
-        ("The woman", ""),
+        ("The woman", "A"),
         ("A woman in a blue dress", ""),
         ("the", ""),
         ("woman red " * 20, ""),
@@ -56,3 +57,30 @@ def test_a_part_of_one_option_stands_for_it(text: str, label: str) -> None:
 def test_options_of_which_one_is_within_another_are_not_found_in_other_wording() -> None:
     options = ("The cat on the table", "The cat under the table", "The table", "The cat on the table by the door")
     assert [name.label for name in options_of(LABELS, options).loose] == ["B", "D"]
+
+
+FORMED = ("The car is behind the tree.", "The car is in front of the tree.", "The car is on the tree.")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "label"),
+    [
+        ("behind", FORMED, "A"),
+        ("It is in front.", FORMED, "B"),
+        ("The tree is behind the car.", FORMED, ""),
+        ("behind or in front", FORMED, ""),
+        ("Yes", ("Yes, both are red.", "No, only one is red."), "A"),
+        ("only one is red", ("Yes, both are red.", "No, only one is red."), "B"),
+        ("4", ("two", "three", "four"), "C"),
+        ("There are 3 birds.", ("There are two birds.", "There are three birds."), "B"),
+        ("brown and white", ("brown", "black", "gray"), ""),
+        ("white and brown", ("brown", "black", "brown and white"), "C"),
+        ("10 - 12", ("5", "10", "12"), ""),
+        ("between 10 and 12", ("5-10", "10-12", "12-15"), "B"),
+        ("Angle C is right.", ("30", "60", "90"), ""),
+        ("3rd option", ("red", "green", "blue"), "C"),
+        ("The second one.", ("red", "green", "blue"), "B"),
+    ],
+)
+def test_options_of_one_form_are_named_by_what_differs(text: str, options: tuple[str, ...], label: str) -> None:
+    assert read_choice(text, LABELS[: len(options)], options).value == label
