@@ -26,7 +26,7 @@ def listing(rules: Registry[AnyRule], metrics: Registry[Metric]) -> pb.ListRules
             description=rule.description,
             sha256=digest(rule),
             parity=rule.parity,
-            judged=isinstance(rule, JudgedRule),
+            judged=isinstance(rule, JudgedRule) and rule.required,
             params=rule.params,
         )
     for name in sorted(metrics.names()):

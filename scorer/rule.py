@@ -64,9 +64,11 @@ class JudgedRule(BaseRule):
     Attributes:
         read: Scores one request with the judge that the scorer was started with. What a
             judge offers is the business of `scorer.judges`; the service only passes it on.
+        required: Whether a scorer without a judge refuses its requests; otherwise `read` gets None there.
     """
 
     read: Callable[[pb.ScoreRequest, Any], Awaitable[pb.Verdict]]
+    required: bool = True
 
 
 AnyRule = Rule | JudgedRule

@@ -35,6 +35,9 @@ class Scorer:
         judge: What judged rules ask; None where the scorer was started without one.
         reads: Which answers to a choice rule the judge reads again: "none", "unparsed" ones, or "doubtful" ones too.
         in_flight: Items of one stream that may wait for the judge at once: bounds memory.
+
+    Attributes:
+        judge: What judged rules ask.
     """
 
     def __init__(
@@ -46,7 +49,7 @@ class Scorer:
     ) -> None:
         self.registry = registry
         self.in_flight = in_flight
-        self._judge = judge
+        self.judge = judge
         self._reads = reads
 
     async def verdict(self, request: pb.ScoreRequest) -> pb.Verdict:
@@ -78,12 +81,12 @@ class Scorer:
                     request.CopyFrom(whole)
                     request.text = split.answer
             if isinstance(rule, JudgedRule):
-                if self._judge is None:
+                if self.judge is None and rule.required:
                     raise RequestError("it asks a judge, and the scorer was started without one", "no_judge")
-                return partial(_awaited, partial(rule.read, request, self._judge), request, split)
+                return partial(_awaited, partial(rule.read, request, self.judge), request, split)
             verdict = rule.read(request)
-            if self._judge is not None and rereadable(rule, verdict, self._reads):
-                return partial(_awaited, partial(reread, rule, request, verdict, self._judge), request, split)
+            if self.judge is not None and rereadable(rule, verdict, self._reads):
+                return partial(_awaited, partial(reread, rule, request, verdict, self.judge), request, split)
         except Exception as error:
             raise _explained(error, request) from error
         return _finished(verdict, key, split)

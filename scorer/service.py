@@ -13,6 +13,7 @@ from lyncean.rpc import MAX_MESSAGE_BYTES, InvalidRequest, Server, ServerConfig
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.scorer.v1 import scorer_pb2_grpc
 from scorer.errors import RequestError
+from scorer.judges import foreign
 from scorer.listing import listing
 from scorer.metrics import metrics
 from scorer.metrics.base import Metric
@@ -121,7 +122,7 @@ class _Stream:
                         )
                     await self._message(message, judged)
             if self._summarizer is not None:
-                summary = await asyncio.to_thread(self._summarizer.finish)
+                summary = await foreign.summarized(self._summarizer.finish, self._scorer.judge)
                 await self.responses.put(pb.ScorerServiceScoreResponse(summary=summary))
         except Exception as error:  # to be raised where the stream is answered, behind what was answered before
             failure = _first(error)

@@ -19,6 +19,7 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.cli.options import in_flight
 from scorer.cli.telling import telling
 from scorer.errors import RequestError
+from scorer.judges import foreign
 from scorer.judges.options import Judging, Opened
 from scorer.metrics import metrics as all_metrics
 from scorer.metrics.summarizer import Summarizer
@@ -61,7 +62,8 @@ async def _print(file: BinaryIO, scorer: Scorer, judges: Opened | None, summariz
         if request.WhichOneof("answer") != "verdict":
             out.write(orjson.dumps(_fields(verdict)) + b"\n")
     if summarizer:
-        out.write(orjson.dumps({"summary": _fields(summarizer.finish())}) + b"\n")
+        summary = await foreign.summarized(summarizer.finish, scorer.judge)
+        out.write(orjson.dumps({"summary": _fields(summary)}) + b"\n")
     out.flush()
     if unjudged:
         click.echo(f"unjudged: {unjudged:,} items, the last because {why}", err=True)

@@ -16,6 +16,7 @@ from lyncean.budget import Budget
 from lyncean.limiter import retry_after
 from lyncean.media import media_type
 from scorer.judges.base import VENDOR, JudgeError, JudgePrompt, Reply, backoff, canonical, take, without_user
+from scorer.judges.chat import ChatPrompt
 from scorer.judges.throttle import Throttle
 
 if TYPE_CHECKING:
@@ -159,6 +160,10 @@ async def _note(response: httpx.Response) -> None:
 
 def body(model: str, prompt: JudgePrompt) -> dict[str, Any]:
     """Returns the request's body."""
+    if isinstance(prompt, ChatPrompt):
+        limit = prompt.limit or MAX_OUTPUT_TOKENS
+        asked = {"temperature": 0, **prompt.settings, "seed": SEED, "max_completion_tokens": limit}
+        return {"model": model, "messages": list(prompt.messages), **asked}
     user: list[dict[str, Any]] = [{"type": "text", "text": prompt.user}]
     user += [{"type": "image_url", "image_url": {"url": _data_url(image)}} for image in prompt.images]
     schema = {"name": prompt.name.replace("/", "_"), "strict": True, "schema": dict(prompt.schema)}
@@ -181,12 +186,12 @@ def read(prompt: JudgePrompt, completion: Any) -> Reply:
     Raises:
         JudgeError: If it was refused, cut off, no JSON, or of another schema.
     """
-    words = content(completion)
+    words = content(completion, cut=isinstance(prompt, ChatPrompt))
     return Reply(prompt.read(words), words, completion.model or "", *spent(completion))
 
 
-def content(completion: Any) -> str:
-    """Returns the words of a completion that ended as it should.
+def content(completion: Any, *, cut: bool = False) -> str:
+    """Returns the words of a completion that ended as it should, or with `cut` at its limit of tokens.
 
     Raises:
         JudgeError: If it was refused or cut off, or holds no choice.
@@ -199,7 +204,7 @@ def content(completion: Any) -> str:
     refusal = getattr(message, "refusal", None)
     if refusal or finish == "content_filter":
         raise JudgeError("judge_refused", "the judge declined", refusal or words)
-    if finish == "length":
+    if finish == "length" and not cut:
         raise JudgeError("judge_truncated", f"the judge's reply was cut at {MAX_OUTPUT_TOKENS} tokens", words)
     return words
 

@@ -11,6 +11,7 @@ from lyncean.budget import Budget
 from lyncean.model.v1 import model_pb2, model_pb2_grpc
 from lyncean.rpc import CallError, Credentials, call, dial
 from scorer.judges.base import JudgeError, JudgePrompt, Reply, backoff, canonical, take
+from scorer.judges.chat import ChatPrompt, conversation
 from scorer.judges.throttle import Throttle
 
 MAX_OUTPUT_TOKENS = 1024
@@ -141,6 +142,11 @@ class ModelServiceJudge:
 
 def request(prompt: JudgePrompt) -> model_pb2.GenerateRequest:
     """Returns the request: one user message, images first, since not every template has a system role."""
+    if isinstance(prompt, ChatPrompt):
+        config = model_pb2.GenerationConfig(
+            max_output_tokens=prompt.limit or MAX_OUTPUT_TOKENS, temperature=prompt.settings.get("temperature", 0.0)
+        )
+        return model_pb2.GenerateRequest(messages=conversation(prompt), config=config)
     text = (
         f"{prompt.system}\n\n{prompt.user}\n\nReply with one JSON object and nothing else. "
         f"It must fit this JSON schema:\n{canonical(prompt.schema)}"
@@ -156,6 +162,8 @@ def read(prompt: JudgePrompt, response: model_pb2.GenerateResponse, model: str) 
     words = "".join(part.text for part in response.parts).strip()
     if response.finish_reason == model_pb2.FINISH_REASON_CONTENT_FILTER:
         raise JudgeError("judge_refused", "the judge declined", words)
+    if isinstance(prompt, ChatPrompt):
+        return Reply(prompt.read(words), words, model, *spent(response))
     if response.finish_reason == model_pb2.FINISH_REASON_MAX_TOKENS:
         raise JudgeError("judge_truncated", f"the judge's reply was cut at {MAX_OUTPUT_TOKENS} tokens", words)
     fenced = _FENCED.search(words)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from scorer.judges.base import Judge, JudgeError, JudgePrompt, Reply, canonical
+from scorer.judges.chat import ChatPrompt
 
 EXPLANATION = "explanation"
 """The property of a reply that is prose and not part of the decision."""
@@ -47,6 +48,8 @@ class Panel:
         Raises:
             JudgeError: `judge_no_majority`.
         """
+        if isinstance(prompt, ChatPrompt):
+            raise JudgeError("judge_no_majority", "the task's code reads the words of one judge: give one --judge")
         results = await asyncio.gather(*(judge.ask(prompt) for judge in self._judges), return_exceptions=True)
         replies: list[Reply] = []
         failures: list[JudgeError] = []

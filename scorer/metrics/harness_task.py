@@ -10,6 +10,7 @@ from lyncean.arrays import np
 from lyncean.harness import ScoredTask, seeded
 from lyncean.harness.values import decode
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.judges import foreign
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.intervals import of_mean
 from scorer.metrics.table import Table
@@ -28,6 +29,9 @@ def plan(params: Params) -> Plan:
     about = params.of_names(TASK_PARAMS)
 
     def compute(table: Table) -> pb.MetricResult:
+        return foreign.answered_here(lambda: computed(table))
+
+    def computed(table: Table) -> pb.MetricResult:
         result = pb.MetricResult(denominator=len(table))
         task = task_of(about)
         rows = np.flatnonzero(table.scored)

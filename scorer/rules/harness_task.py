@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 
-from lyncean.harness import HarnessError, ScoredTask, harness, seeded, split
+from lyncean.harness import HarnessError, ScoredTask, harness, seeded, split, use_judge
 from lyncean.harness.values import decode, encode
 from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
-from scorer.rule import Rule, scored
+from scorer.judges import Judge, JudgeError, JudgePrompt, Reply, foreign
+from scorer.rule import JudgedRule, scored
 
 TASK_PARAMS = {
     "task": "the task, for example lmms:mme",
@@ -24,7 +26,7 @@ TASK_PARAMS = {
 
 
 def task_of(params: Mapping[str, Any]) -> ScoredTask:
-    """Returns the scoring half of the task that parameters name.
+    """Returns the scoring half of the task that parameters name; called where foreign code runs.
 
     Raises:
         RequestError: They name none, or the scorer lacks what the task needs.
@@ -34,6 +36,7 @@ def task_of(params: Mapping[str, Any]) -> ScoredTask:
     if parts is None:
         raise RequestError(f"parameter 'task' is {word!r}: give a task such as lmms:mme", "invalid_param")
     prefix, name = parts
+    use_judge(foreign.address())
     try:
         task: ScoredTask = harness(prefix).scored(name, tuple(params.get("include", ())), params.get("learned", "{}"))
     except HarnessError as error:
@@ -41,8 +44,37 @@ def task_of(params: Mapping[str, Any]) -> ScoredTask:
     return task
 
 
-def read(request: pb.ScoreRequest) -> pb.Verdict:
-    """Scores one answer; one of several of a document is kept for the metric, which puts them together."""
+async def read(request: pb.ScoreRequest, judge: Judge | None) -> pb.Verdict:
+    """Scores one answer; one of several of a document is kept for the metric, which puts them together.
+
+    A judge that the task's code asks is `judge`.
+    """
+    try:
+        done = await foreign.answered(lambda: _read(request), judge)
+    except JudgeError as error:
+        return pb.Verdict(outcome="unjudged", reason=error.reason, detail=str(error)[:500])
+    verdict = done.value
+    if done.replies:
+        verdict.judge.CopyFrom(_judgement(done.replies))
+    return verdict
+
+
+def _judgement(replies: Sequence[tuple[JudgePrompt, Reply]]) -> pb.Judgement:
+    """Returns what was asked and replied; of several questions the hash of their hashes, and all replies."""
+    hashes = [prompt.sha256 for prompt, _ in replies]
+    told = [reply for _, reply in replies]
+    found = pb.Judgement(
+        model=told[-1].model,
+        prompt_sha256=hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest(),
+        words="\n\n".join(reply.words for reply in told),
+        cached=all(reply.cached for reply in told),
+    )
+    found.usage.input_tokens = sum(reply.input_tokens for reply in told)
+    found.usage.output_tokens = sum(reply.output_tokens for reply in told)
+    return found
+
+
+def _read(request: pb.ScoreRequest) -> pb.Verdict:
     params = MessageToDict(request.params)
     task = task_of(params)
     doc = decode(params["doc"])
@@ -96,7 +128,9 @@ def _scores(task: ScoredTask, found: Mapping[str, Mapping[str, Any]]) -> tuple[f
     for metrics in found.values():
         for name, value in metrics.items():
             try:
-                number = number_of(task.aggregate(name, [value]))
+                with foreign.unanswered() as asked:  # a judge is for all items together
+                    number = number_of(task.aggregate(name, [value]))
+                number = None if asked() else number
             except Exception:  # an aggregation need not take a single item
                 number = None
             if number is not None:
@@ -115,11 +149,13 @@ def number_of(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-RULE = Rule(
+RULE = JudgedRule(
     name="harness_task",
     description="Filters and process_results of a task of another harness, by its own code, which must be installed "
-    "beside the scorer. Everything comes in the parameters; targets are for people.",
+    "beside the scorer. Everything comes in the parameters; targets are for people. A judge that the code asks is "
+    "that of the scorer.",
     read=read,
+    required=False,
     parity=True,
     reads=("text", "scores"),
     params={

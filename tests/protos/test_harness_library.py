@@ -1,4 +1,4 @@
-"""Code of a foreign task that asks a judge without a key is found, whatever it makes of the failure."""
+"""Code of a foreign task that asks a server of its own is found, whatever it makes of the failure."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ import socket
 
 import pytest
 
-from lyncean.harness.library import CLOSED, no_judge_of_its_own
+from lyncean.harness import judge_url, use_judge
+from lyncean.harness.library import no_other_server
 
 
-def test_a_judge_that_nobody_gave_a_key_for_is_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    def swallows() -> int:
+def test_a_server_that_nobody_named_is_no_zero() -> None:
+    def swallows(port: int) -> int:
         with contextlib.suppress(OSError):
-            socket.create_connection(CLOSED, timeout=1).close()
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
         return 0
 
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    with pytest.raises(RuntimeError, match=r"asks a server of its own .*: set OPENAI_API_KEY"), no_judge_of_its_own():
-        swallows()
-    with no_judge_of_its_own():
-        pass
-    monkeypatch.setenv("OPENAI_API_KEY", "a real one")
-    with no_judge_of_its_own():
-        assert swallows() == 0
+    before = judge_url()
+    use_judge("http://127.0.0.1:9/v1")
+    try:
+        with no_other_server():  # its judge is not another server
+            assert swallows(9) == 0
+        with pytest.raises(RuntimeError, match=r"asks a server of its own \(127.0.0.1:10\)"), no_other_server():
+            swallows(10)
+    finally:
+        use_judge(before)

@@ -55,6 +55,22 @@ def harness(prefix: str) -> Any:
     return importlib.import_module(PREFIXES[prefix]).LIBRARY
 
 
+CLOSED = "http://127.0.0.1:9/v1"
+"""Where foreign code finds nobody."""
+
+_judge = [CLOSED]
+
+
+def use_judge(url: str) -> None:
+    """Sets the OpenAI-compatible base URL at which foreign code asks a judge; before a harness is imported."""
+    _judge[0] = url
+
+
+def judge_url() -> str:
+    """Returns where foreign code asks a judge: nowhere, unless `use_judge` said so."""
+    return _judge[0]
+
+
 @contextmanager
 def seeded(words: str | tuple[int, int]) -> Iterator[None]:
     """Gives foreign code generators of random numbers of its own, and ours back afterwards.

@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from lyncean.caches import cache_folder
-from lyncean.harness import HarnessError
+from lyncean.harness import HarnessError, judge_url
 from lyncean.media import Kind
 
 Index = Mapping[str, Mapping[str, Any]]
@@ -338,7 +338,7 @@ class Scored:
     def results(self, doc: Mapping[str, Any], responses: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:
         """Returns what its filters and `process_results` make of one document."""
         instances = [self.instance(doc, place, list(repeats)) for place, repeats in enumerate(responses)]
-        with quiet(), no_judge_of_its_own():
+        with quiet(), no_other_server():
             self.filter(instances, doc)
             return {
                 key: dict(self.process(doc, [instance.filtered_resps[key] for instance in instances]))
@@ -361,7 +361,7 @@ class Scored:
     def aggregate(self, metric: str, values: list[Any]) -> Any:
         """Returns its aggregation of a metric's values; files that it writes go to a folder that is deleted."""
         function = self._task.aggregation()[metric]
-        with quiet(), no_judge_of_its_own():
+        with quiet(), no_other_server():
             if "args" in inspect.signature(function).parameters:
                 return function(values, args=arguments(self._folder.name))
             return function(values)
@@ -457,49 +457,47 @@ def quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def no_judge_of_its_own() -> Iterator[None]:
-    """Raises where a task's code asked a server although no key was given for one: many then score 0 in silence.
+def no_other_server() -> Iterator[None]:
+    """Raises where a task's code asked a server other than its judge and the hub: many then score 0 in silence.
 
     Raises:
         RuntimeError: It did; names the server.
     """
-    if os.environ.get("OPENAI_API_KEY") != NO_KEY:
-        yield
-        return
     _audit()
     asked: list[str] = []
-    _asked.append(asked)
+    _asked[threading.get_ident()] = asked
     try:
         yield
     finally:
-        _asked.remove(asked)
+        del _asked[threading.get_ident()]
         if asked:
-            raise RuntimeError(f"it asks a server of its own ({asked[0]}): set OPENAI_API_KEY for the scorer")
+            raise RuntimeError(f"it asks a server of its own ({asked[0]}), which is not supported")
 
 
 _DOWNLOADS = {"From_YouTube", "builder_script", "create_link", "force_download", "force_unzip", "video"}
 """Arguments by which lmms-eval fetches files beside the rows."""
 
-NO_KEY = "none"
-"""The key of clients that tasks make of judges when they are imported, where no other is given."""
-
-CLOSED = ("127.0.0.1", 9)
-"""Where such clients would connect to: nobody answers, and no request leaves the machine."""
-
-_asked: list[list[str]] = []
+_asked: dict[int, list[str]] = {}
+"""Thread that runs foreign code -> the servers that it asked."""
 
 
 @cache
 def _audit() -> None:
-    """Notes the servers that Python code of this process looks up or connects to, the hub's aside."""
+    """Notes the servers that foreign code looks up or connects to, in its thread or a pool's that it started."""
 
     def note(event: str, details: tuple[Any, ...]) -> None:
         if not _asked or event not in ("socket.getaddrinfo", "socket.connect"):
             return
-        host = str(details[0] if event == "socket.getaddrinfo" else "")
-        if (host and host != CLOSED[0] and "huggingface" not in host) or details[1] == CLOSED:
-            for asked in _asked:
-                asked.append(host or "a judge")
+        place = details[0] if event == "socket.getaddrinfo" else details[1]
+        host = ":".join(map(str, place[:2])) if isinstance(place, tuple) else str(place)
+        judge = judge_url().removeprefix("http://").partition("/")[0]
+        if "huggingface" in host or host in (judge, judge.partition(":")[0]):
+            return
+        asked = _asked.get(threading.get_ident())
+        if asked is None and threading.current_thread().name.startswith("ThreadPoolExecutor"):
+            asked = next(iter(_asked.values()), None)
+        if asked is not None:
+            asked.append(host)
 
     sys.addaudithook(note)
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from lyncean.harness.library import CLOSED, NO_KEY, Docs, Library, OurTask, Scored
+from lyncean.harness import judge_url
+from lyncean.harness.library import Docs, Library, OurTask, Scored
 
 
 class _Scored(Scored):
@@ -62,9 +63,7 @@ class LmmsEval(Library):
 
     def imported(self) -> SimpleNamespace:
         """Imports what tasks need of lmms-eval; its messages to people are for its own command line."""
-        if "OPENAI_API_KEY" not in os.environ:
-            closed = "http://{}:{}/v1".format(*CLOSED)
-            os.environ.update(OPENAI_API_KEY=NO_KEY, OPENAI_BASE_URL=closed, OPENAI_API_URL=closed)
+        os.environ.update(_judge_variables(judge_url()))
         from loguru import logger
 
         logger.remove()
@@ -134,6 +133,31 @@ class LmmsEval(Library):
                 return module.ConfigurableTask.process_results.__wrapped__(self, doc, results, full_docs)
 
         return Task
+
+
+_URLS = (
+    *("OPENAI_BASE_URL", "OPENAI_API_URL", "OPENAI_API_BASE", "AZURE_ENDPOINT", "AZURE_OPENAI_ENDPOINT"),
+    *("ENDPOINT_URL", "JUDGE_BASE_URL", "QWEN_API_URL", "LLM_JUDGE_URL", "MEGABENCH_OPEN_API_URL"),
+)
+"""What its tasks and its module `llm_judge` read for the address of a judge."""
+
+_FULL = {"QWEN_API_URL", "LLM_JUDGE_URL", "MEGABENCH_OPEN_API_URL"}
+"""Those of them that name the path of chat completions, too."""
+
+_KEYS = ("OPENAI_API_KEY", "AZURE_API_KEY", "AZURE_OPENAI_API_KEY", "JUDGE_API_KEY", "MEGABENCH_OPEN_API_KEY")
+
+_OWN = ("BABYVISION", "IMGEDIT", "KRIS_BENCH", "STRUCTEDITBENCH", "WISE")
+"""Tasks with variables of their own: `<NAME>_API_KEY` and `<NAME>_BASE_URL`."""
+
+
+def _judge_variables(url: str) -> dict[str, str]:
+    """Returns the environment in which every way of its tasks to ask a judge leads to an address."""
+    found = {name: f"{url}/chat/completions" if name in _FULL else url for name in _URLS}
+    found |= dict.fromkeys(_KEYS, "none")
+    found |= {"API_TYPE": "openai", "VIESCORE_API_BASE": url, "VIESCORE_API_KEY": "none", "Deepseek_API": "none"}
+    for name in _OWN:
+        found |= {f"{name}_BASE_URL": url, f"{name}_API_KEY": "none"}
+    return found
 
 
 LIBRARY = LmmsEval()
