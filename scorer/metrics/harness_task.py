@@ -97,12 +97,17 @@ def _values(task: ScoredTask, name: str, key: str, records: Iterable[Mapping[str
 def _together(task: ScoredTask, records: list[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Returns what the task makes of a document that was asked several requests."""
     requests: dict[int, dict[int, Any]] = {}
+    rounds: dict[tuple[int, int], dict[int, str]] = {}
     for record in records:
         request, repeat = record["place"]
         requests.setdefault(request, {})[repeat] = record["response"]
+        if "round" in record:  # the answers of all rounds, without blanks around them, are one response
+            own = rounds.setdefault((request, repeat), {})
+            own[record["round"]] = record["response"].strip()
+            requests[request][repeat] = [own[place] for place in sorted(own)]
     doc = next(record["doc"] for record in records if record["doc"] is not None)
     answers = [[repeats[number] for number in sorted(repeats)] for _, repeats in sorted(requests.items())]
-    if len(answers) > 1 or isinstance(answers[0][0], list):
+    if not rounds and (len(answers) > 1 or isinstance(answers[0][0], list)):
         answers = grouped([repeats[0] for repeats in answers])
     return task.results(doc, answers)
 

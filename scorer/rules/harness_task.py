@@ -83,13 +83,14 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
     else:
         response = request.text
     record: dict[str, Any] = {"index": int(params["index"])}
-    if params.get("requests", 1) * params.get("repeats", 1) > 1:
-        place = (int(params["request"]), int(params["repeat"]))
-        record |= {"place": place, "response": response, "doc": doc if place == (0, 0) else None}
+    if params.get("requests", 1) * params.get("repeats", 1) * params.get("rounds", 1) > 1:
+        place, turn = (int(params["request"]), int(params["repeat"])), int(params.get("round", 0))
+        record |= {"place": place, "response": response, "doc": doc if place == (0, 0) and not turn else None}
+        record |= {"round": turn} if "round" in params else {}
         return _kept(scored("", 0.0, reason="part_of_an_answer", details=encode(record)))
     try:
         with seeded(request.key):
-            found = task.results(doc, grouped([response]))
+            found = task.results(doc, [[[response.strip()]]] if "round" in params else grouped([response]))
         record["results"] = found
         text = encode(record)
     except Exception as error:
@@ -166,5 +167,7 @@ RULE = JudgedRule(
         "repeat": "which repeat this is, from 0",
         "requests": "how many requests the document has",
         "repeats": "how many repeats the task itself asks for",
+        "round": "which round of a conversation this answers, from 0",
+        "rounds": "how many rounds it has",
     },
 )

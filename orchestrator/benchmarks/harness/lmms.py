@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
+from lyncean.harness import HarnessError
 from lyncean.harness.lmms_eval import LIBRARY
-from lyncean.harness.requests import LMMS_EVAL_TOKENS, ROLES, decoding, pieces, shown
+from lyncean.harness.requests import LMMS_EVAL_TOKENS, ROLES, NotAskableError, decoding, pieces, shown
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.base import setting
-from orchestrator.benchmarks.harness.task import ForeignTask
+from orchestrator.benchmarks.harness.task import ForeignTask, Round
 from orchestrator.benchmarks.harness.visuals import Sources, document, parts
 from orchestrator.data.rows import Row
-from orchestrator.samples import Message
+from orchestrator.samples import Answer, Call, Message, NoAnswerError, Part, Turn, Variant, image_part, text_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +28,32 @@ class LmmsSettings:
     )
 
 
+MOST_ROUNDS = 64
+"""Rounds of one document."""
+
+_TAGS = [re.compile(rf"\[{tag}\](.*?)\[/{tag}\]", re.DOTALL) for tag in ("GEN_PROMPT", "QUESTION")]
+"""What Visual CoT tasks put around the two stages' texts."""
+
+
+def _tagged(context: str) -> tuple[str, str]:
+    """Returns what is to be drawn, and the question that follows, of the context of a Visual CoT task."""
+    draw, question = (tag.search(context) for tag in _TAGS)
+    if not draw or not question:
+        raise NotAskableError("its context does not say what is to be drawn")
+    asked = question.group(1).strip()
+    return draw.group(1).strip().replace("{question}", asked), asked
+
+
 class LmmsTask(ForeignTask):
     """A task of lmms-eval."""
 
     harness = LIBRARY
     settings = LmmsSettings
+
+    def __init__(self, name: str, include: tuple[str, ...]) -> None:
+        super().__init__(name, include)
+        if "bagel_interleaved" in (self.config.get("generation_kwargs") or {}):
+            raise HarnessError(f"task {self.word} asks for words and images in turns, which is not supported")
 
     def documents(self) -> Any:
         """Returns the documents without images, which is what is scored."""
@@ -62,6 +87,82 @@ class LmmsTask(ForeignTask):
         if "acc_mutual_info" in task._metric_fn_list:
             calls.append(("", choices))
         return calls
+
+    def rounds(self, row: Row, settings: LmmsSettings) -> Sequence[Round]:
+        """Returns what a document is asked: once, once more after a drawing, or in as many rounds as its code wants."""
+        if self.kind == "generate_visual_cot":
+            return [lambda _, answers: self._with_drawing(row, answers)]
+        if self.kind != "generate_until_multi_round":
+            return super().rounds(row, settings)
+        count = 1
+        while not self._round(row, [""] * count)[2]:
+            count += 1
+            if count > MOST_ROUNDS:
+                raise NotAskableError(f"its code asks more than {MOST_ROUNDS} rounds")
+        return [partial(self._messages_of_round, row, place) for place in range(count)]
+
+    def _messages_of_round(self, row: Row, place: int, sources: Sources, answers: Sequence[Answer]) -> list[Message]:
+        """Returns a round's question alone, as lmms-eval's models ask it: what was said before is in its text."""
+        if not place:
+            return self.messages(row["doc_id"], row["context"], None, sources)
+        visuals, context, ends = self._round(row, [answer.text.strip() for answer in answers[:place]])
+        if ends:
+            raise NotAskableError("the number of its rounds depends on the answers")
+        return [Message(model.ROLE_USER, tuple(parts([*shown(visuals), context], sources)))]
+
+    def _round(self, row: Row, answers: Sequence[str]) -> tuple[Any, str, bool]:
+        """Returns what the task's code shows and asks after some answers, and whether it ends there instead."""
+        doc = document(self._task.dataset[self.split], row["doc_id"])
+        settings, info, before = self._task.lmms_eval_specific_kwargs, None, list[str]()
+        found: tuple[Any, str, bool] = (None, "", False)
+        for place, answer in enumerate(answers, 1):
+            *asked, before, info = self._task.config.doc_to_text(
+                doc,
+                lmms_eval_specific_kwargs=settings,
+                previous_output=[*before, answer],
+                round_idx=place,
+                previous_round_info=info,
+            )
+            found = (asked[0], asked[1], bool(asked[2]))
+            before = list(before)
+        return found
+
+    def drawing(self, row: Row) -> Turn | None:
+        """Returns the first stage of Visual CoT: the task's images, and what is to be drawn of them."""
+        if self.kind != "generate_visual_cot":
+            return None
+
+        def ask(_: Sequence[Answer]) -> Call:
+            with self._failing():
+                told = self._shown(row, _tagged(row["context"])[0])
+            # Decoding is left to the server: settings for words mean nothing to many makers of images.
+            return Call((told,), modality=model.MODALITY_IMAGE, stage="generate")
+
+        return Turn(ask, "drawing")
+
+    def needs(self, variant: Variant) -> Sequence[str]:
+        """Returns the capabilities a model needs: Visual CoT shows one image more."""
+        needs = super().needs(variant)
+        more = ("IMAGE_INPUT", "MULTI_IMAGE")[: min(2, 1 + self._images)]
+        return tuple(dict.fromkeys([*more, *needs])) if self.kind == "generate_visual_cot" else needs
+
+    def stage_needs(self, _: Variant) -> Mapping[str, Sequence[str]]:
+        """Returns the capabilities that drawing needs."""
+        needs = ("GENERATE", *("IMAGE_INPUT",)[: self._images], "IMAGE_OUTPUT")
+        return {"generate": needs} if self.kind == "generate_visual_cot" else {}
+
+    def _with_drawing(self, row: Row, answers: Sequence[Answer]) -> list[Message]:
+        drawn = next((image for answer in answers for image in answer.images), None)
+        if drawn is None:
+            raise NoAnswerError("no_image", "the first stage drew nothing")
+        return [self._shown(row, _tagged(row["context"])[1], image_part(drawn.data))]
+
+    def _shown(self, row: Row, words: str, *more: Part) -> Message:
+        """Returns the task's images, further ones and a text."""
+        number = row["doc_id"]
+        visuals = shown(self._task.doc_to_visual(document(self._task.dataset[self.split], number)))
+        images = parts(visuals, Sources(self.stored(number)))
+        return Message(model.ROLE_USER, (*images, *more, text_part(words)))
 
     def generation(self, settings: LmmsSettings) -> model.GenerationConfig:
         """Returns the decoding of the task; lmms-eval's chat models do not know its stop strings."""

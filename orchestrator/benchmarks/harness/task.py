@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,14 +20,24 @@ from orchestrator.benchmarks.harness.visuals import Sources
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.errors import ConfigError
 from orchestrator.metric import metric
-from orchestrator.samples import Answer, BadRowError, Call, Message, Sample, Scoring, Turn, Variant
+from orchestrator.samples import Answer, BadRowError, Call, Message, NoAnswerError, Sample, Scoring, Turn, Variant
 
 RULE = METRIC = "harness_task"
 """The scorer's rule and metric for foreign tasks."""
 
 _SPLITS = ("training_split", "validation_split", "test_split", "fewshot_split")
-_KINDS = {"generate_until": "generate", "multiple_choice": "likelihood", "loglikelihood": "likelihood"}
+_KINDS = {
+    "generate_until": "generate",
+    "generate_until_multi_round": "generate",
+    "generate_visual_cot": "generate",
+    "multiple_choice": "likelihood",
+    "loglikelihood": "likelihood",
+}
 """Kind of task -> the method that asks it."""
+
+
+Round = Callable[[Sources, Sequence[Answer]], list[Message]]
+"""What asks one round of a document: a conversation, of the row's images and the answers to the rounds before."""
 
 
 class ForeignTask:
@@ -77,6 +88,7 @@ class ForeignTask:
             settings=self.settings,
             methods=(_KINDS[self.kind],),
             needs=self.needs,
+            stage_needs=self.stage_needs,
         )
 
     def rows(self, _: str, data: str | None) -> RowSource:
@@ -171,6 +183,10 @@ class ForeignTask:
             raise ConfigError(f"{self.word} makes its own options: drop --shuffle-options")
         return (*("IMAGE_INPUT", "MULTI_IMAGE")[: min(2, self._images)], *self._clips)
 
+    def stage_needs(self, _: Variant) -> Mapping[str, Sequence[str]]:
+        """Returns the capabilities that further stages need."""
+        return {}
+
     def synthetic(self, _: str, seed: int) -> Iterator[Row]:
         """Refuses: there is no way to draw rows of any schema."""
         raise ConfigError(f"{self.word} has no synthetic rows: drop --synthetic, and give --data")
@@ -181,44 +197,82 @@ class ForeignTask:
         turns = self._likelihood(row) if likelihood else self._generate(row, variant.settings or self.settings())
         yield Sample(variant.key(row["doc_id"]), tuple(turns))
 
+    def rounds(self, row: Row, settings: Any) -> Sequence[Round]:
+        """Returns what a document is asked, one after the other; usually its context alone."""
+        number, context = row["doc_id"], row["context"]
+        return [lambda sources, _: self.messages(number, context, settings, sources)]
+
+    def drawing(self, row: Row) -> Turn | None:
+        """Returns the turn in which the model draws what the rounds are asked with."""
+        return None
+
     def _generate(self, row: Row, settings: Any) -> Iterator[Turn]:
         repeats = self._task.config.repeats or 1
         config = self.generation(settings)
-        ask = self._asking(row, row["context"], settings, config, ())
+        if drawing := self.drawing(row):
+            yield drawing
+        try:
+            with self._failing(), seeded(f"{self.word} {row['doc_id']}"):
+                rounds = self.rounds(row, settings)
+        except BadRowError as error:
+            rounds = [_rejected(error)]
         for repeat in range(repeats):
-            yield Turn(ask, f"repeat{repeat + 1}" if repeats > 1 else "", self._scoring(row, 0, repeat, 1, repeats))
+            for place, told in enumerate(rounds):
+                name = f"repeat{repeat + 1}" * (repeats > 1) + f"round{place + 1}" * (len(rounds) > 1)
+                about = (place, len(rounds)) if self.kind == "generate_until_multi_round" else None
+                scoring = self._scoring(row, 0, repeat, 1, repeats, rounds=about)
+                before = 0 if drawing else repeat * len(rounds)
+                yield Turn(self._asking(row, told, config, (), before), name or "answer" * bool(drawing), scoring)
 
     def _likelihood(self, row: Row) -> Iterator[Turn]:
         """Yields a turn for each context: usually one, whose continuations are all options."""
         calls = self.continuations(row)
         options = self.choices(row["doc"])
         for place, (context, continuations) in enumerate(calls):
-            ask = self._asking(row, context, None, model.GenerationConfig(), continuations)
+            ask = self._asking(row, self._told(row["doc_id"], context), model.GenerationConfig(), continuations)
             scoring = self._scoring(row, place, 0, len(calls), 1, options if len(options) == len(continuations) else ())
             yield Turn(ask, f"context{place + 1}" if len(calls) > 1 else "", scoring)
 
+    def _told(self, number: int, context: str) -> Round:
+        return lambda sources, _: self.messages(number, context, None, sources)
+
     def _asking(
-        self, row: Row, context: str, settings: Any, config: model.GenerationConfig, continuations: tuple[str, ...]
+        self, row: Row, told: Round, config: model.GenerationConfig, continuations: tuple[str, ...], before: int = 0
     ) -> Callable[[Sequence[Answer]], Call]:
+        """Returns what builds a call; `before` turns of the sample belong to other rounds."""
         number = row["doc_id"]
 
-        def ask(_: Sequence[Answer]) -> Call:
-            try:
-                with seeded(f"{self.word} {number}"):
-                    messages = self.messages(number, context, settings, Sources(self.stored(number)))
-            except NotAskableError as error:
-                raise BadRowError("not_askable", str(error)) from error
-            except (Exception, SystemExit) as error:
-                raise BadRowError("task_failed", f"the task's code: {_said(error)}") from error
-            return Call(tuple(messages), config, continuations)
+        def ask(answers: Sequence[Answer]) -> Call:
+            with self._failing(), seeded(f"{self.word} {number}"):
+                found = told(Sources(self.stored(number)), answers[before:])
+            return Call(tuple(found), config, continuations)
 
         return ask
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Rejects a row on which the task's code fails."""
+        try:
+            yield
+        except (BadRowError, NoAnswerError):
+            raise
+        except NotAskableError as error:
+            raise BadRowError("not_askable", str(error)) from error
+        except (Exception, SystemExit) as error:
+            raise BadRowError("task_failed", f"the task's code: {_said(error)}") from error
 
     def _about(self) -> dict[str, Any]:
         return {"task": self.word, "include": list(self.include), "learned": self._state}
 
     def _scoring(
-        self, row: Row, request: int, repeat: int, requests: int, repeats: int, options: tuple[str, ...] = ()
+        self,
+        row: Row,
+        request: int,
+        repeat: int,
+        requests: int,
+        repeats: int,
+        options: tuple[str, ...] = (),
+        rounds: tuple[int, int] | None = None,
     ) -> Scoring:
         doc = row["doc"]
         params = {
@@ -230,6 +284,8 @@ class ForeignTask:
             "requests": requests,
             "repeats": repeats,
         }
+        if rounds:
+            params |= {"round": rounds[0], "rounds": rounds[1]}
         return Scoring(RULE, self._targets(doc), options, params)
 
     def _targets(self, doc: Any) -> tuple[str, ...]:
@@ -254,6 +310,13 @@ class ForeignTask:
             for key in dict.fromkeys(filters)
             for name in names
         ]
+
+
+def _rejected(error: BadRowError) -> Round:
+    def told(*_: Any) -> list[Message]:
+        raise error
+
+    return told
 
 
 def _said(error: BaseException) -> str:

@@ -18,7 +18,7 @@ from functools import cache, cached_property
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TextIO
 
 from lyncean.caches import cache_folder
 from lyncean.harness import HarnessError, judge_url
@@ -280,7 +280,11 @@ class Library(ABC):
         while cause is not None:
             if isinstance(cause, ModuleNotFoundError) and cause.name:
                 package = cause.name.partition(".")[0]
-                return HarnessError(f"{where} needs the package {package}", fix=f"install it beside {self.title}")
+                if package != self.package:
+                    return HarnessError(f"{where} needs the package {package}", fix=f"install it beside {self.title}")
+                return HarnessError(f"{where} needs the module {cause.name}, which this version lacks")
+            if type(cause).__name__ == "LocalEntryNotFoundError":
+                return HarnessError(f"{where} reads files of the hub when it is loaded, which cannot be reached")
             if isinstance(cause, ConnectionError):
                 return HarnessError(f"{where}: its data cannot be reached ({line(cause)})", fix="give --data")
             cause = cause.__cause__ or cause.__context__
@@ -452,8 +456,14 @@ def replaced_data(module: Any, data: Any | None) -> Iterator[None]:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Keeps what foreign code prints off standard output, which belongs to our commands."""
-    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+    with contextlib.redirect_stdout(_nowhere()):
         yield
+
+
+@cache
+def _nowhere() -> TextIO:
+    """Returns a file that swallows all; never closed, since foreign code may keep it as its standard output."""
+    return Path(os.devnull).open("w")
 
 
 @contextlib.contextmanager

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from lyncean.harness import judge_url
@@ -45,6 +47,33 @@ class _Scored(Scored):
         return [(-logprob / tokens, greedy) for logprob, tokens, greedy in scores]
 
 
+def _function_beside(real: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Looks for a function of a configuration in the folder above, too.
+
+    In 0.7.3 variants of tasks have a folder and a module of their own, and name functions of the module above.
+    """
+
+    def found(loader: Any, node: Any) -> Any:
+        try:
+            return real(loader, node)
+        except AttributeError as error:
+            above = Path(loader.name).parent.parent / Path(loader.name).name
+            try:
+                return real(SimpleNamespace(name=str(above), construct_scalar=loader.construct_scalar), node)
+            except (ImportError, AttributeError):
+                raise error from None
+
+    return found
+
+
+def _without_azure() -> ModuleType:
+    """Returns a module that tasks of 0.7.3 import and its wheel lacks: there is no endpoint of Azure's."""
+    module = ModuleType("lmms_eval.azure_openai_compat")
+    module.has_endpoint_support = lambda: False  # type: ignore[attr-defined]
+    module.build_client = lambda *_, **__: None  # type: ignore[attr-defined]
+    return module
+
+
 def _stripped(response: Any, tags: Any, strip: Callable[[str, Any], str]) -> Any:
     if isinstance(response, list):
         return [strip(each, tags) if isinstance(each, str) else each for each in response]
@@ -70,6 +99,8 @@ class LmmsEval(Library):
         from lmms_eval import utils
         from lmms_eval.api import instance, metrics, reasoning, task
 
+        utils.import_function = _function_beside(utils.import_function)
+        sys.modules.setdefault("lmms_eval.azure_openai_compat", _without_azure())
         return SimpleNamespace(utils=utils, task=task, instance=instance, reasoning=reasoning, metrics=metrics)
 
     def read_index(self, folder: str) -> dict[str, dict[str, Any]]:
