@@ -8,8 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from PIL import Image
+
+from lyncean.harness.requests import png
+from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest
-from model_server.kit import Model, Request, Score, main
+from model_server.kit import Model, Output, Request, Score, main
 
 ANSWERS = ("A", "B", "(C)", "The answer is D.", "yes", "No", "2", "7.5", "a red car", "", "Answer: B", "\\boxed{4}")
 
@@ -18,11 +22,14 @@ class Hashing(Model):
     name = "hashing"
     revision = "1"
     multi_image = True
-    audio_input = video_input = True
+    audio_input = video_input = image_output = True
     max_concurrency = 64
     max_context_tokens = 1 << 20
 
-    def generate(self, request: Request) -> str:
+    def generate(self, request: Request) -> str | Output:
+        if request.modality == model.MODALITY_IMAGE:
+            number = self._number(request, "draw")
+            return Output("Drawn.", image_files=[png(Image.frombytes("L", (3, 2), number.to_bytes(6, "big")))])
         if "REFUSE" in request.text:
             raise InvalidRequest("asked_for", "it was asked to refuse")
         return ANSWERS[self._number(request, "") % len(ANSWERS)]

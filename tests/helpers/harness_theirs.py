@@ -64,9 +64,46 @@ class Asking(lmms):  # type: ignore[misc]
             answers.append((-score.logprob / score.token_count, score.is_greedy))
         return answers
 
-    def generate_until_multi_round(self, requests: list[Any]) -> list[str]:
-        """Is not asked for."""
-        raise NotImplementedError
+    def generate_until_multi_round(self, requests: list[Any]) -> list[list[str]]:
+        """Asks in rounds, as lmms-eval's LLaVA does: what the task's code shows and says next, until it ends."""
+        found = []
+        for request in requests:
+            text, settings, visual, told, doc_id, task, split = request.args
+            doc = self.task_dict[task][split][doc_id]
+            shown, answers, info, place = visual(doc), list[str](), None, 0
+            while True:
+                if place:
+                    shown, text, ends, answers, info = told(
+                        doc, previous_output=answers, round_idx=place, previous_round_info=info
+                    )
+                    if ends:
+                        break
+                answers = [*answers, self._said(self._user(text, shown or []), settings).strip()]
+                place += 1
+            found.append(list(answers))
+        return found
+
+    def generate_visual_cot(self, requests: list[Any]) -> list[str]:
+        """Asks for a drawing and then with it, as lmms-eval's models that draw do."""
+        answers = []
+        for request in requests:
+            text, settings, visual, doc_id, task, split = request.args
+            shown = visual(self.task_dict[task][split][doc_id])
+            draw, question = (
+                text.partition(f"[{tag}]")[2].partition(f"[/{tag}]")[0].strip() for tag in ("GEN_PROMPT", "QUESTION")
+            )
+            asked = model.GenerateRequest(
+                messages=[self._user(draw.replace("{question}", question), shown)], modality=model.MODALITY_IMAGE
+            )
+            drawn = next(part.image for part in self._stub.Generate(asked).parts if part.HasField("image"))
+            parts = [*map(_image, shown), model.Part(image=drawn), model.Part(text=question)]
+            answers.append(self._said(model.Message(role=model.ROLE_USER, parts=parts), settings))
+        return answers
+
+    def _said(self, message: model.Message, settings: Mapping[str, Any]) -> str:
+        config = model.GenerationConfig(max_output_tokens=settings.get("max_new_tokens", 1024))
+        response = self._stub.Generate(model.GenerateRequest(messages=[message], config=config))
+        return "".join(part.text for part in response.parts)
 
     def _user(self, text: str, visuals: list[Any]) -> model.Message:
         return model.Message(role=model.ROLE_USER, parts=[*map(_image, visuals), model.Part(text=text)])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from lyncean.harness import HarnessError
 from lyncean.harness.lmms_eval import LIBRARY
 from lyncean.harness.requests import LMMS_EVAL_TOKENS, ROLES, NotAskableError, decoding, pieces, shown
 from lyncean.model.v1 import model_pb2 as model
@@ -16,7 +15,7 @@ from orchestrator.benchmarks.base import setting
 from orchestrator.benchmarks.harness.task import ForeignTask, Round
 from orchestrator.benchmarks.harness.visuals import Sources, document, parts
 from orchestrator.data.rows import Row
-from orchestrator.samples import Answer, Call, Message, NoAnswerError, Part, Turn, Variant, image_part, text_part
+from orchestrator.samples import Answer, Call, Message, NoAnswerError, Turn, Variant, image_part, text_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +49,6 @@ class LmmsTask(ForeignTask):
     harness = LIBRARY
     settings = LmmsSettings
 
-    def __init__(self, name: str, include: tuple[str, ...]) -> None:
-        super().__init__(name, include)
-        if "bagel_interleaved" in (self.config.get("generation_kwargs") or {}):
-            raise HarnessError(f"task {self.word} asks for words and images in turns, which is not supported")
-
     def documents(self) -> Any:
         """Returns the documents without images, which is what is scored."""
         return self._task.eval_docs_no_media
@@ -73,6 +67,8 @@ class LmmsTask(ForeignTask):
         if settings and settings.messages == "chat" and self.kind == "generate_until":
             turns = self._task.doc_to_messages(doc)
             return [Message(ROLES[turn["role"]], tuple(parts(pieces(turn["content"]), sources))) for turn in turns]
+        if self.kind == "generate_visual_cot":
+            context = _tagged(context)[0]
         return [Message(model.ROLE_USER, tuple(parts([*shown(self._task.doc_to_visual(doc)), context], sources)))]
 
     def continuations(self, row: Row) -> list[tuple[str, tuple[str, ...]]]:
@@ -91,7 +87,7 @@ class LmmsTask(ForeignTask):
     def rounds(self, row: Row, settings: LmmsSettings) -> Sequence[Round]:
         """Returns what a document is asked: once, once more after a drawing, or in as many rounds as its code wants."""
         if self.kind == "generate_visual_cot":
-            return [lambda _, answers: self._with_drawing(row, answers)]
+            return [partial(self._with_drawing, row)]
         if self.kind != "generate_until_multi_round":
             return super().rounds(row, settings)
         count = 1
@@ -132,11 +128,11 @@ class LmmsTask(ForeignTask):
         if self.kind != "generate_visual_cot":
             return None
 
-        def ask(_: Sequence[Answer]) -> Call:
-            with self._failing():
-                told = self._shown(row, _tagged(row["context"])[0])
+        told = self._asking(row, self._told(row["doc_id"], row["context"]), model.GenerationConfig(), ())
+
+        def ask(answers: Sequence[Answer]) -> Call:
             # Decoding is left to the server: settings for words mean nothing to many makers of images.
-            return Call((told,), modality=model.MODALITY_IMAGE, stage="generate")
+            return replace(told(answers), modality=model.MODALITY_IMAGE, stage="generate")
 
         return Turn(ask, "drawing")
 
@@ -151,18 +147,13 @@ class LmmsTask(ForeignTask):
         needs = ("GENERATE", *("IMAGE_INPUT",)[: self._images], "IMAGE_OUTPUT")
         return {"generate": needs} if self.kind == "generate_visual_cot" else {}
 
-    def _with_drawing(self, row: Row, answers: Sequence[Answer]) -> list[Message]:
+    def _with_drawing(self, row: Row, sources: Sources, answers: Sequence[Answer]) -> list[Message]:
         drawn = next((image for answer in answers for image in answer.images), None)
         if drawn is None:
             raise NoAnswerError("no_image", "the first stage drew nothing")
-        return [self._shown(row, _tagged(row["context"])[1], image_part(drawn.data))]
-
-    def _shown(self, row: Row, words: str, *more: Part) -> Message:
-        """Returns the task's images, further ones and a text."""
-        number = row["doc_id"]
-        visuals = shown(self._task.doc_to_visual(document(self._task.dataset[self.split], number)))
-        images = parts(visuals, Sources(self.stored(number)))
-        return Message(model.ROLE_USER, (*images, *more, text_part(words)))
+        visuals = shown(self._task.doc_to_visual(document(self._task.dataset[self.split], row["doc_id"])))
+        question = text_part(_tagged(row["context"])[1])
+        return [Message(model.ROLE_USER, (*parts(visuals, sources), image_part(drawn.data), question))]
 
     def generation(self, settings: LmmsSettings) -> model.GenerationConfig:
         """Returns the decoding of the task; lmms-eval's chat models do not know its stop strings."""
