@@ -34,7 +34,7 @@ def page(prefix: str) -> Iterator[str]:
     yield ""
     yield f"Written by `python -m {__spec__.name} {prefix}`."
     yield f"Of {len(tasks):,} task configurations of {title} {library.version()}, {count:,} load where it was run."
-    yield "Loading does not prove that the data fit. Packages beside the extra: [what cannot be run](lmms-eval-tasks.md)."
+    yield "Loading does not prove that the data fit. Packages beside the extra: [tasks](lmms-eval-tasks.md)."
     yield ""
     yield "| kind | configurations | for example |"
     yield "|---|---|---|"

@@ -7,12 +7,14 @@ import json
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers import harness_runs
 from helpers.engine_cluster import environment
+from helpers.judge_server import JudgeServer, Vendor
 from helpers.page_commands import commands
 
 from lyncean.harness.requests import decoding
@@ -129,10 +131,23 @@ def test_what_cannot_be_asked_is_said_in_one_line(tmp_path: Path) -> None:
     assert str(unreached).endswith("its data cannot be reached (ConnectionError: offline): give --data")
 
 
+@pytest.fixture
+def vendor() -> Vendor:
+    return Vendor(lambda _: 0.5)  # type: ignore[arg-type, return-value]
+
+
+@pytest.fixture
+def judge(vendor: Vendor) -> Iterator[str]:
+    with JudgeServer(vendor) as url:
+        yield url
+
+
 @installed
 @pytest.mark.full
 @pytest.mark.timeout(600)
-def test_the_commands_of_the_page(data: dict[str, Any], address: str, scorer: str, tmp_path: Path) -> None:
+def test_the_commands_of_the_page(
+    judge: str, vendor: Vendor, data: dict[str, Any], address: str, scorer: str, tmp_path: Path
+) -> None:
     import datasets
     from helpers import harness_rows
 
@@ -148,16 +163,23 @@ def test_the_commands_of_the_page(data: dict[str, Any], address: str, scorer: st
     )
     (tmp_path / "mine.jsonl").write_text('{"question": "What is 2 + 2?", "answer": "7.5"}\n' * 3)
     install, *typed = commands(ROOT / "docs" / "lmms-eval-tasks.md")
+    typed = [line.replace("http://127.0.0.1:8000/v1", judge) for line in typed]
     typed = [line for line in typed if "lm-eval:" not in line or importlib.util.find_spec("lm_eval")]
     assert install == "pip install 'lyncean[lmms]'"
-    sources = ["MME.parquet", "", data["paths"]["lmms:hellaswag"], "mine.jsonl", "text.jsonl"]
+    sources = ["MME.parquet", "", data["paths"]["lmms:hellaswag"], "mine.jsonl", "text.jsonl", "MMVet.parquet"]
+    kinds = {"question_id": "name", "image": "image", "question": "text", "answer": "word", "capability": "kind"}
+    harness_rows.make(kinds, rows=4).to_parquet(tmp_path / "MMVet.parquet")
     swag = {"ctx_a": "A man sits.", "ctx_b": "he", "activity_label": "Rest", "label": "1", "endings": list("abcd")}
     (tmp_path / "text.jsonl").write_text(json.dumps(swag) + "\n")
-    for number, (line, source) in enumerate(zip(typed, sources, strict=False)):
-        words = [sys.executable, "-m", *shlex.split(line.replace("HOST:50051", address)), "--scorer", scorer]
+    if not importlib.util.find_spec("lm_eval"):
+        sources.remove("text.jsonl")
+    for number, (line, source) in enumerate(zip(typed, sources, strict=True)):
+        words = [sys.executable, "-m", *shlex.split(line.replace("HOST:50051", address))]
+        words += [] if "--judge" in line else ["--scorer", scorer]  # a judge belongs to the scorer of the run
         words += ["--run", f"run{number}", *(["--data", source] if source else [])]
         done = subprocess.run(words, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{line}\n{done.stderr}"
         assert "planned = " in done.stdout
+    assert 1 <= vendor.charged <= 4
     manifest = json.loads((tmp_path / "run0" / "manifest.json").read_text())
     assert manifest["identity"]["data"]["lmms:mme"]["origin"].endswith("images as in the data")
