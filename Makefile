@@ -36,6 +36,7 @@ demo: $(VENV)/.demo
 	$(BIN)/orchestrator eval $(DEMO) --blind --quiet --run runs/demo-blind
 	$(BIN)/orchestrator eval $(DEMO) --run runs/demo
 	$(BIN)/orchestrator report runs/demo runs/demo-blind
+	@echo "next: $(BIN)/orchestrator view runs"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

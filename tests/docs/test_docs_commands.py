@@ -20,6 +20,7 @@ TYPED_BY = {
     "CONTRIBUTING.md": "docs/test_first_pages.py",
     "docs/evaluate-a-model.md": "docs/test_first_pages.py",
     "docs/audit.md": "orchestrator/cli/test_cli_prompts.py",
+    "docs/first-steps.md": "docs/test_journeys.py",
     "docs/add-a-benchmark.md": "orchestrator/benchmarks/taskfile/test_taskfile.py",
     "docs/benchmarks/marvel.md": "docs/test_docs_benchmarks.py",
     "docs/benchmarks/visualpuzzles.md": "docs/test_docs_benchmarks.py",

@@ -102,13 +102,17 @@ def test_the_wheel_in_an_environment_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
 def test_make(demo: Server, shared_scorer: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    typed = [line for page in ("README.md", "CONTRIBUTING.md") for line in commands(ROOT / page) if "make " in line]
+    typed_lines = [line for page in ("README.md", "CONTRIBUTING.md") for line in commands(ROOT / page)]
+    typed = [line for line in typed_lines if "make " in line]
     runs = {line.split()[1]: made(line) for line in typed}
     assert {"setup", "demo", "test", "check", "bench"} <= runs.keys()
     assert runs["setup"] == []
     mentioned = [line for page in PAGES for line in re.findall(r"`(make \w[^`\n]*)`", page.read_text(encoding="utf-8"))]
     assert all(made(line) for line in mentioned)
+    *runs["demo"], last = runs["demo"]
     assert all(line.startswith(".venv/bin/") for lines in runs.values() for line in lines)
+    (next_command,) = re.findall(r'echo "next: \.venv/bin/(.*)"', last)
+    assert next_command in {line.partition("#")[0].strip() for line in typed_lines}
     monkeypatch.chdir(tmp_path)
     typist = Typist(tmp_path, demo, shared_scorer, {".venv/bin/": ""})
     for line in runs["demo"]:
