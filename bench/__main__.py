@@ -15,6 +15,7 @@ BENCHES = (
     "bench_generate.py",
     "bench_gates.py",
     "bench_labels.py",
+    "bench_sequential.py",
     "bench_variance.py",
 )
 

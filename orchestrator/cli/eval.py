@@ -33,6 +33,7 @@ _GROUPS = {
         "dry_run",
     ),
     "What is evaluated": ("include_path", "settings", "repeats", "shuffle_options", "seed", "blind", "parity", "shard"),
+    "Fewer samples": ("until", "against"),
     "The model": ("model_options", "stages", "concurrency", "timeout", "patience"),
     "Decoding": ("answer", "thinking", "chat_template", "extra_body"),
     "Limits": (
@@ -93,6 +94,7 @@ class _Eval(Command):
         "orchestrator eval --task marvel --synthetic --limit 20",
         "orchestrator eval --task marvel --data marvel.parquet --model Qwen/Qwen2.5-VL-7B-Instruct",
         "orchestrator eval --task vstar_bench --endpoint a:50051,b:50051 --run runs/first",
+        "orchestrator eval --task vstar_bench --until 'width<=8'",
         "orchestrator eval --task animals.yaml --method likelihood --dry-run",
         "orchestrator eval --suite night.yaml",
     ),

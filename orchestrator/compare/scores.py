@@ -127,6 +127,14 @@ def cautions(first: Scores, second: Scores) -> list[Caution]:
         for each in (first, second)
         if not each.run.tasks
     ]  # fmt: skip
+    found += [
+        Caution(
+            "how complete they are", each.run.name,
+            f"{each.run.name}: {line}; the intervals of this comparison are for a number of items fixed beforehand",
+        )
+        for each in (first, second)
+        for line in each.run.stopped_early
+    ]  # fmt: skip
     one, other = flat(first.run.identity), flat(second.run.identity)
     one |= flat({"rules": first.rules})
     other |= flat({"rules": second.rules})

@@ -100,6 +100,10 @@ class Accounting:
         """Counts a planned item."""
         self.tasks[task].planned += 1
 
+    def unplan(self, task: str, items: int) -> None:
+        """Takes planned items back that are not asked after all."""
+        self.tasks[task].planned -= items
+
     def settle(self, task: str, outcome: Outcome, score: float) -> None:
         """Counts an item's outcome."""
         count = self.tasks[task]

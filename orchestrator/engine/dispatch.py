@@ -186,6 +186,16 @@ class Dispatcher:
         self._later.clear()
         self._again.clear()
 
+    def drop(self, unwanted: Callable[[Job], bool]) -> list[Job]:
+        """Takes out of what waits the jobs that are no longer wanted, and returns them."""
+        dropped = [job for job in (*self._fresh, *self._again, *(entry[2] for entry in self._later)) if unwanted(job)]
+        if dropped:
+            self._fresh = deque(job for job in self._fresh if job not in dropped)
+            self._again = deque(job for job in self._again if job not in dropped)
+            self._later = [entry for entry in self._later if entry[2] not in dropped]
+            heapq.heapify(self._later)
+        return dropped
+
     async def finish(self) -> None:
         """Waits for the calls in flight."""
         while self._calls:

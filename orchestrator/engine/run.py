@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from lyncean.budget import Budget
 from lyncean.model.v1 import model_pb2 as model
@@ -24,7 +24,7 @@ from orchestrator.engine.scoring import ScorerClient
 from orchestrator.engine.worker import Worker
 from orchestrator.errors import EngineError, IncompleteError
 from orchestrator.run_folder.key_table import shard_of
-from orchestrator.run_folder.log import RunLog, RunLogError, State, write_error
+from orchestrator.run_folder.log import Entry, RunLog, RunLogError, State, write_error
 from orchestrator.run_folder.records import (
     answer_of,
     answer_of_line,
@@ -48,6 +48,7 @@ _PREPARED_BYTES = 16 * 1024 * 1024
 _SYNC_SECONDS = 1.0
 _CUT_REASONING = "the limit of output tokens ended the reasoning, and no answer was begun"
 _TOOL_CALL = "the model called a tool in place of an answer"
+_NO_SCORES: Mapping[str, float] = {}
 _NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
 
 
@@ -68,6 +69,16 @@ class Options:
     shard: tuple[int, int] | None = None
 
 
+class Stopping(Protocol):
+    """Decides while a run goes on what need not be asked any more."""
+
+    def settled(self, key: str, outcome: Outcome, verdict: Mapping[str, Any]) -> bool:
+        """Takes an item's outcome and its verdict's `score` and `scores`; returns whether there is less to ask."""
+
+    def wanted(self, sample: str) -> bool:
+        """Returns whether a sample that is not sent yet is to be sent."""
+
+
 class Engine:
     """Runs one source of samples against one model.
 
@@ -79,6 +90,7 @@ class Engine:
         accounting: Counts as the run goes.
         options: How to run.
         budget: What may be spent.
+        stopping: Ends tasks early; None asks everything.
     """
 
     def __init__(
@@ -90,7 +102,9 @@ class Engine:
         accounting: Accounting,
         options: Options,
         budget: Budget | None = None,
+        stopping: Stopping | None = None,
     ) -> None:
+        self._stopping = stopping
         self._samples = samples
         self._log = log
         self._scorer = scorer
@@ -183,7 +197,7 @@ class Engine:
                     await self._room.wait()
                 if self._draining:
                     break
-                self._build(episodes[start : start + _BATCH])
+                self._build(self._wanted(episodes[start : start + _BATCH]))
         while self._open and not self._draining:
             self._room.clear()
             await self._room.wait()
@@ -194,6 +208,26 @@ class Engine:
             await asyncio.sleep(0.05)
         await self._scorer.finish()
         self._log.flush()
+
+    def _wanted(self, episodes: list[Episode]) -> list[Episode]:
+        """Returns those of some episodes that are to be asked still; the others are no longer planned."""
+        if self._stopping is None:
+            return episodes
+        for episode in (unwanted := [each for each in episodes if not self._stopping.wanted(each.sample.key)]):
+            turns = episode.sample.turns[len(episode.answers) :]
+            self._accounting.unplan(episode.task, sum(turn.scoring is not None for turn in turns))
+        return [each for each in episodes if each not in unwanted] if unwanted else episodes
+
+    def _drop_unwanted(self) -> None:
+        """Takes back what waits to be sent and need not be."""
+        if (stopping := self._stopping) is None:
+            return
+        for dispatcher in self._dispatchers.values():
+            for job in dispatcher.drop(lambda job: not stopping.wanted(job.owner.episode.sample.key)):
+                self._prepared -= job.request.size
+                self._wanted([job.owner.episode])
+                self._open -= 1
+        self._room.set()
 
     def _busy(self) -> bool:
         return sum(dispatcher.in_flight for dispatcher in self._dispatchers.values()) > _FEW_CALLS
@@ -225,10 +259,14 @@ class Engine:
                 self._accounting.plan(task)
         if all(entry.state is State.NONE for entry in known):
             return episode
-        if len(known) == 1 and known[0].state is State.ANSWERED and known[0].settled:
-            self._accounting.resume(task, known[0].settled)
+        if len(known) == 1 and known[0].state is State.ANSWERED and (outcome := self._settled(known[0])):
+            self._accounting.resume(task, outcome)
             return None
         return None if self._resume(episode) else episode
+
+    def _settled(self, entry: Entry) -> Outcome | None:
+        """Returns an item's outcome; where a stop waits for a judge that failed, the judge is asked again."""
+        return None if self._stopping and entry.verdict is Outcome.UNJUDGED else entry.settled
 
     def _resume(self, episode: Episode) -> bool:
         """Takes from the log what it holds of the sample; returns whether nothing is left to ask."""
@@ -237,8 +275,8 @@ class Engine:
             if entry.state in (State.NONE, State.FAILED):
                 return False
             if episode.turn.scoring:
-                if entry.settled:
-                    self._accounting.resume(episode.task, entry.settled)
+                if outcome := self._settled(entry):
+                    self._accounting.resume(episode.task, outcome)
                 else:
                     self._backlog.append(entry.offset)
                     self._more.set()
@@ -262,7 +300,11 @@ class Engine:
         log, changes = self._log, self._options.changes
         try:
             made = await self._worker.each(lambda episode: build(episode, log, changes, self._server), episodes)
+            going = set(map(id, self._wanted(episodes)))
             for episode, built in zip(episodes, made, strict=True):
+                if id(episode) not in going:
+                    self._open -= 1
+                    continue
                 if isinstance(built, UnsentOutcome):
                     self._end_unsent(episode, built)
                     continue
@@ -318,7 +360,7 @@ class Engine:
             self._room.set()
         elif not self._draining:
             self._open -= 1
-            self._build([episode])
+            self._build(self._wanted([episode]))
 
     def _add_line(self, built: PreparedRequest, result: Result, ended: UnsentOutcome | None) -> int:
         line = response_line(built, result, ended, lambda image: self._log.images.put(image.data))
@@ -373,11 +415,21 @@ class Engine:
         if verdict.outcome == Outcome.UNPARSED and not understood(verdict.reason):
             self._accounting.unread(task, verdict.key, text, next(iter(scoring["targets"]), ""))
         line = verdict_line(verdict, task, scoring)
-        self._add_verdict(verdict.key, task, Outcome(verdict.outcome), line, verdict.score)
+        self._add_verdict(verdict.key, task, Outcome(verdict.outcome), line, verdict.score, verdict.scores)
 
-    def _add_verdict(self, key: str, task: str, outcome: Outcome, line: bytes, score: float = 0.0) -> None:
+    def _add_verdict(
+        self,
+        key: str,
+        task: str,
+        outcome: Outcome,
+        line: bytes,
+        score: float = 0.0,
+        scores: Mapping[str, float] = _NO_SCORES,
+    ) -> None:
         self._log.add_verdict(key, outcome, line)
         self._accounting.settle(task, outcome, score)
+        if self._stopping and self._stopping.settled(key, outcome, {"score": score, "scores": scores}):
+            self._drop_unwanted()
         self._flush_soon()
 
     async def _score_backlog(self) -> None:
@@ -403,6 +455,7 @@ class Engine:
             for dispatcher in self._dispatchers.values():
                 if dispatcher.waiting or dispatcher.in_flight:
                     dispatcher.pool.check()
+            self._drop_unwanted()  # a call may have failed since, and wait to be sent again
             self._heed_budget()
 
     def _heed_budget(self) -> None:

@@ -66,7 +66,8 @@ def latex(runs: Sequence[Run]) -> str:
 
 def _accounted(run: Run) -> str:
     line = accounting(counts(run.tasks)) if run.tasks else "not complete, no results yet"
-    return f"{line}; not the benchmark's own decoding: {run.deviations}" if run.deviations else line
+    line += f"; not the benchmark's own decoding: {run.deviations}" if run.deviations else ""
+    return "; ".join([line, *run.stopped_early])
 
 
 def _tex_cell(metric: MetricResult | None) -> str:

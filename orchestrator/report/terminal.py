@@ -89,6 +89,8 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text(f"  not computed: {printable(line)}", "yellow"))
     if opened.deviations:
         console.print(Text(f"not the benchmark's own decoding: {opened.deviations}", "yellow"))
+    for line in opened.sequences:
+        console.print(Text(line, "yellow"))
     if opened.cut_outputs:
         console.print(Text(opened.cut_outputs, "yellow"))
     found_wrong = problems(opened)

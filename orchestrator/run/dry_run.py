@@ -20,14 +20,13 @@ from orchestrator.data.rows import DataError
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.wire import request_of
 from orchestrator.run.plan import Plan
+from orchestrator.run.sequential import CHANGED, expected, sequential_of
 from orchestrator.run_folder.key_table import shard_of
 from orchestrator.run_folder.records import request_json
 from orchestrator.samples import Answer, BadRowError, Call, NoAnswerError, Sample, Turn
 
 _BYTES_PER_TOKEN = 4
 """A rule of thumb for English text; what an image costs is the model's own affair and not guessed."""
-_CHANGED = 0.15
-"""Share of the answers that turn from right to wrong or the reverse between two versions of a model: an assumption."""
 
 
 @dataclass(slots=True)
@@ -112,6 +111,8 @@ def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> Non
     ]
     if len(groups) > 1:
         lines.append(_power_line("all tasks", sum(len(found) for found in groups.values())))
+    sequence = sequential_of(plan)
+    lines += [expected(task) for task in sequence.tasks.values()] if sequence else []
     if total["rejected"]:
         lines.append(f"{total['rejected']:,} rows cannot be asked and will be rejected")
     for line in lines:
@@ -124,10 +125,10 @@ def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> Non
 def _power_line(name: str, groups: int) -> str:
     """Says what the items can show; items of one group, and repeats, are taken for one as if they agreed."""
     half = 100 * (stats.wilson(groups / 2, groups)[1] - 0.5)
-    paired, alone = stats.detectable_flips(_CHANGED, groups), stats.detectable_shares(0.5, groups).fall
+    paired, alone = stats.detectable_flips(CHANGED, groups), stats.detectable_shares(0.5, groups).fall
     return (
         f"{name}: {groups:,} independent items or groups, 95% CI ±{half:.1f} points at 50%; a fall found in 4 of 5 "
-        f"cases: {_points(paired)} from a run on the same items (if {100 * _CHANGED:.0f}% of the answers change), "
+        f"cases: {_points(paired)} from a run on the same items (if {100 * CHANGED:.0f}% of the answers change), "
         f"{_points(alone)} from one on other items"
     )
 

@@ -27,6 +27,7 @@ from orchestrator.run.plan import Plan, check_capabilities, make
 from orchestrator.run.preflight import check_scoring
 from orchestrator.run.progress import Progress
 from orchestrator.run.request import RunRequest
+from orchestrator.run.sequential import Sequential, sequential_of
 from orchestrator.run.servers import Connections, Guard, Targets, connect, raced
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder import remote
@@ -36,6 +37,7 @@ from orchestrator.run_folder.log import RunLog, scan
 from orchestrator.run_folder.metrics import counts, metric_results, undefined
 from orchestrator.run_folder.planned_rows import PlannedRows
 from orchestrator.run_folder.records import tokens_of_log
+from orchestrator.samples import Sample
 
 _PREPARES_AFTER = 1.0
 """Seconds after which a run that lasts imports what its report needs."""
@@ -193,6 +195,7 @@ async def evaluate(
         max_per_second=request.max_requests_per_second,
         deadline=request.deadline,
     )
+    sequential = sequential_of(plan)
     async with connect(request, console, local) as connections:
         models = {name: pool.info for name, pool in connections.pools.items()}
         places = {name: ", ".join(map(str, pool.endpoints)) for name, pool in connections.pools.items()}
@@ -201,7 +204,7 @@ async def evaluate(
         changes = plan.changes(connections.info, models)
         options = Options(timeout=request.timeout, patience=request.patience, changes=changes, shard=shard)
         stages = {name: info for name, info in models.items() if name}
-        identity = plan.identity(connections.info, stages)
+        identity = plan.identity(connections.info, stages) | (sequential.identity if sequential else {})
         path = run or default_run(plan, identity, shard)
         log = RunLog(path)
         try:
@@ -211,16 +214,17 @@ async def evaluate(
             run_manifest.write(path / MANIFEST, manifest)
             if budget.max_tokens is not None:
                 budget.used(tokens_of_log(path))
-            known = PlannedRows(log, plan.name_of_samples(identity), plan.names, accounting.pass_over, shard)
             pools, scorer = connections.pools, connections.scorer
-            engine = Engine(plan.samples(known), log, pools, scorer, accounting, options, budget)
-            with contextlib.closing(known), _few_collections(), _signals(engine, console):
+            samples, planning = _samples(plan, sequential, identity, accounting, shard, log)
+            engine = Engine(samples, log, pools, scorer, accounting, options, budget, sequential)
+            with planning, _few_collections(), _signals(engine, console):
                 async with Progress(console, accounting):
                     await raced(engine.run(), *(guard() for guard in (*connections.guards, *beside)))
             log.sync()
             log.forget_index()
             planned = {task: count.planned for task, count in accounting.tasks.items()}
-            manifest = {**manifest, "planned": planned, "replicas": _replicas(manifest, connections)}
+            ended = sequential.finish(path) if sequential else {"planned": planned}
+            manifest = {**manifest, **ended, "replicas": _replicas(manifest, connections)}
             run_manifest.write(path / MANIFEST, manifest)
             results = await run_results.write(path, manifest, scorer)
         finally:
@@ -231,6 +235,22 @@ async def evaluate(
         check_limits(path, request)
         raise IncompleteError(f"{failed:,} items failed after retries; run the same command again to ask them again")
     return path
+
+
+def _samples(
+    plan: Plan,
+    sequential: Sequential | None,
+    identity: Mapping[str, Any],
+    accounting: Accounting,
+    shard: tuple[int, int] | None,
+    log: RunLog,
+) -> tuple[Iterator[Sample], contextlib.AbstractContextManager[object]]:
+    """Returns the samples that are left to look at, and what is closed after them."""
+    if sequential:
+        sequential.load(log.path)
+        return sequential.samples(), contextlib.nullcontext()
+    known = PlannedRows(log, plan.name_of_samples(identity), plan.names, accounting.pass_over, shard)
+    return plan.samples(known), contextlib.closing(known)
 
 
 def finish(run: Path, console: Console, show: Callable[[Path, Console], None] | None = None) -> None:

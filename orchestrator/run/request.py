@@ -94,6 +94,14 @@ class RunRequest:
         (), "Model server for one stage of a sample.", "--stage", metavar="NAME=H:P", multiple=True
     )
     shard: str | None = _option(None, "Run part I of N, I from 0; N alone takes I from $JOB_COMPLETION_INDEX.")
+    until: str | None = _option(
+        None,
+        "Stop as soon as enough is known, by an interval that holds at every look: width<=POINTS; with --against RUN "
+        "decided, that one run is better on all the items or that they differ by no more than 2 points, or "
+        "decided<=POINTS.",
+        metavar="RULE",
+    )
+    against: str | Path | None = _option(None, "Complete run that --until decided compares with.", metavar="RUN")
     run: str | Path | None = _option(None, "Run folder, a path or URL (s3://…); default: runs/NAME.")
     concurrency: Annotated[int, Interval(ge=1, le=1_000_000)] | None = _option(
         None, "Requests in flight per replica; default: what it advertises."

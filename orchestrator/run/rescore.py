@@ -15,6 +15,8 @@ from orchestrator.run import results
 from orchestrator.run.servers import together
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.files import (
+    AGAINST,
+    BEYOND,
     IMAGES,
     MANIFEST,
     PARITY_FOLDER,
@@ -161,8 +163,8 @@ def _beside(run: Path, name: str) -> Path:
     """Returns a folder in a run folder for another reading of its answers, which it shares."""
     folder = run / name
     folder.mkdir(exist_ok=True)
-    for shared in (RESPONSES, IMAGES):
+    for shared in (RESPONSES, IMAGES, AGAINST, BEYOND):
         link = folder / shared
-        if not link.is_symlink():
+        if not link.is_symlink() and (shared in (RESPONSES, IMAGES) or (run / shared).exists()):
             link.symlink_to(Path("..") / shared)
     return folder

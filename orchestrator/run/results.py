@@ -18,7 +18,7 @@ from lyncean.reasons import DOUBTFUL
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.errors import EngineError
-from orchestrator.run import reason_then_score
+from orchestrator.run import reason_then_score, sequential
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.files import RESULTS, VERDICTS
 from orchestrator.run_folder.index import Index, Offsets
@@ -57,6 +57,11 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
         tasks[task] = summary_json(await client.summarize(items, specs))
         if doubtful:
             tasks[task]["doubtful"] = len(doubtful)
+    if "sequential" in manifest:
+        for task, found in sequential.results_of(run, manifest).items():
+            tasks[task]["sequential"] = found
+            if found["stopped"]:
+                sequential.stopped_early(tasks[task], found)
     results = {
         "tasks": tasks,
         "model": {name: manifest["identity"]["model"][name] for name in ("model_name", "model_revision")},

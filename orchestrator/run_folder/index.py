@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from lyncean.arrays import NDArray, np
+from orchestrator.run_folder import beyond
 from orchestrator.run_folder.files import RESPONSES, VERDICTS
 from orchestrator.run_folder.key_table import digest
 from orchestrator.run_folder.lines import Head
@@ -29,6 +30,8 @@ _SHORT = 64
 class Index:
     """The items of a run, with the last line of each in either log; rebuilt from the logs whenever it is needed.
 
+    Items beyond the stop of a sequential run are left out.
+
     Args:
         run: The run folder; a log that is missing has no lines.
         logs: The logs that are indexed.
@@ -45,6 +48,7 @@ class Index:
 
     def __init__(self, run: Path, logs: tuple[str, ...] = (RESPONSES, VERDICTS), *, natural: bool = False) -> None:
         self._tasks: dict[str, int] = {}
+        self._beyond = beyond.read(run)
         parts = [tuple(np.zeros(0, kind) for kind in _COLUMNS)]
         for name in logs:
             parts += self._parts(run / name, name == VERDICTS, natural)
@@ -87,7 +91,7 @@ class Index:
 
     def _parts(self, path: Path, judged: bool, natural: bool) -> Iterator[tuple[NDArray[Any], ...]]:
         """Yields the columns of a log's lines, some thousands at a time."""
-        lines = scan(path, Head)
+        lines = ((offset, head) for offset, head in scan(path, Head) if head.key not in self._beyond)
         while part := list(islice(lines, _CHUNK)):
             low, high, start, task = array("Q"), array("Q"), array("q"), array("i")
             names = []

@@ -209,6 +209,18 @@ class Run:
             "behind what there is"
         )
 
+    @property
+    def stopped_early(self) -> list[str]:
+        """A line for each task that stopped early; none where every sample was asked."""
+        return [sequence_words(task, found["sequential"]) for task, found in self.tasks.items() if _stopped(found)]
+
+    @property
+    def sequences(self) -> list[str]:
+        """A line for each task of a sequential run, those that were asked to the end among them."""
+        return [
+            sequence_words(task, found["sequential"]) for task, found in self.tasks.items() if "sequential" in found
+        ]
+
     def specs(self, task: str) -> Sequence[Mapping[str, Any]]:
         """Returns the metrics asked for of a task (lyncean.scorer.v1.MetricSpec), where the manifest has them."""
         found: Sequence[Mapping[str, Any]] = (self.manifest.get("metrics") or {}).get(task, ())
@@ -230,6 +242,42 @@ class Run:
         """The results by task, empty while the run goes on."""
         tasks: Mapping[str, Mapping[str, Any]] = self.results.get("tasks", {})
         return tasks
+
+
+def _stopped(found: Mapping[str, Any]) -> bool:
+    return bool(found.get("sequential", {}).get("stopped"))
+
+
+def sequence_words(task: str, found: Mapping[str, Any]) -> str:
+    """Returns what a task's sequence came to, in words.
+
+    Args:
+        task: The task.
+        found: Its `sequential` of results.json.
+    """
+    samples, every = found["samples"], found["of_samples"]
+    groups = f" ({found['units']:,} of {found['of_units']:,} groups)" if found["of_units"] != every else ""
+    if not found["stopped"]:
+        words = f"asked all {every:,} samples{groups}: {found['until']} was not met before"
+    else:
+        words = f"stopped early after {samples:,} of {every:,} samples{groups}: width {100 * found['width']:.1f}"
+        words = words.rpartition(":")[0] if "difference" in found else words
+    words = f"{task} {words}"
+    if "difference" in found:
+        ends = found["difference"]
+        words += (
+            f", {100 * ends['value']:+.1f} [{100 * ends['low']:+.1f}, {100 * ends['high']:+.1f}] against "
+            f"{found['against']}, {_decision(ends)}"
+        )
+    if found["stopped"]:
+        words += f"; the {found['level']:.0%} confidence sequence is for {found['metric']} over all {every:,}"
+    return words
+
+
+def _decision(ends: Mapping[str, float]) -> str:
+    if ends["low"] > 0 or ends["high"] < 0:
+        return "better" if ends["low"] > 0 else "worse"
+    return f"no difference of more than {100 * max(-ends['low'], ends['high']):.1f} points"
 
 
 def open_run(path: Path) -> Run:

@@ -34,6 +34,7 @@ SMALL = {
     "bench_generate.py": "--batches 1 2 --samples 2 --tokens 2 --width 64 --layers 1 --json figures.json",
     "bench_gates.py": "--worlds 40",
     "bench_labels.py": "--worlds 10",
+    "bench_sequential.py": "--pairs 2 --items 60",
     "bench_variance.py": "--worlds 3",
     "bench_large.py": "--rows 320 --steps resume --folder kept",
     "simulate.py": "--samples 10000",

@@ -1,0 +1,177 @@
+"""`--until` and `--against`, end to end: the same stop however the run goes, and nothing said that does not hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from helpers.engine_cluster import Cluster, Server, wait_for
+
+from orchestrator.compare.scores import cautions, read
+from orchestrator.errors import ConfigError
+from orchestrator.interop.facts import caveats
+from orchestrator.run import sequential
+from orchestrator.run.plan import make
+from orchestrator.run.request import RunRequest
+from orchestrator.run_folder.reader import open_run
+
+ROWS = ("--limit", "120")
+UNTIL = ("--until", "width<=30")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("sequential"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def half(place: Cluster) -> Server:
+    """A model that is right in about 75% of the items."""
+    return place.model("--weights", "2", "--concurrency", "4", "--delay", "0.01")
+
+
+@pytest.fixture(scope="module")
+def stopped(place: Cluster, half: Server, shared_scorer: Server) -> bytes:
+    """The results of an undisturbed run, one request at a time."""
+    said = place.eval("one", [half], shared_scorer, *ROWS, *UNTIL, "--concurrency", "1")
+    assert "toy stopped early after" in " ".join(said.split())
+    return place.results("one")
+
+
+def found(results: bytes) -> dict[str, Any]:
+    task: dict[str, Any] = json.loads(results)["tasks"]["toy"]
+    return task
+
+
+def test_what_a_stopped_run_says_of_itself(place: Cluster, stopped: bytes) -> None:
+    task = found(stopped)
+    sequence = task["sequential"]
+    assert sequence["stopped"]
+    assert 20 < sequence["samples"] < 100
+    assert sequence["of_samples"] == 120
+    assert 0.28 < sequence["width"] <= 0.3
+    assert task["counts"]["planned"] == sequence["samples"]
+    by_name = {(each["name"], bool(each["labels"])): each for each in task["metrics"]}
+    accuracy = by_name["accuracy", False]
+    assert accuracy["interval"]["method"] == "confidence sequence"
+    assert not any("minimum_detectable" in name for each in task["metrics"] for name in each["details"])
+    others = [each for each in task["metrics"] if each is not accuracy]
+    assert not any("interval" in each for each in others)
+    run = open_run(place.folder / "one")
+    assert len(run) == sequence["samples"]
+    assert any("stopped early" in line for line in caveats(run, "toy"))
+    assert "stopped early after" in (place.folder / "one" / "report.html").read_text()
+
+
+def test_the_stop_is_the_same_at_any_concurrency_and_after_a_kill(
+    place: Cluster, half: Server, shared_scorer: Server, stopped: bytes
+) -> None:
+    place.eval("many", [half, half], shared_scorer, *ROWS, *UNTIL)
+    assert place.results("many") == stopped
+    asked = place.answered("many")
+    assert asked <= found(stopped)["sequential"]["samples"] + 2 * 4 + 8, "no more than what was in flight"
+    beyond = orjson.loads((place.folder / "many" / "beyond.json").read_bytes())["keys"]
+    assert asked - len(beyond) == len(open_run(place.folder / "many"))
+
+    process = place.start(*place.words("killed", [half], shared_scorer, *ROWS, *UNTIL))
+    wait_for(lambda: place.answered("killed") >= 12)
+    process.kill()
+    process.communicate()
+    place.eval("killed", [half], shared_scorer, *ROWS, *UNTIL)
+    assert place.results("killed") == stopped
+    before = place.answered("killed")
+    place.eval("killed", [half], shared_scorer, *ROWS, *UNTIL)
+    assert (place.answered("killed"), place.results("killed")) == (before, stopped)
+    place.orchestrator("score", "killed", "--scorer", shared_scorer.address)
+    assert place.results("killed") == stopped
+
+    said = place.eval("killed", [half], shared_scorer, *ROWS, "--until", "width<=20", code=2)
+    assert 'until is "width<=30" there and "width<=20" here' in said
+
+
+@pytest.mark.usefixtures("stopped")
+def test_a_run_that_is_decided_against_another(place: Cluster, shared_scorer: Server) -> None:
+    right, silent = place.model("--concurrency", "4"), place.model("--empty", "2")
+    place.eval("full", [silent], shared_scorer, *ROWS)
+    against = (*ROWS, "--until", "decided", "--against", "full")
+    said = " ".join(place.eval("better", [right], shared_scorer, *against).split())
+    assert "against full, better" in said
+    sequence = found(place.results("better"))["sequential"]
+    assert sequence["samples"] < 60
+    assert sequence["difference"]["low"] > 0
+    # What both have is paired, and it is said that this is not a plain comparison.
+    both = [read(open_run(place.folder / name)) for name in ("full", "better")]
+    said = " ".join(each.text for each in cautions(*both))
+    assert "better: toy stopped early" in said
+    assert f"{sequence['samples']} items in both, {120 - sequence['samples']} only in full" in said
+
+    place.orchestrator("score", "better", "--scorer", shared_scorer.address)
+    assert found(place.results("better"))["sequential"] == sequence
+    refused = place.eval("x", [right], shared_scorer, *ROWS, "--until", "decided", "--against", "one", code=2)
+    assert "that run stopped early" in refused
+    refused = place.eval(
+        "x", [right], shared_scorer, "--until", "decided", "--against", "full", "--limit", "130", code=2
+    )
+    assert "no answer to 10 of the 130 items" in refused
+
+
+def test_a_failed_item_is_waited_for_and_nothing_is_asked_beyond_it(place: Cluster, shared_scorer: Server) -> None:
+    server = place.model("--weights", "2", "--concurrency", "2", "--broken", "5")
+    flags = (*ROWS, *UNTIL, "--patience", "0.2")
+    said = place.eval("broken", [server], shared_scorer, *flags, code=3)
+    assert "is failed, and the sequence waits for it" in said
+    assert place.answered("broken") < 80
+    server.mend("--broken", "5")
+    place.eval("broken", [server], shared_scorer, *flags)
+    assert found(place.results("broken"))["sequential"]["stopped"]
+
+
+def sequences(**given: Any) -> sequential.Sequential:
+    made = sequential.sequential_of(make(RunRequest("marvel", synthetic=True, limit=8, **given)))
+    assert made
+    return made
+
+
+def test_the_order_follows_from_seed_and_keys_and_keeps_groups_and_repeats_together() -> None:
+    keys = [sample.key for sample in sequences(until="width<=10", repeats=2).samples()]
+    puzzles = [key.partition(":")[0].removesuffix("#1") for key in keys]
+    assert len(keys) == len(set(keys)) == 8 * 5 * 2
+    assert [puzzles[at : at + 10] for at in range(0, 80, 10)] == [[name] * 10 for name in dict.fromkeys(puzzles)]
+    again = [sample.key for sample in sequences(until="width<=10").samples()]
+    assert again == [key for key in keys if "#" not in key]
+    assert sorted(again) != again
+    assert [sample.key for sample in sequences(until="width<=10", seed=1).samples()] != again
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"until": "width<4"}, "--until width<4: write width<=POINTS"),
+        ({"until": "width<=0"}, "points are between 0 and 100"),
+        ({"until": "decided"}, "needs --against RUN"),
+        ({"until": "width<=4", "against": "x"}, "leave --against out"),
+        ({"against": "x"}, "needs --until decided"),
+        ({"until": "width<=4", "shard": "0/2"}, "--shard runs a part of them"),
+        ({"until": "decided", "against": "nowhere"}, "nowhere is not a run folder"),
+    ],
+)
+def test_what_cannot_be_honest_is_refused_in_a_line(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why.replace("(", r"\(")):
+        sequences(**given)
+
+
+def test_a_task_without_a_mean_is_refused(tmp_path: Path) -> None:
+    task = tmp_path / "t.yaml"
+    task.write_text('data: r.csv\nquestion: q\nanswer: a\nprompt: "{question}"\nrule: contains_word\n')
+    (tmp_path / "r.csv").write_text("id,q,a\n1,x,y\n")
+    plan = make(RunRequest(str(task), until="width<=4"))
+    assert sequential.specs_of(plan)
+    assert sequential.expected(next(iter(sequences(until="width<=40").tasks.values()))).startswith(
+        "marvel: stops after"
+    )
