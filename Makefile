@@ -7,7 +7,7 @@ WORKERS ?= 3
 # Where Python may not keep its bytecode, each of a thousand processes would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo dist test test-all test-weekly check bench simulate images breaking protos format clean
+.PHONY: setup demo dist test test-all test-weekly check bench simulate images publish lock breaking protos format clean
 
 # Three sets of dependencies, each with a stamp: the demo's, the tests' and everything. The larger include the smaller.
 TESTED := transformers,media,openai,http,captions,inspect,otel,postgres,remote,test
@@ -75,6 +75,16 @@ simulate: $(VENV)/.test
 
 images:
 	docker/build
+
+# Pushes them, for both platforms, with SBOM and provenance: make publish REGISTRY=registry.example/team TAG=v1
+publish:
+	@test -n "$(REGISTRY)" && test -n "$(TAG)" || { echo "make publish REGISTRY=registry.example/team TAG=v1"; exit 2; }
+	REGISTRY=$(REGISTRY:/=)/ TAG=$(TAG) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
+	  docker buildx bake --file docker/bake.hcl --push
+
+# Pins what the images hold, by hash, after a change of dependencies.
+lock: | $(BIN)/python
+	$(BIN)/python docker/lock.py
 
 # Whether changes of the contracts since a commit are additive: make breaking AGAINST=v0.1.0
 AGAINST ?= main

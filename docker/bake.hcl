@@ -1,4 +1,6 @@
-# All images: `docker buildx bake --file docker/bake.hcl`, from the repository's root.
+# All images: `docker buildx bake --file docker/bake.hcl`, from the repository's root. With REGISTRY, which ends in "/",
+# they are made to be published: for two platforms, with a list of their packages (SBOM), how they were built
+# (provenance), and the times of SOURCE_DATE_EPOCH. `make publish` sets these variables.
 variable "TAG" {
   default = "dev"
 }
@@ -11,6 +13,10 @@ variable "BASE_IMAGE" {
   default = "python:3.11-slim-bookworm"
 }
 
+variable "SOURCE_DATE_EPOCH" {
+  default = ""
+}
+
 group "default" {
   targets = ["orchestrator", "scorer", "model-server", "model-server-cpu", "model-server-slim"]
 }
@@ -19,7 +25,10 @@ target "base" {
   context = "."
   args = {
     BASE_IMAGE = BASE_IMAGE
+    SOURCE_DATE_EPOCH = SOURCE_DATE_EPOCH
   }
+  platforms = notequal(REGISTRY, "") ? ["linux/amd64", "linux/arm64"] : []
+  attest    = notequal(REGISTRY, "") ? ["type=sbom", "type=provenance,mode=max"] : []
 }
 
 target "orchestrator" {
@@ -40,6 +49,7 @@ target "model-server" {
   args = {
     VARIANT = "cuda"
   }
+  platforms = notequal(REGISTRY, "") ? ["linux/amd64"] : []
   tags = ["${REGISTRY}lyncean-model-server:${TAG}"]
 }
 
@@ -56,5 +66,6 @@ target "model-server-slim" {
   args = {
     VARIANT = "none"
   }
+  platforms = notequal(REGISTRY, "") ? ["linux/amd64", "linux/arm64"] : []
   tags = ["${REGISTRY}lyncean-model-server-slim:${TAG}"]
 }

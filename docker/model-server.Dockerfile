@@ -7,27 +7,31 @@ FROM ${BASE_IMAGE} AS dependencies
 # to offer; "none" leaves torch out: enough for the backends openai and demo.
 ARG VARIANT=cuda
 WORKDIR /src
-COPY pyproject.toml constraints.txt docker/dependencies.py docker/slim.py ./
+COPY pyproject.toml constraints.txt docker/dependencies.py docker/slim.py docker/locked/model-server-slim.txt ./
 RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca-certificates \
-    case "${VARIANT}" in \
-      cuda) python3 dependencies.py model-server pyproject.toml transformers media openai http && echo 'torch!=2.13.0+cpu' ;; \
-      cpu) python3 dependencies.py model-server pyproject.toml transformers media openai http && echo 'torch==2.13.0+cpu' ;; \
-      none) python3 dependencies.py model-server pyproject.toml openai http ;; \
+    python3 -m venv /opt/lyncean \
+    && pip="/opt/lyncean/bin/pip install --no-cache-dir --no-compile" \
+    && names="python3 dependencies.py model-server pyproject.toml transformers media openai http" \
+    && case "${VARIANT}" in \
+      cuda) { $names && echo 'torch!=2.13.0+cpu'; } > all.txt && $pip --constraint constraints.txt --requirement all.txt ;; \
+      cpu) { $names && echo 'torch==2.13.0+cpu'; } > all.txt && $pip --constraint constraints.txt --requirement all.txt ;; \
+      none) $pip --no-deps --require-hashes --requirement model-server-slim.txt ;; \
       *) echo "VARIANT is cpu, cuda or none, not '${VARIANT}'" >&2; exit 2 ;; \
-    esac > requirements.txt \
-    && python3 -m venv /opt/lyncean \
-    && /opt/lyncean/bin/pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt \
+    esac \
     && python3 slim.py /opt/lyncean
 
 # Code changes often and dependencies seldom: it comes as a layer of its own, which needs no package index again.
 FROM ${BASE_IMAGE} AS code
 WORKDIR /src
+COPY docker/locked/build.txt docker/locked/build.txt
 RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca-certificates \
-    python3 -m venv /opt/lyncean && /opt/lyncean/bin/pip install --no-cache-dir hatchling
+    python3 -m venv /opt/lyncean \
+    && /opt/lyncean/bin/pip install --no-cache-dir --no-deps --require-hashes --requirement docker/locked/build.txt
 COPY . .
-RUN /opt/lyncean/bin/pip install --no-cache-dir --no-deps --no-index --no-build-isolation --root /code .
+RUN /opt/lyncean/bin/pip install --no-cache-dir --no-compile --no-deps --no-index --no-build-isolation --root /code . \
+    && python3 docker/slim.py /code/opt/lyncean
 
 FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="lyncean-model-server" \

@@ -3,24 +3,26 @@ ARG BASE_IMAGE=python:3.11-slim-bookworm
 
 FROM ${BASE_IMAGE} AS dependencies
 WORKDIR /src
-COPY pyproject.toml constraints.txt docker/dependencies.py docker/slim.py ./
+COPY docker/locked/scorer.txt docker/slim.py ./
 RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca-certificates \
-    python3 dependencies.py scorer pyproject.toml openai > requirements.txt \
-    && python3 -m venv /opt/lyncean \
-    && /opt/lyncean/bin/pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt \
+    python3 -m venv /opt/lyncean \
+    && /opt/lyncean/bin/pip install --no-cache-dir --no-compile --no-deps --require-hashes --requirement scorer.txt \
     && python3 slim.py /opt/lyncean
 
 # Code changes often and dependencies seldom: it comes as a layer of its own, which needs no package index again.
 FROM ${BASE_IMAGE} AS code
 WORKDIR /src
+COPY docker/locked/build.txt docker/locked/build.txt
 RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca-certificates \
-    python3 -m venv /opt/lyncean && /opt/lyncean/bin/pip install --no-cache-dir hatchling
+    python3 -m venv /opt/lyncean \
+    && /opt/lyncean/bin/pip install --no-cache-dir --no-deps --require-hashes --requirement docker/locked/build.txt
 COPY . .
 # The demo model is the model server's.
 RUN rm -r model_server/demo/checkpoint \
-    && /opt/lyncean/bin/pip install --no-cache-dir --no-deps --no-index --no-build-isolation --root /code .
+    && /opt/lyncean/bin/pip install --no-cache-dir --no-compile --no-deps --no-index --no-build-isolation --root /code . \
+    && python3 docker/slim.py /code/opt/lyncean
 
 FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="lyncean-scorer" \

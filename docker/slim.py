@@ -1,10 +1,12 @@
 """Removes from an environment what no image needs: `slim.py /opt/lyncean`.
 
 What goes is for those who build upon a package or test it, and what Arrow has for other file systems and its own
-protocol. Bytecode stays, since on a read-only root it could not be made again, and so do licenses. tests/deploy imports
-every module of a service in its image.
+protocol. Licenses stay. Bytecode is made, since on a read-only root it could not be made later: without the time of its
+source, so that the same sources give the same bytes. tests/deploy imports every module of a service in its image.
 """
 
+import compileall
+import py_compile
 import shutil
 import sys
 from itertools import chain
@@ -39,3 +41,7 @@ for path in list(found):
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+root = str(environment).removesuffix("/opt/lyncean")
+compileall.compile_dir(
+    packages, quiet=2, stripdir=root or None, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+)
