@@ -42,8 +42,12 @@ if TYPE_CHECKING:
     help="A .csv or .parquet file; overwritten.",
 )
 def command(distraction: str, count: int, images: Path, split: str, collage: bool, seed: int, output: Path) -> None:
-    """Draw distinct VOILA questions and write them as a table in the released format."""
+    """Draw distinct VOILA questions and write them as a table in the released format.
+
+    Beside it, OUTPUT.croissant.json describes it in Croissant 1.0, for registries and loaders of data sets.
+    """
     from orchestrator.benchmarks.voila import generator
+    from orchestrator.benchmarks.voila.croissant import write_croissant
     from orchestrator.benchmarks.voila.images import ImageFolder, TrainingDraw
     from orchestrator.benchmarks.voila.rules import ND_RULES, WD_RULES
     from orchestrator.benchmarks.voila.sampling import SpaceError, shares
@@ -61,11 +65,14 @@ def command(distraction: str, count: int, images: Path, split: str, collage: boo
             if collage:
                 rows = stack.enter_context(generator.collages(output, folder))(rows)
             generator.write_table(output, _with_bar(rows, count))
+        drawn = f"{count:,} questions, {_in_words(counts)}; split {split}, distraction {distraction}, seed {seed}."
+        described = write_croissant(output, images=images, training=split == "training", collage=collage, drawn=drawn)
     except SpaceError as error:
         raise click.UsageError(f"--count {count} with --distraction {distraction}: {error}") from error
     except OSError as error:
         raise click.UsageError(str(error)) from error
     click.echo(f"{output}: {count:,} questions, {_in_words(counts)}")
+    click.echo(f"{described}: its description in Croissant 1.0")
 
 
 def _with_bar(rows: Iterable[Line], count: int) -> Iterator[Line]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
+import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -216,3 +219,37 @@ def test_drawn_images_serve_the_generator(tmp_path):
     out = tmp_path / "nd.csv"
     generate("--distraction", "no", "--count", 7, "--images", folder, "--split", "testing", "--output", out)
     assert all((folder / row["img1"]).is_file() for row in table(out))
+
+
+@pytest.mark.parametrize("name", ["q.csv", "q.parquet"])
+def test_the_description_in_croissant_is_of_this_table(tmp_path, pool, name):
+    words = ("--distraction", "yes", "--count", 19, "--images", pool, "--split", "training", "--collage")
+    said = generate(*words, "--output", tmp_path / name)
+    assert f"{name}.croissant.json: its description" in said
+    described = json.loads((tmp_path / f"{name}.croissant.json").read_text())
+    assert "19 questions" in described["description"]
+    table, collages = described["distribution"]  # the images are in another folder, to which no path leads
+    assert table["sha256"] == hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()
+    assert collages["includes"] == "Image_Questions/*.png"
+    (questions,) = described["recordSet"]
+    assert [field["source"]["extract"]["column"] for field in questions["field"]] == list(COLUMNS)
+
+
+@pytest.mark.weekly
+@pytest.mark.parametrize("split", ["training", "testing"])
+@pytest.mark.parametrize("name", ["q.csv", "q.parquet"])
+def test_croissants_own_validator_and_loader_take_it(tmp_path, pool, name, split):
+    mlc = pytest.importorskip("mlcroissant", reason="pip install mlcroissant")
+    shutil.copytree(pool, tmp_path / "images")
+    generate(
+        *("--distraction", "yes", "--count", 19, "--split", split, "--collage"),
+        *("--images", tmp_path / "images", "--output", tmp_path / name),
+    )
+    loaded = mlc.Dataset(jsonld=str(tmp_path / f"{name}.croissant.json"))
+    assert not loaded.metadata.issues.errors
+    assert [each.id for each in loaded.metadata.record_sets] == ["image", "question"]
+    shown = {row["image/name"].decode() for row in loaded.records("image")}
+    rows = list(loaded.records("question"))
+    assert len(rows) == 19
+    for row in rows:
+        assert {row[f"question/img{place}"].decode() for place in (1, 2, 3)} <= shown
