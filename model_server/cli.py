@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lyncean.cli import Command, root
-from lyncean.cli.options import FILE, POSITIVE_SECONDS, FiniteRange, metrics_option, server_options
+from lyncean.cli.options import FILE, PORT, POSITIVE_SECONDS, FiniteRange, metrics_option, server_options
 from lyncean.errors import UserError
 from lyncean.rpc import Credentials, ServerConfig, Tls
 from lyncean.rpc.security import read_token
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from model_server.serve import Make
 
 Fields = TypeVar("Fields")
+_http_option = click.option(
+    "--http-port", type=PORT, help="Serve an OpenAI-compatible HTTP API on this port too; default: none."
+)
 
 
 def server_command(make: Make) -> click.Command:
@@ -30,11 +33,12 @@ def server_command(make: Make) -> click.Command:
     @click.command(cls=Command, context_settings={"help_option_names": ["-h", "--help"]})
     @server_options(50051)
     @metrics_option
-    def serve_model(config: ServerConfig, metrics_port: int | None) -> None:
+    @_http_option
+    def serve_model(config: ServerConfig, metrics_port: int | None, http_port: int | None) -> None:
         """Serves the model over gRPC."""
         from model_server.serve import run
 
-        run(make, config, metrics_port)
+        run(make, config, metrics_port, http_port)
 
     return serve_model
 
@@ -159,15 +163,18 @@ def main() -> None:
     help="Seconds for one request to the endpoint (openai).",
 )
 @metrics_option
+@_http_option
 @server_options(50051)
-def serve_command(backend: str, metrics_port: int | None, config: ServerConfig, **options: Any) -> None:
+def serve_command(
+    backend: str, metrics_port: int | None, http_port: int | None, config: ServerConfig, **options: Any
+) -> None:
     """Serve one model. The port is bound at once; health reports SERVING once the model is loaded."""
     from model_server.serve import run
 
     if backend != "demo" and not options["model"]:
         raise click.UsageError(f"--backend {backend} needs --model")
     make = {"demo": _demo, "openai": _openai, "transformers": _transformers}[backend]
-    run(lambda metrics: make(metrics, options), config, metrics_port)
+    run(lambda metrics: make(metrics, options), config, metrics_port, http_port)
 
 
 @click.command("http", cls=Command)

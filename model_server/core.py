@@ -89,7 +89,11 @@ class Core:
         info = self.info()
         if model.CAPABILITY_GENERATE not in info.capabilities:
             raise Unsupported("no_generate", f"{info.model_name} only scores continuations: use Likelihood")
-        self._check_messages(request.messages, info)
+        if request.HasField("raw_prompt"):
+            self._check_raw(request, info)
+            _check_raw_generate(request)
+        else:
+            self._check_messages(request.messages, info)
         _check_prompt_wanted(request, info)
         self._check_config(request.config, info)
         if request.config.HasField("response_format"):
@@ -110,10 +114,19 @@ class Core:
         info = self.info()
         if model.CAPABILITY_LIKELIHOOD not in info.capabilities:
             raise Unsupported("no_likelihood", f"{info.model_name} does not score continuations: use Generate")
-        self._check_messages(request.messages, info)
+        if request.HasField("raw_prompt"):
+            self._check_raw(request, info)
+        else:
+            self._check_messages(request.messages, info)
         _check_prompt_wanted(request, info)
         count = len(request.continuations)
-        if not count:
+        if request.score_prompt and (count or not request.HasField("raw_prompt")):
+            raise InvalidRequest("bad_score_prompt", "score_prompt needs a raw_prompt and no continuations")
+        if count and request.raw_prompt.HasField("tokens"):
+            raise InvalidRequest(
+                "continuation_of_tokens", "no text can be tokenized together with a raw_prompt of tokens: send its text"
+            )
+        if not count and not request.score_prompt:
             raise InvalidRequest("no_continuations", "there is no continuation to score: send at least one")
         _check_count("too_many_continuations", "continuations", count, MAX_CONTINUATIONS)
         for index, text in enumerate(request.continuations):
@@ -124,6 +137,9 @@ class Core:
         for index, score in enumerate(response.scores):
             if math.isnan(score.logprob):
                 raise InternalFailure("not_a_number", f"the log-probability of continuation {index} is NaN")
+        for index, token in enumerate(response.prompt_tokens):
+            if math.isnan(token.logprob):
+                raise InternalFailure("not_a_number", f"the log-probability of token {index} of the prompt is NaN")
         return response
 
     async def _decoded(self, messages: Sequence[model.Message]) -> int:
@@ -175,6 +191,17 @@ class Core:
             )
         _check_count("too_many_images", "images", pictures, info.media_limits.max_images or MAX_IMAGES)
         _check_count("too_many_clips", "audio and video parts", counts["audio"] + counts["video"], MAX_CLIPS)
+
+    def _check_raw(
+        self, request: model.GenerateRequest | model.LikelihoodRequest, info: model.GetModelInfoResponse
+    ) -> None:
+        if model.CAPABILITY_RAW_PROMPT not in info.capabilities:
+            raise Unsupported("no_raw_prompt", f"{info.model_name} takes no raw_prompt: send messages")
+        if request.messages:
+            raise InvalidRequest("two_prompts", "there are messages beside a raw_prompt: send one of them")
+        raw = request.raw_prompt
+        if not (raw.text or raw.tokens.ids):
+            raise InvalidRequest("empty_prompt", "the raw_prompt has neither text nor tokens")
 
     def _check_config(self, config: model.GenerationConfig, info: model.GetModelInfoResponse) -> None:
         if config.HasField("max_output_tokens") and config.max_output_tokens == 0:
@@ -230,6 +257,14 @@ def _check_prompt_wanted(
         raise Unsupported(
             "no_rendered_prompt", f"{info.model_name} does not show what it is given: leave return_prompt unset"
         )
+
+
+def _check_raw_generate(request: model.GenerateRequest) -> None:
+    for name in ("thinking", "thinking_budget", "chat_template_arguments"):
+        if request.config.HasField(name):
+            raise InvalidRequest("raw_prompt_conflict", f"{name} is for a chat template, which a raw_prompt has not")
+    if request.modality == model.MODALITY_IMAGE:
+        raise Unsupported("no_raw_image", "an image is drawn from messages, not from a raw_prompt")
 
 
 def _check_last(message: model.Message, info: model.GetModelInfoResponse) -> None:

@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from lyncean.rpc import BindError, SecurityError, Server, ServerConfig
@@ -18,6 +18,9 @@ from model_server.core import Core
 from model_server.metrics import Metrics
 from model_server.service import NAME, ModelServicer
 from model_server.tracing import Tracing
+
+if TYPE_CHECKING:
+    from model_server.http.serve import Beside
 
 log = logging.getLogger(__name__)
 Make = Callable[[Metrics], Backend]
@@ -31,23 +34,33 @@ async def serve(
     config: ServerConfig,
     *,
     metrics: Metrics | None = None,
+    http_port: int | None = None,
 ) -> None:
     """Serves a backend until SIGTERM or SIGINT, then drains.
 
     The port is bound first, so that health can say NOT_SERVING while the model loads. A signal in that time ends the
     process at once, with exit code 0.
 
+    Args:
+        backend: The model.
+        config: Address, TLS, token and drain of the server.
+        metrics: The server's counters.
+        http_port: Port for the OpenAI-compatible front of the same model; None for none.
+
     Raises:
-        LoadError: If the model cannot be loaded, or tracing is asked for and not installed.
+        LoadError: If the model cannot be loaded, or tracing or the front is asked for and not installed.
         BindError: If the port cannot be bound.
         SecurityError: If TLS files cannot be read.
     """
     core = Core(backend)
     servicer = ModelServicer(core, metrics or Metrics(), Tracing.from_environment())
     server = Server(config, NAME, lambda target: model_grpc.add_ModelServiceServicer_to_server(servicer, target))
+    front = None if http_port is None else _front(servicer, config, http_port)
     await server.start()
+    if front:
+        front.start()
     log.info("listening on %s:%d, loading the model", config.host, server.port)
-    signalled = asyncio.ensure_future(server.run_until_signal())
+    signalled = asyncio.ensure_future(server.run_until_signal(front.drain if front else lambda: None))
     loading = asyncio.ensure_future(_load(backend))
     try:
         await asyncio.wait({signalled, loading}, return_when=asyncio.FIRST_COMPLETED)
@@ -59,11 +72,23 @@ async def serve(
         await server.set_serving()
         log.info("serving %s on %s:%d", core.info().model_name, config.host, server.port)
         await signalled
+        if front:
+            await front.stop()
         await backend.close()
     finally:
         signalled.cancel()
         loading.cancel()
+        if front:
+            await front.stop()
         await server.stop()
+
+
+def _front(servicer: ModelServicer, config: ServerConfig, port: int) -> Beside:
+    try:
+        from model_server.http.serve import Beside
+    except ModuleNotFoundError as error:
+        raise LoadError(f"--http-port: {error.name} is not installed: pip install 'lyncean[http]'") from error
+    return Beside(servicer, config, port)
 
 
 def _leave() -> NoReturn:
@@ -99,13 +124,14 @@ async def _load(backend: Backend) -> None:
     await done
 
 
-def run(make: Make, config: ServerConfig, metrics_port: int | None) -> None:
+def run(make: Make, config: ServerConfig, metrics_port: int | None, http_port: int | None = None) -> None:
     """Serves until a signal; a user's mistake ends in one line and exit code 2.
 
     Args:
         make: Builds the backend.
         config: Address, TLS, token and drain of the server.
         metrics_port: Port for Prometheus metrics; None for none.
+        http_port: Port for the OpenAI-compatible front; None for none.
     """
     logging.basicConfig(level=logging.INFO, format="model-server: %(message)s", stream=sys.stderr)
     metrics = Metrics()
@@ -116,7 +142,7 @@ def run(make: Make, config: ServerConfig, metrics_port: int | None) -> None:
             except OSError as error:
                 where = f"metrics port {config.host}:{metrics_port}"
                 raise BindError(f"cannot listen on {where}: {error.strerror}") from error
-        asyncio.run(serve(make(metrics), config, metrics=metrics))
+        asyncio.run(serve(make(metrics), config, metrics=metrics, http_port=http_port))
         _exit_soon()
     except (LoadError, BindError, SecurityError) as error:
         print(f"Error: {' '.join(str(error).split())}", file=sys.stderr)

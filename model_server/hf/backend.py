@@ -33,7 +33,7 @@ from model_server.hf.draw import draw, image_tokens
 from model_server.hf.families import family_of
 from model_server.hf.generate import generate
 from model_server.hf.identity import processor_hash
-from model_server.hf.likelihood import Question, Scored, expanded, packed, plain
+from model_server.hf.likelihood import Question, Scored, ScoredPrompt, expanded, packed, plain, score_prompt
 from model_server.hf.prefix import PrefixCache
 from model_server.hf.prompt import Joined, Prompt, Prompter
 from model_server.hf.reasoning import Reasoning, blank_between, marks_of
@@ -52,7 +52,8 @@ _PREPARERS = max(2, min(8, os.cpu_count() or 2))
 class Work:
     """One prepared request: `config` for Generate (`draws` for an image), `joined` for Likelihood.
 
-    The constraint stands at the beginning of its format; each attempt at the answer takes a copy.
+    Without either the prompt itself is scored. The constraint stands at the beginning of its format; each attempt at
+    the answer takes a copy.
     """
 
     prompt: Prompt
@@ -62,7 +63,7 @@ class Work:
     draws: bool = False
 
 
-Answer = SamplingRow | list[Scored] | bytes
+Answer = SamplingRow | list[Scored] | ScoredPrompt | bytes
 
 
 class HfBackend(Backend):
@@ -133,6 +134,7 @@ class HfBackend(Backend):
             model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: bool(self._prompter.arguments),
             model.CAPABILITY_ANSWER_PREFIX: self._prompter.can_continue,
             model.CAPABILITY_RENDERED_PROMPT: True,
+            model.CAPABILITY_RAW_PROMPT: self._scores and not self._family.needs_image,
             model.CAPABILITY_ANSWER_CHOICES: keeps_formats,
             model.CAPABILITY_ANSWER_REGEX: keeps_formats,
             model.CAPABILITY_ANSWER_JSON_SCHEMA: keeps_formats,
@@ -187,8 +189,11 @@ class HfBackend(Backend):
         """Continues one conversation."""
         if request.modality == model.MODALITY_IMAGE:
             return await self._draw(request, call)
-        prepare = functools.partial(self._prompter.prepare, arguments=self._arguments(request.config))
-        prompt = await self._in_thread(prepare, request.messages)
+        if request.HasField("raw_prompt"):
+            prompt = await self._in_thread(self._prompter.prepare_raw, request.raw_prompt)
+        else:
+            prepare = functools.partial(self._prompter.prepare, arguments=self._arguments(request.config))
+            prompt = await self._in_thread(prepare, request.messages)
         config = self._effective(request.config, len(prompt.ids))
         constraint = None
         if config.HasField("response_format"):
@@ -206,7 +211,7 @@ class HfBackend(Backend):
         )
         if row.text:
             gap = ""
-            if prompt.continues and not constraint:
+            if (prompt.continues or (prompt.raw and not row.thoughts)) and not constraint:
                 gap = blank_between(self._checkpoint.tokenizer, prompt.ids, row.ids)
             response.parts.add(text=gap + row.text.removeprefix(gap))
         response.usage.output_tokens = len(row.ids)
@@ -245,6 +250,8 @@ class HfBackend(Backend):
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
         """Scores continuations."""
+        if request.score_prompt:
+            return await self._score_prompt(request, call)
         prompt, joined = await self._in_thread(self._join, request)
         longest = max(len(each.ids) for each in joined)
         check_context(len(prompt.ids), longest - len(prompt.ids), self._checkpoint.context)
@@ -261,6 +268,21 @@ class HfBackend(Backend):
                 continuation_score(score.logprob, tokens, score.is_greedy, request.return_tokens, score.ids)
             )
         response.usage.output_tokens = sum(len(score.ids) for score in scores)
+        return response
+
+    async def _score_prompt(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
+        prompt = await self._in_thread(self._prompter.prepare_raw, request.raw_prompt)
+        check_context(len(prompt.ids), 0, self._checkpoint.context)
+        scores, usage = await self._submit(Work(prompt), ("prompt", object()), call, len(prompt.ids))
+        assert isinstance(scores, ScoredPrompt)
+        response = model.LikelihoodResponse(usage=usage, prompt=prompt.rendered if request.return_prompt else None)
+        response.usage.output_tokens = len(scores.tokens)
+        tokenizer = self._checkpoint.tokenizer
+        for number, score in zip(prompt.ids, [None, *scores.tokens], strict=True):
+            token = response.prompt_tokens.add(token=token_bytes(tokenizer, number), token_id=number)
+            if score is not None:
+                token.logprob = score.logprob
+                token.top.add(token=token_bytes(tokenizer, score.best), token_id=score.best, logprob=score.best_logprob)
         return response
 
     async def close(self) -> None:
@@ -303,7 +325,10 @@ class HfBackend(Backend):
         return key if batches else (*key, object())
 
     def _join(self, request: model.LikelihoodRequest) -> tuple[Prompt, list[Joined]]:
-        prompt = self._prompter.prepare(request.messages)
+        if request.HasField("raw_prompt"):
+            prompt = self._prompter.prepare_raw(request.raw_prompt)
+        else:
+            prompt = self._prompter.prepare(request.messages)
         return prompt, self._prompter.join(prompt, request.continuations)
 
     def _effective(self, config: model.GenerationConfig, length: int) -> model.GenerationConfig:
@@ -337,10 +362,12 @@ class HfBackend(Backend):
         try:
             if jobs[0].work.draws:
                 jobs[0].resolve(draw(self._checkpoint, jobs[0].work.prompt, _config(jobs[0])))
-            elif jobs[0].work.config is None:
+            elif jobs[0].work.config is not None:
+                self._run_generate(jobs)
+            elif jobs[0].work.joined:
                 self._run_likelihood(jobs)
             else:
-                self._run_generate(jobs)
+                jobs[0].resolve(score_prompt(self._checkpoint, self._family, jobs[0].work.prompt))
         except torch.OutOfMemoryError as error:
             cause = str(error).split(".")[0]
             memory.drop_frames(error)

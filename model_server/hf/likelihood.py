@@ -25,6 +25,8 @@ from model_server.hf.prompt import Joined, Prompt
 
 MAX_NODES = 512
 """Tokens of continuations in one pass: bounds the logits, [questions, tokens, vocabulary]."""
+_ROWS = 256
+"""Tokens of a prompt whose log-probabilities are taken at a time: [tokens, vocabulary], in float32."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,28 @@ class Scored:
     def logprob(self) -> float:
         """The sum."""
         return sum(self.logprobs)
+
+
+@dataclass(frozen=True)
+class TokenScore:
+    """One token of a prompt.
+
+    Attributes:
+        logprob: Its natural log-probability after the tokens before it, in float32.
+        best: The most probable token there.
+        best_logprob: That one's.
+    """
+
+    logprob: float
+    best: int
+    best_logprob: float
+
+
+@dataclass(frozen=True)
+class ScoredPrompt:
+    """The tokens of a prompt, without the first."""
+
+    tokens: list[TokenScore]
 
 
 @dataclass
@@ -142,6 +166,23 @@ def plain(checkpoint: Checkpoint, family: Family, prompt: Prompt, joined: Sequen
         tree = Tree(paths=[list(range(-1, len(owned) - 1))], owned=[owned])
         results += _read(family.logits(checkpoint.model, inputs)[0, each.start - 1 :], tree)
     return results
+
+
+@torch.inference_mode()
+def score_prompt(checkpoint: Checkpoint, family: Family, prompt: Prompt) -> ScoredPrompt:
+    """Scores each token of a prompt after those before it, but the first, in one forward pass."""
+    if len(prompt.ids) == 1:
+        return ScoredPrompt([])
+    inputs = to_batch(checkpoint, [family.extend(prompt.inputs, len(prompt.ids) - 1, ())])
+    family.reset(checkpoint.model)
+    scores: list[TokenScore] = []
+    for first, logits in enumerate(torch.split(family.logits(checkpoint.model, inputs)[0], _ROWS)):
+        logprobs = logits.float().log_softmax(-1)
+        ids = torch.tensor(prompt.ids[first * _ROWS + 1 :][: len(logprobs)], device=logprobs.device)
+        values = logprobs.gather(-1, ids[:, None])[:, 0].tolist()
+        best = logprobs.max(-1)
+        scores += map(TokenScore, values, best.indices.tolist(), best.values.tolist())
+    return ScoredPrompt(scores)
 
 
 @torch.inference_mode()

@@ -51,6 +51,7 @@ class Prompt:
         clips: The kinds of clips that it holds.
         media: What was heard and seen of each clip, in order.
         continues: Whether it ends in the beginning of the answer.
+        raw: Whether no chat template has rendered it.
     """
 
     inputs: dict[str, torch.Tensor]
@@ -61,6 +62,7 @@ class Prompt:
     clips: frozenset[Kind] = frozenset()
     media: tuple[model.MediaUsage, ...] = ()
     continues: bool = False
+    raw: bool = False
 
     @property
     def rendered(self) -> model.RenderedPrompt:
@@ -190,6 +192,41 @@ class Prompter:
             tuple(usage_of(messages, decoded.sounds, decoded.videos)),
             messages[-1].role == model.ROLE_ASSISTANT,
         )
+
+    def prepare_raw(self, raw: model.RawPrompt) -> Prompt:
+        """Tokenizes a prompt that no template renders, or takes its tokens.
+
+        Raises:
+            InvalidRequest: For what stands for media, or tokens that the model does not have.
+        """
+        self._refuse_placeholders(raw.text)
+        text = raw.text or "x"  # of a prompt of tokens this shows what inputs there are
+        if self._checkpoint.takes_media:
+            encoded, text = self._process(text, [], Decoded(), False)
+        else:
+            encoded = self._thread_processor()(text, return_tensors="pt", add_special_tokens=self._adds(text))
+        inputs = {k: v for k, v in encoded.items() if isinstance(v, torch.Tensor) and k not in self._unwanted}
+        if raw.HasField("tokens"):
+            ids = list(raw.tokens.ids)
+            self._check_tokens(ids)
+            inputs = self._family.extend(inputs, 0, ids)
+            inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+            text = str(self._checkpoint.tokenizer.decode(ids))
+        ids = inputs["input_ids"][0].tolist()
+        if not ids:
+            raise InvalidRequest("no_token", "the raw_prompt is no token of this model")
+        return Prompt(inputs, ids, text, raw=True)
+
+    def _check_tokens(self, ids: Sequence[int]) -> None:
+        size = self._checkpoint.model.get_input_embeddings().num_embeddings
+        media = self._image_ids.union(*self._clip_ids.values())
+        for number in ids:
+            if number >= size:
+                raise InvalidRequest(
+                    "unknown_token", f"the model has {size} tokens, none of number {number}", value=str(number)
+                )
+            if number in media:
+                raise InvalidRequest("placeholder_in_text", f"token {number} stands for media: send these as parts")
 
     def _media_tokens(
         self, inputs: Mapping[str, torch.Tensor], ids: Sequence[int], pictures: int, decoded: Decoded
@@ -337,7 +374,7 @@ class Prompter:
         joined = []
         for text in continuations:
             self._refuse_placeholders(text)
-            gap = "" if prompt.continues or text[0].isspace() else self._gap
+            gap = "" if prompt.continues or prompt.raw or text[0].isspace() else self._gap
             encoding = self._join.encode(tail + gap + text, add_special_tokens=False)
             # Ends never fall, so the first token that ends beyond the prompt is found by bisection.
             start = bisect_right([end for _, end in encoding.offsets], len(tail))

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import hmac
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 import grpc
 from starlette.applications import Starlette
@@ -16,36 +16,31 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from lyncean.rpc import MAX_MESSAGE_BYTES, CallError, Credentials, call
-from model_server.http.chat import completion, events, parse, refuse, requests
+from model_server.http import chat, completions
+from model_server.http.chat import Chat, refuse
+from model_server.http.completions import Answers, Calls, Completion
 from model_server.http.errors import BodyTooLarge, error_response
 
 log = logging.getLogger(__name__)
+Each = TypeVar("Each")
 MAX_BODY_BYTES = MAX_MESSAGE_BYTES * 4 // 3 + 1_000_000
 """Largest body: a message of the largest size with its images in base64."""
 _INFO_TIMEOUT = 20.0
-_NO_COMPLETIONS = (
-    "/v1/completions continues a raw prompt, and ModelService takes conversations that the model's own chat template "
-    "renders: it has no raw prompts, no token ids and no log-probabilities of a prompt (echo). Use "
-    "/v1/chat/completions, or ModelService's Likelihood over gRPC for log-likelihoods"
-)
 
 
 class Front:
     """The routes before one ModelService.
 
     Args:
-        channel: A channel to it.
+        stub: Calls it: of a channel, or a `LocalStub`.
         credentials: What calls of it carry.
         timeout: Seconds for one call.
         token: Bearer token that requests must carry; None asks for none.
     """
 
-    def __init__(
-        self, channel: grpc.aio.Channel, credentials: Credentials, timeout: float, token: str | None = None
-    ) -> None:
-        self._stub: Any = model_grpc.ModelServiceStub(channel)
+    def __init__(self, stub: Any, credentials: Credentials, timeout: float, token: str | None = None) -> None:
+        self._stub = stub
         self._metadata = credentials.metadata
         self._timeout = timeout
         self._expected = f"Bearer {token}".encode() if token else None
@@ -98,42 +93,46 @@ class Front:
         return JSONResponse({"object": "list", "data": [card]})
 
     async def _completions(self, request: Request) -> Response:
-        raise refuse("no_completions", _NO_COMPLETIONS, grpc.StatusCode.UNIMPLEMENTED)
+        asked = await asyncio.to_thread(chat.parse, await _body(request), Completion)
+        info = await self._info_of(asked.model)
+        prompts = completions.calls(asked)
+        answers = await _unless_gone(request, self._all([self._complete(each, info) for each in prompts]))
+        identities = [each.score.served_by for each in answers if each.score]
+        identities += [each.served_by for answer in answers for each in answer.generated]
+        await self._check_identity(identities, asked.model)
+        return _reply(completions.completion_of(asked, prompts, answers), asked, completions.events)
+
+    async def _complete(self, asked: Calls, info: model.GetModelInfoResponse) -> Answers:
+        score = [self._call(self._stub.Likelihood, asked.score, info)] if asked.score else []
+        found = await self._all([*score, *(self._call(self._stub.Generate, each, info) for each in asked.generate)])
+        return Answers(found[0] if score else None, found[len(score) :])
 
     async def _chat(self, request: Request) -> Response:
-        body = await _body(request)
-        chat = await asyncio.to_thread(parse, body)
-        info = await self._info()
-        if chat.model != info.model_name:
-            raise refuse("model_not_found", f"this server serves {info.model_name!r}", grpc.StatusCode.NOT_FOUND)
-        calls = await asyncio.to_thread(requests, chat)
-        answers = await _unless_gone(request, self._generate(calls, info))
-        await self._check_identity(answers, chat.model)
-        whole = completion(chat, answers)
-        if chat.stream:
-            return Response(b"".join(events(chat, whole)), media_type="text/event-stream")
-        return JSONResponse(whole)
+        asked = await asyncio.to_thread(chat.parse, await _body(request), Chat)
+        info = await self._info_of(asked.model)
+        calls = await asyncio.to_thread(chat.requests, asked)
+        generating = self._all([self._call(self._stub.Generate, each, info) for each in calls])
+        answers = await _unless_gone(request, generating)
+        await self._check_identity([each.served_by for each in answers], asked.model)
+        return _reply(chat.completion(asked, answers), asked, chat.events)
 
-    async def _generate(
-        self, calls: list[model.GenerateRequest], info: model.GetModelInfoResponse
-    ) -> list[model.GenerateResponse]:
+    async def _call(self, method: Any, request: Any, info: model.GetModelInfoResponse) -> Any:
+        return await call(
+            method, request, timeout=self._timeout, metadata=self._metadata, max_bytes=info.max_request_bytes
+        )
+
+    async def _all(self, calls: Sequence[Coroutine[Any, Any, Each]]) -> list[Each]:
         async with contextlib.AsyncExitStack() as stack:
-            tasks = [
-                asyncio.ensure_future(
-                    call(
-                        self._stub.Generate,
-                        each,
-                        timeout=self._timeout,
-                        metadata=self._metadata,
-                        max_bytes=info.max_request_bytes,
-                    )
-                )
-                for each in calls
-            ]
+            tasks = [asyncio.ensure_future(each) for each in calls]
             for task in tasks:  # after a failure nobody wants the others' answers
                 stack.callback(task.cancel)
-            answers: list[model.GenerateResponse] = await asyncio.gather(*tasks)
-        return answers
+            return await asyncio.gather(*tasks)
+
+    async def _info_of(self, name: str) -> model.GetModelInfoResponse:
+        info = await self._info()
+        if name != info.model_name:
+            raise refuse("model_not_found", f"this server serves {info.model_name!r}", grpc.StatusCode.NOT_FOUND)
+        return info
 
     async def _info(self, *, fresh: bool = False) -> model.GetModelInfoResponse:
         if self._cached is not None and not fresh:
@@ -144,13 +143,19 @@ class Front:
         self._cached = info
         return info
 
-    async def _check_identity(self, answers: list[model.GenerateResponse], name: str) -> None:
+    async def _check_identity(self, answers: Sequence[model.ServedBy], name: str) -> None:
         """Raises CallError if another model has answered: the server may have been started anew."""
         info = await self._info()
-        if any(answer.served_by.boot_id != info.boot_id for answer in answers):
+        if any(answer.boot_id != info.boot_id for answer in answers):
             info = await self._info(fresh=True)
         if info.model_name != name:
             raise refuse("model_changed", "the model server was replaced: ask again", grpc.StatusCode.UNAVAILABLE)
+
+
+def _reply(whole: dict[str, Any], asked: Any, events: Callable[..., list[bytes]]) -> Response:
+    if asked.stream:
+        return Response(b"".join(events(asked, whole)), media_type="text/event-stream")
+    return JSONResponse(whole)
 
 
 async def _body(request: Request) -> bytes:
@@ -169,7 +174,7 @@ async def _body(request: Request) -> bytes:
     )
 
 
-async def _unless_gone(request: Request, work: Awaitable[list[model.GenerateResponse]]) -> list[model.GenerateResponse]:
+async def _unless_gone(request: Request, work: Awaitable[list[Each]]) -> list[Each]:
     """Returns the answers; a client that disconnects cancels the calls."""
     answering = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_disconnect(request))

@@ -7,7 +7,7 @@ import binascii
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import grpc
 import msgspec
@@ -41,6 +41,8 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "tool_choice": ("none", "auto"),
     "functions": ([],),
     "modalities": (["text"],),
+    "best_of": (1,),
+    "suffix": ("",),
 }
 """Fields that the contract does not have, with the values that change nothing; of one, JSON schemas are obeyed."""
 _WITHOUT_EFFECT = frozenset(
@@ -93,7 +95,9 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True):
     reasoning_content: str | None = None
 
 
-class _StreamOptions(msgspec.Struct, forbid_unknown_fields=True):
+class StreamOptions(msgspec.Struct, forbid_unknown_fields=True):
+    """What a stream has besides the choices."""
+
     include_usage: bool = False
 
 
@@ -133,7 +137,7 @@ class Chat(msgspec.Struct, forbid_unknown_fields=True):
     logprobs: bool | None = None
     top_logprobs: int | None = None
     stream: bool | None = None
-    stream_options: _StreamOptions | None = None
+    stream_options: StreamOptions | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     continue_final_message: bool | None = None
     add_generation_prompt: bool | None = None
@@ -141,16 +145,23 @@ class Chat(msgspec.Struct, forbid_unknown_fields=True):
     structured_outputs: _StructuredOutputs | None = None
 
 
+Form = TypeVar("Form", bound=msgspec.Struct)
+
+
 def refuse(reason: str, message: str, code: grpc.StatusCode = grpc.StatusCode.INVALID_ARGUMENT) -> CallError:
     """Returns the failure of a request that this front refuses."""
     return CallError(code, reason, message)
 
 
-def parse(body: bytes) -> Chat:
+def parse(body: bytes, form: type[Form]) -> Form:
     """Reads a request.
 
+    Args:
+        body: JSON.
+        form: `Chat`, or another kind of request with the fields that can be obeyed.
+
     Raises:
-        CallError: INVALID_ARGUMENT for what is no chat completion; UNIMPLEMENTED for a field that cannot be obeyed.
+        CallError: INVALID_ARGUMENT for what is no such request; UNIMPLEMENTED for a field that cannot be obeyed.
     """
     try:
         fields = msgspec.json.decode(body)
@@ -169,14 +180,14 @@ def parse(body: bytes) -> Chat:
             )
         if name in _WITHOUT_EFFECT or value is None or (name in _NEUTRAL and not obeyed):
             del fields[name]
-        elif name not in Chat.__struct_fields__:
+        elif name not in form.__struct_fields__:
             raise refuse(
                 "field_unsupported",
                 f"{name[:60]!r} is not a field that this server can obey; leave it out",
                 grpc.StatusCode.UNIMPLEMENTED,
             )
     try:
-        return msgspec.convert(fields, Chat)
+        return msgspec.convert(fields, form)
     except (msgspec.ValidationError, RecursionError) as error:
         raise refuse("bad_field", str(error)) from None
 
@@ -307,7 +318,7 @@ def completion(chat: Chat, answers: Sequence[model.GenerateResponse]) -> dict[st
         "created": int(time.time()),
         "model": chat.model,
         "choices": [_choice(index, answer, chat) for index, answer in enumerate(answers)],
-        "usage": _usage(answers),
+        "usage": usage(answers),
     }
 
 
@@ -323,11 +334,21 @@ def events(chat: Chat, whole: dict[str, Any]) -> list[bytes]:
     return [b"data: %s\n\n" % msgspec.json.encode(chunk) for chunk in chunks] + [b"data: [DONE]\n\n"]
 
 
-def _choice(index: int, answer: model.GenerateResponse, chat: Chat) -> dict[str, Any]:
+def finished(answer: model.GenerateResponse) -> tuple[str, str]:
+    """Returns the text of an answer, and why it ended.
+
+    Raises:
+        CallError: INTERNAL for an answer that is no finished text.
+    """
     finish = _FINISH.get(answer.finish_reason)
     if finish is None or any(part.WhichOneof("kind") != "text" for part in answer.parts):
         raise refuse("bad_response", "the model server's answer is no finished text", grpc.StatusCode.INTERNAL)
-    message = {"role": "assistant", "content": "".join(part.text for part in answer.parts), "refusal": None}
+    return "".join(part.text for part in answer.parts), finish
+
+
+def _choice(index: int, answer: model.GenerateResponse, chat: Chat) -> dict[str, Any]:
+    text, finish = finished(answer)
+    message = {"role": "assistant", "content": text, "refusal": None}
     if answer.reasoning:
         message["reasoning_content"] = answer.reasoning
     logprobs = None
@@ -344,7 +365,7 @@ def _token(token: model.TokenLogprob, alternatives: int) -> dict[str, Any]:
     return entry(token) | {"top_logprobs": [entry(other) for other in (token.top or token.alternatives)[:alternatives]]}
 
 
-def _usage(answers: Sequence[model.GenerateResponse]) -> dict[str, Any]:
+def usage(answers: Sequence[model.GenerateResponse]) -> dict[str, Any]:
     """Returns what all choices cost; the prompt, which they share, counts once."""
     first = answers[0].usage
     output = sum(each.usage.output_tokens for each in answers)

@@ -1,4 +1,4 @@
-"""The life of the standalone front: bind, serve, drain."""
+"""The life of the front, alone or beside the gRPC server of its process: bind, serve, drain."""
 
 from __future__ import annotations
 
@@ -8,14 +8,22 @@ import signal
 import socket
 import ssl
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import uvicorn
 
-from lyncean.rpc import BindError, Credentials, SecurityError, ServerConfig, dial
+from lyncean.model.v1 import model_pb2_grpc as model_grpc
+from lyncean.rpc import PLAIN, BindError, Credentials, SecurityError, ServerConfig, dial
 from model_server.http.app import Front
+from model_server.http.local import LocalStub
+from model_server.service import ModelServicer
 
 log = logging.getLogger(__name__)
+_TIMEOUT = 600.0
+"""Seconds for one call of the process' own model, which has limits of its own."""
 
 
 def run(endpoint: str, config: ServerConfig, credentials: Credentials, timeout: float) -> None:
@@ -36,12 +44,54 @@ async def _serve(
     endpoint: str, config: ServerConfig, credentials: Credentials, timeout: float, listening: socket.socket
 ) -> None:
     channel = dial(endpoint, credentials)
-    server = uvicorn.Server(settings(Front(channel, credentials, timeout, config.token), config))
+    front = Front(model_grpc.ModelServiceStub(channel), credentials, timeout, config.token)
+    server = uvicorn.Server(settings(front, config))
     log.info("listening on %s:%d before %s", config.host, listening.getsockname()[1], endpoint)
     try:
         await server.serve(sockets=[listening])
     finally:
         await channel.close()
+
+
+class Beside:
+    """The front beside a gRPC server, with that one's address, TLS, token and grace.
+
+    Args:
+        servicer: What answers, in this process.
+        config: The gRPC server's.
+        port: The front's own port; 0 picks a free one.
+
+    Raises:
+        BindError: If the port cannot be bound.
+        SecurityError: If TLS files cannot be read.
+    """
+
+    def __init__(self, servicer: ModelServicer, config: ServerConfig, port: int) -> None:
+        self._listening = _bind(replace(config, port=port, port_file=None))
+        self._server = _Guest(settings(Front(LocalStub(servicer), PLAIN, _TIMEOUT, config.token), config))
+        self._serving: asyncio.Task[None] | None = None
+        log.info("HTTP on %s:%d", config.host, self._listening.getsockname()[1])
+
+    def start(self) -> None:
+        """Answers from now on, with 503 until the model is loaded."""
+        self._serving = asyncio.create_task(self._server.serve(sockets=[self._listening]))
+
+    def drain(self) -> None:
+        """Takes no more requests."""
+        self._server.should_exit = True
+
+    async def stop(self) -> None:
+        """Drains, and waits for what is in flight."""
+        self.drain()
+        if self._serving:
+            await self._serving
+
+
+class _Guest(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves signals to the process' own server."""
+        yield
 
 
 def settings(front: Front, config: ServerConfig) -> uvicorn.Config:

@@ -105,8 +105,12 @@ class Server:
         if self._probe:
             await self._probe.stop(0)
 
-    async def run_until_signal(self) -> None:
-        """Serves until SIGTERM or SIGINT, then drains. A second signal ends at once."""
+    async def run_until_signal(self, draining: Callable[[], None] = lambda: None) -> None:
+        """Serves until SIGTERM or SIGINT, then drains. A second signal ends at once.
+
+        Args:
+            draining: Told when the drain begins.
+        """
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -119,6 +123,7 @@ class Server:
             loop.add_signal_handler(number, ask)
         await stop.wait()
         log.info("draining: up to %.0f s for calls in flight", self.config.grace)
+        draining()
         await self.stop()
 
 

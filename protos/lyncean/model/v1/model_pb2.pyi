@@ -1523,8 +1523,9 @@ class LikelihoodRequest(_message.Message):
         between the two as well, unless the continuation begins with white space. Where
         the conversation ends in the beginning of an answer, that belongs to the prompt,
         stands in the generation prefix's place, and nothing is put behind it. Nothing is
-        put behind a raw_prompt either; after one of tokens a continuation is tokenized by
-        itself. Duplicates are allowed and score alike.
+        put behind a raw_prompt either; beside one of tokens, with which no text can be
+        tokenized together, continuations are refused with INVALID_ARGUMENT. Duplicates
+        are allowed and score alike.
         """
 
     @_builtins.property

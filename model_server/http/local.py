@@ -1,0 +1,69 @@
+"""A ModelService of this process as the front calls one: without a transport, with the same statuses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import grpc
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError, status_of
+from model_server.service import ModelServicer
+
+Response = TypeVar("Response")
+
+
+class _Context:
+    """What the servicer asks of a call's context."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+
+    def time_remaining(self) -> float:
+        return self._timeout
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
+
+class LocalStub:
+    """The methods of a stub.
+
+    Args:
+        servicer: What answers.
+    """
+
+    def __init__(self, servicer: ModelServicer) -> None:
+        self._servicer = servicer
+
+    async def GetModelInfo(  # noqa: N802
+        self, request: model.GetModelInfoRequest, *, timeout: float, metadata: object = ()
+    ) -> model.GetModelInfoResponse:
+        """See the contract."""
+        return await _called(self._servicer.GetModelInfo, request, timeout)
+
+    async def Generate(  # noqa: N802
+        self, request: model.GenerateRequest, *, timeout: float, metadata: object = ()
+    ) -> model.GenerateResponse:
+        """See the contract."""
+        return await _called(self._servicer.Generate, request, timeout)
+
+    async def Likelihood(  # noqa: N802
+        self, request: model.LikelihoodRequest, *, timeout: float, metadata: object = ()
+    ) -> model.LikelihoodResponse:
+        """See the contract."""
+        return await _called(self._servicer.Likelihood, request, timeout)
+
+
+async def _called(method: Callable[[Any, Any], Awaitable[Response]], request: object, timeout: float) -> Response:
+    try:
+        async with asyncio.timeout(timeout):
+            return await method(request, _Context(timeout))
+    except TimeoutError:
+        late = f"the answer took longer than {timeout:g} seconds"
+        raise CallError(grpc.StatusCode.DEADLINE_EXCEEDED, "deadline_exceeded", late) from None
+    except Exception as error:
+        status = status_of(error)
+        raise CallError(status.code, status.reason, str(status), status.metadata, status.retry_after or 0.0) from error
