@@ -1,4 +1,4 @@
-"""Answers that the conversation has begun: gone on from, not repeated, and scored behind their beginning."""
+"""What no template closes: answers that the conversation has begun, and raw prompts."""
 
 from __future__ import annotations
 
@@ -73,3 +73,28 @@ async def reasoning_of_the_beginning_is_seen(server: Server) -> None:
     one, other = [await _scored(server, begun(BEGUN, each), " blue", " black") for each in thoughts]
     differ = any(a.logprob != b.logprob for a, b in zip(one, other, strict=True))
     wants(differ, "the scores are the same whatever stands in Message.reasoning")
+
+
+@check
+async def raw_prompts_are_scored(server: Server) -> str:
+    """Every token of a text, and the same by its tokens."""
+    text = f"{BEGUN}{_FIRST}"
+    request = model.LikelihoodRequest(raw_prompt=model.RawPrompt(text=text), score_prompt=True)
+    reply = await server.send(request)
+    tokens = reply.prompt_tokens
+    wants(len(tokens) > 1, f"prompt_tokens has {len(tokens)} tokens of {text!r}")
+    shown = b"".join(token.token for token in tokens).decode("utf-8", "replace")
+    wants(text in shown or _ODD in shown, f"the tokens of {text!r} are together {shown[:80]!r}")
+    wants(reply.usage.input_tokens == len(tokens), f"{len(tokens)} tokens, input_tokens is {reply.usage.input_tokens}")
+    wants(not tokens[0].logprob and not tokens[0].top, "the first token has a score, and nothing stands before it")
+    for token in tokens[1:]:
+        wants(len(token.top) >= 1, f"the token {token.token!r} has no top")
+        wants(token.logprob <= token.top[0].logprob + server.tolerance, f"{token.token!r} is above its top token")
+    if all(token.HasField("token_id") for token in tokens):
+        ids = model.TokenIds(ids=[token.token_id for token in tokens])
+        again = await server.send(model.LikelihoodRequest(raw_prompt=model.RawPrompt(tokens=ids), score_prompt=True))
+        pairs = zip(tokens, again.prompt_tokens, strict=False)
+        apart = max(abs(one.logprob - other.logprob) for one, other in pairs)
+        wants(len(again.prompt_tokens) == len(tokens), f"{len(tokens)} tokens are {len(again.prompt_tokens)} when sent")
+        wants(apart <= server.tolerance * 10, f"the scores are {apart:.1e} nats others when the tokens are sent")
+    return f"{len(tokens)} tokens"

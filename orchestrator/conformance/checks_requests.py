@@ -13,7 +13,7 @@ from orchestrator.conformance.checks_media import film, media_request, tone
 from orchestrator.conformance.checks_prefix import begun
 from orchestrator.conformance.server import Request, Server, generation, scoring, user
 
-_NEW = ("AUDIO_INPUT", "VIDEO_INPUT", "ANSWER_PREFIX")
+_NEW = ("AUDIO_INPUT", "VIDEO_INPUT", "ANSWER_PREFIX", "RAW_PROMPT")
 _LONGEST = 2_000_000
 _LATER = b"\xfa\x3e\x05later"  # field 1007, length-delimited
 
@@ -29,6 +29,7 @@ async def refuses_what_it_does_not_claim(server: Server) -> str:
         "AUDIO_INPUT": media_request(server, model.Audio(data=tone(220))),
         "VIDEO_INPUT": media_request(server, model.Video(data=film())),
         "ANSWER_PREFIX": server.request(*begun("Hello")),
+        "RAW_PROMPT": model.GenerateRequest(raw_prompt=model.RawPrompt(text="Hello")),
         "OUTPUT_LOGPROBS": generation("Hello", top_logprobs=1),
         "SEED": generation("Hello", temperature=1.0, seed=1),
         "IMAGE_OUTPUT": model.GenerateRequest(messages=[user("Draw a red disc.")], modality=model.MODALITY_IMAGE),
@@ -39,7 +40,7 @@ async def refuses_what_it_does_not_claim(server: Server) -> str:
             continue
         what = f"a request that needs {name}, which is not claimed"
         # A server that was made before audio and videos sees a part without a kind, one that was made before answers
-        # could be continued a conversation without a question.
+        # could be continued a conversation without a question, one from before raw prompts no messages.
         older = (grpc.StatusCode.INVALID_ARGUMENT,) if name in _NEW else ()
         await server.refused(requests[name], grpc.StatusCode.UNIMPLEMENTED, *older, what=what)
     applies(bool(unclaimed), "every capability is claimed")

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import math
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -49,6 +50,10 @@ class Thinker(HashModel):
         return next(text for text in texts if keeps(request.config.response_format, text))
 
 
+WORDS: list[str] = []
+"""The vocabulary of raw prompts."""
+
+
 class Whole(ModelServicer):
     """The demo model with every capability; a mutant overrides one method."""
 
@@ -77,6 +82,7 @@ class Whole(ModelServicer):
         info = model.GetModelInfoResponse()
         info.CopyFrom(await super().GetModelInfo(request, context))
         info.capabilities.extend([model.CAPABILITY_OUTPUT_LOGPROBS, model.CAPABILITY_IMAGE_OUTPUT])
+        info.capabilities.append(model.CAPABILITY_RAW_PROMPT)
         self.describe(info)
         return info
 
@@ -109,7 +115,10 @@ class Whole(ModelServicer):
             response.usage.output_tokens = limit
 
     async def Likelihood(self, request: Any, context: Any) -> Any:  # noqa: N802
-        response = await self.call(request, context, super().Likelihood)
+        if request.score_prompt:
+            response = prompt_scores(request.raw_prompt)
+        else:
+            response = await self.call(request, context, super().Likelihood)
         self.scored(request, response)
         return response
 
@@ -129,6 +138,22 @@ class Whole(ModelServicer):
         responses = [response async for response in super().Batch(request, context)]
         results = [result for response in responses for result in response.results]
         yield model.BatchResponse(results=self.batched(request, results))
+
+
+def prompt_scores(raw: Any) -> Any:
+    """Scores a raw prompt word by word; a word's number is its place among those seen."""
+    for word in re.findall(r"\s*\S+", raw.text):
+        if word not in WORDS:
+            WORDS.append(word)
+    numbers = list(raw.tokens.ids) or [WORDS.index(word) for word in re.findall(r"\s*\S+", raw.text)]
+    response = model.LikelihoodResponse()
+    response.usage.input_tokens = len(numbers)
+    for place, number in enumerate(numbers):
+        token = response.prompt_tokens.add(token=WORDS[number].encode(), token_id=number)
+        if place:
+            token.logprob = -0.25 * place
+            token.top.add(token=b"x", logprob=-0.125 * place)
+    return response
 
 
 def lenient(*reasons: str) -> type[Whole]:
@@ -684,6 +709,15 @@ MUTANTS = {
     ),
     "wordless": mutant(lenient("bad_answer_prefix"), "refuses_beginnings_that_are_none"),
     "thoughts_anywhere": mutant(lenient("reasoning_not_last"), "refuses_beginnings_that_are_none"),
+    "prompt_unread": mutant(cleared("scored", "", "prompt_tokens"), "raw_prompts_are_scored"),
+    "first_scored": mutant(
+        broken(scored=lambda _, r: [setattr(token, "logprob", -2.0) for token in r.prompt_tokens[:1]]),
+        "raw_prompts_are_scored",
+    ),
+    "half_read": mutant(
+        broken(scored=lambda q, r: [r.prompt_tokens.pop() for _ in r.prompt_tokens[3:] if q.raw_prompt.text]),
+        "raw_prompts_are_scored",
+    ),
     "one_round": mutant(
         refuse(lambda r: len(r.messages) > 1 and r.messages[-1].role == model.ROLE_USER),
         "answers_several_rounds",
