@@ -325,7 +325,7 @@ def short_prompt(request: Any, response: Any) -> None:
 
 
 def prompt_unasked(request: Any, response: Any) -> None:
-    response.prompt.text = "".join(part.text for part in request.messages[-1].parts)
+    response.prompt.text = "".join(part.text for message in request.messages[-1:] for part in message.parts)
 
 
 def other_prompt(request: Any, response: Any) -> None:
