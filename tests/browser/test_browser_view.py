@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +165,54 @@ def test_many_runs(tab: Any, address: str, tmp_path: Path) -> None:
     page.keyboard.type("run29")
     assert len(names(page)) == 11
     assert tab.complaints == []
+
+
+@pytest.mark.weekly
+@pytest.mark.timeout(1800)
+def test_two_hundred_thousand_items(tab: Any, address: str, tmp_path: Path) -> None:
+    """Two runs of that many are listed at once; a run and a comparison open, and are looked at, by keyboard alone."""
+    items = 200_000
+    for name, every in (("large", 3), ("larger", 4)):
+        writer = Writer(tmp_path / "runs" / name, tasks=["marvel"])
+        for number in range(items):
+            right = number % every != 0
+            writer.item(
+                f"marvel/{number}",
+                answer="1" if right else "2",
+                score=float(right),
+                labels={"kind": "abcd"[number % 4]},
+            )
+        writer.close()
+    tab.page.context.set_default_timeout(600_000)
+    page = opened(tab, address + "#sort=items", 3)
+    assert names(page)[:2] == ["large", "larger"]
+    assert "200,000" in page.get_by_role("row", name="larger").inner_text()
+    for key in ("j", "Space", "j", "Space", "k"):
+        page.keyboard.press(key)
+    with timed("report"):
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/runs/large/")
+        tab.settle()
+    assert "200,000 planned = 200,000 scored" in page.get_by_role("region", name="Completeness").inner_text()
+    with timed("wrong only"):
+        page.keyboard.press("w")
+        tab.settle()
+    page.keyboard.press("j")
+    tab.settle()
+    assert page.locator("#list").get_by_role("option", selected=True).count() == 1
+    page.go_back()
+    page.get_by_role("complementary", name="Runs to compare").wait_for()
+    with timed("comparison"):
+        page.keyboard.press("c")
+        page.wait_for_url("**/compare/**")
+        tab.until("document.getElementById('status')?.dataset.done === 'true'")
+    assert "of 200,000 items" in page.get_by_role("region", name="Results").inner_text()
+    assert tab.complaints == []
+
+
+@contextmanager
+def timed(what: str) -> Iterator[None]:
+    """Prints how long something took (pytest -s); nothing is asserted of it."""
+    began = time.monotonic()
+    yield
+    print(f"{what}: {time.monotonic() - began:.1f} s")

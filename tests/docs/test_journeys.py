@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import sysconfig
@@ -61,13 +60,13 @@ class Reader:
 
     @contextmanager
     def terminal(self, line: str) -> Iterator[subprocess.Popen[bytes]]:
-        """Types a line that goes on until it is interrupted into another terminal."""
+        """Types a line that goes on until it is ended into another terminal."""
         command = ["bash", "-euc", f"exec {line.replace('50051', str(self.port))}"]
         process = subprocess.Popen(command, cwd=self.folder, env=self.environment)
         try:
             yield process
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
             process.wait(120)
 
     def reported(self, run: str, planned: int) -> None:
