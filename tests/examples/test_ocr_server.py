@@ -1,4 +1,4 @@
-"""The example server with real OCR weights reads words in several fonts and in photographs. Skips where it is absent."""
+"""The example server with real OCR weights reads words in fonts and in photographs. Skips where it is absent."""
 
 from __future__ import annotations
 
