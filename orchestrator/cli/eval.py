@@ -158,6 +158,8 @@ def _suite(
     if "://" in folder:
         raise click.UsageError("--run: a suite's folder is on this machine; give a path")
     suite = read(file, credentials)
+    if not any(cell.request.endpoint or cell.request.scorer or cell.request.stages for cell in suite.cells):
+        refuse_dialling("an endpoint in the file")
     if dry_run:
         sizes.describe(suites.plan(suite, Path(folder)), console)
         return

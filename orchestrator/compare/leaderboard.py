@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from lyncean.errors import UserError
 from orchestrator.compare import gate, scores, statistics
 from orchestrator.compare.scores import Scores, Step
 from orchestrator.compare.statistics import Paired, Place
@@ -216,22 +217,29 @@ def make(
         sources: Its runs.
         conditions: The gate, which is judged over all tasks of a model together.
         baseline: The model that it compares with.
-
-    Raises:
-        ConfigError: A complete run is damaged.
     """
-    states = {id(source): _state(source) for source in sources}
-    read = {
-        id(source): scores.read(open_run(source.path)) for source in sources if states[id(source)] is CellState.COMPLETE
-    }
+    states: dict[int, CellState] = {}
+    read: dict[int, Scores] = {}
+    opened = []
+    for source in sources:
+        try:
+            state = _state(source)
+            found = scores.read(open_run(source.path)) if state is CellState.COMPLETE else None
+        except UserError as error:  # a damaged run: the others are worth their table
+            source, state, found = replace(source, failed=True, error=str(error)), CellState.FAILED, None
+        opened.append(source)
+        states[id(source)] = state
+        if found is not None:
+            read[id(source)] = found
+    sources = opened
     tables, findings, unjudged = [], list[gate.Finding](), list[str]()
     for variant in dict.fromkeys(source.variant for source in sources):
         mine = [source for source in sources if source.variant == variant]
         tables.append(_table(variant, mine, states, read))
         if conditions:
-            found, why = _judge(variant, mine, read, conditions, baseline)
-            findings += found
-            unjudged += why
+            judged, left = _judge(variant, mine, read, conditions, baseline)
+            findings += judged
+            unjudged += left
     return Leaderboard(name, tables, sources, findings, unjudged)
 
 
@@ -269,6 +277,8 @@ def _table(
                 place, pair = places.get(run.run.name), by_run.get(id(run))
                 entry = Entry(source.model, task, entry.state, source, metrics[id(run)], place, pair)
             entries[source.model, task] = entry
+    # More items without a result than a cell's options allow: its numbers stand, and are told to be looked at.
+    cautions += [f"{source.path.name}: {source.error}" for source in sources if id(source) in read and source.error]
     rows = [_row(model, [entries[model, task] for task in tasks]) for model in models]
     if all(row.mean is not None for row in rows):
         rows.sort(key=lambda row: -(row.mean or 0.0))

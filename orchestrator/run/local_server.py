@@ -126,6 +126,7 @@ class LocalServers:
 
     def __init__(self) -> None:
         self._started: dict[str, tuple[tuple[str, ...], LocalServer, Endpoint]] = {}
+        self._failed: set[str] = set()
 
     async def __aenter__(self) -> LocalServers:
         return self
@@ -147,9 +148,15 @@ class LocalServers:
         known = self._started.get(module)
         if known is None or known[0] != tuple(arguments) or known[1].ended:
             await self.stop(module)
+            self._failed.add(module)
             server = LocalServer(module, arguments)
             known = self._started[module] = (tuple(arguments), server, await server.__aenter__())
+            self._failed.discard(module)
         return known[1:]
+
+    def broken(self, module: str) -> bool:
+        """Whether the last server of a module did not start, or has ended by itself."""
+        return module in self._failed or (module in self._started and self._started[module][1].ended)
 
     async def stop(self, module: str) -> None:
         """Ends the server of a module, if there is one."""

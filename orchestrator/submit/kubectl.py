@@ -11,6 +11,7 @@ from typing import Any
 
 from lyncean.errors import UserError, printable
 from orchestrator.submit.objects import NAME_LABEL, RUN, SERVERS, SUITE, Manifest, pod_of
+from orchestrator.submit.server import LOADING
 
 _GIVEN_BY_CLUSTER = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
 _GIVEN_LABELS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
@@ -61,7 +62,7 @@ def objects_of(name: str, namespace: str, label: str = RUN) -> list[Manifest]:
 
 
 def runs_of(suite: str, namespace: str) -> dict[str, list[Manifest]]:
-    """Returns the objects of each run of a suite, by the run's name.
+    """Returns the objects of each run of a suite by its name, those of servers and weights that it waits for included.
 
     Raises:
         SubmitError: If there is no such suite, or the cluster does not answer.
@@ -73,10 +74,24 @@ def runs_of(suite: str, namespace: str) -> dict[str, list[Manifest]]:
             runs.setdefault(run, []).append(one)
         else:
             shared.append(one)
+    loaders = {_model(found): job for found in runs.values() for job in found if _is_loader(job)}
     for found in runs.values():
         used = {one["spec"]["template"]["metadata"]["labels"].get(SERVERS) for one in found if one["kind"] == "Job"}
         found += [one for one in shared if one["metadata"]["labels"].get(SERVERS) in used]
+        # The weights of a model are loaded by a Job of its first run.
+        if not any(map(_is_loader, found)) and (loader := loaders.get(_model(found))):
+            found.append(loader)
     return runs
+
+
+def _is_loader(one: Manifest) -> bool:
+    return bool(one["kind"] == "Job" and one["metadata"]["labels"].get(NAME_LABEL) == LOADING)
+
+
+def _model(found: Sequence[Manifest]) -> str:
+    """Returns what model servers of a run load, "" where it has none."""
+    maps = (one.get("data", {}) for one in found if one["kind"] == "ConfigMap")
+    return next((data["MODEL"] for data in maps if "MODEL" in data), "")
 
 
 def delete(name: str, namespace: str, label: str = RUN) -> None:

@@ -72,8 +72,8 @@ def states(runs: Mapping[str, Sequence[Manifest]], namespace: str) -> list[str]:
     """Returns the lines of `state` of several runs, each with the run's name where there are several."""
     lines: list[str] = []
     for run, found in sorted(runs.items()):
-        # Shared servers are of several runs, and said once.
-        own = [one for one in found if not lines or RUN in one["metadata"]["labels"]]
+        # Shared servers are of several runs, as weights that another run loads, and said once.
+        own = [one for one in found if one["metadata"]["labels"].get(RUN, "" if lines else run) == run]
         told = state(own, run, namespace)
         lines += [f"{run}: {line}" for line in told] if len(runs) > 1 else told
     return lines

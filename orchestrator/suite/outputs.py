@@ -11,7 +11,7 @@ from orchestrator.compare import gate, leaderboard
 from orchestrator.compare.leaderboard import CellState, Leaderboard, Source
 from orchestrator.errors import ConfigError, EngineError, IncompleteError, LimitError
 from orchestrator.interop.tables import escape
-from orchestrator.report.leaderboard import render
+from orchestrator.report.leaderboard import not_complete, render
 from orchestrator.run_folder.log import write_error
 from orchestrator.run_folder.manifest import write
 from orchestrator.suite.record import Record
@@ -23,11 +23,7 @@ _PRECEDENCE = (EngineError, ConfigError, IncompleteError, LimitError)
 
 
 def board_of(record: Record, folder: Path) -> Leaderboard:
-    """Returns the leaderboard of a suite's folder as it is now.
-
-    Raises:
-        ConfigError: A complete run is damaged.
-    """
+    """Returns the leaderboard of a suite's folder as it is now."""
     sources = [
         Source(
             cell.model,
@@ -69,7 +65,10 @@ def exit_code(record: Record, board: Leaderboard) -> int:
     A cell that was not run is incomplete.
     """
     codes = {IncompleteError.exit_code if cell.exit_code is None else cell.exit_code for cell in record.cells}
-    if any(entry.state is not CellState.COMPLETE for _, entry in board.entries()):
+    states = {entry.state for _, entry in board.entries()}
+    if CellState.FAILED in states and EngineError.exit_code not in codes:
+        codes |= {ConfigError.exit_code}
+    if states != {CellState.COMPLETE}:
         codes |= {IncompleteError.exit_code}
     elif board.unjudged:
         codes |= {ConfigError.exit_code}
@@ -80,13 +79,11 @@ def exit_code(record: Record, board: Leaderboard) -> int:
 
 def summary(record: Record, board: Leaderboard) -> str:
     """Returns why a suite does not end with 0, and what to do."""
-    states = [entry.state for _, entry in board.entries()]
-    failed = sum(cell.exit_code in (EngineError.exit_code, ConfigError.exit_code) for cell in record.cells)
-    if failed:
-        return f"{failed} of {len(record.cells)} cells failed: read why above, and run the same command again"
-    if any(state is not CellState.COMPLETE for state in states):
-        open_ = sum(cell.exit_code not in (0, LimitError.exit_code) for cell in record.cells)
-        return f"{open_} of {len(record.cells)} cells are not complete; run the same command again to resume"
+    left = [state for _, state, _ in not_complete(board)]
+    if failed := left.count(CellState.FAILED):
+        return f"{failed} of {len(record.cells)} cells failed: the reasons are above"
+    if left:
+        return f"{len(left)} of {len(record.cells)} cells are not complete; run the same command again to resume"
     if limited := [cell for cell in record.cells if cell.exit_code == LimitError.exit_code]:
         return f"{limited[0].name}: {limited[0].error}"
     return "; ".join(board.unjudged) or f"the gate: {board.verdict}"

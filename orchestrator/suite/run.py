@@ -12,18 +12,18 @@ from typing import Any
 import orjson
 from rich.console import Console
 
-from lyncean.errors import UserError
+from lyncean.errors import UserError, printable
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.compare import gate
 from orchestrator.errors import ConfigError, EngineError, IncompleteError, LimitError, StoppedError, UnreachableError
 from orchestrator.run import evaluate, resume
-from orchestrator.run import results as run_results
 from orchestrator.run.local_server import LocalServers
 from orchestrator.run.plan import Plan
 from orchestrator.run.servers import Targets, connect_scorer
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.files import has_results
-from orchestrator.run_folder.metrics import OUTCOMES
+from orchestrator.run_folder.metrics import OUTCOMES, counts
+from orchestrator.run_folder.reader import open_run
 from orchestrator.suite import record as records
 from orchestrator.suite.file import CLUSTER, Cell, Suite
 from orchestrator.suite.record import Record, RecordedCell
@@ -135,7 +135,7 @@ async def run(suite: Suite, folder: Path, console: Console) -> Record:
     _make(folder)
     record = recorded(suite, planned, _earlier(folder))
     record.save(folder)
-    unreachable: dict[str, str] = {}
+    unusable: dict[str, tuple[int, str]] = {}
     last: dict[str, RecordedCell] = {}
     before = ""
     async with LocalServers() as local:
@@ -144,15 +144,20 @@ async def run(suite: Suite, folder: Path, console: Console) -> Record:
             if kept.model != before:
                 await local.stop("model_server")
             before = kept.model
-            if each.cell.model in unreachable:
-                kept.exit_code = IncompleteError.exit_code
-                kept.error = f"not tried: {unreachable[each.cell.model]}"
+            if kept.model in unusable:
+                kept.exit_code, why = unusable[kept.model]
+                kept.error = f"not tried: {why}"
                 console.print(kept.error, style="red", highlight=False, soft_wrap=True)
                 continue
             error = await _run_cell(each, kept, console, local, last)
             record.save(folder)
-            if isinstance(error, UnreachableError):
-                unreachable[kept.model] = str(error)
+            if isinstance(error, UnreachableError) or (
+                isinstance(error, EngineError)
+                and not isinstance(error, IncompleteError)
+                and local.broken("model_server")
+            ):
+                # What a model's first cell waited for in vain, the next ones would.
+                unusable[kept.model] = error.exit_code, kept.error
             if isinstance(error, StoppedError):
                 break
     _check_models(planned, record, last)
@@ -191,7 +196,7 @@ async def _run_cell(
 
 
 def _words(error: BaseException) -> str:
-    line = " ".join(str(error).split())
+    line = printable(" ".join(str(error).split()))
     return line if isinstance(error, UserError) else f"internal error: {type(error).__name__}: {line}"
 
 
@@ -200,9 +205,12 @@ async def _is_whole(each: PlannedCell, local: LocalServers) -> bool:
 
     Its model is the same by the words of its request, which the caller compares, and by `_check_models`.
     """
-    if not has_results(each.path) or run_results.failed(run_results.read(each.path)):
+    if not has_results(each.path):
         return False
-    manifest = run_manifest.read(each.path)
+    run = open_run(each.path)
+    if counts(run.tasks)["failed"]:
+        return False
+    manifest = run.manifest
     identity = each.plan.identity(model.GetModelInfoResponse(), {})
     there = manifest["identity"]
     if _json({**identity, "model": there["model"], "stages": there["stages"]}) != _json(there):

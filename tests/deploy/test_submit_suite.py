@@ -26,10 +26,9 @@ models:
 tasks:
   marvel: {data: /data/marvel}
   vstar_bench: {data: /data/vstar, generation: {temperature: 0.5, top_k: 3}}
-  VisualPuzzles: {synthetic: true, limit: 7}
 options: {seed: 3, chat_template: {think: true}, max_failed: 0.1}
 """
-TASKS = ("marvel", "vstar-bench", "visualpuzzles")
+TASKS = ("marvel", "vstar-bench")
 
 
 @pytest.fixture(autouse=True)
@@ -84,8 +83,9 @@ def test_each_cell_is_a_run_of_its_own_with_its_own_servers(manifests: list[Mani
     assert len(jobs(manifests, "load-weights")) == 1, "the weights of a model are loaded once"
     assert [one["metadata"]["name"] for one in of_kind(manifests, "PersistentVolumeClaim")].count("lyncean-runs") == 1
     folders = {one["data"]["RUN"] for one in of_kind(manifests, "ConfigMap") if "RUN" in one["data"]}
-    wanted = {f"/runs/night/{model}-{task}" for model in ("qwen", "acme") for task in ("marvel", "vstar_bench")}
-    assert wanted < folders
+    assert folders == {
+        f"/runs/night/{model}-{task}" for model in ("qwen", "acme") for task in ("marvel", "vstar_bench")
+    }
     keys = [(one["kind"], one["metadata"]["name"]) for one in manifests]
     assert len(keys) == len(set(keys))
 
@@ -154,8 +154,8 @@ def test_servers_that_outlive_a_run_have_a_quota_that_runs_cannot_take(tmp_path:
         ("gpus: 2", "gpu: 2", 2, "unknown key 'gpu': did you mean gpus?"),
         ("gpus: 2", "gpus: many", 2, "gpus: 'many' is not a valid integer range"),
         ("gpus: 2", "memory: 5 apples", 5, "5 apples"),
-        ("seed: 3", "patience: 3", 8, "patience is for `orchestrator eval` alone"),
-        ("seed: 3", "judge: [openai:x]", 8, "judge is for `orchestrator eval` alone"),
+        ("seed: 3", "patience: 3", 7, "patience is for `orchestrator eval` alone"),
+        ("seed: 3", "judge: [openai:x]", 7, "judge is for `orchestrator eval` alone"),
         ("marvel:", "marvle:", 5, "there is no task 'marvle'"),
     ],
 )
@@ -205,7 +205,7 @@ def test_the_suite_is_watched_resumed_and_deleted_as_one(tmp_path: Path, file: P
     lines = result.stdout.splitlines()
     assert "night-acme-marvel: p: model-server: ErrImagePull" in lines
     assert "night-qwen-marvel: orchestrator-night-qwen-marvel: 1 of 1 complete" in lines
-    assert sum("is complete: the report is /runs/night/" in line for line in lines) == 5
+    assert sum("is complete: the report is /runs/night/" in line for line in lines) == 3
     assert "orchestrator-night-acme-marvel has failed: no luck" in result.stderr
     result = submit("--suite", str(file), "--resume", env=env)
     assert (result.exit_code, result.stdout) == (0, "started anew: orchestrator-night-acme-marvel\n")
@@ -219,11 +219,23 @@ def test_the_suite_is_watched_resumed_and_deleted_as_one(tmp_path: Path, file: P
     assert result.stderr == "Error: no suite 'other' in namespace lyncean: was the rendered suite applied?\n"
 
 
+def test_weights_that_cannot_be_loaded_end_every_cell_of_their_model(
+    tmp_path: Path, file: Path, manifests: list[Manifest]
+) -> None:
+    found = with_ends(
+        applied(manifests), load_weights=ended("Failed", "no space"), orchestrator_night_qwen={"active": 1}
+    )
+    result = submit("--suite", str(file), "--watch", env=cluster(tmp_path, found))
+    assert result.exit_code == 3
+    assert result.stderr.count("load-weights-night-qwen-marvel has failed: no space") == 2
+    assert sum("load-weights" in line for line in result.stdout.splitlines()) == 1
+
+
 def test_get_brings_what_is_complete_and_says_what_is_not(
     tmp_path: Path, file: Path, manifests: list[Manifest]
 ) -> None:
     states = {"orchestrator_night_acme_marvel": ended("Failed", "no luck"), "merge_night_acme_marvel": {}}
-    states |= {"night_qwen_visualpuzzles": {"active": 1}}
+    states |= {"night_qwen_vstar": {"active": 1}}
     env = cluster(tmp_path, with_ends(applied(manifests), **states))
     here = tmp_path / "here"
     result = submit("--suite", str(file), f"--get={here}", env=env)
@@ -231,13 +243,13 @@ def test_get_brings_what_is_complete_and_says_what_is_not(
     calls = [line.split()[2:4] for line in (tmp_path / "calls").read_text().splitlines() if line.startswith("cp ")]
     assert calls == [
         [f"get-night:/runs/night/{name}", str(here / name.removesuffix("/merged"))]
-        for name in ("qwen-marvel", "qwen-vstar_bench", "acme-vstar_bench/merged", "acme-VisualPuzzles/merged")
+        for name in ("qwen-marvel", "acme-vstar_bench/merged")
     ]
     (table,) = json.loads((here / "leaderboard.json").read_text())["tables"]
     cells = {cell["run"]: cell for row in table["models"] for cell in row["tasks"].values()}
     assert cells["acme-marvel"]["error"] == "its Job has failed: no luck"
-    assert cells["qwen-VisualPuzzles"]["error"] == "its Job has not ended"
-    assert {cells[name]["state"] for name in ("acme-marvel", "qwen-VisualPuzzles")} == {"incomplete"}
+    assert cells["qwen-vstar_bench"]["error"] == "its Job has not ended"
+    assert {cells[name]["state"] for name in ("acme-marvel", "qwen-vstar_bench")} == {"incomplete"}
     assert "is there already: give --get a new folder" in submit("--suite", str(file), f"--get={here}", env=env).stderr
 
 

@@ -27,7 +27,7 @@ def test_the_example_runs_as_written(
     text = example()
     # The demo's weights take half a minute of a busy core, and the address is a cluster's.
     for written, here in (
-        ("{model: demo}", '{model: "demo:constant:A"}'),
+        ("{model: demo}", f'{{endpoint: "{demo.address}"}}'),
         ("models.svc:50051", demo.address),
         ("synthetic: true", f'synthetic: true, scorer: "{shared_scorer.address}"'),
         ("limit: 8", "limit: 4"),

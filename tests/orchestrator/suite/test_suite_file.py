@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from orchestrator.cli import main
-from orchestrator.suite.file import read
+from orchestrator.suite.file import SuiteError, read
 
 SUITE = """\
 models:
@@ -117,3 +121,38 @@ def test_options_of_a_run_stand_in_the_file(tmp_path: Path, words: tuple[str, ..
     assert (result.exit_code, says in result.output) == (2, True), result.output
     missing = CliRunner().invoke(main, ["eval"])
     assert (missing.exit_code, "Missing option '--task'" in missing.output) == (2, True)
+
+
+PLACES: list[tuple[str, ...]] = [
+    *[("models",), ("models", "first"), ("models", "first", "model"), ("models", "first", "cluster"), ("tasks",)],
+    *[("tasks", "marvel"), ("tasks", "marvel", "limit"), ("variants",), ("variants", "blind"), ("options",), ("gate",)],
+    *[("gate", "baseline"), ("gate", "conditions"), ("options", "judge"), ("options", "data"), ("options", "stages")],
+]
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5) | st.integers(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=50)
+@given(place=st.sampled_from(PLACES), value=VALUES)
+def test_whatever_stands_in_a_suite_is_read_or_refused(place: tuple[str, ...], value: object) -> None:
+    values = yaml.safe_load(SUITE)
+    holder = values
+    for key in place[:-1]:
+        holder = holder[key] = holder[key] or {}
+    holder[place[-1]] = value
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "night.yaml"
+        file.write_text(yaml.safe_dump(values), encoding="utf-8")
+        said = refusal(file)
+        assert said is None or (said.startswith(str(file)) and "\n" not in said)
+
+
+def refusal(file: Path) -> str | None:
+    try:
+        assert read(file).cells
+    except SuiteError as error:
+        return str(error)
+    return None

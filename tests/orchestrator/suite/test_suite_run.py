@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from helpers.engine_cluster import Cluster, Server, wait_for
 
-from orchestrator.compare import leaderboard
+from orchestrator.compare import leaderboard, statistics
+from orchestrator.compare.items import Units
 from orchestrator.compare.leaderboard import Source
+from orchestrator.compare.scores import Step
 
 TASKS = ("toy", "toy_two", "colours")
 FILE = """\
@@ -57,6 +62,9 @@ class Night:
         (table,) = json.loads((self.folder / "runs/night/leaderboard.json").read_text())["tables"]
         return {cell["run"]: cell for row in table["models"] for cell in row["tasks"].values()}
 
+    def results(self, names: list[str]) -> list[bytes]:
+        return [(self.folder / "runs/night" / name / "results.json").read_bytes() for name in names]
+
     def calls(self) -> int:
         return self.cluster.calls().total()
 
@@ -68,13 +76,59 @@ def night(tmp_path: Path, shared_scorer: Server) -> Iterator[Night]:
     made.cluster.close()
 
 
-def test_two_models_by_three_tasks_to_one_leaderboard(night: Night) -> None:
-    night.write(gate="gate: {baseline: good, conditions: ['change.low>=-2%', 'toy/acc>=0.1']}")
+GATE = "gate: {baseline: good, conditions: ['change.low>=-2%', 'toy/acc>=0.1']}"
+
+
+def test_from_a_dead_endpoint_to_one_leaderboard(night: Night) -> None:
+    """Two models by three tasks, and a third whose server comes up late; then nothing is asked twice."""
+    models = f'  good: {{endpoint: "{night.good.address}"}}\n  late: {{endpoint: "127.0.0.1:1", patience: 1}}\n'
+    models += f'  empty: {{endpoint: "{night.empty.address}"}}\n'
+    night.write(models=models, gate=GATE)
+    output = night.run(code=3)
+    assert "3 of 9 cells are not complete; run the same command again to resume" in output
+    assert "gate  late is not complete: it is not judged" in output
+    found = night.board()
+    names = [f"{model}-{task}" for model in ("good", "late", "empty") for task in TASKS]
+    assert found.keys() == set(names)
+    assert {name: found[name]["state"] for name in names} == {
+        name: "incomplete" if name.startswith("late") else "complete" for name in names
+    }
+    assert "value" not in found["late-toy"]
+    assert "no model server answers at 127.0.0.1:1" in found["late-toy"]["error"]
+    assert found["late-toy_two"]["error"].startswith("not tried: ")
+    page = html.unescape((night.folder / "runs/night/leaderboard.html").read_text())
+    assert "6 of 9 cells are complete" in page
+    assert "is model-server running there" in page
+    # The address comes to life: the same command asks only what is left.
+    before = night.calls()
+    night.write(models=models.replace("127.0.0.1:1", night.empty.address), gate=GATE)
     output = night.run(code=4)
     assert "Error: the gate: FAIL" in output
+    assert night.calls() - before == 12 + 18 + 12, "of toy_two the second turn after an empty answer is not asked"
+    _check_leaderboard(night, names, output)
+    # Once more: every cell is complete, and nothing is asked, with a server gone as well.
+    calls, results = night.calls(), night.results(names)
+    night.good.kill()
+    assert night.run("--json", code=4).count("complete already") == 9
+    assert (night.calls(), night.results(names)) == (calls, results)
+    # Limits are held against complete cells, and a damaged one does not hide the others.
+    night.write(models=models.replace("127.0.0.1:1", night.empty.address), options=", max_unparsed: 0.2")
+    damaged = night.folder / "runs/night/good-toy/results.json"
+    damaged.write_bytes(damaged.read_bytes()[:-40])
+    output = night.run(code=2)
+    assert "Traceback" not in output
+    assert "good-toy: failed: " in output
+    assert "empty-toy: 6 of 12 items are unparsed, --max-unparsed allows 20.0%" in output
     found = night.board()
-    names = [f"{model}-{task}" for model in ("good", "empty") for task in TASKS]
-    assert found.keys() == set(names)
+    assert (found["good-toy"]["state"], found["good-colours"]["state"]) == ("failed", "complete")
+    assert found["empty-toy"]["value"] is not None, "its numbers stand: every item has an outcome"
+    assert "empty-toy: 6 of 12 items are unparsed" in (night.folder / "runs/night/leaderboard.html").read_text()
+    assert night.calls() == calls
+
+
+def _check_leaderboard(night: Night, names: list[str], output: str) -> None:
+    """Makes sure that page, JSON, CSV, Markdown and terminal have the runs' own numbers."""
+    found = night.board()
     for name, cell in found.items():
         run = night.folder / "runs" / "night" / name
         (task,) = json.loads((run / "results.json").read_text())["tasks"].values()
@@ -89,46 +143,15 @@ def test_two_models_by_three_tasks_to_one_leaderboard(night: Night) -> None:
         assert (good["rank"], empty["rank"]) == (1, 2)
         assert "to_best" not in good
         assert empty["to_best"] == pytest.approx(empty["value"] - good["value"])
-    page = (night.folder / "runs/night/leaderboard.html").read_text()
-    assert "script-src &#39;none&#39;" in page
+    page = html.unescape((night.folder / "runs/night/leaderboard.html").read_text())
+    assert "script-src 'none'" in page
     assert all(f'href="{name}/report.html"' in page for name in found)
     mean = sum(found[f"good-{task}"]["value"] for task in TASKS) / 3
     assert f">{100 * mean:.1f}<" in page
     assert re.search(rf"good +.* {100 * mean:.1f}", output), "the terminal has the same mean"
-    rows = list(csv.DictReader((night.folder / "runs/night/leaderboard.csv").open()))
-    assert [float(row["value"]) for row in rows] == [found[name]["value"] for name in names]
+    rows = {row["run"]: row for row in csv.DictReader((night.folder / "runs/night/leaderboard.csv").open())}
+    assert {name: float(row["value"]) for name, row in rows.items()} == {name: found[name]["value"] for name in names}
     assert "| good |" in (night.folder / "runs/night/leaderboard.md").read_text()
-    # Once more: every cell is complete, and nothing is asked, with the servers gone as well.
-    calls, before = (
-        night.calls(),
-        [(night.folder / "runs/night" / name / "results.json").read_bytes() for name in found],
-    )
-    night.good.kill()
-    assert night.run("--json", code=4).count("complete already") == 6
-    assert night.calls() == calls
-    assert before == [(night.folder / "runs/night" / name / "results.json").read_bytes() for name in found]
-
-
-def test_a_dead_endpoint_does_not_stop_the_others(night: Night) -> None:
-    models = f'  dead: {{endpoint: "127.0.0.1:1", patience: 1}}\n  good: {{endpoint: "{night.good.address}"}}\n'
-    night.write("toy toy_two", models=models)
-    output = night.run(code=3)
-    assert "2 of 4 cells are not complete; run the same command again to resume" in output
-    found = night.board()
-    assert [found[f"dead-{task}"]["state"] for task in TASKS[:2]] == ["incomplete"] * 2
-    assert "value" not in found["dead-toy"]
-    assert "no model server answers at 127.0.0.1:1" in found["dead-toy"]["error"]
-    assert found["dead-toy_two"]["error"].startswith("not tried: ")
-    assert [found[f"good-{task}"]["state"] for task in TASKS[:2]] == ["complete"] * 2
-    page = (night.folder / "runs/night/leaderboard.html").read_text()
-    assert "2 of 4 cells are complete" in page
-    assert "is model-server running there" in page
-    # The address comes to life: the same command asks only what is left.
-    before = night.calls()
-    night.write("toy toy_two", models=models.replace("127.0.0.1:1", night.empty.address))
-    night.run()
-    assert night.calls() - before == 12 + 18, "of toy_two the second turn after an empty answer is not asked"
-    assert {cell["state"] for cell in night.board().values()} == {"complete"}
 
 
 def test_killed_in_the_middle_and_resumed(night: Night) -> None:
@@ -152,6 +175,7 @@ def test_killed_in_the_middle_and_resumed(night: Night) -> None:
             assert sorted(one.splitlines()) == sorted(other.splitlines()), (name, file)
 
 
+@pytest.mark.weekly
 def test_another_model_behind_an_address_is_not_put_beside_the_first(night: Night) -> None:
     night.write("toy", models=f'  good: {{endpoint: "{night.good.address}"}}\n')
     night.run()
@@ -171,6 +195,7 @@ def test_another_model_behind_an_address_is_not_put_beside_the_first(night: Nigh
     assert "holds the run of another command" in night.run(code=2)
 
 
+@pytest.mark.weekly
 def test_one_server_serves_all_cells_of_a_checkpoint(night: Night) -> None:
     models = '  words: {model: "demo:hash"}\n  a: {model: "demo:constant:A"}\n'
     night.write("toy colours.yaml", models=models)
@@ -191,3 +216,35 @@ def test_a_folder_that_is_not_there_is_not_run(tmp_path: Path) -> None:
         ("incomplete", None),
     ]
     assert [row.mean for row in table.rows] == [None, None]
+
+
+def test_the_best_is_called_better_by_chance_in_few_suites() -> None:
+    """Of four equal models the best is chosen by the items that test it."""
+    random = np.random.default_rng(5)
+    wrong = sum(significant(random.random((4, 60)) < 0.5) for _ in range(200))
+    assert wrong <= 10 + 7, "5% of 200, and what their binomial allows in 99%"
+    assert significant(random.random((4, 60)) < np.array([[0.9], [0.4], [0.4], [0.4]]))
+
+
+def significant(right: Any) -> bool:
+    """Whether any model is called worse than the best one."""
+    names = np.array([f"{number:016d}" for number in range(right.shape[1])], dtype="S16")
+    clusters = np.arange(right.shape[1], dtype=np.uint64)
+    step = Step("t", "accuracy")
+    runs: Any = [Columns(step, Units(names, row.astype(float), clusters)) for row in right]
+    return any(pair is not None and pair.significant for pair in statistics.to_best(runs, step))
+
+
+@dataclass
+class Columns:
+    """What a leaderboard takes of the scores of a run."""
+
+    step: Step
+    of_step: Units
+
+    @property
+    def steps(self) -> dict[Step, Any]:
+        return {self.step: {}}
+
+    def units(self, _: Step) -> Units:
+        return self.of_step
