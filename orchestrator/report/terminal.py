@@ -17,8 +17,9 @@ from orchestrator.run_folder.metrics import (
     MetricResult,
     accounting,
     counts,
-    doubtful,
+    how_read,
     metric_results,
+    offered,
     overall,
     slices,
     undefined,
@@ -81,8 +82,8 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text.assemble(("all tasks  ", "dim"), _accounting(counts(opened.tasks))))
     else:
         console.print(_accounting(counts(opened.tasks)))
-    if read := doubtful(opened.tasks):
-        console.print(Text(f"  {read}: --judge-reads doubtful has a judge read them too", "dim"))
+    if read := how_read(opened.tasks):
+        console.print(Text(f"  {printable(read)}", "dim"))
     for one in results(opened):
         _labels(one, console)
     for line in undefined(found):
@@ -98,6 +99,8 @@ def print_results(run: Path, console: Console) -> None:
         console.print(_problem(problem))
     if len(found_wrong) > _MOST_PROBLEMS:
         console.print(Text(f"  and {len(found_wrong) - _MOST_PROBLEMS} more kinds: see the report", "dim"))
+    if better := offered(opened.tasks):
+        console.print(Text(better, "yellow"))
     console.print()
 
 

@@ -10,15 +10,14 @@ from typing import Any
 
 import orjson
 from google.protobuf import json_format
-from msgspec import UNSET
 
 from lyncean.arrays import np
 from lyncean.outcomes import Outcome
-from lyncean.reasons import DOUBTFUL
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.errors import EngineError
 from orchestrator.run import reason_then_score, sequential
+from orchestrator.run.reading import Readings
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.files import RESULTS, VERDICTS
 from orchestrator.run_folder.index import Index, Offsets
@@ -50,13 +49,14 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
                 f"{run / VERDICTS} settles {settled:,} items of {task}, {planned:,} were planned: a defect"
             )
     rules: set[str] = set()
+    constrained = (manifest["identity"].get("deviations") or {}).get("answer") == "constrained"
     tasks = {}
     for task, specs in sorted(run_manifest.specs_of(manifest).items()):
-        doubtful: set[str] = set()
-        items = partial(_items, run, offsets.get(task, np.zeros(0, np.int64)), rules, doubtful)
+        readings = Readings(constrained=constrained)
+        items = partial(_items, run, offsets.get(task, np.zeros(0, np.int64)), rules, readings)
         tasks[task] = summary_json(await client.summarize(items, specs))
-        if doubtful:
-            tasks[task]["doubtful"] = len(doubtful)
+        if reading := readings.summary():
+            tasks[task]["reading"] = reading
     if "sequential" in manifest:
         for task, found in sequential.results_of(run, manifest).items():
             tasks[task]["sequential"] = found
@@ -92,11 +92,11 @@ def summary_json(summary: scorer.Summary) -> dict[str, Any]:
     return {"counts": _counts(summary.counts), "metrics": [_metric(metric) for metric in summary.metrics]}
 
 
-def _items(run: Path, offsets: Offsets, rules: set[str], doubtful: set[str]) -> Iterator[scorer.ScoreRequest]:
+def _items(run: Path, offsets: Offsets, rules: set[str], readings: Readings) -> Iterator[scorer.ScoreRequest]:
+    readings.restart()
     for line in lines_at(run / VERDICTS, offsets, VerdictLine):
         rules.add(line.rule)
-        if line.reason in DOUBTFUL and line.outcome == Outcome.SCORED and line.judge is UNSET:
-            doubtful.add(line.key)
+        readings.add(line)
         yield pass_through(line)
 
 

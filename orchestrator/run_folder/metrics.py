@@ -226,10 +226,40 @@ def counts(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     return total
 
 
-def doubtful(tasks: Mapping[str, Mapping[str, Any]]) -> str:
-    """Returns how many scored answers were read with doubt (`lyncean.reasons.DOUBTFUL`), by no judge; "" for none."""
-    count = sum(int(found.get("doubtful", 0)) for found in tasks.values())
-    return f"{count:,} of {counts(tasks)['scored']:,} scored answers state their choice doubtfully" if count else ""
+OFFERED_FROM = 2.0
+"""Points that the reading of a task could hide from which on a run names answers that need no reading."""
+_READ_BY = {
+    "constraint": "by constraint",
+    "rule": "by rule",
+    "second_reader": "by second reader",
+    "doubtful": "doubtful",
+    "unparsed": "unparsed",
+}
+
+
+def how_read(tasks: Mapping[str, Mapping[str, Any]]) -> str:
+    """Returns how the answers of all tasks were read, and the error this could hide in the worst of them; "" if none.
+
+    "reading: 40 by rule, 3 doubtful, 2 unparsed; could hide 1.8 points [1.4, 2.3] of vstar_bench".
+    """
+    read = {task: found["reading"] for task, found in tasks.items() if "reading" in found}
+    total = {name: sum(int(each["by"][name]) for each in read.values()) for name in _READ_BY}
+    if not any(total.values()):
+        return ""
+    task, hidden = max(((task, each["hidden"]) for task, each in read.items()), key=lambda pair: pair[1]["points"])
+    parts = ", ".join(f"{total[name]:,} {words}" for name, words in _READ_BY.items() if total[name])
+    error = f"{hidden['points']:.1f} points [{hidden['low']:.1f}, {hidden['high']:.1f}]"
+    return f"reading: {parts}; could hide {error}{f' of {task}' if len(tasks) > 1 else ''}"
+
+
+def offered(tasks: Mapping[str, Mapping[str, Any]]) -> str:
+    """Returns the line that names answers without reading, where reading could hide too much; "" if it does not."""
+    read = [found["reading"] for found in tasks.values() if "reading" in found]
+    if any(each["by"]["constraint"] for each in read):
+        return ""
+    if max((each["hidden"]["points"] for each in read), default=0.0) < OFFERED_FROM:
+        return ""
+    return f"reading could hide {OFFERED_FROM:g} points or more: --answer constrained needs no reading"
 
 
 def accounting(total: Mapping[str, int]) -> str:

@@ -141,18 +141,22 @@ def test_doubtful_readings_are_counted_and_read_again(tmp_path: Path) -> None:
 
     def result() -> dict[str, Any]:
         task: dict[str, Any] = json.loads((run / "results.json").read_text())["tasks"]["vstar_bench"]
-        return {name: number for name, number in task["counts"].items() if number} | {"doubtful": task.get("doubtful")}
+        return {name: number for name, number in task["counts"].items() if number} | {
+            "read": {name: number for name, number in task["reading"]["by"].items() if number}
+        }
 
-    assert "4 of 4 scored answers state their choice doubtfully" in output
-    assert result() == {"planned": 4, "scored": 4, "doubtful": 4}
+    assert "reading: 4 doubtful; could hide 3.1 points [2.0, 4.6]" in output
+    assert "--answer constrained needs no reading" in output
+    assert result() == {"planned": 4, "scored": 4, "read": {"doubtful": 4}}
     for choice, counts in (("A", {"scored": 4}), ("B", {"unparsed": 4})):
         with JudgeServer(Vendor(lambda _, choice=choice: {"choice": choice})) as url:
             page = commands(ROOT / "docs" / "judges.md")
             (line,) = (line for line in page if "--judge-reads" in line)
             words = line.replace("runs/first", str(run)).replace("openai:MODEL", f"openai:x@{url}").split()[1:]
             output = orchestrator(*words, "--judge-cache", str(tmp_path / f"{choice}.sqlite"))
-        assert result() == {"planned": 4, "doubtful": None} | counts
-        assert "doubtfully" not in output
+        assert result() == {"planned": 4, "read": {"second_reader": 4}} | counts
+        assert "reading: 4 by second reader; could hide 0.0 points" in output
+        assert "needs no reading" not in output
     assert "4 unparsed, readers_differ: the rule reads 'A' (likely), the judge 'B'" in output
 
 

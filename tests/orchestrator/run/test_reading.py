@@ -1,0 +1,80 @@
+"""The error that the reading of answers could hide."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from lyncean.outcomes import Outcome
+from lyncean.reasons import ERRORS, Confidence, Reason, confidence
+from lyncean.stats import wilson
+from orchestrator.run.reading import Readings, hidden_error
+from orchestrator.run_folder.lines import VerdictLine
+from orchestrator.run_folder.metrics import how_read, offered
+
+
+def line(number: int, rule: str, outcome: Outcome, reason: str) -> VerdictLine:
+    item: dict[str, Any] = {"task": "t", "labels": {}, "group": "", "targets": ["A"], "options": []}
+    return VerdictLine(key=str(number), rule=rule, outcome=outcome, reason=reason, **item)
+
+
+def test_answers_of_one_class_hide_its_measured_rate() -> None:
+    wrong, read = ERRORS[Confidence.DOUBTFUL]
+    low, high = wilson(wrong, read)
+    found = hidden_error({"doubtful": 50}, 50)
+    assert found["points"] == pytest.approx(100 * wrong / read, abs=1e-3)
+    assert (found["low"], found["high"]) == pytest.approx((100 * low, 100 * high), abs=1e-3)
+
+
+def test_what_needs_no_reading_hides_nothing() -> None:
+    assert hidden_error({"constraint": 7, "second_reader": 3}, 10)["high"] == 0
+
+
+def test_the_interval_covers_the_true_error_of_several_classes() -> None:
+    """In 300 worlds in which the rates are measured anew from known ones, 95% of the intervals hold the truth."""
+    draw = random.Random(5)
+    by = {"rule": 800, "doubtful": 120, "unparsed": 80}
+    names = dict(zip(by, (Confidence.FIRM, Confidence.DOUBTFUL, Confidence.UNPARSED), strict=True))
+    true = {kind: measured.wrong / measured.read for kind, measured in ERRORS.items()}
+    truth = sum(number * true[names[name]] for name, number in by.items()) / 10
+    measured = dict(ERRORS)
+    held = 0
+    try:
+        for _ in range(300):
+            for kind, (_, read) in measured.items():
+                ERRORS[kind] = ERRORS[kind]._replace(wrong=sum(draw.random() < true[kind] for _ in range(read)))
+            found = hidden_error(by, 1000)
+            held += found["low"] <= truth <= found["high"]
+    finally:
+        ERRORS.update(measured)
+    assert held >= 0.92 * 300
+
+
+def test_a_task_tells_how_its_answers_were_read() -> None:
+    readings = Readings(constrained=True)
+    for _ in range(2):  # as the metrics are asked for again
+        readings.restart()
+        readings.add(line(1, "choice", Outcome.SCORED, Reason.BARE))
+        readings.add(line(2, "choice", Outcome.SCORED, Reason.STATED))
+        readings.add(line(3, "choice", Outcome.SCORED, Reason.LIKELY))
+        readings.add(line(4, "choice", Outcome.UNPARSED, Reason.CONFLICT))
+        readings.add(line(5, "choice", Outcome.UNPARSED, Reason.EMPTY_ANSWER))
+        readings.add(line(6, "choice", Outcome.FAILED, ""))
+    summary = readings.summary()
+    assert summary
+    assert summary["by"] == {"constraint": 1, "rule": 1, "second_reader": 0, "doubtful": 1, "unparsed": 1}
+    assert 0 < summary["hidden"]["low"] < summary["hidden"]["points"] < summary["hidden"]["high"]
+    words = how_read({"one": {"reading": summary}, "other": {}})
+    assert words.startswith("reading: 1 by constraint, 1 by rule, 1 doubtful, 1 unparsed; could hide ")
+    assert words.endswith(" of one")
+    assert not offered({"one": {"reading": summary}})
+
+
+def test_no_words_are_told_of_a_task_that_is_not_read() -> None:
+    readings = Readings(constrained=False)
+    readings.add(line(1, "likelihood", Outcome.SCORED, "most_likely"))
+    assert readings.summary() is None
+    assert confidence("voila_properties", "scored", Reason.STATED) is None
+    assert how_read({"one": {}}) == offered({"one": {}}) == ""
