@@ -29,7 +29,7 @@ from orchestrator.run_folder import beyond
 from orchestrator.run_folder.files import RESPONSES, VERDICTS
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.lines import Head, VerdictLine
-from orchestrator.run_folder.log import lines_at, scan
+from orchestrator.run_folder.log import RunLogError, lines_at, scan
 from orchestrator.run_folder.reader import open_run
 from orchestrator.samples import Sample
 
@@ -456,6 +456,8 @@ def results_of(run: Path, manifest: Mapping[str, Any]) -> dict[str, dict[str, An
         units: dict[str, _Unit] = {}
         samples: set[str] = set()
         for line in lines_at(run / VERDICTS, verdicts.get(task, ()), VerdictLine):
+            if line.key not in members:
+                raise RunLogError(f"{run / RESPONSES} has no line of {line.key!r}, which has a verdict: restore it")
             sample = members[line.key].sample
             samples.add(sample)
             item = _Item(split_repeat(line.key)[1], counts(spec, line.labels), value_of(spec, _fields(line)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -13,6 +13,8 @@ from orchestrator.run_folder.files import AGAINST, BEYOND, RESPONSES
 from orchestrator.run_folder.lines import SampleLine
 from orchestrator.run_folder.log import RunLogError, scan
 from orchestrator.run_folder.manifest import write as write_json
+
+T = TypeVar("T")
 
 
 def write(run: Path, kept: Collection[str]) -> dict[str, int]:
@@ -34,7 +36,7 @@ def read(run: Path) -> frozenset[str]:
     Raises:
         RunLogError: If the file is damaged.
     """
-    return frozenset(_read(run / BEYOND).get("keys", ()))
+    return frozenset(map(str, _read(run / BEYOND, "keys", list)))
 
 
 def write_base(run: Path, name: str, scores: Mapping[str, Any]) -> None:
@@ -48,15 +50,17 @@ def base(run: Path) -> tuple[str, dict[str, Any]]:
     Raises:
         RunLogError: If the file is damaged.
     """
-    found = _read(run / AGAINST)
-    return str(found.get("run", "")), found.get("scores", {})
+    return str(_read(run / AGAINST, "run", str)), _read(run / AGAINST, "scores", dict)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, field: str, kind: type[T]) -> T:
+    """Returns a field of a file, empty where there is no file."""
     try:
-        found: dict[str, Any] = orjson.loads(path.read_bytes())
-        return found
+        found = orjson.loads(path.read_bytes())
     except FileNotFoundError:
-        return {}
-    except orjson.JSONDecodeError as error:
-        raise RunLogError(f"{path} is damaged ({error}): run the command of the run again") from error
+        return kind()
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict) or not isinstance(value := found.get(field), kind):
+        raise RunLogError(f"{path} is damaged, it has no {field}: restore it, or run the command of the run again")
+    return value

@@ -123,7 +123,7 @@ def test_make(demo: Server, shared_scorer: Server, tmp_path: Path, monkeypatch: 
 
 @pytest.mark.full
 def test_evaluate_a_model(demo: Server, shared_scorer: Server, folder: Path) -> None:
-    evaluations, options, settings, reasoned, again, shards = blocks("docs/evaluate-a-model.md")
+    evaluations, options, settings, reasoned, stopped, again, shards = blocks("docs/evaluate-a-model.md")
     printed = type_in(evaluations, folder, demo, shared_scorer)
     assert "reform" in printed
     runs = sorted((folder / "runs").iterdir())
@@ -132,6 +132,10 @@ def test_evaluate_a_model(demo: Server, shared_scorer: Server, folder: Path) -> 
     printed = type_in(settings, folder, demo, shared_scorer)
     assert "not the benchmark's own decoding: max_output_tokens=64" in printed
     assert "answer likelihood-after-reasoning" in type_in(reasoned, folder, demo, shared_scorer)
+    printed = " ".join(type_in(stopped, folder, demo, shared_scorer).split())
+    assert "vstar_bench stopped early after" in printed
+    assert "of 40 samples" in printed
+    assert (folder / "quick" / "results.json").exists()
     scorer = f"--scorer {shared_scorer.address}"
     there = f"--endpoint {demo.address} {scorer}"
     first = "orchestrator eval --task vstar_bench --synthetic --run RUN\n"

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeVar
 from orchestrator.run_folder.files import AGAINST, BEYOND, IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS
 from orchestrator.run_folder.remote.store import RemoteError, Store
 
-SMALL = (MANIFEST, RESULTS, "report.html", AGAINST, BEYOND)
+SMALL = (MANIFEST, AGAINST, BEYOND, RESULTS, "report.html")
 _PART_BYTES = 16 << 20
 _CONCURRENT = 32
 _PART = re.compile(r"(\d{15})-(\d{15})-([0-9a-f]{64})\.jsonl")

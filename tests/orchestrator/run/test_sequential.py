@@ -66,7 +66,10 @@ def test_what_a_stopped_run_says_of_itself(place: Cluster, stopped: bytes) -> No
     run = open_run(place.folder / "one")
     assert len(run) == sequence["samples"]
     assert any("stopped early" in line for line in caveats(run, "toy"))
-    assert "stopped early after" in (place.folder / "one" / "report.html").read_text()
+    page = (place.folder / "one" / "report.html").read_text()
+    assert "stopped early after" in page
+    assert "95% confidence sequence" in page
+    assert "95% CI" not in page
 
 
 def test_the_stop_is_the_same_at_any_concurrency_and_after_a_kill(
@@ -90,6 +93,10 @@ def test_the_stop_is_the_same_at_any_concurrency_and_after_a_kill(
     assert (place.answered("killed"), place.results("killed")) == (before, stopped)
     place.orchestrator("score", "killed", "--scorer", shared_scorer.address)
     assert place.results("killed") == stopped
+
+    (place.folder / "killed" / "beyond.json").write_text("[")
+    said = place.orchestrator("report", "killed", code=2)
+    assert "beyond.json is damaged, it has no keys" in said
 
     said = place.eval("killed", [half], shared_scorer, *ROWS, "--until", "width<=20", code=2)
     assert 'until is "width<=30" there and "width<=20" here' in said
