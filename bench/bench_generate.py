@@ -110,9 +110,13 @@ def mixed(sent: Sequence[model.GenerateRequest], longest: int) -> list[int]:
     for request, length in zip(sent, drawn, strict=True):
         request.config.max_output_tokens = longest
         request.config.seed = length
+    return drawn
+
+
+def end_as_drawn() -> None:
+    """Has outputs end at the lengths that `mixed` has given them; behind the self-check at load."""
     RowDecoder._stopped = lambda self, row: len(row.ids) >= row.config.seed  # type: ignore[method-assign]
     RowDecoder._finish = _finish  # type: ignore[method-assign]
-    return drawn
 
 
 def _finish(self: RowDecoder, row: Any, reason: Any) -> None:
@@ -156,6 +160,8 @@ def main() -> None:
         lengths = mixed(sent, options.tokens)
         print(f"{sum(lengths)} tokens, {sum(lengths) / len(lengths):.1f} a request, {max(lengths)} the longest")
     figures: list[dict[str, Any]] = []
+    if options.mixed and len(options.image_tokens) > 1:
+        parser.error("--mixed takes one number of --image-tokens")
     for tokens in options.image_tokens:
         with tempfile.TemporaryDirectory() as folder:
             build(Path(folder), options.width, options.layers, patch=_PATCHES[tokens])
@@ -171,6 +177,8 @@ def main() -> None:
                     Way(f"batch {size}, prefixes", Path(folder), size, options.dtype, prefix=10**9)
                     for size in options.batches
                 ]
+            if options.mixed:
+                end_as_drawn()
             asyncio.run(compare(ways, sent, options.rounds))
         for way in ways:
             rate = statistics.median(len(sent) / spent for spent in way.seconds)
