@@ -29,7 +29,7 @@ from model_server.hf import checkpoint as checkpoints
 from model_server.hf import memory, selfcheck
 from model_server.hf.constraint import Constraint, Formats
 from model_server.hf.continuous import Continuous, Entry
-from model_server.hf.draw import draw, image_tokens
+from model_server.hf.draw import Drawer, drawer_of
 from model_server.hf.families import family_of
 from model_server.hf.generate import generate
 from model_server.hf.identity import processor_hash
@@ -50,7 +50,7 @@ _PREPARERS = max(2, min(8, os.cpu_count() or 2))
 
 @dataclass(frozen=True)
 class Work:
-    """One prepared request: `config` for Generate (`draws` for an image), `joined` for Likelihood.
+    """One prepared request: `config` for Generate (and `drawer` for an image), `joined` for Likelihood.
 
     Without either the prompt itself is scored. The constraint stands at the beginning of its format; each attempt at
     the answer takes a copy.
@@ -60,7 +60,7 @@ class Work:
     config: model.GenerationConfig | None = None
     constraint: Constraint | None = None
     joined: Sequence[Joined] = ()
-    draws: bool = False
+    drawer: Drawer | None = None
 
 
 Answer = SamplingRow | list[Scored] | ScoredPrompt | bytes
@@ -92,6 +92,7 @@ class HfBackend(Backend):
         self._checkpoint = checkpoints.load(self._settings)
         self._processor_sha256 = processor_hash(self._checkpoint)
         self._family = family_of(self._checkpoint)
+        self._drawer = drawer_of(self._checkpoint)
         self._prompter = Prompter(self._checkpoint, self._family, self._settings.max_image_pixels)
         self._ends = end_tokens(self._checkpoint)
         self._marks = marks_of(self._checkpoint.tokenizer, self._checkpoint.template)
@@ -122,7 +123,7 @@ class HfBackend(Backend):
             model.CAPABILITY_LIKELIHOOD: self._scores,
             model.CAPABILITY_IMAGE_INPUT: loaded.has_vision,
             model.CAPABILITY_MULTI_IMAGE: loaded.has_vision and self._family.multi_image,
-            model.CAPABILITY_IMAGE_OUTPUT: self._family.draws,
+            model.CAPABILITY_IMAGE_OUTPUT: self._drawer is not None,
             model.CAPABILITY_AUDIO_INPUT: "audio" in self._taken,
             model.CAPABILITY_VIDEO_INPUT: "video" in self._taken,
             model.CAPABILITY_OUTPUT_LOGPROBS: True,
@@ -219,11 +220,14 @@ class HfBackend(Backend):
         return response
 
     async def _draw(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
-        if any(part.WhichOneof("kind") == "image" for message in request.messages for part in message.parts):
+        drawer = self._drawer
+        assert drawer is not None, "the core asks for no image that is not claimed"
+        pictures = any(part.WhichOneof("kind") == "image" for message in request.messages for part in message.parts)
+        if pictures and not drawer.takes_images:
             raise Unsupported("no_image_to_image", "this model draws from text alone: the prompt holds an image")
         if request.config.top_logprobs:
             raise Unsupported("no_logprobs", "a drawn image has no log-probabilities")
-        count = image_tokens(self._checkpoint)
+        count = drawer.tokens
         if request.config.HasField("max_output_tokens") and request.config.max_output_tokens < count:
             raise InvalidRequest(
                 "image_needs_tokens",
@@ -231,12 +235,13 @@ class HfBackend(Backend):
                 limit=str(count),
                 value=str(request.config.max_output_tokens),
             )
-        prompt = await self._in_thread(functools.partial(self._prompter.prepare, draws=True), request.messages)
+        prepare = functools.partial(self._prompter.prepare, drawer=drawer)
+        prompt = await self._in_thread(prepare, request.messages)
         config = model.GenerationConfig()
         config.CopyFrom(request.config)
         config.max_output_tokens = count
         config = self._effective(config, len(prompt.ids))
-        data, usage = await self._submit(Work(prompt, config, draws=True), ("draw", object()), call, count)
+        data, usage = await self._submit(Work(prompt, config, drawer=drawer), ("draw", object()), call, count)
         assert isinstance(data, bytes)
         response = model.GenerateResponse(
             finish_reason=model.FINISH_REASON_END_OF_SEQUENCE,
@@ -360,8 +365,8 @@ class HfBackend(Backend):
         if self._lost:
             raise Unavailable("device_lost", "the device has failed, and this server is ending: send it elsewhere")
         try:
-            if jobs[0].work.draws:
-                jobs[0].resolve(draw(self._checkpoint, jobs[0].work.prompt, _config(jobs[0])))
+            if jobs[0].work.drawer:
+                jobs[0].resolve(jobs[0].work.drawer.draw(jobs[0].work.prompt, _config(jobs[0])))
             elif jobs[0].work.config is not None:
                 self._run_generate(jobs)
             elif jobs[0].work.joined:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import typing
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -165,7 +164,7 @@ def _overridden(processor: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
 def _check_settings(images: Any, settings: Settings) -> None:
     """Raises LoadError for a setting that the image processor does not have or cannot use."""
     kinds = getattr(images, "valid_kwargs", None)
-    known = set(typing.get_type_hints(kinds)) if kinds else set(images.to_dict())
+    known = set(kinds.__annotations__) if kinds else set(images.to_dict())
     for name in settings.processor:
         if name not in known - _CALL:
             raise LoadError(

@@ -110,7 +110,6 @@ class Family:
     Attributes:
         multi_image: Whether several images in a prompt are understood.
         needs_image: Whether a prompt without an image cannot be answered.
-        draws: Whether the model generates images.
         first_position: The position of the first token.
         prefill_positions: Whether left-padded prompts need explicit positions; else the model finds them itself.
         text_prefill_positions: Whether those of text alone do where others do not.
@@ -121,7 +120,6 @@ class Family:
 
     multi_image = True
     needs_image = False
-    draws = False
     first_position = 0
     prefill_positions = True
     text_prefill_positions = False
@@ -377,8 +375,6 @@ class Kosmos(ImageFirst):
 
 class Janus(Family):
     """Janus: its own `generate` drops the logits processors that it is given, so the library's is called."""
-
-    draws = True
 
     def generate(self, model: Any, **kwargs: Any) -> None:
         """Runs the library's decoding loop, past the model's override."""

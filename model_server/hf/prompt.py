@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 import torch
@@ -29,6 +29,9 @@ from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.clips import ClipDecoder, Decoded
 from model_server.hf.families import SEQUENCES, Family
 from model_server.hf.reasoning import marks_of
+
+if TYPE_CHECKING:
+    from model_server.hf.draw import Drawer
 
 _GIVEN = {"messages", "add_generation_prompt", "continue_final_message", "tools", "documents"}
 """Variables of a chat template that the library sets."""
@@ -138,13 +141,17 @@ class Prompter:
         return frozenset(names - environment.globals.keys() - _GIVEN - _token_names(self._checkpoint.tokenizer))
 
     def prepare(
-        self, messages: Sequence[model.Message], *, draws: bool = False, arguments: Mapping[str, Any] | None = None
+        self,
+        messages: Sequence[model.Message],
+        *,
+        drawer: Drawer | None = None,
+        arguments: Mapping[str, Any] | None = None,
     ) -> Prompt:
         """Renders, decodes images and clips, tokenizes.
 
         Args:
             messages: The conversation.
-            draws: Whether an image is to be made.
+            drawer: What draws the image that is to be made, if one is.
             arguments: Variables for the chat template.
 
         Raises:
@@ -173,12 +180,12 @@ class Prompter:
         decoded = self.clips.decode(messages)
         if self._family.needs_image and not pictures:
             raise InvalidRequest("image_needed", "this model answers about an image: the prompt holds none")
-        rendered = self.render(messages, arguments)
+        rendered = self.render(messages, arguments) + (drawer.suffix if drawer else "")
         if not self._checkpoint.takes_media:
             encoded = self._thread_processor()(rendered, return_tensors="pt", add_special_tokens=self._adds(rendered))
             text = rendered
         else:
-            encoded, text = self._process(rendered, pictures, decoded, draws)
+            encoded, text = self._process(rendered, pictures, decoded, drawer.processor_kwargs if drawer else {})
         inputs = {k: v for k, v in encoded.items() if isinstance(v, torch.Tensor) and k not in self._unwanted}
         decoded.correct(inputs, self._checkpoint.processor)
         ids = inputs["input_ids"][0].tolist()
@@ -403,12 +410,14 @@ class Prompter:
             "no_join", "the processor's tokens are not those of its text: continuations cannot be joined"
         )
 
-    def _process(self, rendered: str, pictures: list[Any], decoded: Decoded, draws: bool) -> tuple[Any, str]:
+    def _process(
+        self, rendered: str, pictures: list[Any], decoded: Decoded, more: Mapping[str, Any]
+    ) -> tuple[Any, str]:
         processor = self._thread_processor()
         recorder = _Recorder(processor.tokenizer)
         recording = copy.copy(processor)
         recording.tokenizer = recorder
-        kwargs = self._family.processor_kwargs(self._checkpoint) | ({"generation_mode": "image"} if draws else {})
+        kwargs = {**self._family.processor_kwargs(self._checkpoint), **more}
         if self._checkpoint.image_settings:
             kwargs["images_kwargs"] = dict(self._checkpoint.image_settings)
         if pictures:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import torch
 import transformers as tf
 
 from helpers.tiny import (
     QWEN_TOKENS,
+    STD,
     TEMPLATE,
     VOCAB,
     WIDTH,
@@ -275,6 +277,41 @@ def janus(out: Path) -> None:
     save(ids(tok, config), processor, out, generation_kwargs={"boi_token_id": begin})
 
 
+def emu3(out: Path) -> None:
+    """Emu3: images are tokens of the text's own vocabulary, read and drawn; 8 pixels a token."""
+    names = {
+        "image_token": "<image>",
+        "boi_token": "<|image start|>",
+        "eoi_token": "<|image end|>",
+        "image_wrapper_token": "<|image token|>",
+        "eof_token": "<|extra_201|>",
+    }
+    tok = tokenizer(names, ("<|extra_200|>", *(f"<|visual token {number:06d}|>" for number in range(32))))
+    images = tf.Emu3ImageProcessor(min_pixels=16 * 16, max_pixels=32 * 32)
+    processor = tf.Emu3Processor(images, tok, chat_template=TEMPLATE.replace("IMAGE", "<image>"))
+    config = tf.Emu3Config(
+        vq_config={
+            "codebook_size": 32,
+            "embed_dim": 4,
+            "latent_channels": 4,
+            "base_channels": 32,
+            "channel_multiplier": [1, 1, 1, 1],
+            "num_res_blocks": 1,
+            "hidden_size": 32,
+            "attn_resolutions": [],
+            "temporal_downsample_factor": 1,
+        },
+        text_config={k: v for k, v in text_config(max_position_embeddings=4096).items() if k != "model_type"},
+        vocabulary_map=tok.get_vocab(),
+    )
+    save(ids(tok, config), processor, out)
+    model = tf.Emu3ForConditionalGeneration.from_pretrained(out)
+    with torch.no_grad():  # so that what is drawn depends on the prompt, and words stay the most probable
+        rows = [tok.convert_tokens_to_ids(f"<|visual token {number:06d}|>") for number in range(32)]
+        model.lm_head.weight[rows] = 0.2 * STD * torch.randn((32, WIDTH), generator=torch.Generator().manual_seed(7))
+    model.save_pretrained(out)
+
+
 def mllama(out: Path) -> None:
     """Llama 3.2 Vision: tiles seen through cross attention in one layer."""
     tok = tokenizer({"image_token": "<|image|>"}, ("<|python_tag|>",))
@@ -402,5 +439,5 @@ def gemma4(out: Path) -> None:
 
 
 FAMILIES = [llava_next, llava_onevision, internvl, idefics3, smolvlm, lfm2_vl, gemma3, paligemma]
-FAMILIES += [blip2, instructblip, janus, mllama, kosmos2, qwen2_5_omni, qwen2_audio, gemma4]
+FAMILIES += [blip2, instructblip, janus, emu3, mllama, kosmos2, qwen2_5_omni, qwen2_audio, gemma4]
 BUILDERS = {build.__name__: build for build in FAMILIES}

@@ -12,6 +12,8 @@ import json
 import os
 import re
 from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
 from model_server.kit import Model, Output, Request, main
@@ -143,5 +145,19 @@ def _plural(name: str) -> str:
     return next((plural for plural, singular in SUBJECTS if name == singular), name)
 
 
+def endpoint() -> None:
+    """Serves the same behind an OpenAI-compatible API."""
+    from helpers import drawing_endpoint
+
+    knowing = Knowing()
+
+    def answer(text: str, files: list[bytes], draws: bool) -> str | bytes:
+        modality = model.MODALITY_IMAGE if draws else model.MODALITY_TEXT
+        made: Any = knowing.generate(SimpleNamespace(text=text, image_bytes=files, modality=modality))  # type: ignore[arg-type]
+        return made if isinstance(made, str) else bytes(made.image_files[0])
+
+    drawing_endpoint.run(answer)
+
+
 if __name__ == "__main__":
-    main(Knowing)
+    endpoint() if "VOILA_ENDPOINT" in os.environ else main(Knowing)

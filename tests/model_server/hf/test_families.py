@@ -17,7 +17,7 @@ from PIL import Image
 from lyncean.model.v1 import model_pb2 as model
 
 KINDS = ["text", "llava", "llava_next", "llava_onevision", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl"]
-KINDS += ["idefics3", "smolvlm", "gemma3", "paligemma", "blip2", "instructblip", "janus", "mllama", "kosmos2"]
+KINDS += ["idefics3", "smolvlm", "gemma3", "paligemma", "blip2", "instructblip", "janus", "mllama", "kosmos2", "emu3"]
 KINDS += ["qwen2_5_omni", "gemma4", "qwen2_audio", "qwen3_5", "lfm2_vl", "nemotron_h", "jamba"]
 TEXT_ONLY = {"text", "qwen2_audio", "nemotron_h", "jamba"}
 SINGLE_IMAGE = {"blip2", "instructblip", "kosmos2"}
@@ -123,21 +123,22 @@ async def test_family(kind: str, served: Any, hf: Any, ask: Any, picture: Any) -
         assert any(different), "another image gives other scores"
 
 
-async def test_janus_draws(served: Any, hf: Any, ask: Any, picture: Any) -> None:
+@pytest.mark.parametrize(("kind", "side", "tokens"), [("janus", 16, 4), ("emu3", 32, 23)])
+async def test_a_model_draws(kind: str, side: int, tokens: int, served: Any, hf: Any, ask: Any, picture: Any) -> None:
     def sent(message: model.Message, **config: Any) -> model.GenerateRequest:
         config_ = model.GenerationConfig(**config)
         return model.GenerateRequest(messages=[message], config=config_, modality=model.MODALITY_IMAGE)
 
-    async with served(hf("janus")) as server:
+    async with served(hf(kind, processor={"image_area": 1024} if kind == "emu3" else {})) as server:
         info = await server.info()
         assert model.CAPABILITY_IMAGE_OUTPUT in info.capabilities
 
-        async def draw(text: str, **config: Any) -> bytes:
-            reply = await server.send(sent(ask(text), **config))
+        async def draw(*content: str | bytes, **config: Any) -> bytes:
+            reply = await server.send(sent(ask(*content), **config))
             (part,) = reply.parts
             assert part.image.media_type == "image/png"
-            assert Image.open(io.BytesIO(part.image.data)).size == (16, 16)
-            assert reply.usage.output_tokens == 4
+            assert Image.open(io.BytesIO(part.image.data)).size == (side, side)
+            assert reply.usage.output_tokens == tokens
             return bytes(part.image.data)
 
         greedy = await draw("a red ball")
@@ -146,8 +147,11 @@ async def test_janus_draws(served: Any, hf: Any, ask: Any, picture: Any) -> None
         one, other = await draw("a ball", temperature=1, seed=1), await draw("a ball", temperature=1, seed=2)
         assert one != other
         assert one == await draw("a ball", temperature=1, seed=1)
+        if kind == "emu3":
+            assert await draw(picture(1), "like this") != await draw(picture(2), "like this")
+        else:
+            assert (await refusal(server.send(sent(ask(picture(1), "like this")))))[0] == "UNIMPLEMENTED"
         for message, config, code in (
-            (ask(picture(1), "like this"), {}, "UNIMPLEMENTED"),
             (ask("x"), {"max_output_tokens": 3}, "INVALID_ARGUMENT"),
             (ask("x"), {"top_logprobs": 1}, "UNIMPLEMENTED"),
         ):

@@ -307,3 +307,22 @@ def test_all_four_steps_by_a_judge(cluster: Cluster, monkeypatch: pytest.MonkeyP
     assert len(found) == 4 * 4 + 3
     assert found == pytest.approx(dict.fromkeys(found, 100))
     assert {line["judge"]["model"] for line in cluster.lines("run", "verdicts.jsonl")} == {"knowing"}
+
+
+@pytest.mark.full
+def test_step_4_by_an_openai_compatible_endpoint(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+    """The endpoint draws what step 3 said, and grades it as the judge; both through the proxy."""
+    monkeypatch.setenv("VOILA_ENDPOINT", "1")
+    url = f"http://{server(cluster, monkeypatch).address}/v1"
+    monkeypatch.delenv("VOILA_ENDPOINT")
+    command = [sys.executable, "-m", "model_server", "serve", "--backend", "openai", "--model", "m", "--base-url", url]
+    proxy = Server(cluster.folder / "proxy", [*command, "--image-output", "chat"]).start()
+    command = [sys.executable, "-m", "scorer", "serve", "--judge", f"grpc:{proxy.address}"]
+    judged = Server(cluster.folder / "judged", command).start()
+    cluster.servers += [proxy, judged]
+    words = ("--task", "voila_wd", "--limit", "3", "--set", "judge=true", "--set", "steps=4")
+    cluster.eval("run", [proxy], judged, *words)
+    assert cluster.counts("run", "voila_wd") == all_scored(12)
+    found = {name: value for name, value in metrics(cluster, "run").items() if name.startswith("step 4")}
+    assert found == pytest.approx(dict.fromkeys(found, 100))
+    assert found
