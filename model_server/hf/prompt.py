@@ -209,7 +209,7 @@ class Prompter:
         self._refuse_placeholders(raw.text)
         text = raw.text or "x"  # of a prompt of tokens this shows what inputs there are
         if self._checkpoint.takes_media:
-            encoded, text = self._process(text, [], Decoded(), False)
+            encoded, text = self._process(text, [], Decoded(), {})
         else:
             encoded = self._thread_processor()(text, return_tensors="pt", add_special_tokens=self._adds(text))
         inputs = {k: v for k, v in encoded.items() if isinstance(v, torch.Tensor) and k not in self._unwanted}
