@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from lyncean.cli import Command, examples
+from orchestrator.cli.folders import ReadRun
 from orchestrator.cli.serving import page_options, serve_page
 
 
@@ -18,13 +19,14 @@ from orchestrator.cli.serving import page_options, serve_page
         "orchestrator view runs",
     ),
 )
-@click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", default=".", type=ReadRun())
 @page_options(7480)
 def command(folder: Path, port: int, open_it: bool) -> None:
     """Serve a live page of the runs in FOLDER, and of logs of other tools in it.
 
     Run folders, logs of Inspect (needs 'lyncean[inspect]') and samples files of lmms-eval and lm-evaluation-harness are
-    found up to three folders deep. The page is served on 127.0.0.1 only; nothing is written into FOLDER.
+    found up to three folders deep. FOLDER may be the URL of one run, which is fetched. The page is served on 127.0.0.1
+    only; nothing is written into FOLDER.
     """
     from orchestrator.interop.tool_logs import find_logs, make_run
     from orchestrator.report.live.logs import LogReader

@@ -387,15 +387,18 @@ def test_a_damaged_run_says_so_on_its_page_and_hides_no_other(
     assert client.get("/runs/deep/a%20b/")[0] == 200
 
 
-def test_command_serves_until_it_is_interrupted(folder: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "orchestrator", "view", str(folder), "--port", "0"], stdout=subprocess.PIPE, text=True
-    )
+@pytest.mark.parametrize("viewed", ["{}", "file://{}/first"])
+def test_command_serves_until_it_is_interrupted(folder: Path, tmp_path: Path, viewed: str) -> None:
+    """A folder, or the URL of one run, which is fetched."""
+    command = [sys.executable, "-m", "orchestrator", "view", viewed.format(folder), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     try:
         assert process.stdout
         found = re.match(rf"http://{HOST}:(\d+)/", process.stdout.readline())
         assert found
-        assert Client(int(found[1])).get("/")[0] == 200
+        client = Client(int(found[1]))
+        assert client.get("/")[0] == 200
+        assert b'"llava-tiny"' in client.get("/api/runs")[1]
     finally:
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=120) == 0
