@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
@@ -42,10 +44,20 @@ class Answered(Generic[T]):
         self.replies = replies
 
 
+MOST_REFUSALS = 50
+"""Refusals of one question after which a run is ended: some code asks until it gets a reply."""
+
+
+class _Abandoned(BaseException):
+    """Ends a run of foreign code that can come to nothing, through its `except Exception`."""
+
+
 class _Questions:
     """The questions of one piece of code."""
 
     def __init__(self) -> None:
+        self.refused: Counter[str] = Counter()
+        self.thread = 0
         self.known: dict[str, tuple[JudgePrompt, Reply]] = {}
         self.missing: dict[str, ChatPrompt] = {}
         self.used: set[str] = set()
@@ -54,6 +66,8 @@ class _Questions:
 
     def start(self) -> None:
         self.missing, self.used, self.problem = {}, set(), None
+        self.refused.clear()
+        self.thread = threading.get_ident()
 
     def answer(self, body: Any) -> Reply | None:
         """Returns the reply to a request's body, None where there is none yet."""
@@ -62,12 +76,25 @@ class _Questions:
                 prompt = prompt_of(body)
             except JudgeError as error:
                 self.problem = self.problem or error
+                self._refuse("")
                 return None
             if prompt.sha256 in self.known:
                 self.used.add(prompt.sha256)
                 return self.known[prompt.sha256][1]
             self.missing.setdefault(prompt.sha256, prompt)
+            self._refuse(prompt.sha256)
             return None
+
+    def _refuse(self, name: str) -> None:
+        self.refused[name] += 1
+        if self.refused[name] == MOST_REFUSALS and self.thread:
+            kind, thread = ctypes.py_object(_Abandoned), ctypes.c_ulong(self.thread)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, kind)
+
+    def end(self) -> None:
+        """Lets no late refusal end anything else."""
+        with self._lock:
+            self.thread = 0
 
 
 async def answered(work: Callable[[], T], judge: Judge | None, *, together: bool = False) -> Answered[T]:
@@ -124,9 +151,15 @@ def answered_here(work: Callable[[], T]) -> T:
 def unanswered() -> Iterator[Callable[[], bool]]:
     """Has questions of foreign code that runs in it refused and not asked later; yields whether there were any."""
     questions = _Questions()
+    questions.start()
     _asking.insert(0, questions)
     try:
-        yield lambda: bool(questions.missing or questions.problem)
+        try:
+            yield lambda: bool(questions.missing or questions.problem)
+        finally:
+            questions.end()
+    except _Abandoned:
+        pass
     finally:
         _asking.remove(questions)
 
@@ -159,10 +192,15 @@ _asking: list[_Questions] = []
 
 
 def _run(work: Callable[[], T], questions: _Questions) -> tuple[Any, Exception | None]:
-    questions.start()
-    _asking.append(questions)
     try:
-        return work(), None
+        questions.start()
+        _asking.append(questions)
+        try:
+            return work(), None
+        finally:
+            questions.end()
+    except _Abandoned:
+        return None, None
     except Exception as error:
         return None, error
     except SystemExit as error:

@@ -128,6 +128,7 @@ def _scores(task: ScoredTask, found: Mapping[str, Mapping[str, Any]]) -> tuple[f
         return next(iter(parts.values())), parts
     for metrics in found.values():
         for name, value in metrics.items():
+            number = None
             try:
                 with foreign.unanswered() as asked:  # a judge is for all items together
                     number = number_of(task.aggregate(name, [value]))

@@ -52,6 +52,15 @@ def ask_again_and_again(words: str) -> str:
     return ""
 
 
+def ask_for_ever(words: str) -> str:
+    """Asks until there is a reply."""
+    while True:
+        try:
+            return ask(words)
+        except Exception:
+            time.sleep(60)
+
+
 def ask_in_threads(count: int) -> list[str]:
     with ThreadPoolExecutor(4) as pool:
         return list(pool.map(ask, [f"part {number}" for number in range(count)]))
@@ -96,7 +105,8 @@ def test_each_question_is_paid_once_whatever_client_asks() -> None:
 
 def test_questions_of_many_items_are_asked_together() -> None:
     vendor = Vendor(lambda words: {"to": words})
-    (done,) = judged(vendor, lambda: ask_in_threads(12), together=True)
+    done, patient = judged(vendor, lambda: ask_in_threads(12), lambda: ask_for_ever("part 0"), together=True)
+    assert patient.value == '{"to": "part 0"}'
     assert done.value == [f'{{"to": "part {number}"}}' for number in range(12)]
     assert vendor.charged == 12
 
@@ -177,3 +187,15 @@ def test_a_conversation_reaches_a_model_service_or_is_refused() -> None:
             prompt_of(broken)
     assert isinstance(prompt_of(body), ChatPrompt)
     assert not issubclass(JudgeError, RequestError)
+
+
+def test_a_part_that_may_not_ask_is_ended_alone() -> None:
+    def work() -> tuple[bool, str]:
+        with foreign.unanswered() as asked:
+            ask_for_ever("only here")
+        return asked(), ask("and then")
+
+    vendor = Vendor(lambda words: {"to": words})
+    (done,) = judged(vendor, work)
+    assert done.value == (True, '{"to": "and then"}')
+    assert vendor.charged == 1
