@@ -18,7 +18,7 @@ from orchestrator.conformance import CHECKS, Status, judge
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 LACKING = {"BATCH", "REASONING", "THINKING", "AUDIO_INPUT", "VIDEO_INPUT"}
-LACKING |= {"ANSWER_PREFIX", "ANSWER_CHOICES", "ANSWER_REGEX", "ANSWER_JSON_SCHEMA"}
+LACKING |= {"ANSWER_PREFIX", "ANSWER_CHOICES", "ANSWER_REGEX", "ANSWER_JSON_SCHEMA", "RAW_PROMPT", "RENDERED_PROMPT"}
 MOOT = {
     "seed_repeats",
     "logprobs_make_sense",
@@ -26,6 +26,9 @@ MOOT = {
     "tls_is_demanded",
     "token_is_demanded",
     "refuses_corrupt_audio_and_video",
+    "image_limit_is_kept",
+    "system_messages_are_as_stated",
+    "token_ids_name_tokens",
     *(name for name, check in CHECKS.items() if LACKING & set(check.needs)),
 }
 
