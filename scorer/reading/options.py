@@ -51,6 +51,11 @@ class Options:
         """What they share, and what differs in them."""
         return form_of(self.whole)
 
+    @cached_property
+    def colored(self) -> bool:
+        """Whether an option names a color."""
+        return any(not _COLORS.isdisjoint(name.split()) for name, _ in self.names)
+
     def find(self, folded: str) -> list[Mention]:
         """Returns every mention of an option by its words in a folded text."""
         found = texts(folded, self.names, self.loose) if self.names else []
@@ -79,7 +84,7 @@ class Options:
         if mention.value in self.things and LEXICON.COMPOUND.match(text, mention.end):
             return True
         name = text[mention.start : mention.end].lower()
-        if not _COLORS.isdisjoint(name.split()):
+        if self.colored and not _COLORS.isdisjoint(name.split()):
             return self._among_colors(text, mention)
         kinds = _OTHER_KIND.get(name.removesuffix("s"), "")
         if not kinds and name not in _DIRECTIONS:
