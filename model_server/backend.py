@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.metadata
 import threading
 import time
@@ -14,6 +15,9 @@ from google.protobuf import duration_pb2
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import Unsupported
+
+Output = model.GenerateResponse | BaseException
+"""One of several outputs, or its failure."""
 
 
 class LoadError(UserError):
@@ -43,6 +47,10 @@ class Call:
     def cancel(self) -> None:
         """Says that nobody waits for the answer any more."""
         self._cancelled.set()
+
+    def copy(self) -> Call:
+        """Returns a call with the same deadline, for one of several outputs of a request."""
+        return Call(None if self.deadline is None else self.deadline - time.monotonic())
 
     @property
     def over(self) -> bool:
@@ -75,6 +83,15 @@ class Backend(ABC):
     async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
         """Continues the conversation; every field of `effective_config` that is known is set."""
         raise Unsupported("no_generate", "this model only scores continuations: use Likelihood")
+
+    async def generate_samples(self, requests: Sequence[model.GenerateRequest], call: Call) -> list[Output]:
+        """Continues one conversation several times, each in the form of a request by itself, in their order.
+
+        Args:
+            requests: They differ in their seeds alone, and have one output each.
+            call: The life of all of them.
+        """
+        return await asyncio.gather(*(self.generate(request, call) for request in requests), return_exceptions=True)
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
         """Scores the continuations, in their order."""

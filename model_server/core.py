@@ -12,9 +12,17 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from lyncean import response_format
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import MAX_MESSAGE_BYTES, InternalFailure, InvalidRequest, Unavailable, Unsupported
+from lyncean.rpc import (
+    MAX_MESSAGE_BYTES,
+    InternalFailure,
+    InvalidRequest,
+    Unavailable,
+    Unsupported,
+    status_of,
+    status_proto,
+)
 from model_server import clips, images
-from model_server.backend import Backend, Call
+from model_server.backend import Backend, Call, Output
 from model_server.images import PixelBudget
 
 _Switch = Literal["thinking", "thinking_budget", "chat_template_arguments", "extra_body"]
@@ -103,11 +111,11 @@ class Core:
                 raise Unsupported("no_image_output", f"{info.model_name} makes no images")
         elif request.modality not in (model.MODALITY_UNSPECIFIED, model.MODALITY_TEXT):
             raise Unsupported("unknown_modality", f"modality {request.modality} is not known to this server")
+        _check_samples(request, info)
         async with self._pixels.held(await self._decoded(request.messages)):
-            response = await self.backend.generate(request, call)
-        if not response.parts and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
-            response.parts.add(text="")
-        return response
+            if request.samples > 1:
+                return _together(await self.backend.generate_samples(_apart(request), call))
+            return _whole(await self.backend.generate(request, call))
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
         """Checks and answers one Likelihood request."""
@@ -248,6 +256,56 @@ class Core:
             raise InvalidRequest("format_conflict", "stop strings beside a response_format: leave one unset")
         if request.modality == model.MODALITY_IMAGE:
             raise Unsupported("no_image_format", "an image has no response_format: leave it unset")
+
+
+def _whole(response: model.GenerateResponse) -> model.GenerateResponse:
+    if not response.parts and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
+        response.parts.add(text="")
+    return response
+
+
+def _apart(request: model.GenerateRequest) -> list[model.GenerateRequest]:
+    """Returns a request for each output; they differ in their seeds."""
+    requests = []
+    for offset in range(request.samples):
+        one = model.GenerateRequest()
+        one.CopyFrom(request)
+        one.samples = 0
+        if one.config.HasField("seed"):
+            one.config.seed = (one.config.seed + offset) % 2**64
+        requests.append(one)
+    return requests
+
+
+def _together(outputs: Sequence[Output]) -> model.GenerateResponse:
+    """Returns one response of several outputs; raises the first failure where all have failed."""
+    response = model.GenerateResponse()
+    for output in outputs:
+        result = response.samples.add()
+        if isinstance(output, BaseException):
+            if not isinstance(output, Exception):
+                raise output
+            result.status.CopyFrom(status_proto(status_of(output)))
+            continue
+        if output.HasField("prompt"):
+            response.prompt.CopyFrom(output.prompt)
+            output.ClearField("prompt")
+        # The two messages have the same fields, under the same numbers.
+        result.output.MergeFromString(_whole(output).SerializeToString())
+    first = outputs[0]
+    if isinstance(first, Exception) and not any(result.HasField("output") for result in response.samples):
+        raise first
+    return response
+
+
+def _check_samples(request: model.GenerateRequest, info: model.GetModelInfoResponse) -> None:
+    if request.samples <= 1:
+        return
+    if model.CAPABILITY_SAMPLES not in info.capabilities:
+        raise Unsupported("no_samples", f"{info.model_name} gives one output for a request: leave samples unset")
+    if request.modality == model.MODALITY_IMAGE:
+        raise Unsupported("no_image_samples", "images are drawn one by one: leave samples unset")
+    _check_count("too_many_samples", "outputs", request.samples, info.max_samples)
 
 
 def _check_prompt_wanted(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import grpc
@@ -23,6 +23,16 @@ NAME = "lyncean.model.v1.ModelService"
 Request = TypeVar("Request", model.GenerateRequest, model.LikelihoodRequest)
 Response = TypeVar("Response", model.GenerateResponse, model.LikelihoodResponse)
 Context = grpc.aio.ServicerContext[Any, Any]
+
+
+def _sum(usages: Sequence[model.Usage]) -> model.Usage:
+    """Returns what several outputs of a prompt cost: tokens together, and the longest of their times."""
+    longest = max(usages, key=lambda usage: usage.model_time.ToNanoseconds())
+    total = model.Usage(queue_time=longest.queue_time, model_time=longest.model_time)
+    for field in model.Usage.DESCRIPTOR.fields:
+        if field.name.endswith("_tokens"):
+            setattr(total, field.name, sum(getattr(usage, field.name) for usage in usages))
+    return total
 
 
 class ModelServicer(model_grpc.ModelServiceServicer):
@@ -79,8 +89,11 @@ class ModelServicer(model_grpc.ModelServiceServicer):
             except asyncio.CancelledError:
                 call.cancel()
                 raise
-            span["usage"] = response.usage
-            self._metrics.spent(response.usage)
+            spent = response.usage
+            if isinstance(response, model.GenerateResponse) and response.samples:
+                spent = _sum([result.output.usage for result in response.samples])
+            span["usage"] = spent
+            self._metrics.spent(spent)
             response.served_by.model_revision = self._core.info().model_revision
             response.served_by.boot_id = self._boot_id
             return response

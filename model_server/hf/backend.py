@@ -11,7 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from google.protobuf.json_format import MessageToJson
 from lyncean.media import Kind
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import DeadlineExceeded, InternalFailure, InvalidRequest, Unavailable, Unsupported
-from model_server.backend import Backend, Call, continuation_score, describe, seconds, usage_since
+from model_server.backend import Backend, Call, Output, continuation_score, describe, seconds, usage_since
 from model_server.batching import Batcher, Job, OutOfMemory
 from model_server.decoding import THINKING_SWITCHES, check_context, effective_config, limit_output, struct_json
 from model_server.hf import checkpoint as checkpoints
@@ -136,6 +136,7 @@ class HfBackend(Backend):
             model.CAPABILITY_ANSWER_PREFIX: self._prompter.can_continue,
             model.CAPABILITY_RENDERED_PROMPT: True,
             model.CAPABILITY_RAW_PROMPT: self._scores and not self._family.needs_image,
+            model.CAPABILITY_SAMPLES: bool(self._max_samples),
             model.CAPABILITY_ANSWER_CHOICES: keeps_formats,
             model.CAPABILITY_ANSWER_REGEX: keeps_formats,
             model.CAPABILITY_ANSWER_JSON_SCHEMA: keeps_formats,
@@ -177,6 +178,7 @@ class HfBackend(Backend):
             compute_dtype=str(loaded.model.dtype).removeprefix("torch."),
             properties={name: value for name, value in properties.items() if value},
             chat_template_arguments=sorted(self._prompter.arguments),
+            max_samples=self._max_samples,
             system_messages=model.SYSTEM_MESSAGES_TAKEN
             if self._prompter.takes_system_messages
             else model.SYSTEM_MESSAGES_REFUSED,
@@ -190,15 +192,33 @@ class HfBackend(Backend):
         """Continues one conversation."""
         if request.modality == model.MODALITY_IMAGE:
             return await self._draw(request, call)
+        return await self._continued(request, await self._prepared(request), call)
+
+    async def generate_samples(self, requests: Sequence[model.GenerateRequest], call: Call) -> list[Output]:
+        """Continues one conversation with several seeds: rows of one prompt that share a batch share its reading."""
+        prompt, constraint = await self._prepared(requests[0])
+        once = all(verdict.samples for verdict in self._verdicts(prompt))
+        prompts = [prompt if once else replace(prompt) for _ in requests]
+        pairs = zip(requests, prompts, strict=True)
+        continued = (self._continued(request, (own, constraint), call.copy()) for request, own in pairs)
+        return await asyncio.gather(*continued, return_exceptions=True)
+
+    async def _prepared(self, request: model.GenerateRequest) -> tuple[Prompt, Constraint | None]:
         if request.HasField("raw_prompt"):
             prompt = await self._in_thread(self._prompter.prepare_raw, request.raw_prompt)
         else:
             prepare = functools.partial(self._prompter.prepare, arguments=self._arguments(request.config))
             prompt = await self._in_thread(prepare, request.messages)
+        checked = self._effective(request.config, len(prompt.ids))  # before a format is compiled
+        if not checked.HasField("response_format"):
+            return prompt, None
+        return prompt, await self._in_thread(self._formats.compile, checked.response_format)
+
+    async def _continued(
+        self, request: model.GenerateRequest, prepared: tuple[Prompt, Constraint | None], call: Call
+    ) -> model.GenerateResponse:
+        prompt, constraint = prepared
         config = self._effective(request.config, len(prompt.ids))
-        constraint = None
-        if config.HasField("response_format"):
-            constraint = await self._in_thread(self._formats.compile, config.response_format)
         key = self._generate_key(prompt, config)
         row, usage = await self._submit(Work(prompt, config, constraint), key, call, config.max_output_tokens)
         assert isinstance(row, SamplingRow)
@@ -313,6 +333,12 @@ class HfBackend(Backend):
         return [self._verdict, *(self._clips[kind] for kind in sorted(prompt.clips))]
 
     @property
+    def _max_samples(self) -> int:
+        """Outputs of a prompt that one batch can have; 0 where they would not share its reading."""
+        most = self._settings.max_batch
+        return most if most > 1 and self._verdict.samples else 0
+
+    @property
     def _scores(self) -> bool:
         return self._prompter.can_join and self._verdict.method != "none"
 
@@ -411,7 +437,7 @@ class HfBackend(Backend):
             return
         prompts = [job.work.prompt for job in jobs]
         rows = [entry.row for entry in self._entries(jobs)]
-        generate(self._checkpoint, self._family, prompts, rows, self._ends, self._features(prompts))
+        generate(self._checkpoint, self._family, prompts, rows, self._ends, self._features)
 
     def _entries(self, jobs: Sequence[Job[Work, Answer]]) -> list[Entry]:
         entries = []

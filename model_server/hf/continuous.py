@@ -6,8 +6,9 @@ Used where `model_server.hf.selfcheck` has compared it with the library's loop a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from model_server.hf.families import Family, Prefill, attention
 from model_server.hf.prefix import Features, PrefixCache
 from model_server.hf.prompt import Prompt
 from model_server.hf.rows import RowDecoder, SamplingRow
+from model_server.hf.shared import places
 from model_server.hf.slots import Slots
 
 _PREFILL_TOKENS = 8192
@@ -85,10 +87,15 @@ class Continuous:
             waiting = join()
 
     def _read(self, group: Sequence[Entry], slots: Slots, running: list[Entry]) -> None:
-        """Reads prompts and puts those that go on after their first token among the running rows."""
-        state = self._prefill(group)
-        chosen = self._decoder.choose([entry.row for entry in group], state.last.float())
-        positions = state.next_position.tolist()
+        """Reads prompts, each once, and puts rows that go on after their first token among those that run."""
+        where = places([entry.prompt for entry in group])
+        first = [where.index(place) for place in range(max(where) + 1)]
+        state = self._prefill([group[index] for index in first])
+        for index, entry in enumerate(group):
+            if first[where[index]] != index:
+                entry.row.call.cached_tokens = len(entry.prompt.ids)
+        chosen = self._decoder.choose([entry.row for entry in group], state.last[where].float())
+        positions = state.next_position[where].tolist()
         for entry, token, position in zip(group, chosen, positions, strict=True):
             entry.last, entry.position = token, position
             self._advance(entry)
@@ -96,7 +103,7 @@ class Continuous:
         if going:
             joining = [group[index] for index in going]
             most = [len(entry.prompt.ids) + entry.row.config.max_output_tokens for entry in joining]
-            slots.add(state, going, most)
+            slots.add(state, [where[index] for index in going], most)
             running += joining
 
     def _prefill(self, group: Sequence[Entry]) -> Prefill:
@@ -136,21 +143,30 @@ class Continuous:
 
     def _groups(self, entries: Sequence[Entry]) -> Iterator[list[Entry]]:
         """Divides prompts into those that are read together: of one signature, and alike in length."""
-        alike: dict[tuple[Any, ...], list[Entry]] = {}
+        alike: dict[tuple[Any, ...], list[list[Entry]]] = {}
+        for rows in self._by_prompt(entries):
+            if self._divided(rows[0]):
+                yield rows
+            else:
+                alike.setdefault(rows[0].prompt.signature, []).append(rows)
+        for same in alike.values():
+            group: list[list[Entry]] = []
+            for rows in sorted(same, key=lambda rows: len(rows[0].prompt.ids)):
+                length = len(rows[0].prompt.ids)
+                padded = group and length - len(group[0][0].prompt.ids) > max(16, length // 4)
+                if padded or (group and (len(group) + 1) * length > _PREFILL_TOKENS):
+                    yield list(chain.from_iterable(group))
+                    group = []
+                group.append(rows)
+            yield list(chain.from_iterable(group))
+
+    @staticmethod
+    def _by_prompt(entries: Sequence[Entry]) -> Iterable[list[Entry]]:
+        """Returns the rows of each prompt; several of one are outputs of one request."""
+        found: dict[int, list[Entry]] = {}
         for entry in entries:
             if entry.row.call.over:
                 entry.row.end()  # nobody waits for it any more
-            elif self._divided(entry):
-                yield [entry]
             else:
-                alike.setdefault(entry.prompt.signature, []).append(entry)
-        for same in alike.values():
-            group: list[Entry] = []
-            for entry in sorted(same, key=lambda entry: len(entry.prompt.ids)):
-                length = len(entry.prompt.ids)
-                padded = group and length - len(group[0].prompt.ids) > max(16, length // 4)
-                if padded or (group and (len(group) + 1) * length > _PREFILL_TOKENS):
-                    yield group
-                    group = []
-                group.append(entry)
-            yield group
+                found.setdefault(id(entry.prompt), []).append(entry)
+        return found.values()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,8 +13,10 @@ from lyncean.rpc import InternalFailure
 from model_server.hf.batch import to_batch
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.families import Family
+from model_server.hf.prefix import Features
 from model_server.hf.prompt import Prompt
 from model_server.hf.rows import RowDecoder, SamplingRow
+from model_server.hf.shared import places, read_once, without_pixels
 
 
 class RowSampler(LogitsProcessor):
@@ -54,7 +57,7 @@ def generate(
     prompts: Sequence[Prompt],
     rows: Sequence[SamplingRow],
     ends: frozenset[int],
-    extra: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    features: Features = lambda prompts: None,
 ) -> None:
     """Runs a batch; each row is told when it has ended.
 
@@ -64,15 +67,28 @@ def generate(
     Args:
         checkpoint: The model.
         family: Behaviour of its model type.
-        prompts: Prompts of one signature.
+        prompts: Prompts of one signature; one that stands there more than once is read once.
         rows: The requests, in the prompts' order.
         ends: Tokens that end an output.
-        extra: Replaces the prompts' image inputs, where vision features are kept.
+        features: Returns what replaces the image inputs of some prompts, where vision features are kept.
     """
     net = checkpoint.model
-    inputs: dict[str, Any] = to_batch(checkpoint, [p.inputs for p in prompts])
-    if extra is not None:
-        inputs = extra(inputs)
+
+    def collated(some: Sequence[Prompt]) -> dict[str, Any]:
+        inputs: dict[str, Any] = to_batch(checkpoint, [prompt.inputs for prompt in some])
+        replace = features(some)
+        return inputs if replace is None else replace(inputs)
+
+    def read() -> None:
+        for index, row in enumerate(rows):
+            if where.index(where[index]) < index:
+                row.call.cached_tokens = len(prompts[index].ids)
+
+    inputs, where = collated(prompts), places(prompts)
+    reading: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    if max(where) + 1 < len(prompts):
+        different = collated([prompts[where.index(place)] for place in range(max(where) + 1)])
+        reading, inputs = read_once(net, prompts, different, read), without_pixels(net, inputs)
     settings = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=False,
         max_new_tokens=max(row.config.max_output_tokens for row in rows),
@@ -85,12 +101,13 @@ def generate(
     family.reset(net)
     decoder = RowDecoder(checkpoint.tokenizer, ends)
     sampler = RowSampler(rows, decoder)
-    family.generate(
-        net,
-        **inputs,
-        generation_config=settings,
-        logits_processor=LogitsProcessorList([sampler]),
-        stopping_criteria=StoppingCriteriaList([RowStop(rows, decoder)]),
-    )
+    with reading:
+        family.generate(
+            net,
+            **inputs,
+            generation_config=settings,
+            logits_processor=LogitsProcessorList([sampler]),
+            stopping_criteria=StoppingCriteriaList([RowStop(rows, decoder)]),
+        )
     if not sampler.used:
         raise InternalFailure("sampler_ignored", f"{type(net).__name__} decodes without asking how")

@@ -60,6 +60,7 @@ class Verdict:
         batches: Whether questions of different lengths score alike side by side and alone.
         generates: Whether prompts of different lengths are continued alike side by side and alone.
         continuous: Whether they are by a loop that rows join and leave.
+        samples: Whether several outputs of a prompt that is read once are like one by itself.
         vision: Whether kept vision features score like fresh ones.
         prefix: Whether prompts whose beginning is kept score, and are continued, like those that are read at once.
         reason: Why the faster ways were not taken; "" where the fastest was.
@@ -71,6 +72,7 @@ class Verdict:
     batches: bool = False
     generates: bool = False
     continuous: bool = False
+    samples: bool = False
     vision: bool = False
     prefix: bool = False
     reason: str = ""
@@ -119,7 +121,8 @@ def check(
     begins = bool(joins and prefixes and checkpoint.has_vision) and _tried(
         "beginnings of prompts are kept", lambda: _prefix(checkpoint, family, prompter, sample, prefixes), "not at all"
     )
-    return dataclasses.replace(verdict, generates=generates, continuous=joins, vision=kept, prefix=begins)
+    once = joins or _tried("prompts are read", lambda: _samples(checkpoint, family, sample), "for each output")
+    return dataclasses.replace(verdict, generates=generates, continuous=joins, samples=once, vision=kept, prefix=begins)
 
 
 def _longrope(checkpoint: Checkpoint) -> bool:
@@ -223,15 +226,26 @@ def _generates(checkpoint: Checkpoint, family: Family, sample: _Sample) -> bool:
 
 
 def _continuous(checkpoint: Checkpoint, family: Family, sample: _Sample) -> bool:
-    """Compares rows that join and leave, the first one last, with what the library's loop says of each alone."""
-    prompts = [sample.first.prompt, sample.short.prompt, sample.first.prompt]
-    rows = [_row(tokens) for tokens in (_CHECKED, _CHECKED, 2)]
+    """Compares rows that join and leave, two of one prompt, with what the library's loop says of each alone."""
+    prompts = [sample.first.prompt, sample.short.prompt, sample.first.prompt, sample.first.prompt]
+    rows = [_row(tokens) for tokens in (_CHECKED, _CHECKED, 2, _CHECKED)]
     entries = [Entry(prompt, row) for prompt, row in zip(prompts, rows, strict=True)]
     batches = [entries[:1], [], entries[1:], []]
     Continuous(checkpoint, family, end_tokens(checkpoint)).run(
         batches.pop(0), lambda: batches.pop(0) if batches else []
     )
-    return _alike(checkpoint, sample, _alone(checkpoint, family, prompts), rows)
+    first, short = _alone(checkpoint, family, prompts[:2])
+    return _alike(checkpoint, sample, [first, short, first, first], rows)
+
+
+def _samples(checkpoint: Checkpoint, family: Family, sample: _Sample) -> bool:
+    """Compares three outputs of one prompt, beside one of a shorter prompt if they meet, with those alone."""
+    first, short = sample.first.prompt, sample.short.prompt
+    others = [short] if first.signature == short.signature else []
+    rows = _generated(checkpoint, family, [first, first, first, *others])
+    alone = _alone(checkpoint, family, [first, *others])
+    once = [bool(row.call.cached_tokens) for row in rows[:3]] == [False, True, True]
+    return once and _alike(checkpoint, sample, [alone[0]] * 3 + alone[1:], rows)
 
 
 @torch.inference_mode()

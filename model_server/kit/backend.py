@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure
 from model_server import clips, images
 from model_server.backend import Backend, Call, LoadError, continuation_score, describe, usage_since
+from model_server.backend import Output as Ending
 from model_server.batching import Batcher, Job, Slots
 from model_server.decoding import check_context, check_kept, effective_config, limit_output
 from model_server.kit.model import Model, Output, Request
@@ -47,6 +49,7 @@ class KitBackend(Backend):
         self._single = type(kit).generate is not Model.generate
         self._scores = type(kit).likelihood is not Model.likelihood
         self._renders = type(kit).render is not Model.render
+        self._reads_once = type(kit).generate_samples is not Model.generate_samples
         self._threads = ThreadPoolExecutor(kit.max_concurrency, thread_name_prefix="kit")
         self._decoders = ThreadPoolExecutor(max(2, min(8, os.cpu_count() or 2)), thread_name_prefix="decode")
         self._slots = Slots(kit.max_concurrency, kit.max_queue, metrics)
@@ -81,6 +84,7 @@ class KitBackend(Backend):
             model.CAPABILITY_THINKING_BUDGET: kit.thinking_budget,
             model.CAPABILITY_ANSWER_PREFIX: kit.answer_prefix,
             model.CAPABILITY_RENDERED_PROMPT: self._renders,
+            model.CAPABILITY_SAMPLES: self._most_samples > 1,
             model.CAPABILITY_ANSWER_CHOICES: kit.answer_choices,
             model.CAPABILITY_ANSWER_REGEX: kit.answer_regex,
             model.CAPABILITY_ANSWER_JSON_SCHEMA: kit.answer_json_schema,
@@ -92,6 +96,7 @@ class KitBackend(Backend):
             max_concurrency=kit.max_batch * 2 if self._batched else kit.max_concurrency,
             max_waiting=0 if self._batched else min(max(_LEAST_WAITING, kit.max_concurrency), kit.max_queue),
             max_context_tokens=kit.max_context_tokens,
+            max_samples=self._most_samples,
             media_limits=model.MediaLimits(
                 max_images=kit.max_images if kit.image_input else 0,
                 max_image_pixels=kit.max_image_pixels if kit.image_input else 0,
@@ -103,11 +108,7 @@ class KitBackend(Backend):
 
     async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
         """Answers one request, alone in a thread or in a batch."""
-        config = effective_config(request.config)
-        work = Request(request.messages, config, request.modality, call)
-        await self._in_thread(self._decoders, self._decode, work)
-        prompt_tokens = self._count(work)
-        limit_output(config, prompt_tokens, self.kit.max_context_tokens, self.kit.default_max_tokens)
+        work, prompt_tokens = await self._prepared(request, call)
         queued = time.monotonic()
         if self._batched and self._batcher:
             answer = await self._batcher.submit(work, (), prompt_tokens, call)
@@ -115,6 +116,58 @@ class KitBackend(Backend):
             async with self._slots.slot():
                 call.started = time.monotonic()
                 answer = await self._in_thread(self._threads, self.kit.generate, work)
+        response = self._response(work, answer, prompt_tokens, queued)
+        if request.return_prompt:
+            response.prompt.CopyFrom(await self._rendered(work))
+        return response
+
+    async def generate_samples(self, requests: Sequence[model.GenerateRequest], call: Call) -> list[Ending]:
+        """Has a model that reads a prompt once answer all of them at once."""
+        if not self._reads_once:
+            return await super().generate_samples(requests, call)
+        first, prompt_tokens = await self._prepared(requests[0], call)
+        works = [replace(first, config=self._config(request.config, prompt_tokens)) for request in requests]
+        queued = time.monotonic()
+        async with self._slots.slot():
+            call.started = time.monotonic()
+            answers = await self._in_thread(self._threads, self.kit.generate_samples, works)
+        if len(answers) != len(works):
+            raise InternalFailure("wrong_count", f"{len(works)} outputs were wanted, the model made {len(answers)}")
+        rendered = await self._rendered(first) if requests[0].return_prompt else None
+        outputs: list[Ending] = []
+        for place, (work, answer) in enumerate(zip(works, answers, strict=True)):
+            try:
+                response = self._response(work, answer, prompt_tokens, queued)
+            except InternalFailure as error:
+                outputs.append(error)
+                continue
+            response.usage.cached_tokens = prompt_tokens if place else 0
+            if rendered:
+                response.prompt.CopyFrom(rendered)
+            outputs.append(response)
+        return outputs
+
+    @property
+    def _most_samples(self) -> int:
+        return self.kit.max_samples if (self._batched or self._single) and self.kit.max_samples > 1 else 0
+
+    async def _prepared(self, request: model.GenerateRequest, call: Call) -> tuple[Request, int]:
+        """Returns a request with its media decoded, and the tokens of its prompt."""
+        work = Request(request.messages, effective_config(request.config), request.modality, call)
+        await self._in_thread(self._decoders, self._decode, work)
+        prompt_tokens = self._count(work)
+        limit_output(work.config, prompt_tokens, self.kit.max_context_tokens, self.kit.default_max_tokens)
+        return work, prompt_tokens
+
+    def _config(self, config: model.GenerationConfig, prompt_tokens: int) -> model.GenerationConfig:
+        full = effective_config(config)
+        limit_output(full, prompt_tokens, self.kit.max_context_tokens, self.kit.default_max_tokens)
+        return full
+
+    def _response(
+        self, work: Request, answer: str | Output, prompt_tokens: int, queued: float
+    ) -> model.GenerateResponse:
+        config = work.config
         output = Output(answer) if isinstance(answer, str) else answer
         if output.reasoning and not self.kit.reasoning:
             raise InternalFailure(
@@ -131,8 +184,6 @@ class KitBackend(Backend):
             response.parts.add(image=model.Image(data=data))
         response.usage.CopyFrom(self._usage(work, prompt_tokens, out, queued))
         response.usage.reasoning_tokens = reasoned
-        if request.return_prompt:
-            response.prompt.CopyFrom(await self._rendered(work))
         return response
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:

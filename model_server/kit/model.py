@@ -127,6 +127,7 @@ class Model:
         answer_choices: Whether it keeps an answer to `config.response_format.choices`; the kit checks each answer.
         answer_regex: Whether it does to a regular expression.
         answer_json_schema: Whether it does to a JSON schema.
+        max_samples: Most outputs of one request.
         max_concurrency: Calls of `generate` at a time, each in a thread.
         max_batch: Most requests of one call of `generate_batch`.
         batch_wait: Longest wait of a request for others to share its batch, in seconds.
@@ -157,6 +158,7 @@ class Model:
     answer_choices = False
     answer_regex = False
     answer_json_schema = False
+    max_samples = 16
     max_concurrency = 8
     max_batch = 8
     batch_wait = 0.005
@@ -175,6 +177,14 @@ class Model:
 
     def generate_batch(self, requests: Sequence[Request]) -> Sequence[str | Output]:
         """Answers requests that arrived together, in their order; implement it instead of `generate`."""
+        raise NotImplementedError
+
+    def generate_samples(self, requests: Sequence[Request]) -> Sequence[str | Output]:
+        """Answers requests of one prompt that differ in `config.seed` alone, in their order.
+
+        Implement it beside `generate` or `generate_batch` where the prompt can be read once for all of them; else each
+        is answered by itself.
+        """
         raise NotImplementedError
 
     def likelihood(self, request: Request, continuations: Sequence[str]) -> Sequence[Score]:

@@ -65,6 +65,40 @@ def answers_of(
             yield result.index, _answer(result, requests[result.index], check)
 
 
+def outputs_of(response: Response | None, requests: Sequence[Request], check: Check = checked) -> list[Ending]:
+    """Returns the outputs, each as the response to a request by itself, or their failures.
+
+    Args:
+        response: What answered a request for all of them; None where its bytes are no message.
+        requests: The request of each.
+        check: What each output has to pass.
+
+    Raises:
+        CallError: If there is not one result for each.
+    """
+    if not isinstance(response, model.GenerateResponse):
+        raise bad_response("the server's bytes are no GenerateResponse")
+    if len(response.samples) != len(requests):
+        raise bad_response(f"it has {len(response.samples)} samples, and {len(requests)} were asked for")
+    return [
+        _output(result, response, request, check) for result, request in zip(response.samples, requests, strict=True)
+    ]
+
+
+def _output(result: model.SampleResult, whole: model.GenerateResponse, request: Request, check: Check) -> Ending:
+    kind = result.WhichOneof("result")
+    if kind == "status":
+        return CallError.from_status(result.status)
+    # The two messages have the same fields, under the same numbers.
+    response = model.GenerateResponse.FromString(result.output.SerializeToString())
+    if whole.HasField("served_by"):
+        response.served_by.CopyFrom(whole.served_by)
+    try:
+        return check(response, request) if kind else bad_response("a sample has neither output nor status")
+    except CallError as error:
+        return error
+
+
 def _answer(result: model.BatchResult, request: Request, check: Check) -> Ending:
     kind = result.WhichOneof("result")
     try:

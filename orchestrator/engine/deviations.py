@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from string import ascii_uppercase
 from typing import Any
 
+from lyncean.keys import split_repeat
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.engine.blind import blinded
 from orchestrator.samples import Call, Scoring
@@ -55,8 +56,9 @@ class Deviations:
         config.CopyFrom(call.config)
         config.MergeFrom(self.config)
         if self.config.temperature > 0 and not config.HasField("seed") and self.seed is not None:
-            digest = hashlib.sha256(f"{self.seed}|{key}|generation".encode()).digest()
-            config.seed = int.from_bytes(digest[:8]) >> 1
+            bare, repeat = split_repeat(key)
+            digest = hashlib.sha256(f"{self.seed}|{bare}|generation".encode()).digest()
+            config.seed = (int.from_bytes(digest[:8]) >> 1) + repeat  # which one request for all repeats asks for
         if labels:
             config.response_format.choices.texts.extend(labels)
             config.ClearField("stop")  # nothing stands behind the label

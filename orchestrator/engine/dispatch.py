@@ -17,7 +17,7 @@ from lyncean.rpc import CallError
 from orchestrator.engine.batch import Ending
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.replica import Health, Replica, backoff
-from orchestrator.engine.wire import Request, Response
+from orchestrator.engine.wire import Request, Response, is_repeat
 from orchestrator.errors import ConfigError
 
 _WAITING_SHARE = 0.125
@@ -35,7 +35,8 @@ class Job:
         request: What is sent.
         owner: Whatever the caller wants back with the result.
         attempts: How often it was sent.
-        alone: Whether it is not to share a Batch with others: it failed before.
+        alone: Whether it is not to share a call with others: it failed before.
+        prompt: Jobs that hold one such object are repeats of one prompt, in their order; None for all others.
     """
 
     request: Request
@@ -45,6 +46,7 @@ class Job:
     first_failure: float = 0.0
     avoid: Replica | None = None
     alone: bool = False
+    prompt: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,7 @@ class Dispatcher:
         now = time.monotonic()
         while self._later and self._later[0][0] <= now:
             self._again.append(heapq.heappop(self._later)[2])
-        handed: dict[Replica, list[Job]] = {}
+        handed: dict[Replica, list[list[Job]]] = {}
         balance = LeastLoaded(() if only and not self._again else self.pool.replicas.values())
         wait = 0.0
         while not (self._draining or self._budget.reached()) and (wait := self._budget.wait()) <= 0:
@@ -220,12 +222,17 @@ class Dispatcher:
             if pair is None:
                 break
             replica, job = pair
-            self._budget.sent()
-            replica.in_flight += 1
-            self._sent += 1
-            handed.setdefault(replica, []).append(job)
-        for replica, jobs in handed.items():
-            self._send(replica, jobs)
+            repeats = self._repeats(replica, job)
+            if repeats is None:
+                self._fresh.appendleft(job)
+                break
+            for _ in (job, *repeats):
+                self._budget.sent()
+            replica.in_flight += 1 + len(repeats)
+            self._sent += 1 + len(repeats)
+            handed.setdefault(replica, []).append([job, *repeats])
+        for replica, taken in handed.items():
+            self._send(replica, taken)
         if self._draining:
             return
         if wait > 0:
@@ -233,7 +240,28 @@ class Dispatcher:
         elif self._later:
             self._wake(self._later[0][0] - now)
 
-    def _send(self, replica: Replica, jobs: list[Job]) -> None:
+    def _repeats(self, replica: Replica, job: Job) -> list[Job] | None:
+        """Takes from the queue what goes out with a job: repeats of its prompt. None where they have to wait for room.
+
+        They wait behind what the replica works on, so that a prompt is read once and not for each place that gets free.
+        """
+        if job.prompt is None or job.alone:
+            return []
+        most = min(replica.samples, replica.limit)
+        count = 0
+        while count + 1 < min(most, 1 + len(self._fresh)) and self._fresh[count].prompt is job.prompt:
+            if not is_repeat(self._fresh[count].request, job.request, count + 1):
+                break  # one between them is not asked for any more
+            count += 1
+        if count >= max(1, replica.free) and replica.in_flight:
+            return None
+        return [self._fresh.popleft() for _ in range(count)]
+
+    def _send(self, replica: Replica, taken: list[list[Job]]) -> None:
+        for repeats in taken:
+            if len(repeats) > 1:
+                self._spawn(self._attempt_samples(replica, repeats))
+        jobs = [job for job, *others in taken if not others]
         alone = [job for job in jobs if job.alone]
         others = [job for job in jobs if not job.alone]
         runs = replica.bundles([job.request.size for job in others])
@@ -327,14 +355,36 @@ class Dispatcher:
             self._returned(replica, len(unanswered))
         if failure.code is grpc.StatusCode.UNIMPLEMENTED:
             replica.batches = False
-        for job in unanswered.values():
+        self._fail(sent, unanswered.values(), failure)
+
+    async def _attempt_samples(self, replica: Replica, jobs: list[Job]) -> None:
+        for job in jobs:
+            job.attempts += 1
+        sent = Sent(replica)
+        try:
+            endings = await replica.ask_samples([job.request for job in jobs], self._timeout)
+        finally:
+            self._returned(replica, len(jobs))
+        if isinstance(endings, CallError):
+            if endings.code is grpc.StatusCode.UNIMPLEMENTED:
+                replica.samples = 0
+            self._fail(sent, jobs, endings)
+        elif replica.identifies:
+            await self._conclude(sent, zip(jobs, endings, strict=True))
+        else:  # each by itself: one look confirms them all
+            for answer in zip(jobs, endings, strict=True):
+                self._spawn(self._conclude(sent, [answer]))
+
+    def _fail(self, sent: Sent, jobs: Iterable[Job], failure: CallError) -> None:
+        """Handles the failure of a call that was made for several jobs."""
+        for job in jobs:
             if failure.consequence.abort or failure.consequence.retries is None or failure.code in _REPLICA_AT_FAULT:
                 self._handle_response(sent, job, failure, sent.seconds)
             elif not self._draining:
                 # Whichever of them was at fault: each is judged by what becomes of it alone.
                 job.alone = True
                 self._again.append(job)
-        self.pump(replica)
+        self.pump(sent.replica)
 
     def _returned(self, replica: Replica, jobs: int = 1) -> None:
         replica.in_flight -= jobs

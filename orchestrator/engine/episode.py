@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any
 
 from lyncean.errors import UserError
+from lyncean.keys import split_repeat
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
@@ -16,7 +17,7 @@ from orchestrator.data.rows import DataError
 from orchestrator.engine.check import check_clip, check_image, check_stated
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Result
-from orchestrator.engine.wire import Request, request_of
+from orchestrator.engine.wire import Request, is_repeat, request_of
 from orchestrator.errors import EngineError
 from orchestrator.run_folder.lines import Failure, ResponseLine, encode, raw
 from orchestrator.run_folder.log import RunLog, RunLogError
@@ -151,6 +152,32 @@ def build(
         scoring=scoring,
         score=score_request(key, scoring) if scoring else None,
     )
+
+
+def prompts_of(built: Sequence[PreparedRequest | UnsentOutcome]) -> list[object]:
+    """Returns for each request one object that it shares with the repeats of its prompt beside it; None without any.
+
+    Repeats stand one behind the other, and their seeds count up.
+    """
+    found: list[object] = [None] * len(built)
+    start = 0
+    for place in range(1, len(built) + 1):
+        first, this = built[start], built[place] if place < len(built) else None
+        if (
+            isinstance(first, PreparedRequest)
+            and isinstance(this, PreparedRequest)
+            and _repeats(this, first, place - start)
+        ):
+            continue
+        if place - start > 1:
+            found[start:place] = [object()] * (place - start)
+        start = place
+    return found
+
+
+def _repeats(this: PreparedRequest, first: PreparedRequest, place: int) -> bool:
+    same = split_repeat(this.key)[0] == split_repeat(first.key)[0] and this.stage == first.stage
+    return same and is_repeat(this.request, first.request, place)
 
 
 def unsent_line(key: str, episode: Episode, turn: Turn, ended: UnsentOutcome) -> bytes:

@@ -15,9 +15,9 @@ from lyncean.limiter import Limiter
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Credentials, call, call_stream, dial, parsing
 from lyncean.rpc.channel import Method
-from orchestrator.engine.batch import MOST_CALLS, Answer, Ending, answers_of, bundles
+from orchestrator.engine.batch import MOST_CALLS, Answer, Ending, answers_of, bundles, outputs_of
 from orchestrator.engine.check import bad_response, checked
-from orchestrator.engine.wire import Request, Response, batch_of
+from orchestrator.engine.wire import Request, Response, batch_of, samples_of
 
 PROBE_TIMEOUT = 5.0
 LOOK_SECONDS = 10.0
@@ -80,6 +80,7 @@ class Replica:
             f"/{_SERVICE}/Batch", response_deserializer=parsing(model.BatchResponse.FromString)
         )
         self.batches = False
+        self.samples = 0
 
     @property
     def limit(self) -> int:
@@ -158,6 +159,7 @@ class Replica:
         self.limiter.bound(most)
         self.waiting = 0 if concurrency else info.max_waiting
         self.batches = model.CAPABILITY_BATCH in info.capabilities
+        self.samples = info.max_samples if model.CAPABILITY_SAMPLES in info.capabilities else 0
         self.health = Health.READY
         self.last_error = ""
         self._boots.add(info.boot_id)
@@ -180,6 +182,16 @@ class Replica:
         try:
             response = await call(method, request.data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
             return checked(response, request)
+        except CallError as error:
+            return error
+
+    async def ask_samples(self, requests: Sequence[Request], timeout: float) -> list[Ending] | CallError:
+        """Sends repeats of one prompt as one request; returns the ending of each, or the failure of all."""
+        merged, limit = samples_of(requests), self.info.max_request_bytes
+        generate = self._methods["Generate"]
+        try:
+            response = await call(generate, merged.data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
+            return outputs_of(response, requests)
         except CallError as error:
             return error
 

@@ -18,7 +18,15 @@ from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.check import called_tool, cut_in_reasoning, was_cut
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Dispatcher, Job, Result
-from orchestrator.engine.episode import Episode, PreparedRequest, UnsentOutcome, build, response_line, unsent_line
+from orchestrator.engine.episode import (
+    Episode,
+    PreparedRequest,
+    UnsentOutcome,
+    build,
+    prompts_of,
+    response_line,
+    unsent_line,
+)
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.engine.worker import Worker
@@ -39,6 +47,8 @@ from orchestrator.run_folder.unreadable import understood
 from orchestrator.samples import Sample, Turn
 
 _BATCH = 16
+_MOST_REPEATS = 64
+"""With more of them, not all of a sample are built at once."""
 _STRIDE = 2048
 _BUILDS = 2
 """How many batches are built at once: a thread finds the next one there when it is done with the first."""
@@ -61,12 +71,14 @@ class Options:
         patience: Seconds for which a call that meets full or absent servers is sent again.
         changes: What is changed in the benchmark's requests.
         shard: (index from 0, number of shards); None runs everything.
+        repeats: How often each sample is asked; repeats come one behind the other.
     """
 
     timeout: float = 600.0
     patience: float = 600.0
     changes: Deviations = field(default_factory=Deviations)
     shard: tuple[int, int] | None = None
+    repeats: int = 1
 
 
 class Stopping(Protocol):
@@ -181,8 +193,15 @@ class Engine:
         if not self._stopped.done():
             self._stopped.set_exception(error)
 
+    @property
+    def _batch(self) -> int:
+        """Samples that are built together: all repeats of some, where these may go out together."""
+        repeats = self._options.repeats
+        together = any(dispatcher.pool.info.max_samples > 1 for dispatcher in self._dispatchers.values())
+        return repeats * max(1, _BATCH // repeats) if together and repeats <= _MOST_REPEATS else _BATCH
+
     async def _produce_and_finish(self) -> None:
-        size = _BATCH
+        size = most = self._batch
         while not self._draining:
             [batch] = await self._worker.each(lambda count: list(islice(self._samples, count)), [size])
             if not batch:
@@ -190,14 +209,14 @@ class Engine:
                 break
             episodes = [episode for sample in batch if (episode := self._plan(sample))]
             # What an earlier process answered is passed over in long strides.
-            size = _BATCH if episodes else min(2 * size, _STRIDE)
-            for start in range(0, len(episodes), _BATCH):
+            size = most if episodes else min(2 * size, _STRIDE // most * most)
+            for start in range(0, len(episodes), most):
                 while not self._draining and self._full():
                     self._room.clear()
                     await self._room.wait()
                 if self._draining:
                     break
-                self._build(self._wanted(episodes[start : start + _BATCH]))
+                self._build(self._wanted(episodes[start : start + most]))
         while self._open and not self._draining:
             self._room.clear()
             await self._room.wait()
@@ -301,7 +320,8 @@ class Engine:
         try:
             made = await self._worker.each(lambda episode: build(episode, log, changes, self._server), episodes)
             going = set(map(id, self._wanted(episodes)))
-            for episode, built in zip(episodes, made, strict=True):
+            prompts = prompts_of(made) if self._options.repeats > 1 else [None] * len(made)
+            for episode, built, prompt in zip(episodes, made, prompts, strict=True):
                 if id(episode) not in going:
                     self._open -= 1
                     continue
@@ -310,7 +330,7 @@ class Engine:
                     continue
                 dispatcher = self._dispatchers.get(built.stage) or self._dispatchers[""]
                 self._prepared += built.request.size
-                dispatcher.submit(Job(built.request, built))
+                dispatcher.submit(Job(built.request, built, prompt=prompt))
             self._heed_budget()
         except OSError as error:
             self.stop(write_error(log.path, error))

@@ -6,7 +6,7 @@ The result is what protobuf itself would write, byte for byte, and a test holds 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from google.protobuf.descriptor import Descriptor
@@ -28,6 +28,7 @@ class Request:
         modality: What Generate is to make.
         max_output_tokens: Its bound, 0 where there is none.
         choices: What the answer may be; empty where it may be anything.
+        sampled: Whether its answer is drawn: its last piece then differs from that of a repeat by the seed alone.
         size: Bytes of the pieces together.
     """
 
@@ -37,6 +38,7 @@ class Request:
     modality: model.Modality.ValueType = model.MODALITY_UNSPECIFIED
     max_output_tokens: int = 0
     choices: Sequence[str] = ()
+    sampled: bool = False
     size: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,7 +61,26 @@ def request_of(call: Call) -> Request:
         return Request("Likelihood", chunks, len(call.continuations))
     chunks.append(model.GenerateRequest(config=call.config, modality=call.modality).SerializeToString())
     choices = tuple(call.config.response_format.choices.texts)
-    return Request("Generate", chunks, 0, call.modality, call.config.max_output_tokens, choices)
+    sampled = call.config.temperature > 0 and call.modality != model.MODALITY_IMAGE
+    return Request("Generate", chunks, 0, call.modality, call.config.max_output_tokens, choices, sampled)
+
+
+def is_repeat(request: Request, first: Request, place: int) -> bool:
+    """Whether a request is the output at a place, from 0, of what a first one would be if it asked for several."""
+    if not (request.sampled and first.sampled) or request.chunks[:-1] != first.chunks[:-1]:
+        return False
+    one, other = (model.GenerateRequest.FromString(each.chunks[-1]) for each in (first, request))
+    if one.config.HasField("seed"):
+        one.config.seed = (one.config.seed + place) % 2**64
+    return one == other
+
+
+def samples_of(requests: Sequence[Request]) -> Request:
+    """Returns the request for the outputs of several, which are repeats of the first in their order."""
+    *chunks, last = requests[0].chunks
+    return replace(
+        requests[0], chunks=[*chunks, last + model.GenerateRequest(samples=len(requests)).SerializeToString()]
+    )
 
 
 def batch_of(requests: Sequence[Request]) -> bytes:

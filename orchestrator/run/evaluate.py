@@ -202,7 +202,7 @@ async def evaluate(
         check_capabilities(plan, models, places)
         await check_scoring(plan, connections.scorer, connections.rules)
         changes = plan.changes(connections.info, models)
-        options = Options(timeout=request.timeout, patience=request.patience, changes=changes, shard=shard)
+        options = Options(request.timeout, request.patience, changes, shard, request.repeats)
         stages = {name: info for name, info in models.items() if name}
         identity = plan.identity(connections.info, stages) | (sequential.identity if sequential else {})
         path = run or default_run(plan, identity, shard)

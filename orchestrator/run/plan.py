@@ -30,6 +30,8 @@ from orchestrator.samples import Sample, Variant
 
 _LOOKED_AT = 100
 """Rows among which one with choices is looked for."""
+_TOGETHER = 64
+"""Repeats of a row that are made at a time."""
 _SYNTHETIC = "synthetic"
 """Name of the modules that draw a benchmark's synthetic rows."""
 
@@ -115,13 +117,21 @@ class Plan:
                     break
                 if planned and planned.over(number, first, len(stride)):
                     continue
-                for (number_of_row, row), variant in itertools.product(enumerate(stride, first + 1), variants):
-                    for sample in self.samples_of(task, number_of_row, row, variant):
+                for number_of_row, row in enumerate(stride, first + 1):
+                    for sample in self._repeated(task, number_of_row, row, variants):
                         if planned:
                             planned.note(sample)
                         yield sample
                 if planned:
                     planned.close_stride(number, first, len(stride))
+
+    def _repeated(self, task: Task, number: int, row: Row, variants: Sequence[Variant]) -> Iterator[Sample]:
+        """Yields the samples of one row, the repeats of each one behind the other."""
+        for start in range(0, len(variants), _TOGETHER):
+            some = variants[start : start + _TOGETHER]
+            made = [self.samples_of(task, number, row, variant) for variant in some]
+            for repeats in itertools.zip_longest(*made):
+                yield from (sample for sample in repeats if sample is not None)
 
     def samples_of(self, task: Task, number: int, row: Row, variant: Variant) -> Iterator[Sample]:
         """Yields the samples of one row.
