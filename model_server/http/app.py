@@ -110,9 +110,9 @@ class Front:
     async def _chat(self, request: Request) -> Response:
         asked = await asyncio.to_thread(chat.parse, await _body(request), Chat)
         info = await self._info_of(asked.model)
-        calls = await asyncio.to_thread(chat.requests, asked)
+        calls = await asyncio.to_thread(chat.requests, asked, info.max_samples)
         generating = self._all([self._call(self._stub.Generate, each, info) for each in calls])
-        answers = await _unless_gone(request, generating)
+        answers = [each for answer in await _unless_gone(request, generating) for each in chat.apart(answer)]
         await self._check_identity([each.served_by for each in answers], asked.model)
         return _reply(chat.completion(asked, answers), asked, chat.events)
 

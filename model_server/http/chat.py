@@ -192,8 +192,12 @@ def parse(body: bytes, form: type[Form]) -> Form:
         raise refuse("bad_field", str(error)) from None
 
 
-def requests(chat: Chat) -> list[model.GenerateRequest]:
-    """Returns one call per choice; with a seed, choice i is drawn with seed + i.
+def requests(chat: Chat, most: int = 0) -> list[model.GenerateRequest]:
+    """Returns the calls for all choices; with a seed, choice i is drawn with seed + i.
+
+    Args:
+        chat: The request.
+        most: Outputs that the server gives for one call; 0 or 1 makes a call per choice.
 
     Raises:
         CallError: INVALID_ARGUMENT for values that the contract cannot carry.
@@ -221,14 +225,35 @@ def requests(chat: Chat) -> list[model.GenerateRequest]:
     count = 1 if chat.n is None else chat.n
     if not 1 <= count <= MAX_CHOICES:
         raise refuse("bad_n", f"n is {count}: 1 to {MAX_CHOICES}")
-    calls = [first]
-    for offset in range(1, count):
+    calls = []
+    for offset in range(0, count, max(1, most)):
         call = model.GenerateRequest()
         call.CopyFrom(first)
+        outputs = min(count - offset, max(1, most))
+        call.samples = outputs if outputs > 1 else 0
         if chat.seed is not None:
             call.config.seed = (chat.seed + offset) % 2**64
         calls.append(call)
     return calls
+
+
+def apart(answer: model.GenerateResponse) -> list[model.GenerateResponse]:
+    """Returns the outputs of a call, each as the answer to a call of its own.
+
+    Raises:
+        CallError: One of them failed.
+    """
+    if not answer.samples:
+        return [answer]
+    found = []
+    for result in answer.samples:
+        if result.WhichOneof("result") != "output":
+            raise CallError.from_status(result.status)
+        # The two messages have the same fields, under the same numbers.
+        one = model.GenerateResponse.FromString(result.output.SerializeToString())
+        one.served_by.CopyFrom(answer.served_by)
+        found.append(one)
+    return found
 
 
 def _check_last(chat: Chat) -> None:

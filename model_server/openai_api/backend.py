@@ -14,27 +14,18 @@ import openai
 from lyncean.media import clip_type
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.response_format import plain_regex, schema_of
-from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
+from lyncean.rpc import InvalidRequest, Unsupported
 from model_server import images
-from model_server.backend import Backend, Call, describe, seconds, usage_since
+from model_server.backend import Backend, Call, Output, describe, seconds, usage_since
 from model_server.batching import Slots
-from model_server.decoding import MARKS, THINKING_SWITCHES, check_kept, split_reasoning, struct_json
+from model_server.decoding import THINKING_SWITCHES, check_kept, struct_json
 from model_server.metrics import Metrics
 from model_server.openai_api import drawing
 from model_server.openai_api.client import NEW_LIMIT, OLD_LIMIT, Endpoint, Settings, ask, look, make_client
-from model_server.openai_api.errors import short
 from model_server.openai_api.likelihood import CONTINUED, WITH_IDS, Scorer, no_prompt, put_prompt, turns
+from model_server.openai_api.reply import REASONING, encodable, ended_in_reasoning, read, without_end
 
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
-_FINISH = {
-    "stop": model.FINISH_REASON_END_OF_SEQUENCE,
-    "length": model.FINISH_REASON_MAX_TOKENS,
-    "content_filter": model.FINISH_REASON_CONTENT_FILTER,
-    "tool_calls": model.FINISH_REASON_TOOL_CALLS,
-    "function_call": model.FINISH_REASON_TOOL_CALLS,
-}
-_STOPPED = (model.FINISH_REASON_STOP_STRING, model.FINISH_REASON_END_OF_SEQUENCE)
-"""How an output ends at a stop string; some endpoints do not tell it from the model's own end."""
 _EXACT = ("vllm", "sglang")
 """Engines known to obey top_k, per-request seeds, and choices and regular expressions for an answer."""
 _PLAIN = {"repetition_penalty": 1.0, "min_p": 0.0}
@@ -53,10 +44,7 @@ _OWN = {
 }
 """Fields that only the contract's own may set."""
 _AUDIO = {"audio/wav": "wav", "audio/mpeg": "mp3"}
-_REASONING = ("reasoning", "reasoning_content")
-"""Where endpoints put what the model reasoned; the second is the older name."""
-_MATCHED = ("stop_reason", "matched_stop")
-"""Where vLLM and SGLang name the stop string that matched; a number is a token that ends every output."""
+_MOST_SAMPLES = 64
 
 
 class OpenAIBackend(Backend):
@@ -76,6 +64,7 @@ class OpenAIBackend(Backend):
         self._client: openai.AsyncOpenAI | None = None
         self._limit_field = OLD_LIMIT
         self._stops_reasoning = False
+        self._counts_choices = True
         self._images: drawing.ImagesApi | None = None
         self._scorer = Scorer()
 
@@ -102,6 +91,7 @@ class OpenAIBackend(Backend):
             model.CAPABILITY_EXTRA_BODY: True,
             model.CAPABILITY_ANSWER_PREFIX: kind == "vllm",
             model.CAPABILITY_RENDERED_PROMPT: kind == "vllm",
+            model.CAPABILITY_SAMPLES: kind == "vllm",
             model.CAPABILITY_ANSWER_CHOICES: kind in _EXACT,
             model.CAPABILITY_ANSWER_REGEX: kind in _EXACT,
             model.CAPABILITY_ANSWER_JSON_SCHEMA: True,
@@ -111,6 +101,7 @@ class OpenAIBackend(Backend):
             model_name=self._settings.name or self._settings.model,
             max_concurrency=self._settings.max_concurrency,
             max_context_tokens=self._endpoint.context,
+            max_samples=_MOST_SAMPLES if kind == "vllm" else 0,
             properties={"endpoint": kind, "endpoint_model": self._settings.model}
             | ({"image_output": self._settings.image_output} if self._settings.image_output else {}),
         )
@@ -123,6 +114,53 @@ class OpenAIBackend(Backend):
         draws = request.modality == model.MODALITY_IMAGE
         if draws:
             drawing.check(self._settings.image_output, request.config)
+        fields = await self._conversation(request, config)
+        start = time.monotonic()
+        async with self._slots.slot():
+            sent = time.monotonic()
+            if draws:
+                response = await self._draw(call, request, fields, config)
+            else:
+                response = await self._answer(call, fields, config)
+        return await self._finished(response, request, config, usage_since(start, sent))
+
+    async def generate_samples(self, requests: Sequence[model.GenerateRequest], call: Call) -> list[Output]:
+        """Continues one conversation with several seeds: vLLM reads it once, and draws choice i with seed + i as well.
+
+        A choice's tokens are counted by their ids. Versions that do not tell them are asked for one output at a time.
+        """
+        first, count = requests[0], len(requests)
+        if not (self._counts_choices and first.config.temperature):  # of greedy outputs vLLM gives one
+            return await super().generate_samples(requests, call)
+        config = self._effective(first.config)
+        fields = await self._conversation(first, config) | {"n": count}
+        fields["extra_body"] |= WITH_IDS
+        start = time.monotonic()
+        async with self._slots.slot():
+            sent = time.monotonic()
+            reply = await self._ask_limited(call, fields, config)
+        choices = sorted(getattr(reply, "choices", None) or (), key=lambda choice: choice.index or 0)
+        if len(choices) != count or not all(isinstance(getattr(each, "token_ids", None), list) for each in choices):
+            self._counts_choices = False
+            return await super().generate_samples(requests, call)
+        reply.choices, spent = choices, usage_since(start, sent)
+        read_choices = (self._choice(reply, place, request, call, spent) for place, request in enumerate(requests))
+        return await asyncio.gather(*read_choices, return_exceptions=True)
+
+    async def _choice(
+        self, reply: Any, place: int, request: model.GenerateRequest, call: Call, spent: model.Usage
+    ) -> model.GenerateResponse:
+        config = self._effective(request.config)
+        response = read(reply, config, place)
+        if ended_in_reasoning(response, config):
+            return await self.generate(request, call)
+        response.usage.output_tokens = len(reply.choices[place].token_ids)
+        response.usage.reasoning_tokens = 0  # the endpoint tells those of all choices together
+        response.usage.cached_tokens = response.usage.input_tokens if place else response.usage.cached_tokens
+        return await self._finished(response, request, config, spent)
+
+    async def _conversation(self, request: model.GenerateRequest, config: model.GenerationConfig) -> dict[str, Any]:
+        """Returns the fields of a request."""
         fields = self._fields(config)
         fields["messages"] = await asyncio.to_thread(chat, request.messages)
         if continues(request.messages):
@@ -131,23 +169,28 @@ class OpenAIBackend(Backend):
             fields["extra_body"] |= CONTINUED
         if request.return_prompt:
             fields["extra_body"] |= WITH_IDS
-        start = time.monotonic()
-        async with self._slots.slot():
-            sent = time.monotonic()
-            if draws:
-                response = await self._draw(call, request, fields, config)
-            else:
-                response = await self._answer(call, fields, config)
+        return fields
+
+    async def _finished(
+        self,
+        response: model.GenerateResponse,
+        request: model.GenerateRequest,
+        config: model.GenerationConfig,
+        spent: model.Usage,
+    ) -> model.GenerateResponse:
+        """Holds a response against what was asked, and completes it."""
         if self._endpoint.kind in _EXACT:
-            _without_end(response)
+            without_end(response)
         check_kept(config, response.finish_reason, "".join(part.text for part in response.parts))
         if config.HasField("thinking") and not config.thinking and response.reasoning:
             raise Unsupported("thinking_stays_on", "the endpoint's model reasons although thinking is off")
-        response.usage.MergeFrom(usage_since(start, sent))
+        response.usage.MergeFrom(spent)
         if request.return_prompt:
             if not response.HasField("prompt"):
                 raise no_prompt()
             response.prompt.text = await self._text_of(response.prompt.token_ids)
+        else:
+            response.ClearField("prompt")
         return response
 
     async def _draw(
@@ -201,7 +244,7 @@ class OpenAIBackend(Backend):
         except openai.OpenAIError:
             return ""
         text = reply.get("prompt") if isinstance(reply, dict) else None
-        return _encodable(text) if isinstance(text, str) else ""
+        return encodable(text) if isinstance(text, str) else ""
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -277,7 +320,7 @@ class OpenAIBackend(Backend):
         """Asks, and keeps stop strings to the answer: most endpoints end the reasoning at them as well."""
         if not (config.stop and self._stops_reasoning):
             response = read(await self._ask_limited(call, fields, config), config)
-            if not (config.stop and response.reasoning and not response.parts and response.finish_reason in _STOPPED):
+            if not ended_in_reasoning(response, config):
                 return response
             self._stops_reasoning = True
         without = {name: value for name, value in fields.items() if name != "stop"}
@@ -320,7 +363,7 @@ def chat(messages: Sequence[model.Message]) -> list[dict[str, Any]]:
     for place, message in enumerate(messages, 1):
         if place == len(messages) and message.role == model.ROLE_ASSISTANT:
             # The first name is vLLM's, the second that of its older versions.
-            thoughts = dict.fromkeys(_REASONING, message.reasoning) if message.reasoning else {}
+            thoughts = dict.fromkeys(REASONING, message.reasoning) if message.reasoning else {}
             text = "".join(part.text for part in message.parts)
             chat_messages.append({"role": "assistant", "content": text, **thoughts})
             continue
@@ -361,102 +404,3 @@ def _refuse_choice(part: model.Audio | model.Video) -> None:
     for field in ("span", "sampling"):
         if field in part.DESCRIPTOR.fields_by_name and part.HasField(field):  # type: ignore[arg-type]
             raise Unsupported(f"no_{field}", f"the endpoint cannot be told the {field} of a clip: leave it unset")
-
-
-def read(reply: Any, config: model.GenerationConfig) -> model.GenerateResponse:
-    """Reads a chat completion.
-
-    Raises:
-        InternalFailure: If it is none.
-        Unsupported: If log-probabilities were asked for and not given.
-    """
-    if not getattr(reply, "choices", None):
-        said = short(str(getattr(reply, "error", None) or ""))
-        raise InternalFailure("bad_reply", f"the endpoint answered without a choice{said and f': {said}'}")
-    try:
-        return _read(reply, config)
-    except (AttributeError, TypeError, ValueError) as error:
-        raise InternalFailure("bad_reply", f"the endpoint's reply cannot be read: {error}") from error
-
-
-def _read(reply: Any, config: model.GenerationConfig) -> model.GenerateResponse:
-    choice = reply.choices[0]
-    response = model.GenerateResponse(effective_config=config)
-    finish = _FINISH.get(choice.finish_reason)
-    if finish is None:
-        raise InternalFailure(
-            "bad_reply", f"the endpoint ended with {choice.finish_reason!r}, which means nothing here"
-        )
-    refusal = getattr(choice.message, "refusal", None)
-    if any(isinstance(getattr(choice, name, None), str) for name in _MATCHED):
-        finish = model.FINISH_REASON_STOP_STRING
-    response.finish_reason = model.FINISH_REASON_CONTENT_FILTER if refusal else finish
-    response.reasoning, text = _apart(choice.message)
-    text = refusal or text
-    if text:
-        response.parts.add(text=text)
-    if reply.usage:
-        _count(reply.usage, response.usage)
-    if getattr(reply, "prompt_token_ids", None):  # told where asked for
-        put_prompt(response, reply)
-    if config.top_logprobs and text and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
-        content = getattr(choice.logprobs, "content", None)
-        if content is None:
-            raise Unsupported("no_logprobs", "the endpoint gave no log-probabilities")
-        for token in content:
-            entry = response.logprobs.add(token=_bytes(token), logprob=token.logprob)
-            for other in token.top_logprobs or ():
-                entry.top.add(token=_bytes(other), logprob=other.logprob)
-    return response
-
-
-def _apart(message: Any) -> tuple[str, str]:
-    """Returns reasoning and answer: from fields of their own, from a list as Mistral sends it, or by marks in the text.
-
-    vLLM and SGLang leave the marks in the text where they run without a reasoning parser.
-    """
-    thoughts = next((found for name in _REASONING if isinstance(found := getattr(message, name, None), str)), "")
-    content = message.content
-    if isinstance(content, list):
-        thoughts += "".join(_words(part["thinking"]) for part in content if part["type"] == "thinking")
-        content = _words([part for part in content if part["type"] == "text"])
-    content = content or ""
-    if not thoughts:
-        for marks in MARKS:
-            thoughts, answer = split_reasoning(content, marks)
-            if answer != content:
-                return _encodable(thoughts), _encodable(answer)
-    return _encodable(thoughts.strip()), _encodable(content.lstrip() if thoughts else content)
-
-
-def _without_end(response: model.GenerateResponse) -> None:
-    """Takes the end token out of the counts: vLLM and SGLang count it, and report its log-probability."""
-    usage = response.usage
-    if response.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE and usage.output_tokens:
-        usage.output_tokens -= 1
-        usage.reasoning_tokens = min(usage.reasoning_tokens, usage.output_tokens)
-        del response.logprobs[usage.output_tokens :]
-
-
-def _words(parts: Any) -> str:
-    return parts if isinstance(parts, str) else "".join(part["text"] for part in parts)
-
-
-def _encodable(text: str) -> str:
-    """Returns text that can be sent on: half a character of UTF-16, where a gateway cut it, cannot."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _count(said: Any, usage: model.Usage) -> None:
-    """Takes down what an endpoint says that a request cost. Gemini and Grok count reasoning beside the completion."""
-    prompt, completion = said.prompt_tokens or 0, said.completion_tokens or 0
-    reasoning = getattr(getattr(said, "completion_tokens_details", None), "reasoning_tokens", None) or 0
-    cached = getattr(getattr(said, "prompt_tokens_details", None), "cached_tokens", None) or 0
-    if reasoning > completion or (said.total_tokens or 0) >= prompt + completion + reasoning > prompt + completion:
-        completion += reasoning
-    usage.input_tokens, usage.output_tokens = prompt, completion
-    usage.reasoning_tokens, usage.cached_tokens = reasoning, min(cached, prompt)
-
-
-def _bytes(token: Any) -> bytes:
-    return bytes(token.bytes) if token.bytes is not None else str(token.token).encode(errors="replace")

@@ -24,6 +24,7 @@ from orchestrator.conformance import (  # noqa: F401
     checks_prefix,
     checks_prompt,
     checks_requests,
+    checks_samples,
     checks_service,
 )
 from orchestrator.conformance.check import CHECKS, RUNS, Broken, Check, NotApplicable, Result, Status

@@ -67,6 +67,7 @@ class Whole(ModelServicer):
     describe: Callable[[Any], object] = staticmethod(lambda info: None)
     asked: Callable[[Any], object] = staticmethod(lambda request: None)
     said: Callable[[Any, Any], object] = staticmethod(lambda request, response: None)
+    sampled: Callable[[Any, Any], object] = staticmethod(lambda request, response: None)
     scored: Callable[[Any, Any], object] = staticmethod(lambda request, response: None)
     batched: Callable[[Any, Results], Results] | None = None
 
@@ -90,7 +91,12 @@ class Whole(ModelServicer):
         plain = model.GenerateRequest()
         plain.CopyFrom(request)
         plain.modality, plain.config.top_logprobs = model.MODALITY_TEXT, 0
+        if request.samples > 1 and request.modality == model.MODALITY_IMAGE:
+            raise rpc.Unsupported("no_image_samples", "one by one")
         response = await self.call(plain, context, super().Generate)
+        if response.samples:
+            self.sampled(request, response)
+            return response
         if request.config.top_logprobs:
             for word in " ".join(part.text for part in response.parts).split():
                 token = response.logprobs.add(token=word.encode(), logprob=PARTS[0])
@@ -316,6 +322,17 @@ def answers_in_thought(request: Any, response: Any) -> None:
     """Reasoning that is cut becomes the answer."""
     if response.reasoning and not response.parts[0].text:
         response.parts[0].text, response.reasoning = response.reasoning, ""
+
+
+def one_seed(request: Any, response: Any) -> None:
+    """All outputs are the first."""
+    for result in response.samples:
+        result.CopyFrom(response.samples[0])
+
+
+def one_less(request: Any, response: Any) -> None:
+    if response.samples:
+        del response.samples[-1]
 
 
 def short_prompt(request: Any, response: Any) -> None:
@@ -786,6 +803,10 @@ MUTANTS = {
         "logprobs_make_sense",
     ),
     "no_images": mutant(broken(said=no_images), "images_are_made"),
+    "one_seed": mutant(broken(sampled=one_seed), "samples_are_separate_outputs"),
+    "one_less": mutant(broken(sampled=one_less), "samples_are_separate_outputs", "samples_are_bounded"),
+    "any_samples": mutant(lenient("too_many_samples"), "samples_are_bounded"),
+    "no_max_samples": mutant(broken(describe=lambda info: info.ClearField("max_samples")), "samples_are_bounded"),
     "short_prompt": mutant(broken(said=short_prompt), "rendered_prompt_is_returned"),
     "prompt_unasked": mutant(broken(scored=prompt_unasked), "rendered_prompt_is_returned"),
     "no_prompt": mutant(cleared("said", "", "prompt"), "rendered_prompt_is_returned"),

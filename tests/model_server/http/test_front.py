@@ -65,6 +65,8 @@ class Recorder(Backend):
     def __init__(self) -> None:
         self.seen: list[model.GenerateRequest] = []
         self.failure: StatusError | None = None
+        self.most = 0
+        self.together: list[int] = []
         self.hold = False
         self.started, self.cancelled = asyncio.Event(), asyncio.Event()
 
@@ -84,7 +86,12 @@ class Recorder(Backend):
             model.CAPABILITY_ANSWER_REGEX,
             model.CAPABILITY_ANSWER_JSON_SCHEMA,
         ]
-        return describe(dict.fromkeys(names, True), model_name="m", max_concurrency=8, max_context_tokens=99)
+        claims = dict.fromkeys(names, True) | {model.CAPABILITY_SAMPLES: bool(self.most)}
+        return describe(claims, model_name="m", max_concurrency=8, max_context_tokens=99, max_samples=self.most)
+
+    async def generate_samples(self, requests: Any, call: Call) -> Any:
+        self.together.append(len(requests))
+        return await super().generate_samples(requests, call)
 
     async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
         self.seen.append(request)
@@ -125,8 +132,10 @@ def client(port: int, **more: Any) -> Any:
     return openai.AsyncOpenAI(**{"base_url": f"http://127.0.0.1:{port}/v1", "api_key": "x", "max_retries": 0} | more)
 
 
-async def test_every_field_arrives_and_comes_back(served: Any, picture: Any) -> None:
+@pytest.mark.parametrize("most", [0, 2], ids=["one by one", "two of a prompt"])
+async def test_every_field_arrives_and_comes_back(served: Any, picture: Any, most: int) -> None:
     backend, image = Recorder(), picture(1)
+    backend.most = most
     url = "data:image/png;base64," + base64.b64encode(image).decode()
     asked: dict[str, Any] = {
         "model": "m",
@@ -156,7 +165,8 @@ async def test_every_field_arrives_and_comes_back(served: Any, picture: Any) -> 
             **asked, extra_body=extra, stream=True, stream_options={"include_usage": True}
         )
         chunks = [chunk async for chunk in stream]
-    sent = backend.seen[0]
+    assert backend.together == ([2, 2] if most else [])  # of three choices, by each of two requests
+    sent = next(request for request in backend.seen if request.config.seed == 40)
     assert [message.role for message in sent.messages] == [model.ROLE_SYSTEM, model.ROLE_USER]
     assert sent.messages[1].parts[0].image.data == image
     config = model.GenerationConfig(

@@ -537,3 +537,46 @@ async def test_a_checkpoints_sampling_defaults_do_not_apply(
     assert [config.HasField(name) for name in ("temperature", "top_p", "top_k")] == [True] * 3
     assert (config.temperature, config.top_p, config.top_k) == (0, 1, 0)
     assert drawn.effective_config.top_k == 5
+
+
+async def test_outputs_of_one_prompt_are_asked_for_at_once(endpoint: Endpoint, served: Any, ask: Any) -> None:
+    """vLLM draws choice i with seed + i; an older one, which does not tell their tokens, is asked for one at a time."""
+    endpoint.card["owned_by"] = "vllm"
+    tells = True
+
+    def answer(body: dict[str, Any]) -> Any:
+        count = body.get("n", 1)
+        reply = completion(
+            "", usage={"prompt_tokens": 9, "completion_tokens": 3 * count, "total_tokens": 9 + 3 * count}
+        )
+        reply["choices"] = [
+            {"index": place, "finish_reason": "stop", "message": {"role": "assistant", "content": "x" * size}}
+            | ({"token_ids": list(range(size + 1))} if tells and body.get("return_token_ids") else {})
+            for place, size in enumerate(range(body["seed"] % 10, body["seed"] % 10 + count))
+        ]
+        reply["choices"].reverse()  # in any order
+        return reply
+
+    endpoint.answer = answer
+    config = model.GenerationConfig(temperature=0.5, seed=11)
+    async with served(backend(endpoint)) as server:
+        assert (await server.info()).max_samples == 64
+        sent = model.GenerateRequest(messages=[ask("x?")], config=config, samples=3)
+        outputs = [result.output for result in (await server.send(sent)).samples]
+        assert [(body["n"], body["seed"]) for body in endpoint.seen] == [(3, 11)]
+        assert [output.parts[0].text for output in outputs] == ["x", "xx", "xxx"]
+        assert [output.effective_config.seed for output in outputs] == [11, 12, 13]
+        # The end token, which vLLM counts, is none of ours.
+        assert [output.usage.output_tokens for output in outputs] == [1, 2, 3]
+        assert [output.usage.cached_tokens for output in outputs] == [0, 9, 9]
+        tells, endpoint.seen = False, []
+        again = [result.output for result in (await server.send(sent)).samples]
+        assert [output.parts for output in again] == [output.parts for output in outputs]
+        assert sorted((body.get("n", 1), body["seed"]) for body in endpoint.seen) == [
+            (1, 11),
+            (1, 12),
+            (1, 13),
+            (3, 11),
+        ]
+        await server.send(sent)
+        assert len(endpoint.seen) == 7, "it is known by then"

@@ -1,0 +1,128 @@
+"""Chat completions of an endpoint, in the contract's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import InternalFailure, Unsupported
+from model_server.decoding import MARKS, split_reasoning
+from model_server.openai_api.errors import short
+from model_server.openai_api.likelihood import put_prompt
+
+_FINISH = {
+    "stop": model.FINISH_REASON_END_OF_SEQUENCE,
+    "length": model.FINISH_REASON_MAX_TOKENS,
+    "content_filter": model.FINISH_REASON_CONTENT_FILTER,
+    "tool_calls": model.FINISH_REASON_TOOL_CALLS,
+    "function_call": model.FINISH_REASON_TOOL_CALLS,
+}
+_STOPPED = (model.FINISH_REASON_STOP_STRING, model.FINISH_REASON_END_OF_SEQUENCE)
+"""How an output ends at a stop string; some endpoints do not tell it from the model's own end."""
+REASONING = ("reasoning", "reasoning_content")
+"""Where endpoints put what the model reasoned; the second is the older name."""
+_MATCHED = ("stop_reason", "matched_stop")
+"""Where vLLM and SGLang name the stop string that matched; a number is a token that ends every output."""
+
+
+def ended_in_reasoning(response: model.GenerateResponse, config: model.GenerationConfig) -> bool:
+    """Whether a stop string ended the reasoning, to which the contract does not apply it."""
+    return bool(config.stop and response.reasoning and not response.parts and response.finish_reason in _STOPPED)
+
+
+def read(reply: Any, config: model.GenerationConfig, place: int = 0) -> model.GenerateResponse:
+    """Reads a choice of a chat completion.
+
+    Raises:
+        InternalFailure: If it is none.
+        Unsupported: If log-probabilities were asked for and not given.
+    """
+    if not getattr(reply, "choices", None):
+        said = short(str(getattr(reply, "error", None) or ""))
+        raise InternalFailure("bad_reply", f"the endpoint answered without a choice{said and f': {said}'}")
+    try:
+        return _read(reply, config, reply.choices[place])
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InternalFailure("bad_reply", f"the endpoint's reply cannot be read: {error}") from error
+
+
+def _read(reply: Any, config: model.GenerationConfig, choice: Any) -> model.GenerateResponse:
+    response = model.GenerateResponse(effective_config=config)
+    finish = _FINISH.get(choice.finish_reason)
+    if finish is None:
+        raise InternalFailure(
+            "bad_reply", f"the endpoint ended with {choice.finish_reason!r}, which means nothing here"
+        )
+    refusal = getattr(choice.message, "refusal", None)
+    if any(isinstance(getattr(choice, name, None), str) for name in _MATCHED):
+        finish = model.FINISH_REASON_STOP_STRING
+    response.finish_reason = model.FINISH_REASON_CONTENT_FILTER if refusal else finish
+    response.reasoning, text = _apart(choice.message)
+    text = refusal or text
+    if text:
+        response.parts.add(text=text)
+    if reply.usage:
+        _count(reply.usage, response.usage)
+    if getattr(reply, "prompt_token_ids", None):  # told where asked for
+        put_prompt(response, reply)
+    if config.top_logprobs and text and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
+        content = getattr(choice.logprobs, "content", None)
+        if content is None:
+            raise Unsupported("no_logprobs", "the endpoint gave no log-probabilities")
+        for token in content:
+            entry = response.logprobs.add(token=_bytes(token), logprob=token.logprob)
+            for other in token.top_logprobs or ():
+                entry.top.add(token=_bytes(other), logprob=other.logprob)
+    return response
+
+
+def _apart(message: Any) -> tuple[str, str]:
+    """Returns reasoning and answer: from fields of their own, from a list as Mistral sends it, or by marks in the text.
+
+    vLLM and SGLang leave the marks in the text where they run without a reasoning parser.
+    """
+    thoughts = next((found for name in REASONING if isinstance(found := getattr(message, name, None), str)), "")
+    content = message.content
+    if isinstance(content, list):
+        thoughts += "".join(_words(part["thinking"]) for part in content if part["type"] == "thinking")
+        content = _words([part for part in content if part["type"] == "text"])
+    content = content or ""
+    if not thoughts:
+        for marks in MARKS:
+            thoughts, answer = split_reasoning(content, marks)
+            if answer != content:
+                return encodable(thoughts), encodable(answer)
+    return encodable(thoughts.strip()), encodable(content.lstrip() if thoughts else content)
+
+
+def without_end(response: model.GenerateResponse) -> None:
+    """Takes the end token out of the counts: vLLM and SGLang count it, and report its log-probability."""
+    usage = response.usage
+    if response.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE and usage.output_tokens:
+        usage.output_tokens -= 1
+        usage.reasoning_tokens = min(usage.reasoning_tokens, usage.output_tokens)
+        del response.logprobs[usage.output_tokens :]
+
+
+def _words(parts: Any) -> str:
+    return parts if isinstance(parts, str) else "".join(part["text"] for part in parts)
+
+
+def encodable(text: str) -> str:
+    """Returns text that can be sent on: half a character of UTF-16, where a gateway cut it, cannot."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _count(said: Any, usage: model.Usage) -> None:
+    """Takes down what an endpoint says that a request cost. Gemini and Grok count reasoning beside the completion."""
+    prompt, completion = said.prompt_tokens or 0, said.completion_tokens or 0
+    reasoning = getattr(getattr(said, "completion_tokens_details", None), "reasoning_tokens", None) or 0
+    cached = getattr(getattr(said, "prompt_tokens_details", None), "cached_tokens", None) or 0
+    if reasoning > completion or (said.total_tokens or 0) >= prompt + completion + reasoning > prompt + completion:
+        completion += reasoning
+    usage.input_tokens, usage.output_tokens = prompt, completion
+    usage.reasoning_tokens, usage.cached_tokens = reasoning, min(cached, prompt)
+
+
+def _bytes(token: Any) -> bytes:
+    return bytes(token.bytes) if token.bytes is not None else str(token.token).encode(errors="replace")
