@@ -762,6 +762,7 @@ MUTANTS = {
         "batch_answers_as_by_itself",
         "batch_mixes_generate_and_likelihood",
         "rendered_prompt_is_returned",
+        "samples_are_separate_outputs",
     ),
     "unreported": mutant(
         broken(
@@ -785,6 +786,7 @@ MUTANTS = {
         "answers_are_continued",
         "rendered_prompt_is_returned",
         "system_messages_are_as_stated",
+        "samples_are_separate_outputs",
     ),
     "no_reason": mutant(
         cleared("said", "", "finish_reason"),
@@ -796,6 +798,7 @@ MUTANTS = {
     "numbered_samples": mutant(
         broken(said=lambda request, response: request.config.temperature > 0 and numbered(request, response)),
         "seed_repeats",
+        "samples_are_separate_outputs",
         *KEPT,
     ),
     "backwards": mutant(
