@@ -45,6 +45,15 @@ def run_every_way(tasks: list[str], given: dict[str, Any], folder: Path) -> Resu
     return one
 
 
+def compared_blind(tasks: list[str], given: dict[str, Any], ours: Results, folder: Path) -> set[str]:
+    """Runs tasks without their images and compares; returns the tasks for which there are paired tests."""
+    blind = evaluate(tasks, **given, blind=True, run=folder / "blind")
+    assert {task: blind.counts[task]["planned"] for task in tasks} == {t: ours.counts[t]["planned"] for t in tasks}
+    compared = ours.compare(blind)
+    assert compared.write_page(folder / "compare.html").stat().st_size > 10_000
+    return {pair.step.task for pairing in compared.details.pairings for pair in pairing.pairs}
+
+
 def compare(ours: Results, theirs: Mapping[str, Mapping[str, Any]], prefix: str) -> int:
     """Holds every metric against the harness's own; returns how many numbers were compared."""
     found = overall(ours)

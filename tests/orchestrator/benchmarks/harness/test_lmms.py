@@ -79,6 +79,7 @@ def test_every_metric_is_that_of_lmms_eval_to_the_bit(
     splits = {name: data["splits"][name] for name in names}
     theirs = harness_theirs.figures(splits, address, str(tmp_path), simple=method == "likelihood")
     assert harness_runs.compare(ours, theirs, "lmms") >= len(tasks)
+    assert harness_runs.compared_blind(tasks, given, ours, tmp_path) == set(tasks)
 
 
 @installed
