@@ -215,9 +215,9 @@ def test_likelihood(here: Run, folder: Path) -> None:
 
 def test_generate(here: Run, folder: Path) -> None:
     (printed,) = here("bench_generate.py")
-    assert printed.count("2 of 2 texts as at batch 1") == 2
+    assert printed.count("2 of 2 texts as there") == 2
     figures = json.loads((folder / "figures.json").read_text())
-    assert [(row["batch"], row["same_texts"]) for row in figures[:2]] == [(1, 2), (2, 2)]
+    assert [(row["way"], row["same_texts"]) for row in figures[:2]] == [("batch 1", 2), ("batch 2", 2)]
     assert all(row["milliseconds_per_drawn_token"] > 0 for row in figures[2:])
     assert len(figures) == 4
 
