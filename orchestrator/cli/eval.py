@@ -148,6 +148,7 @@ def _suite(
     Raises:
         SystemExit: It is not complete, or its gate is not met.
     """
+    from orchestrator.report import leaderboard
     from orchestrator.suite import dry_run as sizes
     from orchestrator.suite import outputs, terminal
     from orchestrator.suite import run as suites
@@ -165,7 +166,7 @@ def _suite(
         return
     record = ended(suites.run(suite, Path(folder), console))
     board = outputs.board_of(record, Path(folder))
-    page = outputs.save(board, Path(folder))
+    page = leaderboard.save(board, Path(folder))
     if not console.quiet:
         terminal.show(board, console)
         console.print(f"leaderboard: {page}", highlight=False, soft_wrap=True)

@@ -190,10 +190,11 @@ def _suite(
     file: Path, name: str | None, action: str | None, folder: str | None, patience: float, given: dict[str, Any]
 ) -> None:
     """Renders a suite, or does what is asked of one that is on the cluster."""
+    from orchestrator.report import leaderboard
     from orchestrator.run.console import Terminal
     from orchestrator.submit.objects import slug
-    from orchestrator.submit.suite import fetch, render_suite, run_names
     from orchestrator.suite import outputs, terminal
+    from orchestrator.suite.cluster import fetch, render_suite, run_names
     from orchestrator.suite.file import read
 
     refuse([option.name for option in SHARED if option.name], "beside --suite: write it into the file")
@@ -210,7 +211,7 @@ def _suite(
     if folder is not None:
         record = fetch(suite, name, given["namespace"], Path(folder))
         board = outputs.board_of(record, Path(folder))
-        page, code = outputs.save(board, Path(folder)), outputs.exit_code(record, board)
+        page, code = leaderboard.save(board, Path(folder)), outputs.exit_code(record, board)
         terminal.show(board, Terminal(markup=False))
         click.echo(page)
     if action is not None:

@@ -356,3 +356,13 @@ def _merged(name: str, runs: Sequence[Scores]) -> Scores:
         {step: spec for run in runs for step, spec in run.steps.items()},
         {rule: sha256 for run in runs for rule, sha256 in run.rules.items()},
     )
+
+
+def not_complete(board: Leaderboard) -> list[tuple[str, CellState, str]]:
+    """Returns name, state and reason of every cell that is not complete."""
+    found = {
+        entry.source.path.name: (entry.state, entry.source.error)
+        for _, entry in board.entries()
+        if entry.state is not CellState.COMPLETE
+    }
+    return [(name, *rest) for name, rest in found.items()]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from orchestrator.report.charts import percent, samples_link
-from orchestrator.run_folder.metrics import MetricResult, overall, slices
+from orchestrator.run_folder.metrics import MetricResult, headlines, slices
 from orchestrator.run_folder.reader import Run
 
 MOST = 12
@@ -46,14 +46,6 @@ class Card:
     wrong: int
     items: int
     href: str
-
-
-def headlines(found: Sequence[MetricResult]) -> dict[str, MetricResult]:
-    """Returns each task's first metric."""
-    first: dict[str, MetricResult] = {}
-    for result in overall(found):
-        first.setdefault(result.task, result)
-    return first
 
 
 def item_labels(run: Run, result: MetricResult) -> dict[str, str]:

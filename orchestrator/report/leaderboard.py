@@ -1,14 +1,22 @@
-"""The page of a suite's leaderboard: one file that opens offline, with a way to the report of every cell."""
+"""A suite's leaderboard as a page that opens offline, with a way to the report of every cell, and as tables."""
 
 from __future__ import annotations
 
+import csv
+import io
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from orchestrator.compare.leaderboard import CellState, Leaderboard
+from orchestrator.compare.leaderboard import Leaderboard, not_complete
 from orchestrator.compare.terminal import p_value
+from orchestrator.interop.tables import escape
 from orchestrator.report.page import document
+from orchestrator.run_folder.log import write_error
+from orchestrator.run_folder.manifest import write
+
+NAME = "leaderboard"
 
 
 def render(board: Leaderboard, folder: Path) -> str:
@@ -35,11 +43,58 @@ def render(board: Leaderboard, folder: Path) -> str:
     )
 
 
-def not_complete(board: Leaderboard) -> list[tuple[str, CellState, str]]:
-    """Returns name, state and reason of every cell that is not complete."""
-    found = {
-        entry.source.path.name: (entry.state, entry.source.error)
-        for _, entry in board.entries()
-        if entry.state is not CellState.COMPLETE
-    }
-    return [(name, *rest) for name, rest in found.items()]
+def save(board: Leaderboard, folder: Path) -> Path:
+    """Writes leaderboard.html, .json, .csv and .md into a suite's folder and returns the page's path.
+
+    Raises:
+        RunWriteError: One cannot be written.
+    """
+    write(folder / f"{NAME}.json", board.as_json())
+    page = folder / f"{NAME}.html"
+    for path, text in (
+        (page, render(board, folder)),
+        (folder / f"{NAME}.csv", _csv(board)),
+        (folder / f"{NAME}.md", _markdown(board)),
+    ):
+        try:
+            path.write_text(text, encoding="utf-8", newline="")
+        except OSError as error:
+            raise write_error(path, error) from error
+    return page
+
+
+_COLUMNS = (
+    *("suite", "variant", "model", "task", "state", "metric", "value", "low", "high", "unit", "n"),
+    *("rank", "to_best", "to_best_low", "to_best_high", "p", "run"),
+)
+
+
+def _csv(board: Leaderboard) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, _COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    for variant, entry in board.entries():
+        line: dict[str, object] = {"suite": board.name, "variant": variant, "model": entry.model, "task": entry.task}
+        line |= {"state": entry.state, "run": entry.source.path.name}
+        writer.writerow(line | {name: value for name, value in entry.numbers.items() if name in _COLUMNS})
+    return out.getvalue()
+
+
+def _markdown(board: Leaderboard) -> str:
+    return "\n\n".join(_tables(board)) + "\n"
+
+
+def _tables(board: Leaderboard) -> Iterator[str]:
+    for table in board.tables:
+        head = [f"{board.name} {table.variant}".strip(), *table.tasks]
+        head += [f"mean of {len(table.tasks)} tasks"] if len(table.tasks) > 1 else []
+        lines = [f"| {' | '.join(map(escape, head))} |", "|---|" + "---:|" * (len(head) - 1)]
+        for row in table.rows:
+            cells = [
+                f"{entry.metric.shown}, n {entry.metric.denominator:,}" if entry.metric else str(entry.state)
+                for entry in row.entries
+            ]
+            if len(table.tasks) > 1:
+                cells.append("–" if row.mean is None else f"{100 * row.mean:.1f}")
+            lines.append(f"| {' | '.join([escape(row.model), *cells])} |")
+        yield "\n".join(lines)

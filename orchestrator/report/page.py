@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from orchestrator.report.cards import cards, headlines, item_labels
+from orchestrator.report.cards import cards, item_labels
 from orchestrator.report.charts import Chart, by_label, by_task, crossed, grid
 from orchestrator.report.labels import results as labelled_results
 from orchestrator.report.problems import ordered
@@ -25,6 +25,7 @@ from orchestrator.run_folder.metrics import (
     MetricResult,
     accounting,
     counts,
+    headlines,
     how_read,
     metric_results,
     offered,

@@ -266,3 +266,11 @@ def accounting(total: Mapping[str, int]) -> str:
     """Returns the accounting line: 3,850 planned = 3,790 scored + 60 unparsed."""
     parts = [f"{total[name]:,} {name}" for name in OUTCOMES if total[name] or name == "scored"]
     return f"{total['planned']:,} planned = {' + '.join(parts)}"
+
+
+def headlines(found: Iterable[MetricResult]) -> dict[str, MetricResult]:
+    """Returns each task's first metric."""
+    first: dict[str, MetricResult] = {}
+    for result in overall(found):
+        first.setdefault(result.task, result)
+    return first

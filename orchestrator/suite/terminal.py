@@ -10,11 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.compare import leaderboard
-from orchestrator.compare.leaderboard import Entry, Leaderboard
+from orchestrator.compare.leaderboard import Entry, Leaderboard, not_complete
 from orchestrator.compare.terminal import COLOURS, p_value
-from orchestrator.report.cards import headlines
-from orchestrator.report.leaderboard import not_complete
-from orchestrator.run_folder.metrics import accounting, counts, metric_results
+from orchestrator.run_folder.metrics import accounting, counts, headlines, metric_results
 from orchestrator.run_folder.reader import open_run
 
 
