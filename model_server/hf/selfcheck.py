@@ -231,9 +231,9 @@ def _continuous(checkpoint: Checkpoint, family: Family, sample: _Sample) -> bool
     rows = [_row(tokens) for tokens in (_CHECKED, _CHECKED, 2, _CHECKED)]
     entries = [Entry(prompt, row) for prompt, row in zip(prompts, rows, strict=True)]
     batches = [entries[:1], [], entries[1:], []]
-    Continuous(checkpoint, family, end_tokens(checkpoint)).run(
-        batches.pop(0), lambda: batches.pop(0) if batches else []
-    )
+    loop = Continuous(checkpoint, family, end_tokens(checkpoint))
+    while batches:  # more than once where the first row has ended before others join it
+        loop.run(batches.pop(0), lambda: batches.pop(0) if batches else [])
     first, short = _alone(checkpoint, family, prompts[:2])
     return _alike(checkpoint, sample, [first, short, first, first], rows)
 

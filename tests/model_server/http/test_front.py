@@ -330,6 +330,7 @@ async def test_answers_are_those_of_grpc(served: Any, ask: Any, picture: Any) ->
 
     bundled = HfBackend(HfSettings(model=str(CHECKPOINT), name="demo"), Metrics())
     async with served(bundled) as direct, front(direct.channel) as port:
+        assert (await direct.info()).properties["generate_batching"] == "continuous"
         proxy = OpenAIBackend(Settings(model="demo", base_url=f"http://127.0.0.1:{port}/v1"), Metrics())
         async with served(proxy) as through:
             slots = asyncio.Semaphore(8)
