@@ -244,10 +244,12 @@ def test_shards_merge_to_the_same_results(cluster: Cluster, shared_scorer: Serve
 
 
 def test_tokens_and_deadline_stop_and_resume(cluster: Cluster, shared_scorer: Server) -> None:
-    server = cluster.model("--delay", "0.05", "--concurrency", "2")
-    error = one_line(cluster.eval("run", [server], shared_scorer, "--deadline", "0.6", code=3))
+    # Busy machines take seconds to the first call; all of them take twenty.
+    slow = cluster.model("--delay", "1", "--concurrency", "2")
+    error = one_line(cluster.eval("run", [slow], shared_scorer, "--deadline", "5", code=3))
     assert "deadline" in error
     assert 0 < cluster.calls().total() < 40
+    server = cluster.model("--concurrency", "2")
     error = one_line(cluster.eval("run", [server], shared_scorer, "--max-tokens-total", "11", code=3))
     assert "tokens" in error
     cluster.eval("run", [server], shared_scorer)
