@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from lyncean.cli import Command, examples
-from orchestrator.cli.folders import ReadRun
+from orchestrator.cli.folders import WrittenRun
 from orchestrator.cli.serving import page_options, serve_page
 
 
@@ -17,20 +17,23 @@ from orchestrator.cli.serving import page_options, serve_page
     cls=Command,
     epilog=examples(
         "orchestrator view runs",
+        "orchestrator view s3://bucket/runs",
     ),
 )
-@click.argument("folder", default=".", type=ReadRun())
+@click.argument("folder", default=".", type=WrittenRun(exists=True))
 @page_options(7480)
-def command(folder: Path, port: int, open_it: bool) -> None:
+def command(folder: Path | str, port: int, open_it: bool) -> None:
     """Serve a live page of the runs in FOLDER, and of logs of other tools in it.
 
     Run folders, logs of Inspect (needs 'lyncean[inspect]') and samples files of lmms-eval and lm-evaluation-harness are
-    found up to three folders deep. FOLDER may be the URL of one run, which is fetched. The page is served on 127.0.0.1
-    only; nothing is written into FOLDER.
+    found up to three folders deep. FOLDER may be a URL (s3://, gs://, az://, file://): the run folders below it are
+    listed, and each is fetched into a temporary folder once it is opened. The page is served on 127.0.0.1 only; nothing
+    is written into FOLDER.
     """
     from orchestrator.interop.tool_logs import find_logs, make_run
+    from orchestrator.report.live.bucket import Bucket
     from orchestrator.report.live.logs import LogReader
     from orchestrator.report.live.server import serve
 
     logs = LogReader(partial(find_logs, depth=2), make_run)
-    serve_page(partial(serve, folder, logs=logs), port, open_it=open_it)
+    serve_page(partial(serve, Bucket(folder) if isinstance(folder, str) else folder, logs=logs), port, open_it=open_it)

@@ -18,7 +18,7 @@ from orchestrator.run_folder.reader import Run, named_run
 from orchestrator.run_folder.state import RunState, state
 from orchestrator.run_folder.tail import Tails
 
-_DEPTH = 3
+DEPTH = 3
 _STALE_SECONDS = 120
 """How long a run that was seen growing is taken for one that runs."""
 
@@ -165,13 +165,14 @@ class Folder:
     """The runs in a folder, found anew at each look."""
 
     def __init__(self, path: Path) -> None:
+        self.title, self.problem = shown_path(path), ""
         self.path = path
         self._known: dict[str, Followed] = {}
 
     def runs(self) -> dict[str, Followed]:
         """Returns the runs by their names: their places in the folder, with forward slashes."""
         found = {}
-        for run in find_runs(self.path, _DEPTH - 1):
+        for run in find_runs(self.path, DEPTH - 1):
             place = shown_path(run.relative_to(self.path))
             name = shown_path(self.path.resolve()).rpartition("/")[2] if place == "." else place
             found[name] = self._known.get(name) or Followed(run, name)

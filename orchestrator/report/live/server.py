@@ -17,7 +17,8 @@ from lyncean.errors import UserError
 from orchestrator.compare.result import OtherQuestionsError, compare_scores
 from orchestrator.compare.scores import Scores, read
 from orchestrator.report import comparison
-from orchestrator.report.live.followed import Folder, Followed, shown_path
+from orchestrator.report.live.bucket import Bucket, FetchingError, RemoteFollowed
+from orchestrator.report.live.followed import Folder, Followed
 from orchestrator.report.live.local import LocalHandler, listen
 from orchestrator.report.live.logs import LogReader, ToolLog, ToolLogs
 from orchestrator.report.page import SCRIPTS, document, policy, render
@@ -28,7 +29,7 @@ _VIEW = ("dom.js", "view.js")
 _KEPT_PAGES = 3
 _KEPT_SCORES = 8
 
-Viewed = Followed | ToolLog
+Viewed = Followed | ToolLog | RemoteFollowed
 """What a row of the table stands for."""
 
 _RUN = re.compile(r"/runs/(?P<name>.+?)/(?P<rest>|images/(?P<image>[0-9a-f]{64}))")
@@ -37,9 +38,9 @@ _RUN = re.compile(r"/runs/(?P<name>.+?)/(?P<rest>|images/(?P<image>[0-9a-f]{64})
 class Site:
     """What is served: the folder, and the pages looked at last as long as their runs do not change."""
 
-    def __init__(self, path: Path, logs: LogReader | None = None) -> None:
-        self.folder = Folder(path)
-        self._logs = ToolLogs(path, logs) if logs else None
+    def __init__(self, path: Path | Bucket, logs: LogReader | None = None) -> None:
+        self.folder = Folder(path) if isinstance(path, Path) else path
+        self._logs = ToolLogs(path, logs) if logs and isinstance(path, Path) else None
         self._pages: dict[Hashable, tuple[Hashable, bytes]] = {}
         self._scores: dict[str, tuple[Hashable, Scores]] = {}
         self._lock, self._rendering = Lock(), Lock()
@@ -111,10 +112,12 @@ class Handler(LocalHandler):
     def answer(self, path: str) -> None:
         """Serves the index, its data, a run's page or one of its images."""
         if path == "/":
-            page = document("view.html", scripts=_VIEW, connect=True, folder=shown_path(self.site.folder.path))
+            page = document("view.html", scripts=_VIEW, connect=True, folder=self.site.folder.title)
             self._page(page.encode(), _VIEW, connect=True)
         elif path == "/api/runs":
-            self.send(HTTPStatus.OK, self.site.runs(), "application/json")
+            runs, problem = self.site.runs(), self.site.folder.problem
+            status = HTTPStatus.BAD_GATEWAY if problem else HTTPStatus.OK
+            self.send(status, problem.encode() or runs, "text/plain" if problem else "application/json")
         elif path == "/compare/":
             self._compare(parse_qs(urlsplit(self.path).query))
         elif found := _RUN.fullmatch(path):
@@ -128,6 +131,8 @@ class Handler(LocalHandler):
         elif image is None:
             try:
                 self._page(self.site.page(run), SCRIPTS)
+            except FetchingError as error:
+                self._message(HTTPStatus.ACCEPTED, run.name, str(error), again=True)
             except UserError as error:
                 self._message(HTTPStatus.INTERNAL_SERVER_ERROR, f"{run.name} cannot be read", str(error))
         else:
@@ -141,6 +146,8 @@ class Handler(LocalHandler):
             return
         try:
             self._page(self.site.comparison(runs, other_data=other_data), comparison.SCRIPTS)
+        except FetchingError as error:
+            self._message(HTTPStatus.ACCEPTED, "Comparison", str(error), again=True)
         except OtherQuestionsError as error:
             link = "?" + urlencode({"run": names, "other_data": "1"}, doseq=True)
             self._message(HTTPStatus.CONFLICT, "Other questions", str(error), link)
@@ -150,8 +157,8 @@ class Handler(LocalHandler):
     def _page(self, page: bytes, scripts: Sequence[str], *, connect: bool = False) -> None:
         self.send(HTTPStatus.OK, page, _HTML, policy(scripts, connect=connect))
 
-    def _message(self, status: HTTPStatus, title: str, message: str, link: str = "") -> None:
-        page = document("message.html", title=title, message=message, link=link)
+    def _message(self, status: HTTPStatus, title: str, message: str, link: str = "", *, again: bool = False) -> None:
+        page = document("message.html", title=title, message=message, link=link, again=again)
         self.send(status, page.encode(), _HTML, policy())
 
 
@@ -160,11 +167,11 @@ def _address(name: str) -> str:
     return f"runs/{quote(name)}/"
 
 
-def serve(path: Path, port: int, logs: LogReader | None = None) -> ThreadingHTTPServer:
+def serve(path: Path | Bucket, port: int, logs: LogReader | None = None) -> ThreadingHTTPServer:
     """Returns a server over a folder of runs, bound but not serving yet.
 
     Args:
-        path: The folder.
+        path: The folder, or the runs below a URL.
         port: Port; 0 picks a free one.
         logs: How logs of other tools in it are found and read; None shows none.
 

@@ -244,8 +244,8 @@ function keys(event) {
 async function look() {
   try {
     const answer = await fetch("api/runs", { cache: "no-store" });
-    runs = await answer.json();
-    lost = false;
+    lost = !answer.ok;
+    if (lost) status.textContent = await answer.text(); else runs = await answer.json();
   } catch (error) {
     lost = true;
     status.textContent = "the server does not answer";

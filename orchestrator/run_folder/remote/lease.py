@@ -48,10 +48,7 @@ class Lease:
 
     def __init__(self, store: Store, seconds: float) -> None:
         self._store = store
-        self._holder = Holder(secrets.token_hex(8), socket.gethostname(), pid=os.getpid(), seconds=seconds)
-        with contextlib.suppress(OSError):
-            self._holder.boot_id = _BOOT_ID.read_text(encoding="ascii").strip()
-            self._holder.pid_namespace = _PROCESSES.stat().st_ino
+        self._holder = _this_process(seconds)
         self._version: UpdateVersion | None = None
         self.renew(take=True)
 
@@ -72,7 +69,7 @@ class Lease:
             # An own write whose reply was lost is met here too.
             data, version = self._store.get_version(WRITER)
             other = _decoded(data)
-            if other.id != self._holder.id and not (take and self._over(other)):
+            if other.id != self._holder.id and not (take and _is_over(other, self._holder)):
                 raise RunBusyError(
                     f"{self._store.url} is being written by another process ({other.host}, pid "
                     f"{other.pid or 'unknown'}): wait for it; where that process is gone, the folder is free "
@@ -85,19 +82,34 @@ class Lease:
         """Lets the folder go, unless another has taken it over."""
         self._store.put_version(WRITER, b"{}", self._version)
 
-    def _over(self, other: Holder) -> bool:
-        """Whether who holds a lease is gone: not renewed for long, or a process that would be seen here and is not."""
-        if time.time() - other.renewed > other.seconds:
-            return True
-        # Many machines and containers share a name.
-        here = [(holder.host, holder.boot_id, holder.pid_namespace) for holder in (self._holder, other)]
-        if not other.boot_id or here[0] != here[1]:
-            return False
-        try:
-            os.kill(other.pid, 0)
-        except OSError as error:
-            return isinstance(error, ProcessLookupError)
+
+def is_live(data: bytes | None) -> bool:
+    """Returns whether the content of `writer.json` names a process that still writes."""
+    other = _decoded(data)
+    return bool(other.id) and not _is_over(other, _this_process(0))
+
+
+def _this_process(seconds: float) -> Holder:
+    holder = Holder(secrets.token_hex(8), socket.gethostname(), pid=os.getpid(), seconds=seconds)
+    with contextlib.suppress(OSError):
+        holder.boot_id = _BOOT_ID.read_text(encoding="ascii").strip()
+        holder.pid_namespace = _PROCESSES.stat().st_ino
+    return holder
+
+
+def _is_over(other: Holder, own: Holder) -> bool:
+    """Whether who holds a lease is gone: not renewed for long, or a process that would be seen here and is not."""
+    if time.time() - other.renewed > other.seconds:
+        return True
+    # Many machines and containers share a name.
+    here = [(holder.host, holder.boot_id, holder.pid_namespace) for holder in (own, other)]
+    if not other.boot_id or here[0] != here[1]:
         return False
+    try:
+        os.kill(other.pid, 0)
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)
+    return False
 
 
 def _decoded(data: bytes | None) -> Holder:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from orchestrator.run_folder.files import AGAINST, BEYOND, IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS
+from orchestrator.run_folder.remote.lease import WRITER, is_live
 from orchestrator.run_folder.remote.store import RemoteError, Store
 
 SMALL = (MANIFEST, AGAINST, BEYOND, RESULTS, "report.html")
@@ -57,18 +59,34 @@ class Mirror:
         """Returns whether the local folder holds all that the remote one does, and no other answers."""
         return all(_holds(self.local / log, self._parts(log)) for log in self._ends)
 
-    def fetch(self) -> None:
-        """Makes the local folder what the remote one is.
+    def fetch(self, progress: Callable[[int, int], None] = lambda _done, _total: None) -> None:
+        """Makes the local folder what the remote one is; images and lines that it has already stay.
+
+        Args:
+            progress: Is told how many bytes are here, and how many there are: first before anything is fetched.
 
         Raises:
             RemoteError: If it cannot be read, or parts are missing or damaged.
         """
+        images, logs = self.store.names(IMAGES), {log: self._parts(log) for log in self._ends}
+        total = sum(images.values()) + sum(part.end - part.start for parts in logs.values() for part in parts)
+        progress(done := 0, total)
         (self.local / IMAGES).mkdir(parents=True, exist_ok=True)
-        _concurrently(self._fetch_image, self.store.names(IMAGES))
-        for log in self._ends:
-            with (self.local / log).open("wb") as file:
-                for part in self._parts(log):
-                    file.write(self._get(part.path(log), part.sha256))
+        with ThreadPoolExecutor(_CONCURRENT) as pool:
+            for size, _ in zip(images.values(), pool.map(self._fetch_image, images), strict=True):
+                progress(done := done + size, total)
+        for log, parts in logs.items():
+            path = self.local / log
+            held = next((count for count, part in enumerate(parts, 1) if part.end == _size(path)), 0)
+            if not _holds(path, parts[:held]):
+                held = 0
+            if not held:
+                path.unlink(missing_ok=True)  # who follows the old file sees that this is another
+            with path.open("ab") as file:
+                for number, part in enumerate(parts):
+                    if number >= held:
+                        file.write(self._get(part.path(log), part.sha256))
+                    progress(done := done + part.end - part.start, total)
         # The manifest last: without it the folder is fetched again.
         for name in reversed(SMALL):
             data = self.store.get(name)
@@ -137,7 +155,9 @@ class Mirror:
         return data
 
     def _fetch_image(self, name: str) -> None:
-        (self.local / IMAGES / name).write_bytes(self._get(f"{IMAGES}/{name}", name))
+        path = self.local / IMAGES / name
+        if not (_IMAGE.fullmatch(name) and path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == name):
+            path.write_bytes(self._get(f"{IMAGES}/{name}", name))
 
     def _put_image(self, name: str) -> None:
         data = (self.local / IMAGES / name).read_bytes()
@@ -172,6 +192,54 @@ class Mirror:
         else:
             self.store.delete(name)
         self._small[name] = digest
+
+
+class Copy:
+    """A local copy of a run folder that is only read: its small files are kept fresh, its lines and images on request.
+
+    Args:
+        local: The local folder.
+        store: The remote one.
+    """
+
+    def __init__(self, local: Path, store: Store) -> None:
+        self._mirror = Mirror(local, store)
+        self._versions: dict[str, str] = {}
+        self._writer: bytes | None = None
+
+    def update(self, versions: Mapping[str, str]) -> None:
+        """Gets manifest, results and the writer's name where they have other versions than at the last call.
+
+        Raises:
+            RemoteError: They cannot be read.
+        """
+        for name in (MANIFEST, RESULTS, WRITER):
+            if self._versions.get(name) == versions.get(name):
+                continue
+            data = self._mirror.store.get(name) if name in versions else None
+            if name == WRITER:
+                self._writer = data
+            elif data is None:
+                (self._mirror.local / name).unlink(missing_ok=True)
+            else:
+                (self._mirror.local / name).write_bytes(data)
+        self._versions = dict(versions)
+
+    def is_written(self) -> bool:
+        """Returns whether a process writes to the remote folder, by its lease."""
+        return is_live(self._writer)
+
+    def fetch(self, progress: Callable[[int, int], None]) -> None:
+        """Gets the whole folder, as `Mirror.fetch` does."""
+        self._mirror.fetch(progress)
+
+    def clear(self) -> None:
+        """Removes all but the small files."""
+        for path in self._mirror.local.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name not in SMALL:
+                path.unlink()
 
 
 def _folder(log: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import fcntl
 import os
 import re
@@ -73,9 +74,23 @@ class Store:
 
     def names(self, folder: str) -> dict[str, int]:
         """Returns the names of the objects in a folder, and how many bytes each has."""
+        return {name: entry["size"] for name, entry in self.listing(folder)[0].items()}
+
+    def listing(self, folder: str) -> tuple[dict[str, ObjectMeta], list[str]]:
+        """Returns the objects in a folder by their names, and the names of the folders in it."""
         with self._reported():
-            objects = self._objects.list_with_delimiter(self._prefix + folder)["objects"]
-        return {entry["path"].rpartition("/")[2]: entry["size"] for entry in objects}
+            found = self._objects.list_with_delimiter(self._prefix + folder)
+        objects = {entry["path"].rpartition("/")[2]: entry for entry in found["objects"]}
+        return objects, [path.rstrip("/").rpartition("/")[2] for path in found["common_prefixes"]]
+
+    def below(self, folder: str) -> Store:
+        """Returns what is below a folder, through the same client; the names in it may hold any characters."""
+        if not folder:
+            return self
+        store = copy.copy(self)
+        store.url, store._prefix = f"{self.url}/{folder}", f"{self._prefix}{folder}/"
+        store._folder = self._folder and self._folder / folder
+        return store
 
     def get(self, name: str) -> bytes | None:
         """Returns an object, None where there is none."""

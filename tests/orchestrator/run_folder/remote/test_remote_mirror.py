@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -125,6 +126,7 @@ def test_parts_are_whole_or_named(sides: Sides) -> None:
             if damaged == whole:
                 continue
             path.write_bytes(damaged)
+            shutil.rmtree(sides.here.parent / "fetched", ignore_errors=True)
             with pytest.raises(RemoteError, match="damaged"):
                 sides.fetch()
         path.write_bytes(whole)
