@@ -29,6 +29,8 @@ MOOT = {
     "image_limit_is_kept",
     "system_messages_are_as_stated",
     "token_ids_name_tokens",
+    "samples_are_bounded",
+    "samples_are_separate_outputs",
     *(name for name, check in CHECKS.items() if LACKING & set(check.needs)),
 }
 

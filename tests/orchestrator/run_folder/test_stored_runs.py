@@ -103,9 +103,9 @@ def test_comparisons_are_what_they_were(pair: str, stored: Path, monkeypatch: py
 
 
 def _without_later(found: Any) -> Any:
-    """Leaves out details that results have had since: both directions of what is detectable, the standard error."""
+    """Leaves out what results have had since: what is detectable both ways, the standard error, how it was read."""
     if isinstance(found, dict):
-        later = ("minimum_detectable", "standard_error")
+        later = ("minimum_detectable", "standard_error", "reading")
         return {name: _without_later(value) for name, value in found.items() if not name.startswith(later)}
     return [_without_later(each) for each in found] if isinstance(found, list) else found
 
