@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -18,12 +17,16 @@ from starlette.routing import Route
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import MAX_MESSAGE_BYTES, CallError, Credentials, call
 from model_server.http import chat, completions
+from model_server.http.batches import Batches
+from model_server.http.body import read, too_large
 from model_server.http.chat import Chat, refuse
 from model_server.http.completions import Answers, Calls, Completion
-from model_server.http.errors import BodyTooLarge, error_response
+from model_server.http.errors import failure_response
+from model_server.http.share import IN_BATCH, Share
 
-log = logging.getLogger(__name__)
 Each = TypeVar("Each")
+_Form = TypeVar("_Form", Chat, Completion)
+_Answer = tuple[Any, dict[str, Any]]  # the request as it was read, and the whole answer
 MAX_BODY_BYTES = MAX_MESSAGE_BYTES * 4 // 3 + 1_000_000
 """Largest body: a message of the largest size with its images in base64."""
 _INFO_TIMEOUT = 20.0
@@ -45,6 +48,7 @@ class Front:
         self._timeout = timeout
         self._expected = f"Bearer {token}".encode() if token else None
         self._cached: model.GetModelInfoResponse | None = None
+        self._share = Share()
 
     def app(self) -> Starlette:
         """Returns the ASGI application."""
@@ -52,8 +56,9 @@ class Front:
             routes=[
                 Route("/health", self._health),
                 Route("/v1/models", self._guarded(self._models)),
-                Route("/v1/chat/completions", self._guarded(self._chat), methods=["POST"]),
-                Route("/v1/completions", self._guarded(self._completions), methods=["POST"]),
+                Route("/v1/chat/completions", self._live(self._chat, chat.events), methods=["POST"]),
+                Route("/v1/completions", self._live(self._completions, completions.events), methods=["POST"]),
+                *Batches(self._in_batch, self._width).routes(self._guarded),
             ]
         )
 
@@ -66,14 +71,10 @@ class Front:
                 if self._expected and not hmac.compare_digest(given, self._expected):
                     raise refuse("bad_token", "the bearer token is missing or wrong", grpc.StatusCode.UNAUTHENTICATED)
                 return await handler(request)
-            except CallError as error:
-                return error_response(error)
             except ClientDisconnect:
                 return Response(status_code=499)
             except Exception as error:
-                log.exception("a request failed")
-                failure = f"{type(error).__name__} in the server; its log has the traceback"
-                return error_response(refuse("internal_error", failure, grpc.StatusCode.INTERNAL))
+                return failure_response(error)
 
         return guarded
 
@@ -92,34 +93,61 @@ class Front:
             card["max_model_len"] = info.max_context_tokens
         return JSONResponse({"object": "list", "data": [card]})
 
-    async def _completions(self, request: Request) -> Response:
-        asked = await asyncio.to_thread(chat.parse, await _body(request), Completion)
-        info = await self._info_of(asked.model)
+    def _live(self, answer: Callable[[bytes], Awaitable[_Answer]], events: Callable[..., list[bytes]]) -> Any:
+        """Returns the guarded handler of an endpoint; a client that disconnects cancels the calls."""
+
+        async def handler(request: Request) -> Response:
+            asked, whole = await _unless_gone(request, answer(await read(request, MAX_BODY_BYTES)))
+            if asked.stream:
+                return Response(b"".join(events(asked, whole)), media_type="text/event-stream")
+            return JSONResponse(whole)
+
+        return self._guarded(handler)
+
+    async def _in_batch(self, url: str, body: bytes) -> dict[str, Any]:
+        """Answers one line of a batch."""
+        if len(body) > MAX_BODY_BYTES:
+            raise too_large(MAX_BODY_BYTES)
+        _, whole = await (self._chat if url == "/v1/chat/completions" else self._completions)(body)
+        return whole
+
+    async def _width(self) -> int:
+        return (await self._info()).max_concurrency // 2
+
+    async def _parsed(self, body: bytes, form: type[_Form]) -> tuple[_Form, model.GetModelInfoResponse]:
+        asked = await asyncio.to_thread(chat.parse, body, form)
+        if asked.stream and IN_BATCH.get():
+            raise refuse("bad_field", "stream: a batch has no streams")
+        return asked, await self._info_of(asked.model)
+
+    async def _completions(self, body: bytes) -> _Answer:
+        asked, info = await self._parsed(body, Completion)
         prompts = completions.calls(asked)
-        answers = await _unless_gone(request, self._all([self._complete(each, info) for each in prompts]))
+        answers = await self._all([self._complete(each, info) for each in prompts])
         identities = [each.score.served_by for each in answers if each.score]
         identities += [each.served_by for answer in answers for each in answer.generated]
         await self._check_identity(identities, asked.model)
-        return _reply(completions.completion_of(asked, prompts, answers), asked, completions.events)
+        return asked, completions.completion_of(asked, prompts, answers)
 
     async def _complete(self, asked: Calls, info: model.GetModelInfoResponse) -> Answers:
         score = [self._call(self._stub.Likelihood, asked.score, info)] if asked.score else []
         found = await self._all([*score, *(self._call(self._stub.Generate, each, info) for each in asked.generate)])
         return Answers(found[0] if score else None, found[len(score) :])
 
-    async def _chat(self, request: Request) -> Response:
-        asked = await asyncio.to_thread(chat.parse, await _body(request), Chat)
-        info = await self._info_of(asked.model)
+    async def _chat(self, body: bytes) -> _Answer:
+        asked, info = await self._parsed(body, Chat)
         calls = await asyncio.to_thread(chat.requests, asked, info.max_samples)
-        generating = self._all([self._call(self._stub.Generate, each, info) for each in calls])
-        answers = [each for answer in await _unless_gone(request, generating) for each in chat.apart(answer)]
+        called = await self._all([self._call(self._stub.Generate, each, info) for each in calls])
+        answers = [each for answer in called for each in chat.apart(answer)]
         await self._check_identity([each.served_by for each in answers], asked.model)
-        return _reply(chat.completion(asked, answers), asked, chat.events)
+        return asked, chat.completion(asked, answers)
 
     async def _call(self, method: Any, request: Any, info: model.GetModelInfoResponse) -> Any:
-        return await call(
-            method, request, timeout=self._timeout, metadata=self._metadata, max_bytes=info.max_request_bytes
-        )
+        await self._share.free(info.max_concurrency)
+        with self._share.taken():
+            return await call(
+                method, request, timeout=self._timeout, metadata=self._metadata, max_bytes=info.max_request_bytes
+            )
 
     async def _all(self, calls: Sequence[Coroutine[Any, Any, Each]]) -> list[Each]:
         async with contextlib.AsyncExitStack() as stack:
@@ -152,30 +180,8 @@ class Front:
             raise refuse("model_changed", "the model server was replaced: ask again", grpc.StatusCode.UNAVAILABLE)
 
 
-def _reply(whole: dict[str, Any], asked: Any, events: Callable[..., list[bytes]]) -> Response:
-    if asked.stream:
-        return Response(b"".join(events(asked, whole)), media_type="text/event-stream")
-    return JSONResponse(whole)
-
-
-async def _body(request: Request) -> bytes:
-    """Reads the body, as far as the limit."""
-    stated = request.headers.get("content-length", "")
-    body = bytearray()
-    if not (stated.isdecimal() and int(stated[:20]) > MAX_BODY_BYTES):
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_BODY_BYTES:
-                break
-        else:
-            return bytes(body)
-    raise BodyTooLarge(
-        grpc.StatusCode.INVALID_ARGUMENT, "request_too_large", f"the body is beyond {MAX_BODY_BYTES:,} bytes"
-    )
-
-
-async def _unless_gone(request: Request, work: Awaitable[list[Each]]) -> list[Each]:
-    """Returns the answers; a client that disconnects cancels the calls."""
+async def _unless_gone(request: Request, work: Awaitable[Each]) -> Each:
+    """Returns the answer; a client that disconnects cancels the calls."""
     answering = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_disconnect(request))
     try:

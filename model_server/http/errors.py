@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 
 import grpc
@@ -10,6 +11,7 @@ from starlette.responses import JSONResponse
 from lyncean.errors import printable
 from lyncean.rpc import CallError
 
+log = logging.getLogger(__name__)
 _LINE = 1500
 
 HTTP: dict[grpc.StatusCode, tuple[int, str]] = {
@@ -51,3 +53,12 @@ def error_response(error: CallError, param: str | None = None) -> JSONResponse:
     body = {"message": text, "type": kind, "param": param, "code": printable(error.reason)}
     headers = {"Retry-After": str(math.ceil(error.retry_after))} if error.retry_after else {}
     return JSONResponse({"error": body}, status_code=status, headers=headers)
+
+
+def failure_response(error: Exception) -> JSONResponse:
+    """Returns the response to a request that ended by this error; a defect is logged, and not shown."""
+    if not isinstance(error, CallError):
+        log.error("a request failed", exc_info=error)
+        failure = f"{type(error).__name__} in the server; its log has the traceback"
+        error = CallError(grpc.StatusCode.INTERNAL, "internal_error", failure)
+    return error_response(error)
