@@ -69,6 +69,8 @@ class RemoteFollowed:
         note = ""
         if shown["state"] != RunState.COMPLETE:
             shown["state"] = RunState.RUNNING if self._copy.is_written() else RunState.STOPPED
+            if not self._fetched:
+                shown |= {"answered": None, "counts": {}, "mean": None}
             if self._fetched != self._listed.stamp:
                 note = "answers as of when it was opened" if self._fetched else "answers are counted once it is opened"
         return {**shown, "note": self._progress if self._busy else self._error or note}

@@ -29,14 +29,14 @@ function time(seconds) {
   return minutes < 60 ? `${minutes}:${rest}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${rest}`;
 }
 
-// Another tool's log that is not read yet, or cannot be.
+// Another tool's log that is not read yet, or cannot be. A run whose answers are not counted has null of them.
 const unread = (run) => run.state === "reading" || run.state === "unreadable";
 const settled = (run) => Object.values(run.counts).reduce((sum, count) => sum + count, 0);
 
 // As eval's own line has it: items settled of all, a second, and the time that is left.
 function progress(run, now) {
   const done = settled(run), last = before.get(run.name);
-  if (unread(run)) return "";
+  if (unread(run) || run.answered === null) return "";
   if (run.state === "complete") return done.toLocaleString("en");
   before.set(run.name, { settled: done, at: now, rate: last && last.rate });
   const total = run.total === null ? "?" : (run.estimated ? "~" : "") + Math.max(run.total, done).toLocaleString("en");
@@ -82,7 +82,7 @@ function fill(row, run, now) {
     el("td", { class: "task" }, tasks, el("div", { class: "note" }, about)),
     el("td", {}, ...values(run)),
     el("td", {}, el("span", { class: "chip state-" + run.state }, run.state), run.note ? el("div", { class: "note" }, run.note) : ""),
-    el("td", { class: "outcomes" }, progress(run, now), run.state !== "complete" && run.answered !== settled(run) ? el("div", { class: "note" }, `${run.answered.toLocaleString("en")} answers`) : "", unread(run) ? "" : bar(run.counts), unscored ? el("span", { class: "note", title: spelled(run.counts) }, `${unscored.toLocaleString("en")} not scored`) : ""),
+    el("td", { class: "outcomes" }, progress(run, now), run.state !== "complete" && run.answered && run.answered !== settled(run) ? el("div", { class: "note" }, `${run.answered.toLocaleString("en")} answers`) : "", unread(run) || run.answered === null ? "" : bar(run.counts), unscored ? el("span", { class: "note", title: spelled(run.counts) }, `${unscored.toLocaleString("en")} not scored`) : ""),
     el("td", { class: "begun" }, run.created.slice(0, 16).replace("T", " ")));
 }
 
