@@ -187,7 +187,9 @@ async def test_a_file_that_is_wrong_fails_with_its_lines(served: Any, monkeypatc
     assert not backend.seen
 
 
-async def test_live_requests_pass_a_batch_which_can_be_cancelled(served: Any) -> None:
+async def test_live_requests_pass_a_batch_which_can_be_cancelled_or_expire(
+    served: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend = Judge()
     async with served(backend) as server, front(server.channel) as port, client(port) as caller:
         backend.open.clear()
@@ -214,6 +216,9 @@ async def test_live_requests_pass_a_batch_which_can_be_cancelled(served: Any) ->
         assert [each["error"]["code"] for each in errors.values()] == ["batch_cancelled"] * 9
         with pytest.raises(openai.BadRequestError, match="cancelled already"):
             await caller.batches.cancel(batch.id)
+        monkeypatch.setattr(batches, "_WINDOW", 0)
+        batch = await until(caller, await begun(caller, line("late", body("late"))))
+        assert (batch.status, batch.output_file_id) == ("expired", None)
         while backend.inside:  # its calls are cancelled at the model server
             await asyncio.sleep(0.01)
 
