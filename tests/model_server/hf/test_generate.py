@@ -23,7 +23,6 @@ from lyncean.rpc import CallError, call
 torch = pytest.importorskip("torch")
 from model_server.hf.memory import measured  # noqa: E402
 from model_server.hf.sampling import sample  # noqa: E402
-from model_server.hf.tokens import token_bytes  # noqa: E402
 from model_server.metrics import Metrics  # noqa: E402
 
 
@@ -75,21 +74,22 @@ async def test_stop_strings(served: Any, hf: Any, ask: Any) -> None:
         assert text(reply) == whole
 
 
-async def test_the_end_of_a_sequence(served: Any, hf: Any, ask: Any) -> None:
-    backend = hf("text")
-    async with served(backend) as server:
+async def test_the_end_of_a_sequence(served: Any, hf: Any, ask: Any, checkpoint_folder: Any, tmp_path: Path) -> None:
+    async with served(hf("text")) as server:
         reply = await server.generate(ask("What is it?"), max_output_tokens=12, top_logprobs=1)
-        tokens = [token.token for token in reply.logprobs]
-        last = next(place for place, token in enumerate(tokens) if place and token not in tokens[:place])
-        numbers = {token_bytes(backend._checkpoint.tokenizer, n): n for n in range(440)}
-        backend._ends = frozenset([numbers[tokens[last]]])
+    tokens = [token.token_id for token in reply.logprobs]
+    last = next(place for place, token in enumerate(tokens) if place and token not in tokens[:place])
+    before = b"".join(token.token for token in reply.logprobs[:last]).decode()
+    folder = shutil.copytree(checkpoint_folder("text"), tmp_path / "checkpoint")
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [tokens[last]]}))
+    async with served(hf("text", model=str(folder))) as server:
         reply = await server.generate(ask("What is it?"), max_output_tokens=12)
         assert reply.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE
-        assert text(reply) == b"".join(tokens[:last]).decode()
+        assert text(reply) == before
         assert reply.usage.output_tokens == last
         reply = await server.generate(ask("What is it?"), max_output_tokens=12, top_logprobs=1)
         # What ended the sequence is no output token, and has no log-probability among them.
-        assert [token.token for token in reply.logprobs] == tokens[:last]
+        assert [token.token_id for token in reply.logprobs] == tokens[:last]
         assert reply.usage.output_tokens == last
 
 
