@@ -39,7 +39,7 @@ def example(rng: random.Random, number: int, easy: bool) -> Example:
     return Example("marvel", (image,), tuple(asked), tuple(_marks(drawn)))
 
 
-def _marks(drawn: synthetic.Drawn) -> list[Mark]:
+def _marks(drawn: synthetic.PuzzleLayout) -> list[Mark]:
     boxes = (
         *context_boxes(drawn.configuration, drawn.count)[: len(drawn.context)],
         *choice_boxes(drawn.width, drawn.configuration),
@@ -66,36 +66,36 @@ def _words(panel: synthetic.Panel) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _avr(drawn: synthetic.Drawn) -> tuple[str, str]:
+def _avr(drawn: synthetic.PuzzleLayout) -> tuple[str, str]:
     return f"{synthetic.LEAD} {synthetic.COMPLETES}\n{avr_instruction(MarvelSettings())}", str(drawn.answer)
 
 
-def _missing(drawn: synthetic.Drawn) -> tuple[str, str]:
+def _missing(drawn: synthetic.PuzzleLayout) -> tuple[str, str]:
     return "What is in the missing panel?", f"{synthetic.described(drawn.choices[drawn.answer - 1])}."
 
 
-def _shows(rng: random.Random, drawn: synthetic.Drawn) -> tuple[str, str]:
+def _shows(rng: random.Random, drawn: synthetic.PuzzleLayout) -> tuple[str, str]:
     place = rng.randrange(len(drawn.choices))
     return f"Which choice shows {synthetic.described(drawn.choices[place])}?", str(place + 1)
 
 
-def _fine(rng: random.Random, drawn: synthetic.Drawn) -> tuple[str, str]:
+def _fine(rng: random.Random, drawn: synthetic.PuzzleLayout) -> tuple[str, str]:
     question, right, wrong = synthetic.fine(rng, drawn.choices)
     first, second = fine_options(question, right, wrong)
     return f"{synthetic.LEAD} {question}\n{FINE_INSTRUCTION.format(first=first, second=second)}", right
 
 
-def _panel(rng: random.Random, drawn: synthetic.Drawn) -> tuple[str, str]:
+def _panel(rng: random.Random, drawn: synthetic.PuzzleLayout) -> tuple[str, str]:
     part, panels = rng.choice((("context panel", drawn.context), ("choice", drawn.choices)))
     place = rng.randrange(len(panels))
     return f"What is in {part} {place + 1}?", f"{synthetic.described(panels[place])}."
 
 
-def _row(drawn: synthetic.Drawn, part: str) -> tuple[str, str]:
+def _row(drawn: synthetic.PuzzleLayout, part: str) -> tuple[str, str]:
     panels = drawn.context if part == "context" else drawn.choices
     told = "; ".join(f"{place}: {synthetic.described(panel)}" for place, panel in enumerate(panels, 1))
     return f"Describe the {part}.", f"{told}."
 
 
-def _picture(drawn: synthetic.Drawn, numbered: bool) -> Image.Image:
+def _picture(drawn: synthetic.PuzzleLayout, numbered: bool) -> Image.Image:
     return squeezed(synthetic.picture(drawn, numbered=numbered))

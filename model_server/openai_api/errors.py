@@ -50,7 +50,7 @@ def status_of(error: openai.OpenAIError) -> StatusError:
         return Unavailable("endpoint_unreachable", f"the endpoint cannot be reached: {error.__cause__ or error}")
     if not isinstance(error, openai.APIStatusError):
         return InternalFailure("bad_reply", f"the endpoint's reply cannot be read: {type(error).__name__}")
-    status, code, text = error.status_code, *_said(error)
+    status, code, text = error.status_code, *_error_text(error)
     said, pause = f"the endpoint says {status}: {text}", retry_after(error.response.headers)
     if status == 402 or (status < 500 and _UNPAID.search(code)):
         return Unauthenticated("quota_exhausted", said)
@@ -77,7 +77,7 @@ def status_of(error: openai.OpenAIError) -> StatusError:
     return InvalidRequest("endpoint_refused", said)
 
 
-def _said(error: openai.APIStatusError) -> tuple[str, str]:
+def _error_text(error: openai.APIStatusError) -> tuple[str, str]:
     """Returns the error's code and type, and its text without the key: some endpoints quote what they were given."""
     body: Any = error.body
     if isinstance(body, list) and body:  # Google's

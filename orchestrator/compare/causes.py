@@ -152,7 +152,7 @@ class Attributor:
         silent = _unanswered(one), _unanswered(other)
         if silent[0] != silent[1]:
             return Attribution(Cause.FAILURE)
-        same = silent[0] or (bool(one.response) and said(one) == said(other))
+        same = silent[0] or (bool(one.response) and _readable(one) == _readable(other))
         if other_truth(one, other):
             # Prompt and images follow from the row.
             differing = self._differing(one, other) & ({Cause.READING} if same else _NOT_OF_THE_ROW)
@@ -244,7 +244,7 @@ def _unequal(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tupl
     return {name: (one.get(name), other.get(name)) for name in names if one.get(name) != other.get(name)}
 
 
-def said(item: Item) -> tuple[Any, ...]:
+def _readable(item: Item) -> tuple[Any, ...]:
     """Returns what of an answer a rule can read: text, images, log-probabilities."""
     answer = item.response.get("response") or {}
     images = [part["image"].get("sha256") for part in answer.get("parts", ()) if "image" in part]

@@ -70,7 +70,7 @@ class Experiment:
     trials: Sequence[Trial]
     left: int
 
-    def found(self, trial: Trial) -> str:
+    def cause(self, trial: Trial) -> str:
         """Returns what makes the second run's score of the first run's request."""
         if trial.scores.get(UNCHANGED) == trial.wanted:
             # The same request of the first run's model made another score than it did then.

@@ -107,7 +107,7 @@ def _experiment(experiment: Experiment, console: Console) -> None:
     table.add_column("put down to", overflow="fold")
     table.add_column("reproduced by", overflow="fold")
     table.add_column("items", justify="right", no_wrap=True)
-    for row in _found(experiment):
+    for row in _cause_counts(experiment):
         table.add_row(*map(Text, row))
     console.print(table)
 
@@ -119,8 +119,8 @@ def _tried(experiment: Experiment) -> str:
     return f"{len(experiment.trials):,} items asked again of {experiment.model}, the model of {whose}{left}"
 
 
-def _found(experiment: Experiment) -> list[list[str]]:
-    counts = Counter((str(trial.attribution), experiment.found(trial)) for trial in experiment.trials)
+def _cause_counts(experiment: Experiment) -> list[list[str]]:
+    counts = Counter((str(trial.attribution), experiment.cause(trial)) for trial in experiment.trials)
     return [[*names, f"{count:,}"] for names, count in counts.most_common()]
 
 
@@ -144,7 +144,7 @@ def as_json(explanation: Explanation, experiment: Experiment | None) -> dict[str
                     "also": list(trial.attribution.also),
                     "wanted": trial.wanted,
                     "scores": trial.scores,
-                    "found": experiment.found(trial),
+                    "found": experiment.cause(trial),
                 }
                 for trial in experiment.trials
             ],
@@ -210,7 +210,7 @@ def markdown(explanation: Explanation, experiment: Experiment | None) -> str:
     if experiment:
         blocks.append(f"### Asked again\n\n{_code(_tried(experiment))}")
         if experiment.trials:
-            blocks.append(_table(["put down to", "reproduced by", "items"], _found(experiment)))
+            blocks.append(_table(["put down to", "reproduced by", "items"], _cause_counts(experiment)))
     if rows := [[name, *map(_setting, values)] for name, values in explanation.differing.items()]:
         blocks += ["### What differs between the runs", _table(["", one.name, other.name], rows, code=True)]
     alike = {name: value for name, (value, other_value) in explanation.facts.items() if value == other_value}

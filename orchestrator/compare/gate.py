@@ -180,7 +180,9 @@ def _no_regression(run: Run, pairs: Sequence[Paired], overall: Paired | None) ->
     """Over all tasks a fall of MARGIN is excluded, and no task's primary metric is significantly worse."""
     margin = _change(Condition(NO_REGRESSION, CHANGE, part="low", operator=">=", number=-MARGIN), run, pairs, overall)
     return [margin] + [
-        Finding(NO_REGRESSION, run.name, f"{_said(pair)}: worse beyond chance, p {pair.adjusted or 0:.2g} (Holm)", FAIL)
+        Finding(
+            NO_REGRESSION, run.name, f"{_pair_text(pair)}: worse beyond chance, p {pair.adjusted or 0:.2g} (Holm)", FAIL
+        )
         for pair in pairs
         if pair.regression and overall and pair.step != overall.step
     ]
@@ -201,7 +203,7 @@ def _change(condition: Condition, run: Run, pairs: Sequence[Paired], overall: Pa
         )
     value = {"": pair.difference, "low": pair.low, "high": pair.high}[condition.part]
     passed = value is not None and _OPERATORS[condition.operator](value, condition.number)
-    what = f"{_said(pair)}, limit {100 * condition.number:+g}"
+    what = f"{_pair_text(pair)}, limit {100 * condition.number:+g}"
     if passed or condition.part != "low" or condition.operator not in (">=", ">"):
         return Finding(condition.text, run.name, what, _passed(passed))
     if pair.regression or (pair.high is not None and pair.high < condition.number):
@@ -209,7 +211,7 @@ def _change(condition: Condition, run: Run, pairs: Sequence[Paired], overall: Pa
     return Finding(condition.text, run.name, f"{what}: {_too_few(pair, -condition.number)}", NOT_SHOWN)
 
 
-def _said(pair: Paired) -> str:
+def _pair_text(pair: Paired) -> str:
     ends = "" if pair.low is None or pair.high is None else f" [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]"
     return f"{pair.step}: {100 * pair.difference:+.1f} points{ends}"
 

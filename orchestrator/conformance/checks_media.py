@@ -60,7 +60,7 @@ async def videos_are_seen(server: Server) -> str:
             media_request(server, model.Video(data=film(), span=span, sampling=model.FrameSampling(count=1)))
         )
         applies(not _refused(ending, "a video with a span"), "spans are refused")
-        answers.add(_said(ending))
+        answers.add(_ending_text(ending))
     _differ(server, answers, "a red and a green disc in a video")
     return "other frames change the answer"
 
@@ -72,7 +72,7 @@ async def audio_is_heard(server: Server) -> str:
     for hertz in (220, 1760):
         ending = await server.ending(media_request(server, model.Audio(data=tone(hertz))))
         wants(not isinstance(ending, Exception), f"a WAV file of one second: {ending}")
-        answers.add(_said(ending))
+        answers.add(_ending_text(ending))
         for seen in ending.usage.media:  # type: ignore[union-attr]
             seconds = seen.duration.ToMilliseconds() / 1000
             wants(abs(seconds - 1) < 0.1, f"one second of audio was sent, {seconds} were heard")
@@ -133,7 +133,7 @@ def _differ(server: Server, answers: set[str], what: str) -> None:
     wants(len(answers) == 2, f"{what} give the same scores, to the last digit")
 
 
-def _said(ending: Any) -> str:
+def _ending_text(ending: Any) -> str:
     if isinstance(ending, model.GenerateResponse):
         return text_of(ending)
     return " ".join(f"{score.logprob:.6g}" for score in ending.scores)

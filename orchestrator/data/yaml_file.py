@@ -124,7 +124,7 @@ class YamlFile:
             default=None,
         )
         if first is not None:
-            message, place = _said(first, first.instance)
+            message, place = _message(first, first.instance)
             raise self.error(message, *place)
         for key, value in self.values.items():
             try:
@@ -141,7 +141,7 @@ class YamlFile:
         return self.failure(f"{self.path}, line {self.lines.get(place, 1)}: {message}")
 
 
-def _said(error: jsonschema.ValidationError, values: Any) -> tuple[str, Place]:
+def _message(error: jsonschema.ValidationError, values: Any) -> tuple[str, Place]:
     """Returns a message for people, and the place it is about."""
     place: Place = tuple(error.absolute_path)
     name = ".".join(map(str, place))

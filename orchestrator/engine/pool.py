@@ -41,7 +41,7 @@ class Pool:
     """Replicas of one model. All have the same name, weights, chat template and processor, or are not used.
 
     Args:
-        endpoints: Where they are; names are looked up again every few seconds.
+        endpoints: Their addresses; names are resolved again every few seconds.
         credentials: How to dial.
         concurrency: Calls in flight per replica; None takes what each asks for.
         patience: Seconds without any usable replica after which the run stops.

@@ -40,7 +40,7 @@ class ScorerClient:
     log and is brought later.
 
     Args:
-        endpoint: Where the scorer is.
+        endpoint: The scorer's address.
         credentials: How to dial.
         patience: Seconds for which a scorer that does not answer is tried again.
         notify: Gets one line for people when the scorer is waited for.

@@ -62,7 +62,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ToolAnswers:
     """A tool's answers to one task.
 
     Attributes:
@@ -86,11 +86,11 @@ class Taken:
     complete: bool = True
 
 
-Reader = Callable[..., Taken]
+Reader = Callable[..., ToolAnswers]
 """Reads a file; the task's and the model's names where the user gives them, and further options of its command."""
 
 
-def take(taken: Taken, path: Path, run: Path) -> None:
+def take(taken: ToolAnswers, path: Path, run: Path) -> None:
     """Writes a run folder, not scored yet.
 
     Raises:
@@ -135,7 +135,7 @@ def with_slices(answers: Iterable[Answer]) -> list[Answer]:
     ]
 
 
-def task_name(taken: Taken) -> str:
+def task_name(taken: ToolAnswers) -> str:
     """Returns the task's name in a run folder: a key's first slash ends it."""
     return taken.task.replace("/", "_")
 
@@ -259,13 +259,13 @@ def _letter(target: str, options: Sequence[str]) -> str:
     return LETTERS[places[0]] if len(places) == 1 else ""
 
 
-def reported(taken: Taken) -> dict[str, tuple[float, str]]:
+def reported(taken: ToolAnswers) -> dict[str, tuple[float, str]]:
     """Returns what the tool itself scored, and what it read, by the item's key."""
     task = task_name(taken)
     return {f"{task}/{one.key}": (one.score, one.extracted) for one in taken.answers if one.score is not None}
 
 
-def beside(taken: Taken, run: Path, *, examples: int = 5) -> list[str]:
+def beside(taken: ToolAnswers, run: Path, *, examples: int = 5) -> list[str]:
     """Returns lines for people: the tool's own score, and where its verdicts and ours differ and why."""
     theirs = {f"{task_name(taken)}/{answer.key}": answer for answer in taken.answers}
     known = [answer.score for answer in taken.answers if answer.score is not None]

@@ -23,14 +23,14 @@ def write(runs: Sequence[Run], file: TextIO, about: Sequence[str]) -> None:
 
     Args:
         runs: The runs.
-        file: Where to.
+        file: Target file.
         about: `dataset=OWNER/NAME` for data that were not read from the hub, `task=ID` where the hub calls the task
             otherwise, `source=URL` of a page about the evaluation.
 
     Raises:
         ConfigError: A run is no result of the benchmark (synthetic, blind, limited, incomplete), or a fact is missing.
     """
-    known = facts.given(about, _FACTS)
+    known = facts.parse(about, _FACTS)
     try:
         from huggingface_hub import eval_result_entries_to_yaml
     except ImportError as error:

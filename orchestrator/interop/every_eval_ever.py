@@ -35,13 +35,13 @@ def write(run: Run, folder: Path, about: Sequence[str]) -> list[Path]:
 
     Args:
         run: A complete run.
-        folder: Where to.
+        folder: Target folder.
         about: `model=OWNER/NAME`, `organization=NAME`, `relationship=`, `deployment=`, `availability=`.
 
     Raises:
         ConfigError: The run is not complete, or a fact is missing or wrong.
     """
-    known = facts.given(about, _FACTS)
+    known = facts.parse(about, _FACTS)
     for name, choices in _CHOICES.items():
         if known.get(name, choices[0]) not in choices:
             raise ConfigError(f"--about {name}={known[name]}: give one of {', '.join(choices)}")

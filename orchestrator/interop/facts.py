@@ -13,7 +13,7 @@ _SYNTHETIC = "synthetic"
 _UNFINISHED = ("failed", "unjudged")
 
 
-def given(about: Sequence[str], known: Sequence[str]) -> dict[str, str]:
+def parse(about: Sequence[str], known: Sequence[str]) -> dict[str, str]:
     """Returns the facts of `--about NAME=VALUE`.
 
     Raises:

@@ -59,7 +59,7 @@ def write(run: Run, folder: Path, *, embed: bool) -> list[Path]:
 
     Args:
         run: The run.
-        folder: Where to; made if need be.
+        folder: Target folder; created if missing.
         embed: Whether images go into the log; else it names the files in the run folder.
     """
     folder.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from orchestrator.data.rows import DataError
 from orchestrator.errors import ConfigError
-from orchestrator.interop.answers import Answer, Taken, with_slices
+from orchestrator.interop.answers import Answer, ToolAnswers, with_slices
 
 try:
     from inspect_ai.log import EvalSample, read_eval_log
@@ -19,7 +19,7 @@ except ImportError as error:
     raise ConfigError("import inspect needs Inspect: pip install 'lyncean[inspect]'") from error
 
 
-def read(path: Path, task: str | None, model: str | None) -> Taken:
+def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
     """Reads a log (`.eval` or `.json`); a sample's further epochs are its repeats.
 
     Raises:
@@ -33,7 +33,7 @@ def read(path: Path, task: str | None, model: str | None) -> Taken:
     name = task or log.eval.task
     answers = with_slices(_answer(sample, name) for sample in log.samples or ())
     scorers = [name for sample in log.samples or () for name in sample.scores or ()]
-    return Taken(
+    return ToolAnswers(
         "Inspect",
         name,
         model or log.eval.model,

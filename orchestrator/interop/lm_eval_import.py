@@ -10,12 +10,12 @@ from typing import Any
 import orjson
 
 from orchestrator.data.rows import DataError
-from orchestrator.interop.answers import Answer, Taken
+from orchestrator.interop.answers import Answer, ToolAnswers
 
 _FILE_NAME = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)[\d.]*\.jsonl")
 
 
-def read(path: Path, task: str | None, model: str | None) -> Taken:
+def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
     """Reads a file of samples; where a task has several filters, the verdicts of the first.
 
     Raises:
@@ -46,7 +46,7 @@ def read(path: Path, task: str | None, model: str | None) -> Taken:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
     created = f"{found[2]}T{found[3]}:{found[4]}:{found[5]}Z" if found else ""
     model = model or path.resolve().parent.name
-    return Taken("lm-evaluation-harness", name, model, list(answers.values()), metric=metric, created=created)
+    return ToolAnswers("lm-evaluation-harness", name, model, list(answers.values()), metric=metric, created=created)
 
 
 def _answer(where: str, fields: Mapping[str, Any]) -> Answer:

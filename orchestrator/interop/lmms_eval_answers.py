@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from orchestrator.data.rows import DataError
-from orchestrator.interop.answers import Answer, Taken, with_slices
+from orchestrator.interop.answers import Answer, ToolAnswers, with_slices
 from orchestrator.interop.lmms_eval_samples import FAILED
 
 _FILE_NAME = re.compile(r"(?:(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)_)?samples_(.+)\.jsonl")
@@ -23,7 +23,7 @@ _NO_METRICS = frozenset(
 _SCORES = ("score", "correct", "accuracy", "acc", "exact_match")
 
 
-def read(path: Path, task: str | None, model: str | None) -> Taken:
+def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
     """Reads a file of samples; the first metric of a line is its score.
 
     Raises:
@@ -49,7 +49,7 @@ def read(path: Path, task: str | None, model: str | None) -> Taken:
     year, month, day, hour, minute, second = (found.groups()[:6] if found else ()) or ("",) * 6
     created = f"{year}-{month}-{day}T{hour}:{minute}:{second}Z" if year else ""
     model = model or path.resolve().parent.name
-    return Taken("lmms-eval", name, model, with_slices(answers), metric=metric or "score", created=created)
+    return ToolAnswers("lmms-eval", name, model, with_slices(answers), metric=metric or "score", created=created)
 
 
 def _answer(fields: Mapping[str, Any], score: float | None) -> Answer:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orchestrator.benchmarks.base import Benchmark
-    from orchestrator.interop.lmms_eval_samples import Taken
+    from orchestrator.interop.lmms_eval_samples import LmmsSample
     from orchestrator.samples import Sample, Scoring, Variant
 
 
@@ -69,7 +69,7 @@ def _judged(sample: Sample | None) -> Scoring | None:
     return sample.turns[-1].scoring if sample else None
 
 
-def _check_fits(data: str, known: Mapping[int, Sample], taken: Sequence[Taken]) -> None:
+def _check_fits(data: str, known: Mapping[int, Sample], taken: Sequence[LmmsSample]) -> None:
     """Makes sure that the samples are of these rows: others' options would be read into the answers.
 
     Raises:
@@ -87,12 +87,12 @@ def _check_fits(data: str, known: Mapping[int, Sample], taken: Sequence[Taken]) 
             )
 
 
-def _key(task: str, taken: Taken, sample: Sample | None) -> str:
+def _key(task: str, taken: LmmsSample, sample: Sample | None) -> str:
     """Returns an item's key as a run of ours has it, so that the two compare; without the data by its row."""
     return sample.item_key(sample.turns[-1]) if sample else f"{task}/{taken.number}"
 
 
-def _line(task: str, taken: Taken, sample: Sample | None) -> dict[str, Any]:
+def _line(task: str, taken: LmmsSample, sample: Sample | None) -> dict[str, Any]:
     known = _judged(sample)
     options = known.options if known else taken.options
     # The reference drops options that hold parentheses; then the letters of the rest are not the data's.

@@ -26,7 +26,7 @@ _OPTION = {
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class LmmsSample:
     """One sample.
 
     Attributes:
@@ -66,7 +66,7 @@ def task_of(path: Path, task: str | None) -> str:
     return match[2]
 
 
-def read(path: Path, task: str) -> Iterator[Taken]:
+def read(path: Path, task: str) -> Iterator[LmmsSample]:
     """Reads a samples file.
 
     Raises:
@@ -87,7 +87,7 @@ def read(path: Path, task: str) -> Iterator[Taken]:
         raise DataError(f"{path} holds no samples")
 
 
-def _taken(where: str, task: str, line: bytes) -> Taken:
+def _taken(where: str, task: str, line: bytes) -> LmmsSample:
     try:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -104,7 +104,7 @@ def _taken(where: str, task: str, line: bytes) -> Taken:
     text = _first(fields["filtered_resps"])
     prompt = _prompt(fields)
     failed = text if text.startswith(FAILED) else ""
-    return Taken(
+    return LmmsSample(
         number=number,
         prompt=prompt,
         text="" if failed else text,

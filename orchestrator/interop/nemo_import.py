@@ -12,11 +12,11 @@ import yaml
 
 from orchestrator.data.rows import DataError
 from orchestrator.interop import lm_eval_import, vlmevalkit_import
-from orchestrator.interop.answers import LETTERS, Answer, Taken
+from orchestrator.interop.answers import LETTERS, Answer, ToolAnswers
 
 PREDICTIONS = "byob_predictions.jsonl"
 _CONFIGS = ("run_config.yml", "results.yml")
-_KINDS: tuple[tuple[str, Callable[..., Taken] | None], ...] = (
+_KINDS: tuple[tuple[str, Callable[..., ToolAnswers] | None], ...] = (
     (PREDICTIONS, None),
     ("samples_*.jsonl", lm_eval_import.read),
     ("*_*.xlsx", vlmevalkit_import.read),
@@ -25,7 +25,7 @@ _KINDS: tuple[tuple[str, Callable[..., Taken] | None], ...] = (
 """Files with answers in an output folder, and what reads those that a harness inside it wrote."""
 
 
-def read(path: Path, task: str | None, model: str | None) -> Taken:
+def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
     """Reads a file of predictions, or an output folder with one file of answers.
 
     Raises:
@@ -49,7 +49,7 @@ def read(path: Path, task: str | None, model: str | None) -> Taken:
     return dataclasses.replace(reader(file, task, model or _model(file)), tool="NeMo Evaluator", path=file)
 
 
-def _predictions(path: Path, task: str | None, model: str | None) -> Taken:
+def _predictions(path: Path, task: str | None, model: str | None) -> ToolAnswers:
     answers = []
     try:
         with path.open("rb") as lines:
@@ -65,7 +65,7 @@ def _predictions(path: Path, task: str | None, model: str | None) -> Taken:
                     ) from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
-    return Taken("NeMo Evaluator", task or _task(path), model or _model(path) or "unknown", answers)
+    return ToolAnswers("NeMo Evaluator", task or _task(path), model or _model(path) or "unknown", answers)
 
 
 def _answer(fields: Mapping[str, Any]) -> Answer:

@@ -10,12 +10,12 @@ from typing import Any
 import orjson
 
 from orchestrator.data.rows import DataError
-from orchestrator.interop.answers import Answer, Taken
+from orchestrator.interop.answers import Answer, ToolAnswers
 
 _LABEL = "label: "
 
 
-def read(path: Path, task: str | None, model: str | None) -> Taken:
+def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
     """Reads predictions/MODEL/DATASET.json, or DATASET_0.json and the further parts of a divided data set.
 
     Verdicts, and right answers that the predictions lack, are those of results/MODEL/DATASET.json beside that folder.
@@ -40,7 +40,7 @@ def read(path: Path, task: str | None, model: str | None) -> Taken:
             raise DataError(f"{where}: {type(error).__name__}: {error}: is it a prediction of OpenCompass?") from None
         except DataError as error:
             raise DataError(f"{where}: {error}") from None
-    return Taken("OpenCompass", task or name, model or folder.name, answers)
+    return ToolAnswers("OpenCompass", task or name, model or folder.name, answers)
 
 
 def _json(path: Path) -> Any:

@@ -1,6 +1,6 @@
 """OpenTelemetry: a `gen_ai` span for each call, with a `gen_ai.evaluation.result` event for its verdict.
 
-Where to is the exporter's own business: OTEL_EXPORTER_OTLP_ENDPOINT and its other variables.
+The target is set by the exporter's own variables: OTEL_EXPORTER_OTLP_ENDPOINT and its other variables.
 """
 
 from __future__ import annotations

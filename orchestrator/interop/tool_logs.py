@@ -71,7 +71,7 @@ def make_run(path: Path, folder: Path) -> None:
 
     Args:
         path: The log.
-        folder: Where to; made if need be.
+        folder: Target folder; created if missing.
 
     Raises:
         DataError: The log cannot be read, or holds nothing.

@@ -1,6 +1,6 @@
 """Experiment trackers: a run's results, settings and page in Weights & Biases or MLflow.
 
-Where to, and as whom, is each tool's own business: WANDB_PROJECT, WANDB_ENTITY, WANDB_MODE,
+Target and account are set by each tool's own variables: WANDB_PROJECT, WANDB_ENTITY, WANDB_MODE,
 MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME and so on.
 """
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orchestrator.data.rows import DataError
 from orchestrator.errors import ConfigError
-from orchestrator.interop.answers import LETTERS, Answer, Taken
+from orchestrator.interop.answers import LETTERS, Answer, ToolAnswers
 from orchestrator.interop.plain_pickle import PickleError, load_plain
 
 FAILED = "Failed to obtain answer"
@@ -22,7 +22,7 @@ _NEEDED = ("index", "question", "answer", "prediction")
 _LABELS = ("category", "l2-category", "split")
 
 
-def read(path: Path, task: str | None, model: str | None, data: Path | None = None) -> Taken:
+def read(path: Path, task: str | None, model: str | None, data: Path | None = None) -> ToolAnswers:
     """Reads MODEL_DATASET.xlsx, .tsv or .pkl; its verdicts are the column `hit` of a scored table.
 
     Args:
@@ -43,7 +43,7 @@ def read(path: Path, task: str | None, model: str | None, data: Path | None = No
     if path.suffix != ".pkl" and data:
         raise ConfigError(f"--data belongs to a pickle; {path.name} has questions and answers of its own: leave it out")
     rows = _pickled(path, data) if path.suffix == ".pkl" else _xlsx(path) if path.suffix == ".xlsx" else _tsv(path)
-    return Taken("VLMEvalKit", task or after, model or before, [_answer(path, row) for row in rows])
+    return ToolAnswers("VLMEvalKit", task or after, model or before, [_answer(path, row) for row in rows])
 
 
 def _pickled(path: Path, data: Path | None) -> Iterator[Mapping[str, str]]:

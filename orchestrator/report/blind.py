@@ -16,7 +16,7 @@ def is_blind(run: Run) -> bool:
 
 
 def twin(run: Run, others: Sequence[Run]) -> Run | None:
-    """Returns the blind run among `others` that asked what the sighted `run` asked, None without one."""
+    """Returns the blind run among `others` with the requests of `run`, None without one."""
     if is_blind(run):
         return None
     identity = _request_identity(run)

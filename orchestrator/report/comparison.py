@@ -69,14 +69,14 @@ def _add(packing: Packing, flip: Flip, sides: list[int], second: str, *, several
     packing.add(
         {"a": packing.show(flip.first), "b": packing.show(flip.second)}, flip.first.labels or flip.second.labels,
         key=f"{flip.first.key} → {second}" if several else flip.first.key,
-        before=_said(flip.first), after=_said(flip.second), scores=[flip.first.score, flip.second.score],
+        before=_reading(flip.first), after=_reading(flip.second), scores=[flip.first.score, flip.second.score],
         target=" | ".join(flip.first.scoring.get("targets", ()))[:SNIPPET], sides=sides,
         change="better" if flip.gained else "worse", run=second, task=flip.first.task,
         outcome=" → ".join(dict.fromkeys(outcomes)), question=text, image=image,
     )  # fmt: skip
 
 
-def _said(item: Item) -> str:
+def _reading(item: Item) -> str:
     """Returns what an answer was taken for, in a few words."""
     extracted: Any = item.verdict.get("extracted")
     return snippet(str(extracted)) if extracted else item.outcome if item.outcome != "scored" else ""

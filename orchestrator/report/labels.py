@@ -46,7 +46,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class LabelUnits:
     """The units of a task's primary metric, in the order in which people label them.
 
     Attributes:
@@ -157,7 +157,7 @@ def _shown(value: float, low: float | None, high: float | None) -> tuple[str, st
     return f"{100 * value:.1f}", "" if low is None or high is None else f"[{100 * low:.1f}, {100 * high:.1f}]"
 
 
-def draw(run: Run, task: str, seed: int) -> Drawn:
+def draw(run: Run, task: str, seed: int) -> LabelUnits:
     """Returns the units of a task in the order of a seed, which depends on nothing but the seed and their names.
 
     Raises:
@@ -167,7 +167,9 @@ def draw(run: Run, task: str, seed: int) -> Drawn:
     where = {label: allowed.get("values", ()) for label, allowed in (spec.get("where") or {}).items()}
     whole = spec.get("metric") == _GROUP_ALL
     units: dict[str, Unit] = {}
-    drawn = Drawn(task, str(spec.get("name", _MEAN_SCORE)), [], whole, str((spec.get("params") or {}).get("part", "")))
+    drawn = LabelUnits(
+        task, str(spec.get("name", _MEAN_SCORE)), [], whole, str((spec.get("params") or {}).get("part", ""))
+    )
     for item in run:
         if item.task != task or item.outcome in ("", STEP):
             continue
@@ -215,7 +217,7 @@ def results(run: Run) -> list[LabelledResult]:
     return found
 
 
-def _result(drawn: Drawn, labels: store.Labels, own: MetricResult | None) -> LabelledResult | None:
+def _result(drawn: LabelUnits, labels: store.Labels, own: MetricResult | None) -> LabelledResult | None:
     scores = store.scores(labels)
     marked = {key for mine in labels.values() for key in mine}
     touched = [number for number, unit in enumerate(drawn.units) if any(key in marked for key in unit.keys)]

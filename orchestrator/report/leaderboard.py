@@ -24,7 +24,7 @@ def render(board: Leaderboard, folder: Path) -> str:
 
     Args:
         board: What to show.
-        folder: Where the page will lie.
+        folder: Folder of the page.
     """
     paths = {source.path.name: source.path for source in board.sources}
     addresses = {

@@ -1,4 +1,4 @@
-"""What a cluster is asked and told, through kubectl."""
+"""Queries and changes of a cluster, through kubectl."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def objects_of(name: str, namespace: str, label: str = RUN) -> list[Manifest]:
 
     Args:
         name: Its name.
-        namespace: Where it is.
+        namespace: The Kubernetes namespace.
         label: `RUN` or `SUITE`.
 
     Raises:
@@ -99,7 +99,7 @@ def delete(name: str, namespace: str, label: str = RUN) -> None:
 
     Args:
         name: Its name.
-        namespace: Where it is.
+        namespace: The Kubernetes namespace.
         label: `RUN` or `SUITE`.
 
     Raises:
@@ -114,7 +114,7 @@ def resume(name: str, namespace: str, label: str = RUN) -> list[str]:
 
     Args:
         name: Its name.
-        namespace: Where it is.
+        namespace: The Kubernetes namespace.
         label: `RUN` or `SUITE`.
 
     Returns:
@@ -163,7 +163,7 @@ def copy(folders: Mapping[str, Path], job: Manifest, name: str, namespace: str) 
         folders: Folder on the claim -> where it goes, which must not be there yet.
         job: The Job.
         name: Name of its run or suite.
-        namespace: Where it is.
+        namespace: The Kubernetes namespace.
 
     Raises:
         SubmitError: If the cluster refuses.

@@ -30,7 +30,7 @@ ENGINE = "vllm/vllm-openai"
 """An image of others, which --registry mirrors under its own tag."""
 JOB = "orchestrator"
 TASKS = "/tasks"
-"""Where the task files of a run are in its pods."""
+"""Folder of a run's task files in its pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Submission:
             from what is run, so that another run has another name.
         overlay: Name of a folder of `deploy/overlays`, or a path.
         components: Names of folders of `deploy/components`.
-        namespace: Where to.
+        namespace: The Kubernetes namespace.
         out: URL in an object store below which the run's folder is; None puts it on the claim `lyncean-runs`.
         endpoints: What is served already: addresses HOST:PORT of the contract, or one URL of an OpenAI-compatible API;
             empty renders model servers.

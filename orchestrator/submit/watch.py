@@ -28,7 +28,7 @@ def watch(name: str, namespace: str, patience: float, label: str = RUN) -> int:
 
     Args:
         name: Its name.
-        namespace: Where it is.
+        namespace: The Kubernetes namespace.
         patience: Seconds for which pods may not come up while none runs.
         label: `RUN` or `SUITE`.
 

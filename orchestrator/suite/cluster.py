@@ -75,8 +75,8 @@ def fetch(suite: Suite, name: str, namespace: str, folder: Path) -> Record:
     Args:
         suite: The suite.
         name: Its name on the cluster.
-        namespace: Where it is.
-        folder: Where they go; it must not be there yet.
+        namespace: The Kubernetes namespace.
+        folder: Target folder, which must not exist.
 
     Raises:
         SubmitError: If there is no such suite, `folder` is there already, or the cluster refuses.

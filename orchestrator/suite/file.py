@@ -56,9 +56,9 @@ class Cell:
         variant: Name of the variant, "" where the suite has none.
         name: Name of its run folder.
         request: What is run.
-        places: Where each of its options is written.
-        model_place: Where its model is.
-        task_place: Where its task is.
+        places: Place of each of its options in the file.
+        model_place: Place of its model in the file.
+        task_place: Place of its task in the file.
         cluster: What `orchestrator submit` needs of the model.
     """
 
@@ -97,7 +97,7 @@ class Suite:
         Args:
             cell: The cell.
             error: What is wrong.
-            place: Where it is wrong if its message names no option of the cell.
+            place: Place of the error if its message names no option of the cell.
         """
         words = (word.replace("-", "_") for word in re.findall(r"(?:^|--)([\w-]+)", str(error)))
         places = (cell.places.get(_SPELLED.get(word, word)) for word in words)

@@ -105,7 +105,7 @@ class Endpoint:
             except openai.RateLimitError as error:
                 pause = retry_after(error.response.headers) or backoff(tries)
                 self._throttle.refused(pause)
-                reason, problem = "judge_rate_limited", f"{self._place} answered 429: {_said(error)}"
+                reason, problem = "judge_rate_limited", f"{self._place} answered 429: {_error_text(error)}"
             except openai.APITimeoutError:
                 pause = 0.0
                 reason, problem = "judge_timeout", f"no reply from {self._place} within {self.config.timeout:g} s"
@@ -115,9 +115,11 @@ class Endpoint:
                 reason = "judge_unreachable"
             except openai.InternalServerError as error:
                 pause = retry_after(error.response.headers) or backoff(tries)
-                reason, problem = "judge_error", f"{self._place} answered {error.status_code}: {_said(error)}"
+                reason, problem = "judge_error", f"{self._place} answered {error.status_code}: {_error_text(error)}"
             except openai.APIStatusError as error:
-                raise JudgeError("judge_error", f"{self._place} answered {error.status_code}: {_said(error)}") from None
+                raise JudgeError(
+                    "judge_error", f"{self._place} answered {error.status_code}: {_error_text(error)}"
+                ) from None
             except (openai.APIError, json.JSONDecodeError) as error:
                 raise JudgeError("judge_bad_json", f"the judge's endpoint sent no completion: {error}") from None
             if 200 in statuses:
@@ -215,7 +217,7 @@ def spent(completion: Any) -> tuple[int, int]:
     return getattr(usage, "prompt_tokens", 0) or 0, getattr(usage, "completion_tokens", 0) or 0
 
 
-def _said(error: openai.APIStatusError) -> str:
+def _error_text(error: openai.APIStatusError) -> str:
     body = error.body if isinstance(error.body, dict) else {}
     return str(body.get("message") or error.message)[:300]
 

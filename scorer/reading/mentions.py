@@ -157,7 +157,9 @@ def _latin(char: str) -> bool:
     return char == "_" or (char.isalnum() and ord(char) < 0x2E80)
 
 
-def texts(text: str, names: Sequence[tuple[str, str]], loosely: Sequence[partial_match.Loose] = ()) -> list[Mention]:
+def texts(
+    text: str, names: Sequence[tuple[str, str]], loosely: Sequence[partial_match.PartialName] = ()
+) -> list[Mention]:
     """Returns every mention of a text, the longest where several overlap.
 
     Args:

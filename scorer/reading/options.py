@@ -39,7 +39,7 @@ class Options:
 
     whole: tuple[tuple[str, str], ...]
     names: tuple[tuple[str, str], ...]
-    loose: tuple[partial_match.Loose, ...]
+    loose: tuple[partial_match.PartialName, ...]
     things: frozenset[str]
     yes_no: tuple[str, str] | None
     opposites: bool
@@ -138,7 +138,7 @@ def options_of(labels: tuple[str, ...], options: tuple[str, ...]) -> Options:
             + tuple((p[0], label) for p, label in places)
             + tuple((p[1], label) for p, label in rooms)
         ),
-        partial_match.loose_names(whole),
+        partial_match.partial_names(whole),
         frozenset(label for label, option in named if LEXICON.THING.fullmatch(option.strip(" .").lower()))
         | {label for _, label in rooms},
         (says["yes"][1], says["no"][1]) if yes_no else None,

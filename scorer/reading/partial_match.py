@@ -20,7 +20,7 @@ _MOST = 12
 _LONGEST = 120
 
 
-class Loose(NamedTuple):
+class PartialName(NamedTuple):
     """An option by its telling words.
 
     Attributes:
@@ -56,7 +56,7 @@ def _within(few: Sequence[str], many: Sequence[str]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def loose_names(names: tuple[tuple[str, str], ...]) -> tuple[Loose, ...]:
+def partial_names(names: tuple[tuple[str, str], ...]) -> tuple[PartialName, ...]:
     """Returns how to find those options by their telling words that no other option shares.
 
     Args:
@@ -70,7 +70,7 @@ def loose_names(names: tuple[tuple[str, str], ...]) -> tuple[Loose, ...]:
         if not 2 <= len(words) <= _MOST or any(_within(stems[place], other) for other in others):
             continue
         if all(word.isascii() and word.isalpha() for word in words):
-            found.append(Loose(tuple(stems[place]), name, label))
+            found.append(PartialName(tuple(stems[place]), name, label))
     return tuple(found)
 
 
@@ -100,7 +100,7 @@ def _inflected(word: str) -> str:
     return rf"{stem}(?:{stem[-1]}?(?:ing|ed)|e?s|e)?"
 
 
-def find(low: str, names: Sequence[Loose]) -> Iterator[tuple[int, int, str]]:
+def find(low: str, names: Sequence[PartialName]) -> Iterator[tuple[int, int, str]]:
     """Yields where options are named by their telling words: start, end and label.
 
     Args:

@@ -128,7 +128,7 @@ class LmmsTask(ForeignTask):
         if self.kind != "generate_visual_cot":
             return None
 
-        told = self._asking(row, self._told(row["doc_id"], row["context"]), model.GenerationConfig(), ())
+        told = self._asking(row, self._first_round(row["doc_id"], row["context"]), model.GenerationConfig(), ())
 
         def ask(answers: Sequence[Answer]) -> Call:
             # Decoding is left to the server: settings for words mean nothing to many makers of images.

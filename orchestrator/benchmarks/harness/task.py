@@ -164,7 +164,7 @@ class ForeignTask:
             raise HarnessError(f"task {self.word} cannot be asked: {error}") from error
         except (Exception, SystemExit) as error:
             raise DataError(
-                f"task {self.word}: its code fails on the first row ({_said(error)}): is that data of this task?"
+                f"task {self.word}: its code fails on the first row ({_raised(error)}): is that data of this task?"
             ) from error
         shown = [part for message in messages for part in message.parts]
         self._images = sum(part.image is not None for part in shown)
@@ -229,11 +229,11 @@ class ForeignTask:
         calls = self.continuations(row)
         options = self.choices(row["doc"])
         for place, (context, continuations) in enumerate(calls):
-            ask = self._asking(row, self._told(row["doc_id"], context), model.GenerationConfig(), continuations)
+            ask = self._asking(row, self._first_round(row["doc_id"], context), model.GenerationConfig(), continuations)
             scoring = self._scoring(row, place, 0, len(calls), 1, options if len(options) == len(continuations) else ())
             yield Turn(ask, f"context{place + 1}" if len(calls) > 1 else "", scoring)
 
-    def _told(self, number: int, context: str) -> Round:
+    def _first_round(self, number: int, context: str) -> Round:
         return lambda sources, _: self.messages(number, context, None, sources)
 
     def _asking(
@@ -259,7 +259,7 @@ class ForeignTask:
         except NotAskableError as error:
             raise BadRowError("not_askable", str(error)) from error
         except (Exception, SystemExit) as error:
-            raise BadRowError("task_failed", f"the task's code: {_said(error)}") from error
+            raise BadRowError("task_failed", f"the task's code: {_raised(error)}") from error
 
     def _about(self) -> dict[str, Any]:
         return {"task": self.word, "include": list(self.include), "learned": self._state}
@@ -313,13 +313,13 @@ class ForeignTask:
 
 
 def _rejected(error: BadRowError) -> Round:
-    def told(*_: Any) -> list[Message]:
+    def fail(*_: Any) -> list[Message]:
         raise error
 
-    return told
+    return fail
 
 
-def _said(error: BaseException) -> str:
+def _raised(error: BaseException) -> str:
     """Returns what foreign code raised; some of it ends the process where a file is missing."""
     return str(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
 

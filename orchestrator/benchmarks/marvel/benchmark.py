@@ -197,7 +197,7 @@ def five(row: Row, variant: Variant) -> Iterator[Sample]:
     likelihood = variant.method == "likelihood"
     order = choice_order(row, variant)
 
-    def asked(
+    def make_sample(
         name: str,
         text: str,
         instruction: str,
@@ -213,7 +213,7 @@ def five(row: Row, variant: Variant) -> Iterator[Sample]:
             scoring,
         )
 
-    yield asked(
+    yield make_sample(
         "avr",
         row["avr_question"],
         avr_instruction(settings),
@@ -224,7 +224,7 @@ def five(row: Row, variant: Variant) -> Iterator[Sample]:
 
     question, answer, distractor = (row[f"f_perception_{part}"] for part in ("question", "answer", "distractor"))
     options = fine_options(question, answer, distractor)
-    yield asked(
+    yield make_sample(
         "fine",
         question,
         FINE_INSTRUCTION.format(first=options[0], second=options[1]),
@@ -243,7 +243,7 @@ def five(row: Row, variant: Variant) -> Iterator[Sample]:
     if len(texts) != 3 or len(counts) != 3:
         raise DataError(f"puzzle {row['id']}: {len(texts)} coarse questions and {len(counts)} counts, not 3 of each")
     for name, text, count in zip(COARSE, texts, counts, strict=True):
-        yield asked(
+        yield make_sample(
             name,
             text,
             COARSE_INSTRUCTION,

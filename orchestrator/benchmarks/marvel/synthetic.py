@@ -147,7 +147,7 @@ def rows(seed: int) -> Iterator[Row]:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PuzzleLayout:
     """A puzzle before it is drawn.
 
     Attributes:
@@ -174,7 +174,7 @@ class Drawn:
         return len(self.context) + self.blank
 
 
-def puzzle(rng: random.Random, pattern: str, configuration: str) -> Drawn:
+def puzzle(rng: random.Random, pattern: str, configuration: str) -> PuzzleLayout:
     """Draws a puzzle of a pattern in a configuration."""
     make, _, _ = RULES[pattern]
     width, height, count = SIZES.get(configuration, (0, 640, 0))
@@ -184,14 +184,14 @@ def puzzle(rng: random.Random, pattern: str, configuration: str) -> Drawn:
     context, right, wrong = make(rng, configuration, count)
     answer = rng.randint(1, 4)
     choices = (*wrong[: answer - 1], right, *wrong[answer - 1 :])
-    return Drawn(configuration, width, height, tuple(context), configuration != "3D", choices, answer)
+    return PuzzleLayout(configuration, width, height, tuple(context), configuration != "3D", choices, answer)
 
 
 LEAD = "You are given a puzzle, with its context on top and four choices (marked by 1, 2, 3, or 4) below."
 COMPLETES = "Which choice (either 1, 2, 3, or 4) completes the context?"
 
 
-def counting(drawn: Drawn) -> list[tuple[str, int]]:
+def counting(drawn: PuzzleLayout) -> list[tuple[str, int]]:
     """Returns the three questions for numbers of panels, and the numbers."""
     blank = ", including the blank one," if drawn.blank else ""
     return [
@@ -267,7 +267,7 @@ def _either(rng: random.Random, text: str, right: str, wrong: str) -> tuple[str,
     return text.format(*rng.sample((right, wrong), 2)), right, wrong
 
 
-def picture(drawn: Drawn, *, numbered: bool = True) -> Image.Image:
+def picture(drawn: PuzzleLayout, *, numbered: bool = True) -> Image.Image:
     """Returns a puzzle at twice its size, with or without the numbers below the choices."""
     big = Image.new("L", (drawn.width * ink.SCALE, drawn.height * ink.SCALE), 255)
     draw = ImageDraw.Draw(big)

@@ -93,7 +93,7 @@ def _rounds(
     def call(at: int, test: Variant, answers: Sequence[Answer]) -> Call:
         said = [
             [
-                dialogs.said(answer, question.options, reduction)
+                dialogs.answer_text(answer, question.options, reduction)
                 for answer, question in zip(answers[earlier * len(tests) :], asked[earlier], strict=False)
             ]
             for earlier in range(at)

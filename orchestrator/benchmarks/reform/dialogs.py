@@ -113,7 +113,7 @@ def _exchange(dialog: Dialog, found: Round, text: str, switches: Switches, varia
     yield {"from": "assistant", "value": text}
 
 
-def said(answer: Answer, options: Sequence[str], reduction: str) -> str:
+def answer_text(answer: Answer, options: Sequence[str], reduction: str) -> str:
     """Returns what a test said: the text of the option it names, by mark or exactly; else its words as they are."""
     if answer.scores:
         mean = reduction == "mean"

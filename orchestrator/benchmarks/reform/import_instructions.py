@@ -20,7 +20,7 @@ LIST = "instruction_list"
 
 
 @dataclass
-class Found:
+class BuilderTexts:
     """What a builder's source says.
 
     Attributes:
@@ -44,13 +44,13 @@ class Found:
         return "" in self.lists or all(method in self.lists for method in METHODS)
 
 
-def read_builder(source: str) -> Found:
+def read_builder(source: str) -> BuilderTexts:
     """Reads the instructions of one builder's source.
 
     Raises:
         SyntaxError: It is no Python.
     """
-    found = Found()
+    found = BuilderTexts()
     for target, value, method in _assignments(ast.parse(source), ""):
         if isinstance(target, ast.Attribute) and target.attr == LIST:
             texts = _texts(value)
@@ -135,7 +135,7 @@ def collect(checkout: Path) -> tuple[dict[str, Any], list[str]]:
             continue
         builder = builder_of(checkout, dataset)
         try:
-            found = read_builder(builder.read_text("utf-8")) if builder else Found()
+            found = read_builder(builder.read_text("utf-8")) if builder else BuilderTexts()
         except (OSError, SyntaxError, UnicodeDecodeError) as error:
             raise ConfigError(f"{builder} cannot be read: {error}") from error
         # The claim's suffix is likelihood's alone, and CLEVR's own is the reference's mistake: it is not in the table.

@@ -98,7 +98,7 @@ def predictions(
         labels = {"round": str(record["round_id"])} if "round_id" in record else {}
         yield Prediction(
             sample_id + (f"#{test}" if test else ""),
-            _said(record["prediction"], where, formulation, method),
+            _prediction_text(record["prediction"], where, formulation, method),
             str(record.get("text") or record.get("question", "")),
             Scoring(
                 _RULES[formulation],
@@ -126,7 +126,7 @@ def _named(sample_id: Any, owners: dict[str, str]) -> str:
     return name
 
 
-def _said(prediction: Any, where: str, formulation: str, method: str) -> str:
+def _prediction_text(prediction: Any, where: str, formulation: str, method: str) -> str:
     if method == "likelihood":
         # A bool is an int to Python, and the reference fails on it later and less clearly.
         if not isinstance(prediction, int) or isinstance(prediction, bool):

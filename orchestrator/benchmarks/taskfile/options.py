@@ -16,7 +16,7 @@ LETTERS = string.ascii_uppercase
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RowAnswers:
     """What one row offers and what is right.
 
     Attributes:
@@ -46,7 +46,7 @@ class Given:
         """The options with their letters, one a line."""
         return "\n".join(f"{letter}. {option}" for letter, option in zip(LETTERS, self.options, strict=False))
 
-    def shuffled(self, generator: random.Random) -> Given:
+    def shuffled(self, generator: random.Random) -> RowAnswers:
         """The same options in another order."""
         order = list(range(len(self.options)))
         generator.shuffle(order)
@@ -84,7 +84,7 @@ class Answers:
             raise file.error("answer_is needs options: without them an answer is a text", "answer_is")
         return cls(columns, file.values["answer"], form, file.values.get("likelihood", {}).get("score") == "letter")
 
-    def read(self, row: Row, name: str) -> Given:
+    def read(self, row: Row, name: str) -> RowAnswers:
         """Returns what a row offers.
 
         Raises:
@@ -92,7 +92,7 @@ class Answers:
         """
         answer = row[self.answer]
         if not self.columns:
-            return Given((), -1, _texts(answer, name), False)
+            return RowAnswers((), -1, _texts(answer, name), False)
         options = self._options(row, name)
         right = self._place(answer, options)
         if right is None:
@@ -100,7 +100,7 @@ class Answers:
                 f"{name}: the answer {answer!r} is not the {self.form} of one of its {len(options)} options "
                 "(answer_is says what the column holds: letter, number, index or text)"
             )
-        return Given(options, right, (), self.letters)
+        return RowAnswers(options, right, (), self.letters)
 
     def _options(self, row: Row, name: str) -> tuple[str, ...]:
         values = row[self.columns[0]] if len(self.columns) == 1 else [row[column] for column in self.columns]

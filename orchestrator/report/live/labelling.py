@@ -30,7 +30,7 @@ _LONGEST = 4096
 """Bytes of a request's body at most."""
 
 
-class Said(Struct, forbid_unknown_fields=True):
+class LabelRequest(Struct, forbid_unknown_fields=True):
     """What the page sends."""
 
     key: str
@@ -93,26 +93,28 @@ class Sheet:
             }
         )
 
-    def say(self, said: Said) -> None:
+    def record(self, request: LabelRequest) -> None:
         """Stores what the person says of an item; it is on the disk when this returns.
 
         Raises:
             ValueError: It is nothing that can be said of an item of the sample.
             RunLogError: It cannot be written.
         """
-        if said.key not in self.keys:
+        if request.key not in self.keys:
             raise ValueError("no item of the sample has this key")
-        if (said.mark == "scored") is (said.score is UNSET):
+        if (request.mark == "scored") is (request.score is UNSET):
             raise ValueError("an item that is scored needs a score, another has none")
-        if isinstance(said.score, float) and not 0 <= said.score <= 1:
+        if isinstance(request.score, float) and not 0 <= request.score <= 1:
             raise ValueError("a score is from 0 to 1")
         given = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        line = LabelLine(key=said.key, by=self.person, mark=said.mark, score=said.score, seed=self.seed, given=given)
+        line = LabelLine(
+            key=request.key, by=self.person, mark=request.mark, score=request.score, seed=self.seed, given=given
+        )
         with self._lock:
             store.append(self.run.path, line)
-            self.marks.pop(said.key, None)
-            if said.mark != "undone":
-                self.marks[said.key] = line
+            self.marks.pop(request.key, None)
+            if request.mark != "undone":
+                self.marks[request.key] = line
 
     def disagreements(self) -> bytes | None:
         """Returns, once all is labelled, the items that the verdicts score otherwise; before, it would steer."""
@@ -176,7 +178,7 @@ class Handler(LocalHandler):
 
     def _say(self, body: bytes) -> None:
         try:
-            self.sheet.say(msgspec.json.decode(body, type=Said))
+            self.sheet.record(msgspec.json.decode(body, type=LabelRequest))
         except (msgspec.MsgspecError, ValueError) as error:
             self.send(HTTPStatus.BAD_REQUEST, f"{error}\n".encode(), "text/plain; charset=utf-8")
         except UserError as error:

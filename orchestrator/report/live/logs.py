@@ -38,7 +38,7 @@ class ToolLog:
     Args:
         path: The log.
         name: Its name in the table.
-        folder: Where the run folder will be.
+        folder: The run folder to create.
         read: Writes it.
 
     Attributes:

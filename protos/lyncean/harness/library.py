@@ -208,7 +208,7 @@ class Library(ABC):
                 undecoding(getattr(task, name, None))
 
         with self._loading(name):
-            task = self._made(name, settings, read)
+            task = self._make(name, settings, read)
             self.finish(task)
             return task
 
@@ -235,7 +235,7 @@ class Library(ABC):
             task.dataset = task.dataset_no_image = NoData()
 
         with self._loading(name):
-            task = self._made(name, settings, read, scores_only=True)
+            task = self._make(name, settings, read, scores_only=True)
             for attribute, value in json.loads(learned).items():
                 setattr(task, attribute, value)
             self.finish_scored(task)
@@ -254,7 +254,7 @@ class Library(ABC):
     def _task_class(self) -> Any:
         return self.task_class()
 
-    def _made(
+    def _make(
         self, name: str, settings: dict[str, Any], read: Callable[[Any, Any], None], *, scores_only: bool = False
     ) -> Any:
         task = self._task_class.__new__(self._task_class)

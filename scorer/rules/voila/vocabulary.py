@@ -41,7 +41,7 @@ _VALUES = {
 }
 
 
-class Found(NamedTuple):
+class PropertyValue(NamedTuple):
     """A value and where it stands."""
 
     value: str
@@ -49,11 +49,11 @@ class Found(NamedTuple):
     end: int
 
 
-def mentions(prop: str, text: str) -> Iterator[Found]:
+def mentions(prop: str, text: str) -> Iterator[PropertyValue]:
     """Yields every value of a property in a text; for numbers, "" for those beyond the vocabulary."""
     pattern, names = _VALUES[prop]
     for match in pattern.finditer(_without_image_numbers(text) if prop == "number" else text):
-        yield Found(names[int((match.lastgroup or "v0")[1:])], *match.span())
+        yield PropertyValue(names[int((match.lastgroup or "v0")[1:])], *match.span())
 
 
 def _without_image_numbers(text: str) -> str:
@@ -139,16 +139,16 @@ def described(text: str) -> dict[str, str]:
     return read
 
 
-def _first(prop: str, text: str, joined: re.Pattern[str]) -> Found | None:
+def _first(prop: str, text: str, joined: re.Pattern[str]) -> PropertyValue | None:
     found = mentions(prop, text)
     first = next(found, None)
     second = next((other for other in found if first and other.value != first.value), None)
     if first and second and joined.match(text[first.end : second.start]):
-        return Found("", first.start, first.end)
+        return PropertyValue("", first.start, first.end)
     return first
 
 
-def _number(text: str, subject: Found | None) -> Found | None:
+def _number(text: str, subject: PropertyValue | None) -> PropertyValue | None:
     stated = list(mentions("number", text))
     if subject is None:
         return next((found for found in stated if LEXICON.NOUN.match(text, found.end)), None)
@@ -160,9 +160,9 @@ def _number(text: str, subject: Found | None) -> Found | None:
     if after:
         found = next(mentions("number", after["number"]), None)
         if found:
-            return Found(found.value, after.start("number"), after.end("number"))
+            return PropertyValue(found.value, after.start("number"), after.end("number"))
     if LEXICON.ARTICLE.search(text, start, subject.start) and not LEXICON.PLURAL.match(
         text[subject.start : subject.end]
     ):
-        return Found("one", subject.start, subject.end)
+        return PropertyValue("one", subject.start, subject.end)
     return None

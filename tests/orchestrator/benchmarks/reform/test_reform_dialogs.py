@@ -135,10 +135,10 @@ def test_a_broken_dialogue_is_rejected(dialog):
 
 def test_reading_an_answer_for_the_history():
     options = ("x", "y")
-    assert dialogs.said(Answer(text="I say (b)."), options, "sum") == "y"
-    assert dialogs.said(Answer(text="(2)"), options, "sum") == "y"
-    assert dialogs.said(Answer(text="y"), options, "sum") == "y"
-    assert dialogs.said(Answer(text=""), options, "sum") == ""
+    assert dialogs.answer_text(Answer(text="I say (b)."), options, "sum") == "y"
+    assert dialogs.answer_text(Answer(text="(2)"), options, "sum") == "y"
+    assert dialogs.answer_text(Answer(text="y"), options, "sum") == "y"
+    assert dialogs.answer_text(Answer(text=""), options, "sum") == ""
 
 
 def test_layout_history_has_the_prefix():
