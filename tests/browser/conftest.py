@@ -58,7 +58,7 @@ class Tab:
 
         Playwright's own wait_for_function evaluates inside the page, which its policy forbids.
         """
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while not self.page.evaluate(expression, argument):
             assert time.monotonic() < deadline, expression
             self.page.wait_for_timeout(20)

@@ -103,13 +103,13 @@ async def test_the_ordinary_backend_serves_it(trained: Path, served: Any, ask: A
     assert weights.stat().st_size < 12_000_000
     backend = HfBackend(Settings(model=str(trained / "checkpoint")), Metrics())
     async with served(backend) as server:
-        info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=30)
+        info = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=300)
         assert info.properties["likelihood_method"] == "packed"
         assert info.properties["vision_cache"] == "on"
         message = ask(picture(1), picture(2), "What is the color of the ball?")
         config = model.GenerationConfig(max_output_tokens=4)
-        reply = await call(server.stub.Generate, model.GenerateRequest(messages=[message], config=config), timeout=30)
+        reply = await call(server.stub.Generate, model.GenerateRequest(messages=[message], config=config), timeout=300)
         assert reply.usage.output_tokens <= 4
         request = model.LikelihoodRequest(messages=[message], continuations=["red", "blue"])
-        scores = (await call(server.stub.Likelihood, request, timeout=30)).scores
+        scores = (await call(server.stub.Likelihood, request, timeout=300)).scores
         assert all(score.logprob < 0 for score in scores)

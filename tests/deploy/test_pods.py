@@ -56,7 +56,7 @@ def with_arguments(manifests: list[Manifest], *arguments: str) -> list[Manifest]
 
 async def answered(cluster: Cluster, run: Path, count: int) -> None:
     """Waits until so many responses are in the run's log."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while not (run / "responses.jsonl").exists() or (run / "responses.jsonl").read_bytes().count(b"\n") < count:
         assert time.monotonic() < end, f"no {count} answers\n{logs(cluster)}"
         await asyncio.sleep(0.05)
@@ -269,7 +269,7 @@ async def in_store(cluster: Cluster, code: str) -> str:
     code = f"store, url = Store('s3://bucket'), 'http://10.244.0.1:5000/bucket'; {code}"
     code = f"import urllib.request; from orchestrator.run_folder.remote.store import Store; {code}"
     environment = {"PATH": "/usr/sbin:/usr/bin:/bin", **STORE}
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while True:
         process = await asyncio.create_subprocess_exec(
             *(*words, code), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE

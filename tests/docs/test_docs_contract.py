@@ -55,7 +55,7 @@ def grpcurl(line: str, servers: dict[str, Server]) -> Any:
             response_deserializer=GetMessageClass(method.output_type).FromString,
         )
         request = json_format.ParseDict(json.loads(body), GetMessageClass(method.input_type)())
-        return json_format.MessageToDict(call(request, timeout=30))
+        return json_format.MessageToDict(call(request, timeout=300))
 
 
 @pytest.fixture(scope="module")

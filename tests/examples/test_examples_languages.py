@@ -80,7 +80,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
             cwd=folder,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
     except subprocess.TimeoutExpired:

@@ -43,7 +43,7 @@ def engine() -> Iterator[dict[str, str]]:
     if "DOCKER_CONFIG" in os.environ:  # where plugins may lie
         environment["DOCKER_CONFIG"] = os.environ["DOCKER_CONFIG"]
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 300
         while subprocess.run(["docker", "info"], env=environment, capture_output=True, check=False).returncode:
             assert started.poll() is None, (folder / "log").read_text()[-3000:]
             assert time.monotonic() < end, (folder / "log").read_text()[-3000:]

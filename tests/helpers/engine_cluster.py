@@ -19,7 +19,7 @@ ROOT = HERE.parents[1]
 OUTCOMES = ("scored", "unparsed", "refused", "rejected", "unjudged", "failed")
 
 
-def wait_for(what: Callable[[], Any], seconds: float = 60.0) -> Any:
+def wait_for(what: Callable[[], Any], seconds: float = 300.0) -> Any:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         found = what()

@@ -35,7 +35,7 @@ class Served:
 
     async def info(self) -> model.GetModelInfoResponse:
         """Describes the model."""
-        info: model.GetModelInfoResponse = await call(self.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=60)
+        info: model.GetModelInfoResponse = await call(self.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=300)
         return info
 
     async def generate(self, message: model.Message, **config: Any) -> model.GenerateResponse:
@@ -55,7 +55,7 @@ class Served:
     async def send(self, request: model.GenerateRequest | model.LikelihoodRequest) -> Any:
         """Makes the call that a request belongs to."""
         likelihood = isinstance(request, model.LikelihoodRequest)
-        return await call(self.stub.Likelihood if likelihood else self.stub.Generate, request, timeout=60)
+        return await call(self.stub.Likelihood if likelihood else self.stub.Generate, request, timeout=300)
 
 
 async def refusal(attempt: Awaitable[object]) -> tuple[str, str]:

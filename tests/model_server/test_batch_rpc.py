@@ -117,7 +117,7 @@ async def test_calls_end_with_the_batch(served: Any, how: str) -> None:
         await stream.read()
         if how == "cancelled":
             stream.cancel()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(300):
             while len(backend.ended) < 2 or not all(one.over for one in backend.ended):
                 await asyncio.sleep(0.01)
 
@@ -150,7 +150,7 @@ async def test_it_needs_the_token(token: str | None, code: str) -> None:
     stream = call_stream(
         model_grpc.ModelServiceStub(channel).Batch,
         batch(say("one"), say("two")),
-        timeout=10,
+        timeout=300,
         metadata=Credentials(token=token).metadata,
     )
     try:

@@ -42,7 +42,7 @@ def ask(stub: scorer_pb2_grpc.ScorerServiceAsyncStub) -> Ask:
 
         verdicts: list[pb.Verdict] = []
         summary = None
-        async for response in stub.Score(messages(), timeout=60):
+        async for response in stub.Score(messages(), timeout=300):
             assert summary is None, "the summary is the last message"
             verdicts += response.verdicts
             summary = response.summary if response.HasField("summary") else None

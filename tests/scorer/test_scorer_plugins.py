@@ -159,7 +159,7 @@ def install(folder: Path, code: str, entries: str) -> dict[str, str]:
 def scorer(environment: dict[str, str], *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "scorer", *arguments]
     return subprocess.run(
-        command, input=given, env=environment, capture_output=True, text=True, timeout=60, check=False
+        command, input=given, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
 
 

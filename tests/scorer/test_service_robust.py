@@ -90,7 +90,7 @@ def message(*items: pb.ScoreRequest, metrics: tuple[pb.MetricSpec, ...] = ()) ->
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(300):
         while not condition():
             await asyncio.sleep(0.01)
 

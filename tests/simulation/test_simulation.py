@@ -49,7 +49,7 @@ def test_a_seed_is_the_same_world_in_every_process() -> None:
             "-c",
             "from simulation.world import play\nfor seed in (3, 8, 21, 34): play(seed, print)",
         ]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
         told.append([line.partition("/world-")[0] for line in done.stdout.splitlines()])
     assert len(told[0]) > 10
     assert told[0] == told[1]

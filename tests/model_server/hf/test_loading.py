@@ -117,7 +117,7 @@ def test_settings_that_no_processor_has(
 def serve(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Runs the command, which must end by itself."""
     command = [sys.executable, "-m", "model_server", "serve", "--backend", "transformers", "--model", str(folder)]
-    return subprocess.run([*command, "--port", "0", *options], capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run([*command, "--port", "0", *options], capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.mark.parametrize("method", ["bitsandbytes-4bit", "gptq"])

@@ -133,17 +133,17 @@ async def test_no_more_wait_than_may_and_waiting_is_no_work(
         answer = getattr(server.stub, method)
         running = []
         for number in range(1, held.at_once + 1):
-            running.append(asyncio.ensure_future(call(answer, sent, timeout=30)))
+            running.append(asyncio.ensure_future(call(answer, sent, timeout=300)))
             while held.entered < number:
                 await asyncio.sleep(0.01)
-        running += [asyncio.ensure_future(call(answer, sent, timeout=30)) for _ in range(3)]
+        running += [asyncio.ensure_future(call(answer, sent, timeout=300)) for _ in range(3)]
         while queued() < 3:
             await asyncio.sleep(0.01)
         with pytest.raises(CallError) as caught:
-            await call(answer, sent, timeout=30)
+            await call(answer, sent, timeout=300)
         assert (caught.value.reason, caught.value.metadata["limit"]) == ("queue_full", "3")
         with pytest.raises(CallError) as caught:  # what is wrong with a request is said at once all the same
-            await call(answer, type(sent)(messages=[ask(b"junk", "x")], **_continuations(method)), timeout=30)
+            await call(answer, type(sent)(messages=[ask(b"junk", "x")], **_continuations(method)), timeout=300)
         assert caught.value.reason == "bad_image"
         held.go.set()
         usages = [reply.usage for reply in await asyncio.gather(*running)]
@@ -159,7 +159,7 @@ def _continuations(method: str) -> dict[str, list[str]]:
 async def test_limits_and_cuts(served: Any, ask: Any) -> None:
     async with served(echo()) as server:
         generate = server.stub.Generate
-        reply = await call(generate, request(ask("one two three four"), max_output_tokens=2), timeout=10)
+        reply = await call(generate, request(ask("one two three four"), max_output_tokens=2), timeout=300)
         assert reply.parts[0].text == "one two"
         assert reply.finish_reason == model.FINISH_REASON_MAX_TOKENS
         assert reply.usage.output_tokens == 2
@@ -169,7 +169,7 @@ async def test_limits_and_cuts(served: Any, ask: Any) -> None:
         assert reply.parts[0].text == "one "
         assert reply.finish_reason == model.FINISH_REASON_STOP_STRING
         with pytest.raises(CallError) as caught:
-            await call(generate, request(ask("w " * 45), max_output_tokens=20), timeout=10)
+            await call(generate, request(ask("w " * 45), max_output_tokens=20), timeout=300)
         assert caught.value.code == grpc.StatusCode.OUT_OF_RANGE
         assert caught.value.metadata == {"limit": "50", "value": "66"}
 

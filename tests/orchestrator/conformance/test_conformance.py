@@ -246,7 +246,7 @@ async def test_our_transformers_backend_passes(kind: str, skips: Collection[str]
                 assert process.poll() is None
                 await asyncio.sleep(0.05)
             address = f"127.0.0.1:{port.read_text().strip()}"
-            results = [result async for result in judge(address, timeout=60, pid=process.pid)]
+            results = [result async for result in judge(address, timeout=300, pid=process.pid)]
         finally:
             process.kill()
     assert {r.check.name: r.detail for r in results if r.status is Status.FAILED} == {}

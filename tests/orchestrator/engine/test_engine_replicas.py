@@ -87,7 +87,7 @@ async def test_addresses_change_while_running(
         return [(server.folder / "calls").read_text().split() for server in servers]
 
     async def reached(number: int) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while len(calls()[number]) < 10:
                 await asyncio.sleep(0.01)
 

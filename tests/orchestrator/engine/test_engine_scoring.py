@@ -33,7 +33,7 @@ async def client(port: int, notes: list[str], patience: float = 60.0) -> AsyncIt
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while not condition():
             await asyncio.sleep(0.01)
 

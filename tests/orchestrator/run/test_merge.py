@@ -89,7 +89,7 @@ def test_failed_items_end_it_as_they_end_eval(cluster: Cluster, shared_scorer: S
     server = cluster.model("--broken", "8")
     for index in range(2):
         words = cluster.words(f"part{index}", [server], shared_scorer, *ROWS, "--shard", f"{index}/2")
-        cluster.start(*words).wait(timeout=120)
+        cluster.start(*words).wait(timeout=300)
     said = merge(cluster, shared_scorer, code=3)
     assert "2 items failed after retries: run the shards' commands again" in said
     assert cluster.counts("merged")["failed"] == 2

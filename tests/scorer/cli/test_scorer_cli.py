@@ -17,7 +17,7 @@ from lyncean.rpc import dial, is_serving
 
 def scorer(*arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "scorer", *arguments]
-    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=300, check=False)
 
 
 def item(key: str, best: int, **fields: object) -> str:

@@ -401,7 +401,7 @@ def test_command_serves_until_it_is_interrupted(folder: Path, tmp_path: Path, vi
         assert b'"llava-tiny"' in client.get("/api/runs")[1]
     finally:
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=120) == 0
+        assert process.wait(timeout=300) == 0
 
 
 def test_a_taken_port_is_a_mistake(folder: Path) -> None:

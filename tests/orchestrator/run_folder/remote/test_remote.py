@@ -153,7 +153,7 @@ def test_a_second_writer_is_refused(cluster: Cluster, shared_scorer: Server, bas
     # Somebody else takes it over: who wrote before stops at his next upload, and uploads nothing more.
     store, lease = Store(url), b'{"id":"x","host":"far","pid":1,"renewed":9e12,"seconds":9}'
     wait_for(lambda: store.put_version(WRITER, lease, store.get_version(WRITER)[1]))
-    _, error = first.communicate(timeout=60)
+    _, error = first.communicate(timeout=300)
     assert first.returncode == 3
     assert "is being written by another process (far, pid 1)" in error
     assert objects(url)[WRITER] == lease
