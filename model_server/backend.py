@@ -65,9 +65,11 @@ class Backend(ABC):
 
     Attributes:
         decodes: Whether images are decoded here: their pixels then count against the memory.
+        max_held_bytes: Bytes of files that are held for requests which send their hashes alone; None is the default.
     """
 
     decodes = True
+    max_held_bytes: int | None = None
 
     def load(self) -> None:  # noqa: B027  (most backends need it, a constant one does not)
         """Loads the model; may take minutes. Called once, in a thread of its own.

@@ -127,6 +127,12 @@ def main() -> None:
     help="Cache, in MB, of what prompts with the same images begin with, for several questions about one image.",
 )
 @click.option(
+    "--held-media-mb",
+    type=click.IntRange(0),
+    help="MB of images and clips held for requests that send their hashes alone; 0 for none; default: 256 MiB, less "
+    "where memory is small.",
+)
+@click.option(
     "--max-image-pixels",
     default=100_000_000,
     show_default=True,
@@ -173,8 +179,16 @@ def serve_command(
 
     if backend != "demo" and not options["model"]:
         raise click.UsageError(f"--backend {backend} needs --model")
-    make = {"demo": _demo, "openai": _openai, "transformers": _transformers}[backend]
-    run(lambda metrics: make(metrics, options), config, metrics_port, http_port)
+    build = {"demo": _demo, "openai": _openai, "transformers": _transformers}[backend]
+    held = options.pop("held_media_mb")
+
+    def make(metrics: Metrics) -> Backend:
+        made = build(metrics, options)
+        if held is not None:
+            made.max_held_bytes = held * 1_000_000
+        return made
+
+    run(make, config, metrics_port, http_port)
 
 
 @click.command("http", cls=Command)

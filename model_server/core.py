@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -23,6 +23,7 @@ from lyncean.rpc import (
 )
 from model_server import clips, images
 from model_server.backend import Backend, Call, Output
+from model_server.held import HeldFiles, default_capacity
 from model_server.images import PixelBudget
 
 _Switch = Literal["thinking", "thinking_budget", "chat_template_arguments", "extra_body"]
@@ -72,6 +73,7 @@ class Core:
         self.backend = backend
         self._pixels = pixels or PixelBudget()
         self._info: model.GetModelInfoResponse | None = None
+        self._held = HeldFiles(0, MAX_MESSAGE_BYTES)
 
     def ready(self) -> None:
         """Called once the backend is loaded: from now on requests are answered."""
@@ -80,6 +82,12 @@ class Core:
         info.max_request_bytes = info.max_request_bytes or MAX_MESSAGE_BYTES
         if model.CAPABILITY_IMAGE_INPUT in info.capabilities:
             info.media_limits.max_images = min(info.media_limits.max_images or MAX_IMAGES, MAX_IMAGES)
+        if any(capability in info.capabilities for _, capability, _ in _MEDIA):
+            capacity = self.backend.max_held_bytes
+            self._held = HeldFiles(default_capacity() if capacity is None else capacity, info.max_request_bytes)
+        if self._held.capacity:
+            info.capabilities.append(model.CAPABILITY_MEDIA_BY_HASH)
+        info.max_held_bytes = self._held.capacity
         self._info = info
 
     def info(self) -> model.GetModelInfoResponse:
@@ -92,9 +100,18 @@ class Core:
             raise Unavailable("model_loading", "the model is still loading: ask again")
         return self._info
 
+    async def complete_batch(self, calls: Iterable[Sequence[model.Message]]) -> None:
+        """Puts the bytes of files that one call of a Batch brings into the others that send their hashes.
+
+        Args:
+            calls: The conversation of each call.
+        """
+        await self._held.complete_batch(calls)
+
     async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
         """Checks and answers one Generate request."""
         info = self.info()
+        await self._held.complete(request.messages)
         if model.CAPABILITY_GENERATE not in info.capabilities:
             raise Unsupported("no_generate", f"{info.model_name} only scores continuations: use Likelihood")
         if request.HasField("raw_prompt"):
@@ -120,6 +137,7 @@ class Core:
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
         """Checks and answers one Likelihood request."""
         info = self.info()
+        await self._held.complete(request.messages)
         if model.CAPABILITY_LIKELIHOOD not in info.capabilities:
             raise Unsupported("no_likelihood", f"{info.model_name} does not score continuations: use Generate")
         if request.HasField("raw_prompt"):

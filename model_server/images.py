@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import warnings
 from collections.abc import AsyncIterator, Iterator
@@ -20,6 +21,7 @@ import numpy as np
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from lyncean import media
+from lyncean.model.v1 import model_pb2 as model
 from lyncean.pictures import DAMAGE, damage, open_image, orientation
 from lyncean.rpc import InvalidRequest
 
@@ -50,7 +52,7 @@ class PixelBudget:
     """
 
     def __init__(self, limit: int | None = None) -> None:
-        self.limit = limit or _memory() // 2 // _PIXEL_BYTES
+        self.limit = limit or memory() // 2 // _PIXEL_BYTES
         self._held = 0
         self._entry = asyncio.Lock()
         self._freed = asyncio.Event()
@@ -162,6 +164,11 @@ def _opened(data: bytes) -> ImageFile.ImageFile:
         return open_image(data)
 
 
+def digest(image: model.Image) -> bytes:
+    """Returns the SHA-256 of an image's bytes; one that the image has was checked when it arrived."""
+    return image.sha256 or hashlib.sha256(image.data).digest()
+
+
 def pixels(data: bytes) -> int:
     """Returns the pixels of an encoded image by its header, 0 if that cannot be read."""
     try:
@@ -171,7 +178,7 @@ def pixels(data: bytes) -> int:
     return image.width * image.height
 
 
-def _memory() -> int:
+def memory() -> int:
     """Returns the bytes of memory that this process may take: the container's limit, or else the machine's."""
     sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path in _LIMITS:

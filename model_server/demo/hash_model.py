@@ -16,6 +16,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 from lyncean.model.v1 import model_pb2 as model
+from model_server import images
 from model_server.backend import LoadError
 from model_server.kit.model import Model, Request, Score
 
@@ -128,7 +129,7 @@ def _digest(request: Request) -> bytes:
             if part.WhichOneof("kind") == "text":
                 digest.update(b"t" + part.text.encode())
             elif part.HasField("image"):
-                digest.update(b"i" + hashlib.sha256(part.image.data).digest())
+                digest.update(b"i" + images.digest(part.image))
     digest.update(request.messages[-1].reasoning.encode())
     for sound in request.audio:
         digest.update(b"a" + hashlib.sha256(sound.samples.tobytes()).digest())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import inspect
 import threading
 from bisect import bisect_right
@@ -176,7 +175,7 @@ class Prompter:
                 if part.HasField("image"):
                     where = f"image {len(keys)}"
                     pictures.append(images.decode(part.image.data, max_pixels=self._max_pixels, where=where))
-                    keys.append(hashlib.sha256(part.image.data).hexdigest())
+                    keys.append(images.digest(part.image).hex())
         decoded = self.clips.decode(messages)
         if self._family.needs_image and not pictures:
             raise InvalidRequest("image_needed", "this model answers about an image: the prompt holds none")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import itertools
 import math
 import os
@@ -45,6 +44,7 @@ class KitBackend(Backend):
 
     def __init__(self, kit: Model, metrics: Metrics) -> None:
         self.kit = kit
+        self.max_held_bytes = kit.max_held_bytes
         self._batched = type(kit).generate_batch is not Model.generate_batch
         self._single = type(kit).generate is not Model.generate
         self._scores = type(kit).likelihood is not Model.likelihood
@@ -252,7 +252,8 @@ class KitBackend(Backend):
             elif part.HasField("video"):
                 sampling, where = model.FrameSampling(count=self.kit.frames), f"video {len(work.videos)}"
                 work.videos.append(clips.see(part.video, sampling, where=where, max_frames=self.kit.max_frames))
-        keys = [hashlib.sha256(data).digest() for data in work.image_bytes]
+        parts = (part for message in work.messages for part in message.parts)
+        keys = [images.digest(part.image) for part in parts if part.HasField("image")]
         if all(key in self._checked for key in keys):
             return
         for data in work.image_bytes:

@@ -128,6 +128,8 @@ class Model:
         answer_regex: Whether it does to a regular expression.
         answer_json_schema: Whether it does to a JSON schema.
         max_samples: Most outputs of one request.
+        max_held_bytes: Bytes of images and clips that the kit holds for requests which send their hashes alone; 0
+            holds none, None is 256 MiB, less where memory is small.
         max_concurrency: Calls of `generate` at a time, each in a thread.
         max_batch: Most requests of one call of `generate_batch`.
         batch_wait: Longest wait of a request for others to share its batch, in seconds.
@@ -159,6 +161,7 @@ class Model:
     answer_regex = False
     answer_json_schema = False
     max_samples = 16
+    max_held_bytes: int | None = None
     max_concurrency = 8
     max_batch = 8
     batch_wait = 0.005

@@ -60,6 +60,8 @@ async def info_capabilities_make_sense(server: Server) -> None:
     wants(server.claims("GENERATE") or server.claims("LIKELIHOOD"), "neither GENERATE nor LIKELIHOOD is claimed")
     images = server.claims("IMAGE_INPUT") or not server.claims("MULTI_IMAGE")
     wants(images, "MULTI_IMAGE is claimed without IMAGE_INPUT")
+    held = server.info.max_held_bytes
+    wants(bool(held) == server.claims("MEDIA_BY_HASH"), f"max_held_bytes is {held}: above 0 with MEDIA_BY_HASH, else 0")
 
 
 @check

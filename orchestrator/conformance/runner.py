@@ -17,6 +17,7 @@ from orchestrator.conformance import (  # noqa: F401
     checks_batch,
     checks_formats,
     checks_generate,
+    checks_held,
     checks_images,
     checks_likelihood,
     checks_load,

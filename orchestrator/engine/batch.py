@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import grpc
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import CallError
+from lyncean.rpc import MAX_MESSAGE_BYTES, CallError
 from lyncean.rpc.errors import seconds_of
 from orchestrator.engine.check import bad_response, checked
 from orchestrator.engine.wire import Request, Response
@@ -26,23 +26,45 @@ Answer = tuple[int, Ending]
 _CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 
 
-def bundles(sizes: Sequence[int], most: int, max_request_bytes: int = 0) -> Iterator[range]:
+def bundles(
+    requests: Sequence[Request], most: int, max_request_bytes: int = 0, held: Callable[[bytes], bool] | None = None
+) -> Iterator[range]:
     """Cuts calls into runs that are worth one Batch each.
 
     Args:
-        sizes: The requests' sizes, in bytes.
+        requests: The calls' requests.
         most: Calls of a Batch at most.
         max_request_bytes: The server's limit, 0 where it stated none.
+        held: Whether the server holds the file of a SHA-256, so that its bytes are not sent; those of the others are
+            sent once in each Batch. None if all bytes are always sent.
     """
-    limit = min(MOST_BYTES, max(max_request_bytes - _FRAMING * most, 0) or MOST_BYTES)
-    start, size = 0, 0
-    for index, bytes_ in enumerate(sizes):
-        if index > start and (index - start >= most or size + bytes_ > limit):
+    stated = max(max_request_bytes - _FRAMING * most, 0)
+    limit = min(MOST_BYTES, stated or MOST_BYTES)
+    start = size = whole = 0
+    sent: set[bytes] = set()
+    for index, request in enumerate(requests):
+        more = _sent_bytes(request, held, sent)
+        large = size + more > limit or whole + request.size > (stated or MAX_MESSAGE_BYTES)
+        if index > start and (index - start >= most or large):
             yield range(start, index)
-            start, size = index, 0
-        size += bytes_
-    if start < len(sizes):
-        yield range(start, len(sizes))
+            start, size, whole, sent = index, 0, 0, set()
+            more = _sent_bytes(request, held, sent)
+        size += more
+        whole += request.size
+    if start < len(requests):
+        yield range(start, len(requests))
+
+
+def _sent_bytes(request: Request, held: Callable[[bytes], bool] | None, sent: set[bytes]) -> int:
+    """Returns how many bytes of a request are sent where some files are held or sent already; adds those it brings."""
+    if held is None:
+        return request.size
+    size = request.size
+    for sha256, bytes_ in request.files:
+        if sha256 in sent or held(sha256):
+            size -= bytes_
+        sent.add(sha256)
+    return size
 
 
 def answers_of(

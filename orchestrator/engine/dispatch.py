@@ -264,7 +264,7 @@ class Dispatcher:
         jobs = [job for job, *others in taken if not others]
         alone = [job for job in jobs if job.alone]
         others = [job for job in jobs if not job.alone]
-        runs = replica.bundles([job.request.size for job in others])
+        runs = replica.bundles([job.request for job in others])
         for bundle in [*(others[run.start : run.stop] for run in runs), *([job] for job in alone)]:
             single = len(bundle) == 1
             self._spawn(self._attempt(replica, bundle[0]) if single else self._attempt_together(replica, bundle))

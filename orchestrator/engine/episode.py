@@ -17,6 +17,7 @@ from orchestrator.data.rows import DataError
 from orchestrator.engine.check import check_clip, check_image, check_stated
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Result
+from orchestrator.engine.sent import LEAST_BYTES
 from orchestrator.engine.wire import Request, is_repeat, request_of
 from orchestrator.errors import EngineError
 from orchestrator.run_folder.lines import Failure, ResponseLine, encode, raw
@@ -120,8 +121,10 @@ def build(
         call = changes.applied(turn.ask(answers), key, turn.scoring)
         info = server(call.stage)
         check_stated(call, info)
-        request = request_of(call)
-        line_request = raw(request_json(call, partial(_stored, log, info.media_limits.max_image_pixels)))
+        digests: list[bytes] = []
+        store = partial(_stored, log, info.media_limits.max_image_pixels, digests)
+        line_request = raw(request_json(call, store))
+        request = request_of(call, digests)
     except NoAnswerError as error:
         return UnsentOutcome(Outcome.UNPARSED, error.reason, str(error))
     except BadRowError as error:
@@ -232,10 +235,14 @@ def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _stored(log: RunLog, most_pixels: int, medium: Medium) -> str:
+def _stored(log: RunLog, most_pixels: int, digests: list[bytes], medium: Medium) -> str:
+    """Stores a request's image or clip; adds the hash by which it may be sent."""
     if isinstance(medium, Clip):
-        return log.images.put(medium.data, partial(check_clip, medium.kind))
-    return log.images.put(medium.data, partial(check_image, most_pixels=most_pixels))
+        name = log.images.put(medium.data, partial(check_clip, medium.kind))
+    else:
+        name = log.images.put(medium.data, partial(check_image, most_pixels=most_pixels))
+    digests.append(bytes.fromhex(name) if len(medium.data) >= LEAST_BYTES else b"")
+    return name
 
 
 def _answer(answer: Answer | int, log: RunLog) -> Answer:

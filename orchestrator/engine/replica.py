@@ -13,10 +13,11 @@ import grpc
 
 from lyncean.limiter import Limiter
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import CallError, Credentials, call, call_stream, dial, parsing
+from lyncean.rpc import CallError, Credentials, call, call_stream, check_size, dial, parsing
 from lyncean.rpc.channel import Method
 from orchestrator.engine.batch import MOST_CALLS, Answer, Ending, answers_of, bundles, outputs_of
 from orchestrator.engine.check import bad_response, checked
+from orchestrator.engine.sent import SentFiles, not_held
 from orchestrator.engine.wire import Request, Response, batch_of, samples_of
 
 PROBE_TIMEOUT = 5.0
@@ -81,6 +82,15 @@ class Replica:
         )
         self.batches = False
         self.samples = 0
+        self._sent = SentFiles(self.info)
+        self._sent_to: tuple[str, int] | None = None
+
+    @property
+    def files(self) -> SentFiles:
+        """What is held there of the files that were sent; nothing is assumed of another start or connection."""
+        if self._sent_to != self.now():
+            self._sent, self._sent_to = SentFiles(self.info), self.now()
+        return self._sent
 
     @property
     def limit(self) -> int:
@@ -176,33 +186,69 @@ class Replica:
             self.wanted.clear()
         self._looked.set()
 
-    async def ask(self, request: Request, timeout: float) -> Ending:
-        """Sends one request and returns its response or failure: a failure for whatever breaks the contract, too."""
-        method, limit = self._methods[request.method], self.info.max_request_bytes
+    async def ask(self, request: Request, timeout: float, *, whole: bool = False) -> Ending:
+        """Sends one request and returns its response or failure: a failure for whatever breaks the contract, too.
+
+        Args:
+            request: The request.
+            timeout: Deadline in seconds.
+            whole: Whether the bytes of all files are sent, whatever is held there.
+        """
         try:
-            response = await call(method, request.data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
-            return checked(response, request)
+            return checked(await self._call(request, timeout, whole), request)
         except CallError as error:
             return error
 
     async def ask_samples(self, requests: Sequence[Request], timeout: float) -> list[Ending] | CallError:
         """Sends repeats of one prompt as one request; returns the ending of each, or the failure of all."""
-        merged, limit = samples_of(requests), self.info.max_request_bytes
-        generate = self._methods["Generate"]
         try:
-            response = await call(generate, merged.data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
-            return outputs_of(response, requests)
+            return outputs_of(await self._call(samples_of(requests), timeout), requests)
         except CallError as error:
             return error
 
-    def bundles(self, sizes: Sequence[int]) -> Iterator[range]:
-        """Cuts calls of these sizes, in bytes, into runs to make in one Batch each, or one by one.
+    async def _call(self, request: Request, timeout: float, whole: bool = False) -> Response | None:
+        """Makes one call, again with the bytes of files that are missing there.
+
+        Raises:
+            CallError: If it fails.
+        """
+        method, limit = self._methods[request.method], self.info.max_request_bytes
+        check_size(request.size, limit)  # files count as if they were sent
+        for full in (True,) if whole else (False, False, True):
+            data = b"".join(self._pieces(request, set(), full))
+            try:
+                return await call(method, data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
+            except CallError as error:
+                if not not_held(error):
+                    raise
+                self.files.refused(error, request)
+        raise bad_response("it lacks files whose bytes it was sent")
+
+    def _pieces(self, request: Request, sent: set[bytes], whole: bool = False) -> Sequence[bytes]:
+        """Returns the pieces of a request as they are sent now.
+
+        Args:
+            request: The request.
+            sent: SHA-256 of the files whose bytes stand in the same message before it; its own are added.
+            whole: Whether the bytes of all others are sent.
+        """
+        files = self.files
+        if not files.capacity or not any(request.digests):
+            return request.chunks
+        held = files.sending(request)
+        if not whole:
+            sent |= held
+        return request.by_hash(sent)
+
+    def bundles(self, requests: Sequence[Request]) -> Iterator[range]:
+        """Cuts calls into runs to make in one Batch each, or one by one.
 
         A Batch holds half of what may be in flight at most, so that neither end waits for the other.
         """
         if not self.batches:
-            return (range(index, index + 1) for index in range(len(sizes)))
-        return bundles(sizes, min(MOST_CALLS, max(1, self.limit // 2)), self.info.max_request_bytes)
+            return (range(index, index + 1) for index in range(len(requests)))
+        held = self.files.holds if self.files.capacity else None
+        return bundles(requests, min(MOST_CALLS, max(1, self.limit // 2)), self.info.max_request_bytes, held)
 
     async def ask_together(self, requests: Sequence[Request], timeout: float) -> AsyncIterator[list[Answer]]:
         """Sends several requests as one Batch and yields answers as they come.
@@ -210,10 +256,23 @@ class Replica:
         Raises:
             CallError: If the Batch itself fails. What was not answered before has no answer.
         """
-        data, limit = batch_of(requests), self.info.max_request_bytes
+        limit, sent = self.info.max_request_bytes, set[bytes]()
+        data = batch_of([(request, self._pieces(request, sent)) for request in requests])
         stream = call_stream(self._batch, data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
+        missed = set()
         async for response in stream:
-            yield list(answers_of(response, requests))
+            answered = []
+            for index, answer in answers_of(response, requests):
+                if isinstance(answer, CallError) and not_held(answer):
+                    self.files.refused(answer, requests[index])
+                    missed.add(index)
+                else:
+                    answered.append((index, answer))
+            if answered:
+                yield answered
+        again = await asyncio.gather(*(self.ask(requests[index], timeout, whole=True) for index in missed))
+        if again:
+            yield list(zip(missed, again, strict=True))
 
     @property
     def identifies(self) -> bool:

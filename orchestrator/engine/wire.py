@@ -5,8 +5,9 @@ The result is what protobuf itself would write, byte for byte, and a test holds 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Literal
 
 from google.protobuf.descriptor import Descriptor
@@ -29,6 +30,8 @@ class Request:
         max_output_tokens: Its bound, 0 where there is none.
         choices: What the answer may be; empty where it may be anything.
         sampled: Whether its answer is drawn: its last piece then differs from that of a repeat by the seed alone.
+        messages: The conversation, which all pieces but the last are.
+        digests: SHA-256 of each of its images and clips, in their order; b"" for one that is always sent.
         size: Bytes of the pieces together.
     """
 
@@ -39,6 +42,8 @@ class Request:
     max_output_tokens: int = 0
     choices: Sequence[str] = ()
     sampled: bool = False
+    messages: Sequence[Message] = field(default=(), repr=False)
+    digests: Sequence[bytes] = field(default=(), repr=False)
     size: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -50,19 +55,44 @@ class Request:
         """The pieces in one."""
         return b"".join(self.chunks)
 
+    @property
+    def files(self) -> list[tuple[bytes, int]]:
+        """The SHA-256 and size of each image and clip that may be sent by its hash."""
+        if not any(self.digests):
+            return []
+        media = (medium for message in self.messages for part in message.parts if (medium := part.clip or part.image))
+        return [(digest, len(each.data)) for digest, each in zip(self.digests, media, strict=True) if digest]
 
-def request_of(call: Call) -> Request:
-    """Returns the request that a call stands for."""
+    def by_hash(self, held: set[bytes]) -> Sequence[bytes]:
+        """Returns the pieces with the hashes of files in them, which stand alone for those that are held.
+
+        Args:
+            held: SHA-256 of files whose bytes are left out. Those that are sent are added: they are sent once.
+        """
+        digests = iter(self.digests)
+        chunks = (_field(_MESSAGES, _message(message, digests, held)) for message in self.messages)
+        return [*chain.from_iterable(chunks), self.chunks[-1]]
+
+
+def request_of(call: Call, digests: Sequence[bytes] = ()) -> Request:
+    """Returns the request that a call stands for.
+
+    Args:
+        call: The call.
+        digests: As in Request.
+    """
     chunks: list[bytes] = []
     for message in call.messages:
-        chunks += _field(_MESSAGES, _message(message))
+        chunks += _field(_MESSAGES, _message(message, iter(()), set()))
+    messages = call.messages
     if call.continuations:
         chunks.append(model.LikelihoodRequest(continuations=call.continuations).SerializeToString())
-        return Request("Likelihood", chunks, len(call.continuations))
+        return Request("Likelihood", chunks, len(call.continuations), messages=messages, digests=digests)
     chunks.append(model.GenerateRequest(config=call.config, modality=call.modality).SerializeToString())
     choices = tuple(call.config.response_format.choices.texts)
     sampled = call.config.temperature > 0 and call.modality != model.MODALITY_IMAGE
-    return Request("Generate", chunks, 0, call.modality, call.config.max_output_tokens, choices, sampled)
+    tokens = call.config.max_output_tokens
+    return Request("Generate", chunks, 0, call.modality, tokens, choices, sampled, messages, digests)
 
 
 def is_repeat(request: Request, first: Request, place: int) -> bool:
@@ -83,31 +113,36 @@ def samples_of(requests: Sequence[Request]) -> Request:
     )
 
 
-def batch_of(requests: Sequence[Request]) -> bytes:
-    """Returns the BatchRequest that holds these requests in this order."""
+def batch_of(requests: Iterable[tuple[Request, Sequence[bytes]]]) -> bytes:
+    """Returns the BatchRequest that holds these requests, each with its pieces as they are sent, in this order."""
     chunks: list[bytes] = []
-    for request in requests:
-        chunks += _field(_CALLS, _field(_KINDS[request.method], request.chunks))
+    for request, pieces in requests:
+        chunks += _field(_CALLS, _field(_KINDS[request.method], pieces))
     return b"".join(chunks)
 
 
-def _message(message: Message) -> list[bytes]:
+def _message(message: Message, digests: Iterator[bytes], held: set[bytes]) -> list[bytes]:
     chunks = [model.Message(role=message.role).SerializeToString()]
     for part in message.parts:
-        chunks += _field(_PARTS, _part(part))
+        chunks += _field(_PARTS, _part(part, digests, held))
     if message.reasoning:
         chunks.append(model.Message(reasoning=message.reasoning).SerializeToString())
     return chunks
 
 
-def _part(part: Part) -> list[bytes]:
+def _part(part: Part, digests: Iterator[bytes], held: set[bytes]) -> list[bytes]:
     if part.clip:
         tag, medium, about = _CLIPS[part.clip.kind], part.clip.data, part.clip.about.SerializeToString()
     elif part.image:
         tag, medium, about = _IMAGE, part.image.data, model.Image(media_type=part.image.media_type).SerializeToString()
     else:
         return [model.Part(text=part.text).SerializeToString()]
-    return _field(tag, [*(_field(_DATA, [medium]) if medium else []), about])
+    digest = next(digests, b"")
+    sent = medium and digest not in held
+    if digest:
+        held.add(digest)
+    hash_ = _field(_SHA256, [digest]) if digest else []
+    return _field(tag, [*(_field(_DATA, [medium]) if sent else []), about, *hash_])
 
 
 def _field(tag: bytes, chunks: Sequence[bytes]) -> list[bytes]:
@@ -135,5 +170,7 @@ _IMAGE = _tag(model.Part.DESCRIPTOR, "image")
 _CLIPS = {name: _tag(model.Part.DESCRIPTOR, name) for name in ("audio", "video")}
 _DATA = _tag(model.Image.DESCRIPTOR, "data")
 """Of Audio and Video as well."""
+_SHA256 = _tag(model.Image.DESCRIPTOR, "sha256")
+"""Of Audio and Video as well; the last field of each."""
 _CALLS = _tag(model.BatchRequest.DESCRIPTOR, "calls")
 _KINDS = {name: _tag(model.BatchCall.DESCRIPTOR, name.lower()) for name in ("Generate", "Likelihood")}

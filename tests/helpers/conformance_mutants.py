@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import itertools
 import math
 import re
@@ -391,6 +392,78 @@ def one_video(request: Any) -> None:
             part.video.ClearField("span")
 
 
+def hashed(request: Any) -> list[Any]:
+    """The images of a request that stand for their hash alone."""
+    return [image for image in _images(request) if image.sha256 and not image.data]
+
+
+def _images(request: Any) -> list[Any]:
+    return [part.image for message in request.messages for part in message.parts if part.HasField("image")]
+
+
+def no_hash(request: Any) -> None:
+    """What has no bytes is not there."""
+    for message in request.messages:
+        for place in reversed(range(len(message.parts))):
+            if message.parts[place].HasField("image") and message.parts[place].image in hashed(request):
+                del message.parts[place]
+
+
+def never_there(request: Any) -> None:
+    if missing := hashed(request):
+        raise rpc.NotHeld([image.sha256 for image in missing])
+
+
+class ByBucket(Whole):
+    """Files are held in few places, the last one for all hashes of a place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: dict[int, bytes] = {}
+        self.seen: set[bytes] = set()
+
+    async def call(self, request: Any, context: Any, method: Any) -> Any:
+        for image in _images(request):
+            if image.sha256 and hashlib.sha256(image.data).digest() == image.sha256:
+                self.places[0] = image.data
+                self.seen.add(bytes(image.sha256))
+            elif image.sha256 in self.seen:
+                image.data = self.places[0]
+                image.ClearField("sha256")
+        return await super().call(request, context, method)
+
+
+class Trusting(Whole):
+    """Whatever comes is held under the hash that is said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: dict[bytes, bytes] = {}
+
+    async def call(self, request: Any, context: Any, method: Any) -> Any:
+        for image in _images(request):
+            if image.sha256 and image.data:
+                self.files[bytes(image.sha256)] = image.data
+            if image.sha256 in self.files:
+                image.data = self.files[image.sha256]
+                image.ClearField("sha256")
+        return await super().call(request, context, method)
+
+
+def names(change: Callable[[Any, str], str]) -> type[Whole]:
+    """Returns a server that names the files that are missing otherwise."""
+
+    class Naming(Whole):
+        async def call(self, request: Any, context: Any, method: Any) -> Any:
+            try:
+                return await super().call(request, context, method)
+            except rpc.NotHeld as error:
+                error.metadata["sha256"] = change(request, error.metadata["sha256"])
+                raise
+
+    return Naming
+
+
 def deaf(request: Any) -> None:
     for part in (part for message in request.messages for part in message.parts if part.HasField("audio")):
         if part.audio.data[:4] == b"RIFF" and not part.audio.HasField("span"):
@@ -600,9 +673,14 @@ def leaking_batches(when: Callable[[float], bool]) -> type[Whole]:
 class InTurn(Whole):
     """An honest server in a language without tasks: one call after another, each answer sent when it is there."""
 
+    gathers = True
+
     async def Batch(self, request: Any, context: Any) -> Any:  # noqa: N802
         if not 0 < len(request.calls) <= 1024:
             raise rpc.InvalidRequest("bad_batch", f"{len(request.calls)} calls")
+        if self.gathers:
+            calls = [getattr(call, call.WhichOneof("request")) for call in request.calls if call.WhichOneof("request")]
+            await self._core.complete_batch([call.messages for call in calls])
         for index, call in enumerate(request.calls):
             alone = model.BatchRequest(calls=[call])
             async for response in super().Batch(alone, context):
@@ -830,6 +908,21 @@ MUTANTS = {
     "first_image_only": mutant(broken(asked=first_image_only), "several_images_are_seen", "image_limit_is_kept"),
     "own_frames": mutant(broken(asked=own_frames), "video_frames_are_those_asked_for"),
     "one_video": mutant(broken(asked=one_video), "videos_are_seen"),
+    "no_hash": mutant(
+        broken(asked=no_hash), "files_are_taken_by_their_hash", "missing_files_are_named", "hashes_are_checked"
+    ),
+    "never_there": mutant(broken(asked=never_there), "files_are_taken_by_their_hash", "missing_files_are_named"),
+    "by_bucket": mutant(ByBucket, "files_are_taken_by_their_hash"),
+    "holds_nothing": mutant(
+        broken(describe=lambda info: info.ClearField("max_held_bytes")), "info_capabilities_make_sense"
+    ),
+    "trusting": mutant(Trusting, "hashes_are_checked"),
+    "names_none": mutant(names(lambda request, named: ""), "missing_files_are_named"),
+    "names_all": mutant(
+        names(lambda request, named: ",".join(image.sha256.hex() for image in _images(request))),
+        "missing_files_are_named",
+    ),
+    "each_for_itself": mutant(type("EachForItself", (InTurn,), {"gathers": False}), "batch_calls_share_their_files"),
     "deaf": mutant(broken(asked=deaf), "audio_is_heard"),
     "bad_media": mutant(
         lenient("bad_audio", "bad_video", "bad_sampling", "empty_span"), "refuses_corrupt_audio_and_video"

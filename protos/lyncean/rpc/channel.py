@@ -100,14 +100,14 @@ async def call_stream(
         raise CallError.from_rpc(error) from None
 
 
-def check_size(request: Message | bytes, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
-    """Refuses a message that the receiver would not take.
+def check_size(request: Message | bytes | int, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
+    """Refuses a message, or one of so many bytes, that the receiver would not take.
 
     Raises:
         CallError: INVALID_ARGUMENT with reason `request_too_large`.
     """
     limit = min(max_bytes or MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES)
-    size = len(request) if isinstance(request, bytes) else request.ByteSize()
+    size = request if isinstance(request, int) else len(request) if isinstance(request, bytes) else request.ByteSize()
     if size > limit:
         raise CallError(
             grpc.StatusCode.INVALID_ARGUMENT,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,6 +26,9 @@ _DETAILS_KEY = "grpc-status-details-bin"
 _MESSAGE_BYTES = 1500
 _FACT_BYTES = 60
 _FACTS = 8
+NOT_HELD = "media_not_held"
+"""Reason of a refusal of files that were sent by their hash alone."""
+_NAMED_FILES = 32
 _CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 LONGEST_PAUSE = 300.0
 """Seconds that a caller waits at most because a server asks for it."""
@@ -70,6 +73,20 @@ class Unsupported(StatusError):
     """Outside this server's capabilities: the sender must not send it again."""
 
     code = grpc.StatusCode.UNIMPLEMENTED
+
+
+class NotHeld(StatusError):
+    """Files that were sent by their hash alone are not held: the sender sends them here at once, with their bytes.
+
+    Args:
+        digests: The SHA-256 of each, as bytes; the first of them are named.
+    """
+
+    code = grpc.StatusCode.NOT_FOUND
+
+    def __init__(self, digests: Sequence[bytes]) -> None:
+        super().__init__(NOT_HELD, f"{len(digests)} files are not held here: send their bytes")
+        self.metadata = {"sha256": ",".join(digest.hex() for digest in digests[:_NAMED_FILES])}
 
 
 class Denied(StatusError):

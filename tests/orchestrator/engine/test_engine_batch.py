@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
 import grpc
 import pytest
@@ -24,7 +26,8 @@ REQUESTS = [Request("Generate", ()), Request("Likelihood", ())]
     st.lists(st.integers(0, 6_000_000), max_size=30), st.integers(1, 16), st.sampled_from([0, 600, 2_000_000, 2**26])
 )
 def test_bundles(sizes: list[int], most: int, max_request_bytes: int) -> None:
-    cut = list(bundles(sizes, most, max_request_bytes))
+    requests: Any = [SimpleNamespace(size=size) for size in sizes]
+    cut = list(bundles(requests, most, max_request_bytes))
     assert [index for run in cut for index in run] == list(range(len(sizes)))
     limit = min(MOST_BYTES, max_request_bytes or MOST_BYTES)
     for run in cut:

@@ -72,4 +72,4 @@ def test_batch(calls: list[tuple[bool, tuple[Message, ...], str]]) -> None:
             expected.calls.append(model.BatchCall(generate=model.GenerateRequest.FromString(data)))
         else:
             expected.calls.append(model.BatchCall(likelihood=model.LikelihoodRequest.FromString(data)))
-    assert batch_of(requests) == expected.SerializeToString()
+    assert batch_of([(request, request.chunks) for request in requests]) == expected.SerializeToString()

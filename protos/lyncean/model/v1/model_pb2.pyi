@@ -111,6 +111,10 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """The rendered prompt is returned where return_prompt is set."""
     CAPABILITY_RAW_PROMPT: _Capability.ValueType  # 22
     """A prompt may be given without messages, as raw_prompt, and scored itself."""
+    CAPABILITY_MEDIA_BY_HASH: _Capability.ValueType  # 23
+    """An image, audio or video that was sent before may be sent by its hash alone, as
+    Image.sha256 says.
+    """
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
     """Capability is one optional part of the contract."""
@@ -165,6 +169,10 @@ CAPABILITY_RENDERED_PROMPT: Capability.ValueType  # 21
 """The rendered prompt is returned where return_prompt is set."""
 CAPABILITY_RAW_PROMPT: Capability.ValueType  # 22
 """A prompt may be given without messages, as raw_prompt, and scored itself."""
+CAPABILITY_MEDIA_BY_HASH: Capability.ValueType  # 23
+"""An image, audio or video that was sent before may be sent by its hash alone, as
+Image.sha256 says.
+"""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 class _Role:
@@ -323,6 +331,7 @@ class GetModelInfoResponse(_message.Message):
     MEDIA_LIMITS_FIELD_NUMBER: _builtins.int
     SYSTEM_MESSAGES_FIELD_NUMBER: _builtins.int
     MAX_SAMPLES_FIELD_NUMBER: _builtins.int
+    MAX_HELD_BYTES_FIELD_NUMBER: _builtins.int
     model_name: _builtins.str
     """Model name in results, for example "qwen2-vl-7b-instruct".
     Never empty.
@@ -371,6 +380,10 @@ class GetModelInfoResponse(_message.Message):
     """Whether a conversation may begin with a system message."""
     max_samples: _builtins.int
     """Largest GenerateRequest.samples; at least 2 with CAPABILITY_SAMPLES, else 0."""
+    max_held_bytes: _builtins.int
+    """Bytes of files that are held for requests that send their hashes alone; above 0
+    with CAPABILITY_MEDIA_BY_HASH, else 0. Two replicas may differ here.
+    """
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[Global___Capability.ValueType]:
         """What the server implements. A request outside it is refused with
@@ -417,10 +430,11 @@ class GetModelInfoResponse(_message.Message):
         media_limits: Global___MediaLimits | None = ...,
         system_messages: Global___SystemMessages.ValueType = ...,
         max_samples: _builtins.int = ...,
+        max_held_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["media_limits", b"media_limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "capabilities", b"capabilities", "chat_template_arguments", b"chat_template_arguments", "chat_template_sha256", b"chat_template_sha256", "compute_dtype", b"compute_dtype", "max_concurrency", b"max_concurrency", "max_context_tokens", b"max_context_tokens", "max_request_bytes", b"max_request_bytes", "max_samples", b"max_samples", "max_waiting", b"max_waiting", "media_limits", b"media_limits", "model_name", b"model_name", "model_revision", b"model_revision", "processor_sha256", b"processor_sha256", "properties", b"properties", "server_version", b"server_version", "system_messages", b"system_messages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "capabilities", b"capabilities", "chat_template_arguments", b"chat_template_arguments", "chat_template_sha256", b"chat_template_sha256", "compute_dtype", b"compute_dtype", "max_concurrency", b"max_concurrency", "max_context_tokens", b"max_context_tokens", "max_held_bytes", b"max_held_bytes", "max_request_bytes", b"max_request_bytes", "max_samples", b"max_samples", "max_waiting", b"max_waiting", "media_limits", b"media_limits", "model_name", b"model_name", "model_revision", b"model_revision", "processor_sha256", b"processor_sha256", "properties", b"properties", "server_version", b"server_version", "system_messages", b"system_messages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -583,6 +597,7 @@ class Image(_message.Message):
 
     DATA_FIELD_NUMBER: _builtins.int
     MEDIA_TYPE_FIELD_NUMBER: _builtins.int
+    SHA256_FIELD_NUMBER: _builtins.int
     data: _builtins.bytes
     """The file's bytes, never resized or re-encoded by the client: resizing belongs
     to the model's preprocessor and is part of the evaluation. Bytes
@@ -591,15 +606,36 @@ class Image(_message.Message):
     """
     media_type: _builtins.str
     """The file's media type, for example "image/png". A hint: the bytes decide."""
+    sha256: _builtins.bytes
+    """SHA-256 of the file's bytes: 32 bytes, or unset. Needs CAPABILITY_MEDIA_BY_HASH.
+
+    Beside data it announces that the file may come again. The server hashes the data,
+    refuses those of another hash with INVALID_ARGUMENT (reason "hash_mismatch"), and
+    holds the file, whatever becomes of the request. A file that is larger than
+    max_held_bytes is not held, and what was used least recently makes room.
+
+    Without data it stands for the file of that hash, in an Image, Audio or Video
+    alike: the request means what it means with the bytes, and its size counts towards
+    max_request_bytes as if it had them. A server that does not hold the file refuses
+    the request with NOT_FOUND before anything else is done; ErrorInfo has the reason
+    "media_not_held", and in the metadata "sha256" the hashes that are missing, in
+    lower-case hexadecimal, joined by commas, each once, 32 of them at most. A request
+    that has the data of each file is never refused so. Nothing is held for a client's
+    sake: a server may forget any file at any time.
+
+    The data of a file stand for it wherever it has its place in the same request, and
+    in a Batch in all of its calls.
+    """
     def __init__(
         self,
         *,
         data: _builtins.bytes = ...,
         media_type: _builtins.str = ...,
+        sha256: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "media_type", b"media_type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "media_type", b"media_type", "sha256", b"sha256"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -614,6 +650,7 @@ class Audio(_message.Message):
     DATA_FIELD_NUMBER: _builtins.int
     MEDIA_TYPE_FIELD_NUMBER: _builtins.int
     SPAN_FIELD_NUMBER: _builtins.int
+    SHA256_FIELD_NUMBER: _builtins.int
     data: _builtins.bytes
     """The file's bytes, never resampled or re-encoded by the client. Bytes that cannot
     be decoded, or that hold no sound, are refused with INVALID_ARGUMENT. Of a file
@@ -621,6 +658,8 @@ class Audio(_message.Message):
     """
     media_type: _builtins.str
     """The file's media type, for example "audio/wav". A hint: the bytes decide."""
+    sha256: _builtins.bytes
+    """As in Image."""
     @_builtins.property
     def span(self) -> Global___TimeSpan:
         """What is heard of it; all of it if unset."""
@@ -631,10 +670,11 @@ class Audio(_message.Message):
         data: _builtins.bytes = ...,
         media_type: _builtins.str = ...,
         span: Global___TimeSpan | None = ...,
+        sha256: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["span", b"span"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "media_type", b"media_type", "span", b"span"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "media_type", b"media_type", "sha256", b"sha256", "span", b"span"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -652,12 +692,15 @@ class Video(_message.Message):
     MEDIA_TYPE_FIELD_NUMBER: _builtins.int
     SPAN_FIELD_NUMBER: _builtins.int
     SAMPLING_FIELD_NUMBER: _builtins.int
+    SHA256_FIELD_NUMBER: _builtins.int
     data: _builtins.bytes
     """The file's bytes, never resized or re-encoded by the client. Bytes that cannot
     be decoded, or that hold no frame, are refused with INVALID_ARGUMENT.
     """
     media_type: _builtins.str
     """The file's media type, for example "video/mp4". A hint: the bytes decide."""
+    sha256: _builtins.bytes
+    """As in Image."""
     @_builtins.property
     def span(self) -> Global___TimeSpan:
         """What is seen of it; all of it if unset."""
@@ -673,10 +716,11 @@ class Video(_message.Message):
         media_type: _builtins.str = ...,
         span: Global___TimeSpan | None = ...,
         sampling: Global___FrameSampling | None = ...,
+        sha256: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["sampling", b"sampling", "span", b"span"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "media_type", b"media_type", "sampling", b"sampling", "span", b"span"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "media_type", b"media_type", "sampling", b"sampling", "sha256", b"sha256", "span", b"span"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

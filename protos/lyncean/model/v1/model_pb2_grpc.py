@@ -39,6 +39,8 @@ class ModelServiceStub(object):
     OUT_OF_RANGE        the prompt (or prompt and output) is beyond the context;
     nothing is ever truncated; it is not sent again
     UNIMPLEMENTED       outside this server's capabilities; it is not sent again
+    NOT_FOUND           a file that was sent by its hash alone is not held (reason
+    "media_not_held"); sent again here at once, with its bytes
     PERMISSION_DENIED   the server's policy refuses this request; not sent again
     UNAUTHENTICATED     the credential is missing or wrong; the run stops
     RESOURCE_EXHAUSTED  the queue is full; sent again later, elsewhere first
@@ -101,6 +103,8 @@ class ModelServiceServicer(object):
     OUT_OF_RANGE        the prompt (or prompt and output) is beyond the context;
     nothing is ever truncated; it is not sent again
     UNIMPLEMENTED       outside this server's capabilities; it is not sent again
+    NOT_FOUND           a file that was sent by its hash alone is not held (reason
+    "media_not_held"); sent again here at once, with its bytes
     PERMISSION_DENIED   the server's policy refuses this request; not sent again
     UNAUTHENTICATED     the credential is missing or wrong; the run stops
     RESOURCE_EXHAUSTED  the queue is full; sent again later, elsewhere first
@@ -206,6 +210,8 @@ class ModelService(object):
     OUT_OF_RANGE        the prompt (or prompt and output) is beyond the context;
     nothing is ever truncated; it is not sent again
     UNIMPLEMENTED       outside this server's capabilities; it is not sent again
+    NOT_FOUND           a file that was sent by its hash alone is not held (reason
+    "media_not_held"); sent again here at once, with its bytes
     PERMISSION_DENIED   the server's policy refuses this request; not sent again
     UNAUTHENTICATED     the credential is missing or wrong; the run stops
     RESOURCE_EXHAUSTED  the queue is full; sent again later, elsewhere first

@@ -40,6 +40,8 @@ class ModelServiceStub:
       OUT_OF_RANGE        the prompt (or prompt and output) is beyond the context;
                           nothing is ever truncated; it is not sent again
       UNIMPLEMENTED       outside this server's capabilities; it is not sent again
+      NOT_FOUND           a file that was sent by its hash alone is not held (reason
+                          "media_not_held"); sent again here at once, with its bytes
       PERMISSION_DENIED   the server's policy refuses this request; not sent again
       UNAUTHENTICATED     the credential is missing or wrong; the run stops
       RESOURCE_EXHAUSTED  the queue is full; sent again later, elsewhere first
@@ -103,6 +105,8 @@ class ModelServiceAsyncStub(ModelServiceStub):
       OUT_OF_RANGE        the prompt (or prompt and output) is beyond the context;
                           nothing is ever truncated; it is not sent again
       UNIMPLEMENTED       outside this server's capabilities; it is not sent again
+      NOT_FOUND           a file that was sent by its hash alone is not held (reason
+                          "media_not_held"); sent again here at once, with its bytes
       PERMISSION_DENIED   the server's policy refuses this request; not sent again
       UNAUTHENTICATED     the credential is missing or wrong; the run stops
       RESOURCE_EXHAUSTED  the queue is full; sent again later, elsewhere first
@@ -162,6 +166,8 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
       OUT_OF_RANGE        the prompt (or prompt and output) is beyond the context;
                           nothing is ever truncated; it is not sent again
       UNIMPLEMENTED       outside this server's capabilities; it is not sent again
+      NOT_FOUND           a file that was sent by its hash alone is not held (reason
+                          "media_not_held"); sent again here at once, with its bytes
       PERMISSION_DENIED   the server's policy refuses this request; not sent again
       UNAUTHENTICATED     the credential is missing or wrong; the run stops
       RESOURCE_EXHAUSTED  the queue is full; sent again later, elsewhere first

@@ -1,0 +1,159 @@
+"""Files that requests send by their hash alone: checked as they arrive, held in so many bytes, put in again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import InvalidRequest, NotHeld, Unsupported
+from model_server import images
+
+MAX_HELD_BYTES = 256 * 1024 * 1024
+"""Bytes of files that a server holds unless it is told otherwise, or a 16th of its memory if that is less."""
+_DIGEST_BYTES = 32
+_LONG = 256 * 1024
+"""Bytes that take longer to hash than a thread costs."""
+
+Medium = model.Image | model.Audio | model.Video
+Messages = Sequence[model.Message]
+
+
+def default_capacity() -> int:
+    """Returns how many bytes of files a server holds unless it is told otherwise."""
+    return min(MAX_HELD_BYTES, images.memory() // 16)
+
+
+class HeldFiles:
+    """Files by their SHA-256, those used last. Safe from several threads and event loops.
+
+    Args:
+        capacity: Bytes of all files together; 0 holds none.
+        limit: Bytes that the files of one request or Batch may have together, whichever way they are sent.
+    """
+
+    def __init__(self, capacity: int, limit: int) -> None:
+        self.capacity = capacity
+        self._limit = limit
+        self._files: OrderedDict[bytes, bytes] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    async def complete(self, messages: Messages) -> None:
+        """Puts in the bytes of files that are sent by their hash, and holds those that announce theirs.
+
+        Afterwards each `sha256` that is set is that of the `data` beside it.
+
+        Raises:
+            InvalidRequest: If bytes have another hash than is said, or are too many once all are put in.
+            NotHeld: If files are missing; names them.
+            Unsupported: If no files are held here.
+        """
+        media = _announced(messages)
+        if not media:
+            return
+        if not self.capacity:
+            if not all(medium.data for medium in media):
+                raise Unsupported("no_media_by_hash", "files are not held here: send their bytes")
+            for medium in media:
+                medium.ClearField("sha256")
+            return
+        brought = {}
+        for medium in media:
+            if len(medium.sha256) != _DIGEST_BYTES:
+                raise InvalidRequest("bad_sha256", f"a sha256 has {len(medium.sha256)} bytes: it has {_DIGEST_BYTES}")
+            if data := medium.data:
+                if not await self._matches(medium.sha256, data):
+                    raise InvalidRequest("hash_mismatch", "the bytes of a file have another SHA-256 than is said")
+                brought[medium.sha256] = data
+        absent = [medium for medium in media if not medium.data]
+        found = {digest: brought.get(digest) or self._get(digest) for digest in {each.sha256 for each in absent}}
+        if missing := [digest for digest, data in found.items() if data is None]:
+            raise NotHeld(missing)
+        files = {digest: data for digest, data in found.items() if data is not None}
+        _check_size(sum(len(each.data) for each in media) + _size(absent, files), self._limit)
+        _fill(absent, files)
+
+    async def complete_batch(self, calls: Iterable[Messages]) -> None:
+        """Puts the bytes of files that any call of a Batch brings into all of its calls.
+
+        What is wrong with a call is left for `complete`, so that it fails alone.
+
+        Raises:
+            InvalidRequest: If the bytes are too many once all are put in.
+        """
+        media = [medium for messages in calls for medium in _announced(messages)]
+        absent = [medium for medium in media if not medium.data]
+        if not absent or not self.capacity:
+            return
+        wanted = {medium.sha256 for medium in absent}
+        brought = {each.sha256: each.data for each in media if each.data and each.sha256 in wanted}
+        files = {digest: data for digest, data in brought.items() if await self._matches(digest, data)}
+        _check_size(sum(len(each.data) for each in media) + _size(absent, files), self._limit)
+        _fill(absent, files)
+
+    async def _matches(self, digest: bytes, data: bytes) -> bool:
+        """Returns whether bytes have a hash, and holds them if they do."""
+        if self._get(digest) == data:
+            return True
+        if len(data) > _LONG:
+            own = await asyncio.to_thread(_digest, data)
+        else:
+            own = _digest(data)
+        if own == digest:
+            self._put(digest, data)
+        return own == digest
+
+    def _get(self, digest: bytes) -> bytes | None:
+        with self._lock:
+            data = self._files.get(digest)
+            if data is not None:
+                self._files.move_to_end(digest)
+            return data
+
+    def _put(self, digest: bytes, data: bytes) -> None:
+        if len(data) > self.capacity:
+            return
+        with self._lock:
+            if digest not in self._files:
+                self._files[digest] = data
+                self._size += len(data)
+            while self._size > self.capacity:
+                self._size -= len(self._files.popitem(last=False)[1])
+
+
+def _announced(messages: Messages) -> list[Medium]:
+    """Returns the files of a conversation that have a hash."""
+    parts = (part for message in messages for part in message.parts)
+    media: Iterable[Medium] = (getattr(part, kind) for part in parts if (kind := part.WhichOneof("kind")) in _KINDS)
+    return [medium for medium in media if medium.sha256]
+
+
+_KINDS = ("image", "audio", "video")
+
+
+def _size(absent: Iterable[Medium], files: Mapping[bytes, bytes]) -> int:
+    return sum(len(files[medium.sha256]) for medium in absent if medium.sha256 in files)
+
+
+def _fill(absent: Iterable[Medium], files: Mapping[bytes, bytes]) -> None:
+    for medium in absent:
+        if medium.sha256 in files:
+            medium.data = files[medium.sha256]
+
+
+def _check_size(size: int, limit: int) -> None:
+    if size > limit:
+        raise InvalidRequest(
+            "request_too_large",
+            f"the files have {size:,} bytes together, those sent by their hash included; the limit is {limit:,}",
+            limit=str(limit),
+            value=str(size),
+        )
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
