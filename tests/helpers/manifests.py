@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import os
 import re
@@ -76,14 +77,24 @@ def workloads(manifests: list[Manifest]) -> list[Manifest]:
 
 def containers(workload: Manifest) -> Iterator[Manifest]:
     """Init containers first, as they run."""
-    pod = workload["spec"]["template"]["spec"]
-    yield from pod.get("initContainers", ())
-    yield from pod["containers"]
+    yield from containers_of(workload["spec"]["template"]["spec"])
+
+
+def containers_of(pod: Manifest) -> list[Manifest]:
+    """Those of a pod spec, init containers first."""
+    return [*pod.get("initContainers", ()), *pod["containers"]]
 
 
 def data_of(manifests: list[Manifest], kind: str) -> dict[str, dict[str, str]]:
-    """Name -> data of ConfigMaps or Secrets."""
-    return {found["metadata"]["name"]: found.get("data", {}) for found in of_kind(manifests, kind)}
+    """Name -> data of ConfigMaps or Secrets, which may hold theirs as base64."""
+
+    def text(found: Manifest) -> dict[str, str]:
+        data = found.get("data", {})
+        if kind == "Secret":
+            data = {key: base64.b64decode(value, validate=True).decode("utf-8") for key, value in data.items()}
+        return {**data, **found.get("stringData", {})}
+
+    return {found["metadata"]["name"]: text(found) for found in of_kind(manifests, kind)}
 
 
 def environment(

@@ -1,10 +1,31 @@
-"""The kubelet's gRPC probe, asked over stdin and answered over stdout, a JSON object a line."""
+"""The kubelet's probes, gRPC and HTTP, asked over stdin and answered over stdout, a JSON object a line."""
 
 import asyncio
 import json
 import sys
+import urllib.request
+from typing import Any
 
 from lyncean.rpc import dial, is_serving
+
+
+def get(url: str, timeout: float) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=timeout) as answer:
+            return 200 <= answer.status < 400
+    except OSError:
+        return False
+
+
+async def well(asked: dict[str, Any]) -> bool:
+    timeout = float(asked["timeout"])
+    if "url" in asked:
+        return await asyncio.to_thread(get, asked["url"], timeout)
+    channel = dial(asked["address"])
+    try:
+        return await is_serving(channel, asked["service"], timeout=timeout)
+    finally:
+        await channel.close()
 
 
 async def main() -> None:
@@ -13,13 +34,8 @@ async def main() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     tasks = set()
 
-    async def probe(asked: dict[str, object]) -> None:
-        channel = dial(str(asked["address"]))
-        try:
-            well = await is_serving(channel, str(asked["service"]), timeout=float(str(asked["timeout"])))
-        finally:
-            await channel.close()
-        print(json.dumps({"id": asked["id"], "well": well}), flush=True)
+    async def probe(asked: dict[str, Any]) -> None:
+        print(json.dumps({"id": asked["id"], "well": await well(asked)}), flush=True)
 
     async for line in lines:
         task = asyncio.create_task(probe(json.loads(line)))

@@ -1,11 +1,11 @@
 """A cluster's worth of Kubernetes for tests: rendered manifests run as processes in network namespaces.
 
 Each pod is a network namespace with an address of its own on a bridge, each container a process with the manifest's
-very command, environment, volumes, user and probes. Service names resolve as cluster DNS would: a headless one to the
-address of every ready pod, another to one of them (a virtual address would lead to one as well). Deployments keep
-their replicas, Jobs follow their pod failure policy, and init containers that restart run beside the others until these
-have ended. What is not here: scheduling, resource limits, network policies,
-images (the working tree's programs run).
+very command, environment, volumes, user and probes, and a control group with its memory limit where one can be made.
+Names are asked of a DNS server, which learns of a headless Service's pods some time after they come and go. Services
+with an address of their own, and network policies, are rules of iptables in each pod's namespace. What is not here:
+scheduling and GPUs (every pod finds a node), limits of processors, the size of volumes, pulling images: the working
+tree's programs run, and what a test names with `image`.
 """
 
 from __future__ import annotations
@@ -21,70 +21,108 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from helpers import pod_controllers, pod_memory
 from helpers.manifests import (
     REPOSITORY,
     Manifest,
+    data_of,
     entrypoint,
     environment,
     image_variables,
     of_kind,
     words,
 )
+from helpers.pod_network import DNS, NODE, Peer, rules
 
 HERE = Path(__file__).parent
 CODE = sorted({str(REPOSITORY), sys.prefix, sys.base_prefix})
 RETRY = 0.5
-"""Seconds before a failed pod's replacement; Kubernetes begins with ten."""
+"""Seconds before a failed container's next start; the kubelet begins with ten."""
+_RULES = """*filter
+-A INPUT -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT
+-A INPUT -p tcp -j REJECT --reject-with tcp-reset
+COMMIT
+*nat
+-A OUTPUT -p tcp -d 10.0.0.1 --dport 1 -m statistic --mode random --probability 0.5 -j DNAT --to 10.0.0.2:1
+COMMIT
+"""
 
 
 def missing() -> str:
     """Why pods cannot be run here; empty if they can."""
     if os.geteuid() != 0:
         return "not root: network namespaces need it"
-    for program in ("ip", "setpriv", "kubectl"):
+    for program in ("ip", "iptables-restore", "setpriv", "kubectl"):
         if shutil.which(program) is None:
-            return f"no {program}: install it (iproute2, util-linux, kubectl)"
+            return f"no {program}: install it (iproute2, iptables, util-linux, kubectl)"
     name = f"lyn-{secrets.token_hex(3)}"
     tried = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
     if tried.returncode:
         return f"no network namespaces here: {tried.stderr.strip()}"
-    mount = ["ip", "netns", "exec", name, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
-    tried = subprocess.run(mount, capture_output=True, text=True, check=False)
+    why = ""
+    mount = ["mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    for what, command in (("mounts", mount), ("rules of iptables", ["iptables-restore"])):
+        inside = ["ip", "netns", "exec", name, *command]
+        tried = subprocess.run(inside, input=_RULES, capture_output=True, text=True, check=False)
+        if tried.returncode:
+            why = why or f"no {what} here: {tried.stderr.strip()}"
     _ip("netns", "del", name)
-    return f"no mounts here: {tried.stderr.strip()}" if tried.returncode else ""
+    return why
 
 
 def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
 
 
+class _Stopped(Exception):
+    """A pod is told to end before a container of it could start."""
+
+
 @dataclass(eq=False)
 class Pod:
-    """One pod: its namespace, its processes, whether it is ready."""
+    """One pod: its namespace, its processes, whether it is ready.
+
+    Attributes:
+        ended_by: The container that decided how it ended.
+        waiting: Reason and message of each container that cannot start.
+        terminated: Exit code and reason of each container's last end.
+    """
 
     name: str
-    namespace: str
+    netns: str
     address: str
     owner: Manifest
+    template: Manifest
     index: int | None = None
-    ready: bool = False
+    variables: dict[str, str] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
     stopping: bool = False
     drained: bool = False
     exit_code: int | None = None
     ended_by: str = ""
     restarts: int = 0
+    ready_containers: set[str] = field(default_factory=set)
+    waiting: dict[str, tuple[str, str]] = field(default_factory=dict)
+    terminated: dict[str, tuple[int, str]] = field(default_factory=dict)
     processes: dict[str, asyncio.subprocess.Process] = field(default_factory=dict)
+    groups: dict[str, pod_memory.Group] = field(default_factory=dict)
     task: asyncio.Task[None] | None = None
 
     @property
     def spec(self) -> Manifest:
         """Its pod spec."""
-        spec: Manifest = self.owner["spec"]["template"]["spec"]
+        spec: Manifest = self.template["spec"]
         return spec
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace of Kubernetes."""
+        return str(self.owner["metadata"]["namespace"])
 
     @property
     def sidecars(self) -> list[str]:
@@ -92,10 +130,22 @@ class Pod:
         return [one["name"] for one in self.spec.get("initContainers", ()) if one.get("restartPolicy") == "Always"]
 
     @property
+    def ready(self) -> bool:
+        """Whether all of its containers are."""
+        wanted = {*self.sidecars, *(one["name"] for one in self.spec["containers"])}
+        return not self.stopping and wanted <= self.ready_containers
+
+    @property
     def labels(self) -> dict[str, str]:
         """Its labels."""
-        labels: dict[str, str] = self.owner["spec"]["template"]["metadata"]["labels"]
+        labels: dict[str, str] = self.template["metadata"]["labels"]
         return labels
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports of its containers by name."""
+        found = [*self.spec["containers"], *self.spec.get("initContainers", ())]
+        return {port["name"]: port["containerPort"] for one in found for port in one.get("ports", ()) if "name" in port}
 
 
 class Cluster:
@@ -103,44 +153,64 @@ class Cluster:
 
     Args:
         folder: Where volumes, logs and roots are.
+        lag: Seconds after which DNS knows of a headless Service's pod that came or went.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lag: float = 1.0) -> None:
         self.folder = folder
         self.pods: list[Pod] = []
         self.past: list[Pod] = []
         self.probes: Counter[tuple[str, str, bool]] = Counter()
-        self._manifests: list[Manifest] = []
+        self.peaks: dict[str, int] = {}
+        """Most memory that containers of one name have held, in bytes."""
+        self.manifests: list[Manifest] = []
+        self.jobs: dict[str, asyncio.Task[str]] = {}
+        self.statuses: dict[str, Manifest] = {}
+        """The status of each Job."""
+        self._lag = lag
+        self._limited = not pod_memory.missing()
+        self._images: dict[str, tuple[list[str], tuple[Path, ...]]] = {}
         self._id = secrets.token_hex(2)
         self._node = f"lyn-{self._id}-node"
-        self._numbers = itertools.count(2)
-        self._tasks: list[asyncio.Task[None]] = []
-        self._jobs: dict[str, asyncio.Task[str]] = {}
+        self._numbers = itertools.count(16)
+        self._numbers_asked = itertools.count()
+        self._addresses: dict[str, str] = {}
+        self._applied: dict[str, str] = {}
+        self._tasks: list[asyncio.Task[Any]] = []
         self._asked: dict[int, asyncio.Future[bool]] = {}
         self._prober: asyncio.subprocess.Process | None = None
+        self._dns: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Cluster:
         _ip("netns", "add", self._node)
         _ip("-n", self._node, "link", "add", "br0", "type", "bridge")
-        _ip("-n", self._node, "addr", "add", "10.244.0.1/16", "dev", "br0")
+        for address in (NODE, DNS):
+            _ip("-n", self._node, "addr", "add", f"{address}/16", "dev", "br0")
         _ip("-n", self._node, "link", "set", "br0", "up")
         _ip("-n", self._node, "link", "set", "lo", "up")
-        self._prober = await asyncio.create_subprocess_exec(
-            *("ip", "netns", "exec", self._node, sys.executable, str(HERE / "pod_prober.py")),
+        self._prober = await self._helper("pod_prober.py")
+        self._dns = await self._helper("pod_dns.py", DNS)
+        assert self._dns.stdout is not None
+        assert await self._dns.stdout.readline() == b"ready\n"
+        self._tasks.append(asyncio.create_task(self._answers()))
+        return self
+
+    async def _helper(self, *words: str) -> asyncio.subprocess.Process:
+        script, *arguments = words
+        return await asyncio.create_subprocess_exec(
+            *(*self.outside, sys.executable, str(HERE / script), *arguments),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={"PATH": os.environ["PATH"]},
         )
-        self._tasks.append(asyncio.create_task(self._answers()))
-        return self
 
     async def __aexit__(self, *_: object) -> None:
-        tasks = [*self._tasks, *self._jobs.values(), *(pod.task for pod in self.pods if pod.task)]
+        tasks = [*self._tasks, *self.jobs.values(), *(pod.task for pod in self.pods if pod.task)]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert self._prober is not None
-        processes = [self._prober, *(process for pod in self.pods for process in pod.processes.values())]
+        helpers = [process for process in (self._prober, self._dns) if process is not None]
+        processes = [*helpers, *(process for pod in self.pods for process in pod.processes.values())]
         for process in processes:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
@@ -160,51 +230,73 @@ class Cluster:
         """What comes before a command to run it beside the pods, which reach it as 10.244.0.1."""
         return ["ip", "netns", "exec", self._node]
 
-    def secret(self, name: str, files: dict[str, bytes]) -> None:
-        """Makes a Secret that pods may mount, as another controller would."""
-        folder = _volume(self.folder / "secrets" / name, 65532)
-        for file, data in files.items():
-            (folder / file).write_bytes(data)
-            os.chown(folder / file, 0, 65532)
-            (folder / file).chmod(0o640)
+    def image(self, name: str, command: Sequence[str], *folders: Path) -> None:
+        """Makes an image that pods may ask for: its entry point, and folders of this machine that it holds."""
+        self._images[name] = list(command), folders
+
+    def secret(self, name: str, values: dict[str, bytes], namespace: str = "lyncean") -> None:
+        """Makes a Secret that pods may mount or name, as another controller would."""
+        metadata = {"name": name, "namespace": namespace}
+        data = {key: value.decode() for key, value in values.items()}
+        self.manifests.append({"kind": "Secret", "metadata": metadata, "stringData": data})
 
     def apply(self, manifests: list[Manifest]) -> None:
         """Takes manifests in, as `kubectl apply` does, and starts what they describe.
 
         What is there already stays as it is; a change of it would be one object of two owners, and is refused.
         """
-        there = {(one["kind"], one["metadata"]["name"]): one for one in self._manifests}
+        there = {(one["kind"], one["metadata"]["name"]): one for one in self.manifests}
         for one in manifests:
             name = one["kind"], one["metadata"]["name"]
             assert there.get(name, one) == one, f"{name} is there, and it is another one"
-        manifests = [one for one in manifests if one not in self._manifests]
-        self._manifests = [*self._manifests, *manifests]
+        manifests = [one for one in manifests if one not in self.manifests]
+        self.manifests = [*self.manifests, *manifests]
         for found in of_kind(manifests, "PersistentVolumeClaim"):
             _volume(self.claim(found["metadata"]["name"]), 65532)
         for found in of_kind(manifests, "Deployment"):
-            self._tasks.append(asyncio.create_task(self._deployment(found)))
+            self._tasks.append(asyncio.create_task(pod_controllers.deployment(self, found)))
+        for found in of_kind(manifests, "LeaderWorkerSet"):
+            self._tasks.append(asyncio.create_task(pod_controllers.leader_worker_set(self, found)))
         for found in of_kind(manifests, "Job"):
-            self._jobs[found["metadata"]["name"]] = asyncio.create_task(self._job(found))
+            self._job(found)
+        self.publish()
+
+    def _job(self, manifest: Manifest) -> None:
+        self.jobs[manifest["metadata"]["name"]] = asyncio.create_task(pod_controllers.job(self, manifest))
 
     def again(self, name: str) -> None:
         """Deletes a Job that has ended and creates it as it was applied."""
-        assert self._jobs[name].done()
-        (manifest,) = (one for one in of_kind(self._manifests, "Job") if one["metadata"]["name"] == name)
-        self._jobs[name] = asyncio.create_task(self._job(manifest))
+        assert self.jobs[name].done()
+        (manifest,) = (one for one in of_kind(self.manifests, "Job") if one["metadata"]["name"] == name)
+        self._job(manifest)
+
+    def delete(self, kind: str, name: str) -> None:
+        """Deletes an object, and begins to end the pods that it owns."""
+        (found,) = (one for one in of_kind(self.manifests, kind) if one["metadata"]["name"] == name)
+        self.manifests = [one for one in self.manifests if one is not found]
+        if kind == "Job":
+            self.jobs[name].cancel()
+        for pod in [pod for pod in self.pods if pod.owner is found]:
+            self._tasks.append(asyncio.create_task(self.end(pod)))
+        self.publish()
 
     async def job(self, name: str) -> str:
         """Waits for a Job: "Complete", or "Failed" with the reason."""
-        return await self._jobs[name]
+        return await self.jobs[name]
 
     def of(self, app: str) -> list[Pod]:
         """The live pods of one application."""
         return [pod for pod in self.pods if pod.labels["app.kubernetes.io/name"] == app]
 
     async def drain(self, pod: Pod, grace: float | None = None) -> None:
-        """Ends a pod as a node drain does: out of DNS and SIGTERM, SIGKILL after its grace."""
-        pod.drained = pod.stopping = True
-        pod.ready = False
-        self._publish()
+        """Evicts a pod as a node drain does."""
+        pod.drained = True
+        await self.end(pod, grace)
+
+    async def end(self, pod: Pod, grace: float | None = None) -> None:
+        """Ends a pod: no longer ready, SIGTERM, SIGKILL after its grace."""
+        pod.stopping = True
+        self.publish()
         seconds = pod.spec.get("terminationGracePeriodSeconds", 30) if grace is None else grace
         # Sidecars are asked to end once the others have ended, which `_run` does.
         first = {name: process for name, process in pod.processes.items() if name not in pod.sidecars or not seconds}
@@ -221,124 +313,132 @@ class Cluster:
 
     def log(self, pod: Pod, container: str) -> str:
         """What a container has written."""
-        return (self.folder / "logs" / f"{pod.name}.{container}").read_text()
-
-    # Controllers.
-
-    async def _deployment(self, manifest: Manifest) -> None:
-        while True:
-            here = [pod for pod in self.pods if pod.owner is manifest and not pod.stopping]
-            for _ in range(manifest["spec"].get("replicas", 1) - len(here)):
-                self._start(manifest)
-            await asyncio.sleep(0.1)
-
-    async def _job(self, manifest: Manifest) -> str:
-        spec = manifest["spec"]
-        indexed = spec.get("completionMode") == "Indexed"
-        indexes = range(spec["completions"]) if indexed else [None]
-        free = asyncio.Semaphore(spec.get("parallelism", 1))
-
-        async def one(index: int | None) -> str:
-            failures = 0
-            limit = spec["backoffLimitPerIndex"] if indexed else spec.get("backoffLimit", 6)
-            async with free:
-                while True:
-                    pod = self._start(manifest, index)
-                    assert pod.task is not None
-                    await pod.task
-                    if pod.exit_code == 0:
-                        return "Complete"
-                    action = _policy(spec.get("podFailurePolicy", {}).get("rules", ()), pod)
-                    if action in ("FailJob", "FailIndex"):
-                        return f"Failed: {pod.name} exited with {pod.exit_code}"
-                    failures += action == "Count"
-                    if failures > limit:
-                        return f"Failed: {failures} pods of index {index}"
-                    await asyncio.sleep(RETRY)
-
-        ends = await asyncio.gather(*(one(index) for index in indexes))
-        return next((end for end in ends if end != "Complete"), "Complete")
+        file = self.folder / "logs" / f"{pod.name}.{container}"
+        return file.read_text() if file.exists() else ""
 
     # The kubelet.
 
-    def _start(self, owner: Manifest, index: int | None = None) -> Pod:
+    def start(
+        self,
+        owner: Manifest,
+        template: Manifest,
+        name: str = "",
+        index: int | None = None,
+        variables: dict[str, str] | None = None,
+        aliases: tuple[str, ...] = (),
+    ) -> Pod:
+        """Starts a pod.
+
+        Args:
+            owner: The object that owns it.
+            template: Its labels and spec.
+            name: Its name; empty makes one up.
+            index: Its completion index.
+            variables: What the owner's controller adds to each container's environment.
+            aliases: Names that DNS has for this pod alone.
+        """
         number = next(self._numbers)
-        name = "-".join([owner["metadata"]["name"], *([] if index is None else [str(index)]), f"p{number}"])
-        pod = Pod(name, f"lyn-{self._id}-p{number}", f"10.244.{number >> 8}.{number & 255}", owner, index)
+        parts = [owner["metadata"]["name"], *([] if index is None else [str(index)]), f"p{number}"]
+        given = {**(variables or {}), **({} if index is None else {"JOB_COMPLETION_INDEX": str(index)})}
+        netns, address = f"lyn-{self._id}-p{number}", f"10.244.{number >> 8}.{number & 255}"
+        pod = Pod(name or "-".join(parts), netns, address, owner, template, index, given, aliases)
         inside, outside = f"e{self._id}{number}", f"v{self._id}{number}"
-        _ip("netns", "add", pod.namespace)
-        _ip("link", "add", outside, "netns", self._node, "type", "veth", "peer", "name", inside, "netns", pod.namespace)
+        _ip("netns", "add", netns)
+        _ip("link", "add", outside, "netns", self._node, "type", "veth", "peer", "name", inside, "netns", netns)
         _ip("-n", self._node, "link", "set", outside, "master", "br0", "up")
-        _ip("-n", pod.namespace, "link", "set", inside, "name", "eth0")
-        _ip("-n", pod.namespace, "addr", "add", f"{pod.address}/16", "dev", "eth0")
-        _ip("-n", pod.namespace, "link", "set", "eth0", "up")
-        _ip("-n", pod.namespace, "link", "set", "lo", "up")
-        etc = Path("/etc/netns") / pod.namespace
+        _ip("-n", netns, "link", "set", inside, "name", "eth0")
+        _ip("-n", netns, "addr", "add", f"{address}/16", "dev", "eth0")
+        _ip("-n", netns, "link", "set", "eth0", "up")
+        _ip("-n", netns, "link", "set", "lo", "up")
+        _ip("-n", netns, "route", "add", "default", "via", NODE)
+        etc = Path("/etc/netns") / netns
         etc.mkdir(parents=True)
-        (etc / "nsswitch.conf").write_text("hosts: files\npasswd: files\ngroup: files\n")
-        (etc / "resolv.conf").write_text("nameserver 127.0.0.1\n")
-        (etc / "hosts").touch()
+        (etc / "nsswitch.conf").write_text("hosts: files dns\npasswd: files\ngroup: files\n")
+        domains = f"{pod.namespace}.svc.cluster.local svc.cluster.local cluster.local"
+        (etc / "resolv.conf").write_text(f"nameserver {DNS}\nsearch {domains}\noptions ndots:5 timeout:1\n")
+        hosts = [f"{one['ip']} {' '.join(one['hostnames'])}\n" for one in pod.spec.get("hostAliases", ())]
+        (etc / "hosts").write_text(f"127.0.0.1 localhost\n{address} {pod.name}\n" + "".join(hosts))
         self.pods.append(pod)
-        self._publish()
+        self.publish()
         pod.task = asyncio.create_task(self._run(pod))
         return pod
 
     async def _run(self, pod: Pod) -> None:
         sidecars: list[asyncio.Task[None]] = []
+        never = pod.spec.get("restartPolicy") == "Never"
         try:
             for container in pod.spec.get("initContainers", ()):
                 if container.get("restartPolicy") == "Always":
                     started = asyncio.Event()
                     sidecars.append(asyncio.create_task(self._sidecar(pod, container, started)))
-                    await started.wait()
+                    while not started.is_set():
+                        self._go_on(pod)
+                        await asyncio.sleep(0.02)
                     continue
-                while not pod.stopping and (code := await (await self._process(pod, container)).wait()):
-                    if pod.spec.get("restartPolicy") == "Never":
+                while code := await self._ended(pod, container, await self._process(pod, container)):
+                    if never:
                         pod.exit_code, pod.ended_by = code, container["name"]
                         return
-                    await asyncio.sleep(RETRY)
+                    await self._again(pod, container)
             (container,) = pod.spec["containers"]
-            while not pod.stopping:
+            while True:
                 process = await self._process(pod, container)
                 probing = asyncio.create_task(self._probe(pod, container, process))
-                code = await process.wait()
+                code = await self._ended(pod, container, process)
                 probing.cancel()
                 await asyncio.gather(probing, return_exceptions=True)
-                if pod.spec.get("restartPolicy") == "Never":
-                    pod.exit_code, pod.ended_by = code if code >= 0 else 128 - code, container["name"]
+                self._set_ready(pod, container, False)
+                if never:
+                    pod.exit_code, pod.ended_by = code, container["name"]
                     return
-                pod.restarts += not pod.stopping
-                await asyncio.sleep(RETRY)
+                await self._again(pod, container)
+        except _Stopped:
+            pod.exit_code = 143 if pod.exit_code is None else pod.exit_code
         finally:
             await self._end_sidecars(pod, sidecars)
             if asyncio.current_task() and not asyncio.current_task().cancelling():  # type: ignore[union-attr]
-                pod.ready = False
                 pod.stopping = True
                 self.pods.remove(pod)
                 self.past.append(pod)
                 self._remove_namespace(pod)
-                self._publish()
+                self.publish()
+
+    def _go_on(self, pod: Pod) -> None:
+        if pod.stopping:
+            raise _Stopped
+
+    async def _again(self, pod: Pod, container: Manifest) -> None:
+        """Waits before a container's next start."""
+        self._go_on(pod)
+        pod.restarts += 1
+        pod.waiting[container["name"]] = "CrashLoopBackOff", "back-off restarting failed container"
+        await asyncio.sleep(RETRY)
+        self._go_on(pod)
 
     async def _sidecar(self, pod: Pod, container: Manifest, started: asyncio.Event) -> None:
-        """Runs a container again and again; it has started once its startup probe says so, without one at once."""
-        while True:
-            process = await self._process(pod, container)
-            if "startupProbe" not in container:
-                started.set()
-            probing = asyncio.create_task(self._probe(pod, container, process, started))
-            await process.wait()
-            probing.cancel()
-            await asyncio.gather(probing, return_exceptions=True)
-            pod.restarts += not pod.stopping
-            await asyncio.sleep(RETRY)
+        """Runs a container until it is cancelled; what comes after it starts once its startup probe says so, without
+        one at once."""
+        with contextlib.suppress(_Stopped):
+            while True:
+                process = await self._process(pod, container)
+                if "startupProbe" not in container:
+                    started.set()
+                probing = asyncio.create_task(self._probe(pod, container, process, started))
+                try:
+                    await self._ended(pod, container, process)
+                finally:
+                    probing.cancel()
+                    await asyncio.gather(probing, return_exceptions=True)
+                self._set_ready(pod, container, False)
+                await self._again(pod, container)
 
     async def _end_sidecars(self, pod: Pod, tasks: list[asyncio.Task[None]]) -> None:
         """Ends sidecars in the reverse order of their start, each with SIGTERM, then SIGKILL after the pod's grace."""
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for name in reversed(pod.sidecars):
-            process = pod.processes.get(name)
+        for container in reversed(pod.spec.get("initContainers", ())):
+            process = pod.processes.get(container["name"])
             if process is None or process.returncode is not None:
                 continue
             process.send_signal(signal.SIGTERM)
@@ -346,19 +446,39 @@ class Cluster:
                 await asyncio.wait_for(process.wait(), pod.spec.get("terminationGracePeriodSeconds", 30))
             except TimeoutError:
                 process.kill()
-                await process.wait()
+            await self._ended(pod, container, process)
+
+    async def _ended(self, pod: Pod, container: Manifest, process: asyncio.subprocess.Process) -> int:
+        """Waits for a container's end and returns its exit code, 128 + N for one that signal N has ended."""
+        code = await process.wait()
+        code = code if code >= 0 else 128 - code
+        reason = "Completed" if code == 0 else "Error"
+        name = container["name"]
+        if group := pod.groups.pop(name, None):
+            reason = "OOMKilled" if group.out_of_memory and code == 137 else reason
+            self.peaks[name] = max(self.peaks.get(name, 0), group.peak)
+            group.remove()
+        pod.terminated[name] = code, reason
+        return code
 
     async def _process(self, pod: Pod, container: Manifest) -> asyncio.subprocess.Process:
+        self._go_on(pod)
+        while problem := self._not_created(pod, container):
+            pod.waiting[container["name"]] = problem
+            await asyncio.sleep(0.1)
+            self._go_on(pod)
+        pod.waiting.pop(container["name"], None)
         image = container["image"]
-        index = {} if pod.index is None else {"JOB_COMPLETION_INDEX": str(pod.index)}
-        variables = {**image_variables(image), **environment(container, self._manifests, index)}
-        command, arguments = words(container, variables)
+        command, folders = self._images.get(image, (entrypoint(image), ()))
+        variables = self._variables(pod, container)
+        own, arguments = words(container, variables)
         variables["PATH"] = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/usr/sbin:/bin"
         context = {**pod.spec["securityContext"], **container["securityContext"]}
         mounts = []
         for mount in container.get("volumeMounts", ()):
             (volume,) = (volume for volume in pod.spec["volumes"] if volume["name"] == mount["name"])
-            mounts.append(f"{'ro' if mount.get('readOnly') else 'rw'}={self._host(pod, volume)}:{mount['mountPath']}")
+            read_only = mount.get("readOnly") or not volume.keys() & {"emptyDir", "persistentVolumeClaim"}
+            mounts.append(f"{'ro' if read_only else 'rw'}={self._host(pod, volume)}:{mount['mountPath']}")
         mounts.sort(key=lambda word: word.rpartition(":")[2])
         root = self.folder / "roots" / f"{pod.name}.{container['name']}"
         root.mkdir(parents=True, exist_ok=True)
@@ -368,10 +488,10 @@ class Cluster:
         script = [str(HERE / "container.sh"), str(root), container.get("workingDir", "/tmp"), user, group]
         with log.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
-                *("ip", "netns", "exec", pod.namespace, "/bin/sh", *script),
+                *(*self._limit(pod, container), "ip", "netns", "exec", pod.netns, "/bin/sh", *script),
                 "yes" if context.get("readOnlyRootFilesystem") else "no",
-                *(*mounts, *(f"ro={path}:{path}" for path in CODE), "--"),
-                *(command or entrypoint(image)),
+                *(*mounts, *(f"ro={path}:{path}" for path in (*CODE, *folders)), "--"),
+                *(own or command),
                 *arguments,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -382,13 +502,54 @@ class Cluster:
         pod.processes[container["name"]] = process
         return process
 
+    def _not_created(self, pod: Pod, container: Manifest) -> tuple[str, str] | None:
+        """Why a container cannot be created: reason and message as the kubelet writes them."""
+        image = container["image"]
+        if image not in self._images and not entrypoint(image):
+            return "ErrImagePull", f"{image}: not found"
+        for volume in pod.spec.get("volumes", ()):
+            for key, kind, name in (("secret", "Secret", "secretName"), ("configMap", "ConfigMap", "name")):
+                if key in volume and volume[key][name] not in data_of(self.manifests, kind):
+                    return "ContainerCreating", f"{kind} {volume[key][name]} not found"
+        try:
+            self._variables(pod, container)
+        except (AssertionError, KeyError) as error:
+            return "CreateContainerConfigError", str(error)
+        return None
+
+    def _variables(self, pod: Pod, container: Manifest) -> dict[str, str]:
+        built = {} if container["image"] in self._images else image_variables(container["image"])
+        return {**built, **environment(container, self.manifests, pod.variables)}
+
+    def _limit(self, pod: Pod, container: Manifest) -> list[str]:
+        """What comes before a container's command to hold it to its memory limit."""
+        limit = container["resources"].get("limits", {}).get("memory")
+        if limit is None or not self._limited:
+            return []
+        group = pod_memory.Group(f"{pod.netns}-{container['name']}-{next(self._numbers_asked)}", limit)
+        pod.groups[container["name"]] = group
+        return ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group.processes)]
+
     def _host(self, pod: Pod, volume: Manifest) -> Path:
         if "persistentVolumeClaim" in volume:
             return self.claim(volume["persistentVolumeClaim"]["claimName"])
-        if "secret" in volume:
-            return self.folder / "secrets" / volume["secret"]["secretName"]
-        assert "emptyDir" in volume, f"{volume} is not run here"
-        return _volume(self.folder / "empty" / pod.name / volume["name"], pod.spec["securityContext"]["fsGroup"])
+        group = pod.spec["securityContext"]["fsGroup"]
+        folder = self.folder / "volumes" / pod.name / volume["name"]
+        for key, kind, name in (("secret", "Secret", "secretName"), ("configMap", "ConfigMap", "name")):
+            if key in volume and not folder.exists():
+                _volume(folder, group)
+                for file, text in data_of(self.manifests, kind)[volume[key][name]].items():
+                    (folder / file).write_text(text)
+                    os.chown(folder / file, 0, group)
+                    (folder / file).chmod(0o640 if kind == "Secret" else 0o644)
+        assert volume.keys() & {"emptyDir", "secret", "configMap"}, f"{volume} is not run here"
+        return _volume(folder, group)
+
+    def _set_ready(self, pod: Pod, container: Manifest, ready: bool) -> None:
+        before = pod.ready
+        (pod.ready_containers.add if ready else pod.ready_containers.discard)(container["name"])
+        if pod.ready != before:
+            self.publish()
 
     async def _probe(
         self, pod: Pod, container: Manifest, process: asyncio.subprocess.Process, started: asyncio.Event | None = None
@@ -402,10 +563,11 @@ class Cluster:
             started.set()
 
         async def readiness(probe: Manifest) -> None:
+            ready = False
             while True:
-                await self._until(pod, probe, "readiness", not pod.ready)
-                pod.ready = not pod.ready and not pod.stopping
-                self._publish()
+                await self._until(pod, probe, "readiness", not ready)
+                ready = not ready
+                self._set_ready(pod, container, ready)
 
         async def liveness(probe: Manifest) -> None:
             await asyncio.sleep(probe.get("initialDelaySeconds", 0))
@@ -414,8 +576,7 @@ class Cluster:
                     process.send_signal(signal.SIGTERM)
 
         if not container.get("readinessProbe"):
-            pod.ready = True
-            self._publish()
+            self._set_ready(pod, container, True)
         await asyncio.gather(
             *(readiness(probe) for probe in [container.get("readinessProbe")] if probe),
             *(liveness(probe) for probe in [container.get("livenessProbe")] if probe),
@@ -426,7 +587,7 @@ class Cluster:
         threshold = probe.get("successThreshold", 1) if wanted else probe.get("failureThreshold", 3)
         row, failures = 0, 0
         while True:
-            well = await self._ask(pod, probe["grpc"], probe.get("timeoutSeconds", 1))
+            well = await self._ask(pod, probe)
             self.probes[pod.labels["app.kubernetes.io/name"], kind, well] += 1
             row = row + 1 if well == wanted else 0
             if row >= threshold:
@@ -436,16 +597,20 @@ class Cluster:
                 return False
             await asyncio.sleep(probe.get("periodSeconds", 10))
 
-    async def _ask(self, pod: Pod, probe: Manifest, timeout: float) -> bool:
+    async def _ask(self, pod: Pod, probe: Manifest) -> bool:
         assert self._prober is not None
         assert self._prober.stdin is not None
+        if "grpc" in probe:
+            address = f"{pod.address}:{probe['grpc']['port']}"
+            asked: dict[str, Any] = {"address": address, "service": probe["grpc"].get("service", "")}
+        else:
+            port = probe["httpGet"]["port"]
+            asked = {"url": f"http://{pod.address}:{pod.ports.get(port, port)}{probe['httpGet'].get('path', '/')}"}
         number = next(self._numbers_asked)
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
-        asked = {"address": f"{pod.address}:{probe['port']}", "service": probe.get("service", ""), "timeout": timeout}
-        self._prober.stdin.write(json.dumps({"id": number, **asked}).encode() + b"\n")
+        asked |= {"id": number, "timeout": probe.get("timeoutSeconds", 1)}
+        self._prober.stdin.write(json.dumps(asked).encode() + b"\n")
         return await answer
-
-    _numbers_asked = itertools.count()
 
     async def _answers(self) -> None:
         assert self._prober is not None
@@ -456,28 +621,56 @@ class Cluster:
             if not future.cancelled():
                 future.set_result(answer["well"])
 
-    # Names.
+    # Names, addresses, policies.
 
-    def _publish(self) -> None:
-        """Writes what cluster DNS would answer into every pod's hosts file, in place, since it is mounted."""
-        lines = ["127.0.0.1 localhost"]
-        for service in of_kind(self._manifests, "Service"):
-            chosen = [
-                pod for pod in self.pods if pod.ready and service["spec"]["selector"].items() <= pod.labels.items()
-            ]
+    def publish(self) -> None:
+        """Tells DNS, after its lag, and the rules of every pod, at once, what is there now."""
+        table: dict[str, list[str]] = {}
+        services = []
+        for service in of_kind(self.manifests, "Service"):
             name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
-            names = f"{name} {name}.{namespace} {name}.{namespace}.svc {name}.{namespace}.svc.cluster.local"
-            headless = service["spec"].get("clusterIP") == "None"
-            lines += [f"{pod.address} {names}" for pod in (chosen if headless else chosen[:1])]
-        text = "\n".join([*lines, ""])
+            spec = service["spec"]
+            chosen = [
+                pod
+                for pod in self.pods
+                if pod.namespace == namespace
+                and (pod.ready or spec.get("publishNotReadyAddresses"))
+                and spec["selector"].items() <= pod.labels.items()
+            ]
+            name = f"{name}.{namespace}.svc.cluster.local"
+            if spec.get("clusterIP") == "None":
+                table[name] = [pod.address for pod in chosen]
+                continue
+            address = self._addresses.setdefault(name, f"10.245.0.{len(self._addresses) + 1}")
+            table[name] = [address]
+            for port in spec["ports"]:
+                ends = [f"{pod.address}:{pod.ports.get(port['targetPort'], port['targetPort'])}" for pod in chosen]
+                services.append({"address": address, "port": port["port"], "ends": ends})
         for pod in self.pods:
-            aliases = [" ".join([one["ip"], *one["hostnames"]]) + "\n" for one in pod.spec.get("hostAliases", ())]
-            (Path("/etc/netns") / pod.namespace / "hosts").write_text(text + "".join(aliases))
+            table |= {f"{alias}.svc.cluster.local": [pod.address] for alias in pod.aliases}
+        peers = {pod: Peer(pod.address, pod.namespace, pod.labels, pod.ports) for pod in self.pods}
+        policies = of_kind(self.manifests, "NetworkPolicy")
+        for pod, peer in peers.items():
+            text = rules(peer, list(peers.values()), policies, services)
+            if self._applied.get(pod.netns) != text:
+                command = ["nsenter", f"--net=/run/netns/{pod.netns}", "iptables-restore"]
+                subprocess.run(command, input=text, text=True, check=True, capture_output=True)
+                self._applied[pod.netns] = text
+        self._tasks.append(asyncio.create_task(self._resolve_later(table)))
+
+    async def _resolve_later(self, table: dict[str, list[str]]) -> None:
+        await asyncio.sleep(self._lag)
+        assert self._dns is not None
+        assert self._dns.stdin is not None
+        self._dns.stdin.write(json.dumps(table).encode() + b"\n")
 
     def _remove_namespace(self, pod: Pod) -> None:
-        _ip("netns", "del", pod.namespace)
-        shutil.rmtree(Path("/etc/netns") / pod.namespace)
-        shutil.rmtree(self.folder / "empty" / pod.name, ignore_errors=True)
+        _ip("netns", "del", pod.netns)
+        shutil.rmtree(Path("/etc/netns") / pod.netns)
+        shutil.rmtree(self.folder / "volumes" / pod.name, ignore_errors=True)
+        self._applied.pop(pod.netns, None)
+        for group in pod.groups.values():
+            group.remove()
 
 
 def _volume(path: Path, group: int) -> Path:
@@ -486,14 +679,3 @@ def _volume(path: Path, group: int) -> Path:
         os.chown(path, 0, group)
         path.chmod(0o2775)
     return path
-
-
-def _policy(rules: Any, pod: Pod) -> str:
-    """What the first rule that fits says; "Count" if none does."""
-    for rule in rules:
-        if "onPodConditions" in rule and pod.drained:
-            return str(rule["action"])
-        codes = rule.get("onExitCodes")
-        if codes and codes["containerName"] == pod.ended_by and pod.exit_code in codes["values"]:
-            return str(rule["action"])
-    return "Count"
