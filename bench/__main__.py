@@ -16,6 +16,7 @@ BENCHES = (
     "bench_gates.py",
     "bench_labels.py",
     "bench_sequential.py",
+    "bench_survey.py",
     "bench_variance.py",
 )
 

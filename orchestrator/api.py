@@ -133,6 +133,8 @@ class Results:
     def _notes(self) -> list[str]:
         """Returns what stands beneath the table: the accounting, what labels show, where standard errors come from."""
         lines = [accounting(counts(self._tasks)), *(f"{one.task}, {one.metric}: {one}" for one in self.labelled)]
+        run = open_run(self.run)
+        lines += [*run.sequences, *run.shares]
         found = [(m, m.standard_error) for m in overall(metric_results(self._tasks))]
         return [*lines, *(f"{m.task}, {m.name}: {'; '.join(filter(None, error))}" for m, error in found if error)]
 

@@ -33,7 +33,7 @@ _GROUPS = {
         "dry_run",
     ),
     "What is evaluated": ("include_path", "settings", "repeats", "shuffle_options", "seed", "blind", "parity", "shard"),
-    "Fewer samples": ("until", "against"),
+    "Fewer samples": ("share", "items", "until", "against"),
     "The model": ("model_options", "stages", "concurrency", "timeout", "patience"),
     "Decoding": ("answer", "thinking", "chat_template", "extra_body"),
     "Limits": (

@@ -45,6 +45,7 @@ FORMATS = {
     "json": Format("manifests and results", "tables:write_json", "text"),
     "csv": Format("one row per item", "csv_parquet:write_csv", "text"),
     "parquet": Format("one row per item; needs --output", "csv_parquet:write_parquet", "file"),
+    "items": Format("scores of runs by item, for `eval --share --items`; needs --output", "item_scores:write", "file"),
     "junit": Format("JUnit XML for CI, one test case per item", "junit:write", "text"),
     "eval-results": Format(
         "Hugging Face's .eval_results (YAML), for publication", "eval_results:write", "text", ("about",)

@@ -15,7 +15,7 @@ from orchestrator.compare.statistics import Paired, Place
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import has_results
 from orchestrator.run_folder.metrics import MetricResult, counts, metric_results, overall
-from orchestrator.run_folder.reader import Run, open_run
+from orchestrator.run_folder.reader import Run, asked_words, open_run
 
 _SHARES = ("fraction", "percent")
 
@@ -69,6 +69,7 @@ class Entry:
         metric: The task's first metric, None where the cell is not complete.
         place: Its rank among the complete models; None where the metric is not a mean over items or groups.
         to_best: Its paired difference to the best model; None for the best one, and where there is no rank.
+        asked: How its interval differs from a 95% CI of all samples, "" where it does not.
     """
 
     model: str
@@ -78,6 +79,7 @@ class Entry:
     metric: MetricResult | None = None
     place: Place | None = None
     to_best: Paired | None = None
+    asked: str = ""
 
     @property
     def best(self) -> bool:
@@ -94,6 +96,10 @@ class Entry:
         found["unit"] = "fraction" if metric.unit in _SHARES else metric.unit
         for name, value in (("value", metric.value), ("low", metric.low), ("high", metric.high)):
             found[name] = metric.in_fractions(value)
+        if metric.method:
+            found["interval"] = metric.method
+        if self.asked:
+            found["asked"] = self.asked
         if self.place is not None:
             found |= {"rank": self.place.rank, "rank_best": self.place.best, "rank_worst": self.place.worst}
         if pair is not None:
@@ -138,6 +144,10 @@ class Table:
     tasks: Mapping[str, str]
     rows: Sequence[Row]
     cautions: Sequence[str]
+
+    def level(self, task: str) -> str:
+        """Returns what the intervals of a task's column are."""
+        return "95% CI" if all(not entry.asked for entry in self.column(task)) else "95% interval"
 
     def column(self, task: str) -> list[Entry]:
         """Returns a task's entries by rank, then those without one."""
@@ -275,7 +285,8 @@ def _table(
             entry = Entry(source.model, task, states[id(source)], source)
             if run is not None:
                 place, pair = places.get(run.run.name), by_run.get(id(run))
-                entry = Entry(source.model, task, entry.state, source, metrics[id(run)], place, pair)
+                words = asked_words(run.run.tasks[task]) if task in run.run.tasks else ""
+                entry = Entry(source.model, task, entry.state, source, metrics[id(run)], place, pair, words)
             entries[source.model, task] = entry
     # More items without a result than a cell's options allow: its numbers stand, and are told to be looked at.
     cautions += [f"{source.path.name}: {source.error}" for source in sources if id(source) in read and source.error]

@@ -114,7 +114,10 @@ def _several(names: Sequence[str]) -> str:
     return ", ".join(found) if len(found) < 4 else f"{', '.join(found[:2])} and {len(found) - 2} more"
 
 
-_EXPECTED_TO_DIFFER = frozenset({"model_name", "model_revision", "chat_template_sha256", "processor_sha256", "model"})
+_EXPECTED_TO_DIFFER = frozenset({
+    "model_name", "model_revision", "chat_template_sha256", "processor_sha256", "model", "share", "items"
+})  # fmt: skip
+"""Parts of the identity that are the comparison itself, or said in a sentence of their own."""
 
 
 def cautions(first: Scores, second: Scores) -> list[Caution]:
@@ -134,6 +137,14 @@ def cautions(first: Scores, second: Scores) -> list[Caution]:
         )
         for each in (first, second)
         for line in each.run.stopped_early
+    ]  # fmt: skip
+    found += [
+        Caution(
+            "how many samples they asked", each.run.name,
+            f"{each.run.name}: {line}; this comparison is of the items in both",
+        )
+        for each in (first, second)
+        for line in each.run.shares
     ]  # fmt: skip
     one, other = flat(first.run.identity), flat(second.run.identity)
     one |= flat({"rules": first.rules})

@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.metrics import OUTCOMES, counts
-from orchestrator.run_folder.reader import Run, sequence_words
+from orchestrator.run_folder.reader import Run, sequence_words, share_words
 
 _SYNTHETIC = "synthetic"
 _UNFINISHED = ("failed", "unjudged")
@@ -59,6 +59,8 @@ def caveats(run: Run, task: str) -> list[str]:
         return [*found, "not complete"]
     if (sequence := run.tasks[task].get("sequential", {})).get("stopped"):
         found.append(sequence_words(task, sequence).removeprefix(f"{task} "))
+    if sampled := run.tasks[task].get("sampled"):
+        found.append(share_words(task, sampled).removeprefix(f"{task} "))
     own = counts({task: run.tasks[task]})
     found += [f"{own[name]:,} items {name}" for name in _UNFINISHED if own[name]]
     if own["planned"] != sum(own[name] for name in OUTCOMES):

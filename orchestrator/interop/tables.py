@@ -67,7 +67,7 @@ def latex(runs: Sequence[Run]) -> str:
 def _accounted(run: Run) -> str:
     line = accounting(counts(run.tasks)) if run.tasks else "not complete, no results yet"
     line += f"; not the benchmark's own decoding: {run.deviations}" if run.deviations else ""
-    return "; ".join([line, *run.stopped_early])
+    return "; ".join([line, *run.in_part])
 
 
 def _tex_cell(metric: MetricResult | None) -> str:

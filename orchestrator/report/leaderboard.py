@@ -64,8 +64,8 @@ def save(board: Leaderboard, folder: Path) -> Path:
 
 
 _COLUMNS = (
-    *("suite", "variant", "model", "task", "state", "metric", "value", "low", "high", "unit", "n"),
-    *("rank", "to_best", "to_best_low", "to_best_high", "p", "run"),
+    *("suite", "variant", "model", "task", "state", "metric", "value", "low", "high", "interval", "unit", "n"),
+    *("asked", "rank", "to_best", "to_best_low", "to_best_high", "p", "run"),
 )
 
 
@@ -91,7 +91,9 @@ def _tables(board: Leaderboard) -> Iterator[str]:
         lines = [f"| {' | '.join(map(escape, head))} |", "|---|" + "---:|" * (len(head) - 1)]
         for row in table.rows:
             cells = [
-                f"{entry.metric.shown}, n {entry.metric.denominator:,}" if entry.metric else str(entry.state)
+                f"{entry.metric.shown}, n {entry.metric.denominator:,}{entry.asked and f' ({entry.asked})'}"
+                if entry.metric
+                else str(entry.state)
                 for entry in row.entries
             ]
             if len(table.tasks) > 1:

@@ -90,7 +90,7 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text(f"  not computed: {printable(line)}", "yellow"))
     if opened.deviations:
         console.print(Text(f"not the benchmark's own decoding: {opened.deviations}", "yellow"))
-    for line in opened.sequences:
+    for line in (*opened.sequences, *opened.shares):
         console.print(Text(line, "yellow"))
     if opened.cut_outputs:
         console.print(Text(opened.cut_outputs, "yellow"))

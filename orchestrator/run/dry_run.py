@@ -21,6 +21,7 @@ from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.wire import request_of
 from orchestrator.run.plan import Plan
 from orchestrator.run.sequential import CHANGED, expected, sequential_of
+from orchestrator.run.share import RandomShare, known_to, share_of
 from orchestrator.run_folder.key_table import shard_of
 from orchestrator.run_folder.records import request_json
 from orchestrator.samples import Answer, BadRowError, Call, NoAnswerError, Sample, Turn
@@ -58,15 +59,20 @@ class Size:
         return _output_line(self.total["output"], self.total["unbounded"])
 
 
-def measure(plan: Plan, shard: tuple[int, int] | None = None) -> Size:
+def measure(plan: Plan, shard: tuple[int, int] | None = None, share: RandomShare | None = None) -> Size:
     """Builds every call, later turns with placeholders for the answers.
+
+    Args:
+        plan: The plan.
+        shard: The part of it that is run; None runs everything.
+        share: The random share of it that is asked; None asks everything.
 
     Raises:
         DataError: If data cannot be read.
     """
     size = Size()
     total, tasks, groups, changes = size.total, size.tasks, size.groups, plan.changes()
-    for sample in plan.samples():
+    for sample in share.samples() if share else plan.samples():
         if shard and shard_of(sample.key, shard[1]) != shard[0]:
             continue
         task = sample.key.split("/", 1)[0]
@@ -98,7 +104,8 @@ def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> Non
     Raises:
         DataError: If data cannot be read.
     """
-    size = measure(plan, shard)
+    share = share_of(plan)
+    size = measure(plan, shard, share)
     total, groups = size.total, size.groups
     clips = f"{total['clips']:,} audio and video files, " if total["clips"] else ""
     lines = [
@@ -111,6 +118,7 @@ def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> Non
     ]
     if len(groups) > 1:
         lines.append(_power_line("all tasks", sum(len(found) for found in groups.values())))
+    lines += [known_to(share, task) for task in share.totals] if share else []
     sequence = sequential_of(plan)
     lines += [expected(task) for task in sequence.tasks.values()] if sequence else []
     if total["rejected"]:

@@ -29,6 +29,7 @@ from orchestrator.run.progress import Progress
 from orchestrator.run.request import RunRequest
 from orchestrator.run.sequential import Sequential, sequential_of
 from orchestrator.run.servers import Connections, Guard, Targets, connect, raced
+from orchestrator.run.share import RandomShare, share_of
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder import remote
 from orchestrator.run_folder.files import MANIFEST, RESULTS, VERDICTS
@@ -195,7 +196,7 @@ async def evaluate(
         max_per_second=request.max_requests_per_second,
         deadline=request.deadline,
     )
-    sequential = sequential_of(plan)
+    part = share_of(plan) or sequential_of(plan)
     async with connect(request, console, local) as connections:
         models = {name: pool.info for name, pool in connections.pools.items()}
         places = {name: ", ".join(map(str, pool.endpoints)) for name, pool in connections.pools.items()}
@@ -204,26 +205,26 @@ async def evaluate(
         changes = plan.changes(connections.info, models)
         options = Options(request.timeout, request.patience, changes, shard, request.repeats)
         stages = {name: info for name, info in models.items() if name}
-        identity = plan.identity(connections.info, stages) | (sequential.identity if sequential else {})
+        identity = plan.identity(connections.info, stages) | (part.identity if part else {})
         path = run or default_run(plan, identity, shard)
         log = RunLog(path)
         try:
-            accounting = Accounting(expected=_expected(plan, shard))
+            accounting = Accounting(expected=part.expected if part else _expected(plan, shard))
             manifest = _manifest(plan, connections, identity, stages, changes, shard, path, log, console)
             manifest = {**manifest, "expected": accounting.expected}
             run_manifest.write(path / MANIFEST, manifest)
             if budget.max_tokens is not None:
                 budget.used(tokens_of_log(path))
             pools, scorer = connections.pools, connections.scorer
-            samples, planning = _samples(plan, sequential, identity, accounting, shard, log)
-            engine = Engine(samples, log, pools, scorer, accounting, options, budget, sequential)
+            samples, planning = _samples(plan, part, identity, accounting, shard, log)
+            engine = Engine(samples, log, pools, scorer, accounting, options, budget, part.stopping if part else None)
             with planning, _few_collections(), _signals(engine, console):
                 async with Progress(console, accounting):
                     await raced(engine.run(), *(guard() for guard in (*connections.guards, *beside)))
             log.sync()
             log.forget_index()
             planned = {task: count.planned for task, count in accounting.tasks.items()}
-            ended = sequential.finish(path) if sequential else {"planned": planned}
+            ended = part.finish(path) if part else {"planned": planned}
             manifest = {**manifest, **ended, "replicas": _replicas(manifest, connections)}
             run_manifest.write(path / MANIFEST, manifest)
             results = await run_results.write(path, manifest, scorer)
@@ -239,16 +240,16 @@ async def evaluate(
 
 def _samples(
     plan: Plan,
-    sequential: Sequential | None,
+    part: Sequential | RandomShare | None,
     identity: Mapping[str, Any],
     accounting: Accounting,
     shard: tuple[int, int] | None,
     log: RunLog,
 ) -> tuple[Iterator[Sample], contextlib.AbstractContextManager[object]]:
     """Returns the samples that are left to look at, and what is closed after them."""
-    if sequential:
-        sequential.load(log.path)
-        return sequential.samples(), contextlib.nullcontext()
+    if part:
+        part.load(log.path)
+        return part.samples(), contextlib.nullcontext()
     known = PlannedRows(log, plan.name_of_samples(identity), plan.names, accounting.pass_over, shard)
     return plan.samples(known), contextlib.closing(known)
 

@@ -102,6 +102,15 @@ class RunRequest:
         metavar="RULE",
     )
     against: str | Path | None = _option(None, "Complete run that --until decided compares with.", metavar="RUN")
+    share: Annotated[float, Interval(gt=0, le=1)] | None = _option(
+        None,
+        "Evaluate a random share of each task's samples, 0.1 for a tenth, and estimate the metric of all.",
+    )
+    items: str | Path | None = _option(
+        None,
+        "Scores of earlier runs that sharpen the estimate of --share; `orchestrator export --format items` makes one.",
+        metavar="FILE",
+    )
     run: str | Path | None = _option(None, "Run folder, a path or URL (s3://…); default: runs/NAME.")
     concurrency: Annotated[int, Interval(ge=1, le=1_000_000)] | None = _option(
         None, "Requests in flight per replica; default: what it advertises."

@@ -22,6 +22,7 @@ from orchestrator.run_folder.files import (
     PARITY_FOLDER,
     REPORTED_FOLDER,
     RESPONSES,
+    SHARE,
     VERDICTS,
 )
 from orchestrator.run_folder.index import Index
@@ -163,7 +164,7 @@ def _beside(run: Path, name: str) -> Path:
     """Returns a folder in a run folder for another reading of its answers, which it shares."""
     folder = run / name
     folder.mkdir(exist_ok=True)
-    for shared in (RESPONSES, IMAGES, AGAINST, BEYOND):
+    for shared in (RESPONSES, IMAGES, AGAINST, BEYOND, SHARE):
         link = folder / shared
         if not link.is_symlink() and (shared in (RESPONSES, IMAGES) or (run / shared).exists()):
             link.symlink_to(Path("..") / shared)

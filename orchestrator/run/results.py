@@ -16,7 +16,7 @@ from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.errors import EngineError
-from orchestrator.run import reason_then_score, sequential
+from orchestrator.run import reason_then_score, sequential, share
 from orchestrator.run.reading import Readings
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.files import RESULTS, VERDICTS
@@ -62,6 +62,9 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
             tasks[task]["sequential"] = found
             if found["stopped"]:
                 sequential.stopped_early(tasks[task], found)
+    if "sampled" in manifest:
+        for task, found in share.results_of(run, manifest).items():
+            tasks[task]["sampled"] = found
     results = {
         "tasks": tasks,
         "model": {name: manifest["identity"]["model"][name] for name in ("model_name", "model_revision")},

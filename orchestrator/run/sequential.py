@@ -10,26 +10,24 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 import orjson
 from google.protobuf import json_format
-from msgspec import UNSET, Struct
 
-from lyncean.keys import split_repeat
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.sequential import ConfidenceSequence
 from orchestrator.errors import ConfigError, IncompleteError
 from orchestrator.run.plan import Plan
+from orchestrator.run.units import NO_RESULT, Unit, rank, score_fields, specs_of, units_of, units_of_log, value_of
 from orchestrator.run_folder import beyond
-from orchestrator.run_folder.files import RESPONSES, VERDICTS
+from orchestrator.run_folder.files import VERDICTS
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.lines import Head, VerdictLine
-from orchestrator.run_folder.log import RunLogError, lines_at, scan
+from orchestrator.run_folder.log import lines_at, scan
 from orchestrator.run_folder.reader import open_run
 from orchestrator.samples import Sample
 
@@ -39,10 +37,6 @@ CHANGED = 0.15
 """Share of the answers taken to change between two runs where nothing is known: an assumption."""
 MARGIN = 0.02
 """Difference that `decided` takes for none unless another is stated; that of the gate `no_regression`."""
-METRICS = frozenset({"accuracy", "mean", "group_all"})
-"""Metrics that are a mean over items or groups."""
-_NO_RESULT = (Outcome.FAILED, Outcome.UNJUDGED)
-"""Outcomes that are no answer of the model: a unit with one waits."""
 _RULE = re.compile(r"\s*(?:(width)\s*<=\s*([\d.]+)|(decided)(?:\s*<=\s*([\d.]+))?)\s*")
 _SHARES, _DIFFERENCES = (0.0, 1.0), (-1.0, 1.0)
 
@@ -114,36 +108,6 @@ def rule_of(until: str | None, against: object) -> Rule | None:
     return Rule(bool(found[3]), size)
 
 
-@dataclass(slots=True)
-class _Item:
-    """An item that may count: its repeat, whether the metric takes it, and its score once there is a verdict."""
-
-    repeat: int
-    counts: bool
-    score: float | None = None
-    base: float = 0.0
-
-
-@dataclass(slots=True)
-class _Unit:
-    """Samples that share a group, with their items by key."""
-
-    samples: list[Sample] = field(default_factory=list)
-    items: dict[str, _Item] = field(default_factory=dict)
-
-    def sums(self, spec: scorer.MetricSpec) -> tuple[float, float, int]:
-        """Returns total score, total of the other run and size, as the metric counts them."""
-        counted = [item for item in self.items.values() if item.counts]
-        if spec.metric != "group_all":
-            return sum(i.score or 0.0 for i in counted), sum(i.base for i in counted), len(counted)
-        repeats = {item.repeat for item in counted}
-        right, base = dict.fromkeys(repeats, True), dict.fromkeys(repeats, True)
-        for item in counted:
-            right[item.repeat] &= item.score == 1.0
-            base[item.repeat] &= item.base == 1.0
-        return float(sum(right.values())), float(sum(base.values())), len(repeats)
-
-
 class TaskSequence:
     """One task of a sequential run.
 
@@ -163,7 +127,7 @@ class TaskSequence:
     """
 
     def __init__(
-        self, task: str, spec: scorer.MetricSpec, units: Mapping[str, _Unit], rule: Rule, seed: int, against: bool
+        self, task: str, spec: scorer.MetricSpec, units: Mapping[str, Unit], rule: Rule, seed: int, against: bool
     ) -> None:
         self.task, self.spec, self.rule = task, spec, rule
         names = sorted(units, key=lambda name: rank(seed, task, name))
@@ -199,7 +163,7 @@ class TaskSequence:
         place = self._place.get(key)
         if place is None:
             return False
-        if outcome in _NO_RESULT:
+        if outcome in NO_RESULT:
             self.waiting[key] = outcome
             return True
         self.waiting.pop(key, None)
@@ -245,11 +209,6 @@ def add(
     return own if difference is None else difference
 
 
-def rank(seed: int, task: str, unit: str) -> bytes:
-    """Returns a unit's place in the order of a seed; the same on every machine."""
-    return hashlib.blake2b(f"{seed}|{task}|{unit}".encode(), digest_size=16).digest()
-
-
 class Sequential:
     """The sequential tasks of a run, live.
 
@@ -264,25 +223,8 @@ class Sequential:
     """
 
     def __init__(self, plan: Plan, rule: Rule, against: Path | None) -> None:
-        found = {task: dict[str, _Unit]() for task in plan.names}
-        self._specs = specs_of(plan)
-        for sample in plan.samples():
-            task = sample.key.split("/", 1)[0]
-            spec = self._specs[task]
-            scorings = {sample.item_key(turn): turn.scoring for turn in sample.turns if turn.scoring}
-            names = {unit_of(sample.key, scoring.group) for scoring in scorings.values()} or {unit_of(sample.key, "")}
-            if len(names) > 1:
-                raise ConfigError(
-                    f"--until asks the items of a group together, and sample {sample.key} has items of the groups "
-                    f"{', '.join(sorted(names))}: leave it out"
-                )
-            unit = found[task].setdefault(names.pop(), _Unit())
-            unit.samples.append(sample)
-            for key, scoring in scorings.items():
-                unit.items[key] = _Item(split_repeat(key)[1], counts(spec, scoring.labels))
-        for task, units in found.items():
-            if not any(unit.sums(self._specs[task])[2] for unit in units.values()):
-                raise ConfigError(f"--until: {task} has no items for {self._specs[task].name}: leave it out")
+        self._specs = specs_of(plan, "--until")
+        found = units_of(plan, self._specs, "--until")
         items = {key: item for units in found.values() for unit in units.values() for key, item in unit.items.items()}
         data = {task.variant.task: task.source.digest for task in plan.tasks}
         self.base = base_of(against, items, data) if against else {}
@@ -296,6 +238,16 @@ class Sequential:
         }
 
     @property
+    def stopping(self) -> Sequential:
+        """What tells the engine to stop."""
+        return self
+
+    @property
+    def expected(self) -> None:
+        """Items that it comes to: not known before it stops."""
+        return None
+
+    @property
     def identity(self) -> dict[str, Any]:
         """What it adds to the identity of a run."""
         scores = hashlib.sha256(orjson.dumps(self.base, option=orjson.OPT_SORT_KEYS)).hexdigest()
@@ -306,9 +258,9 @@ class Sequential:
         if self.base:
             beyond.write_base(run, self._against, self.base)
         last = {head.key: (offset, head.outcome) for offset, head in scan(run / VERDICTS, Head)}
-        offsets = [offset for offset, outcome in last.values() if outcome not in _NO_RESULT]
+        offsets = [offset for offset, outcome in last.values() if outcome not in NO_RESULT]
         for line in lines_at(run / VERDICTS, offsets, VerdictLine) if offsets else ():
-            self.settled(line.key, line.outcome, _fields(line))
+            self.settled(line.key, line.outcome, score_fields(line))
 
     def settled(self, key: str, outcome: Outcome, verdict: Mapping[str, Any]) -> bool:
         """Takes an item's verdict; returns whether there is less to ask with it."""
@@ -390,54 +342,6 @@ def _like(task: TaskSequence) -> ConfidenceSequence:
     return sequence_of(task.totals, task.rule, _DIFFERENCES)
 
 
-def specs_of(plan: Plan) -> dict[str, scorer.MetricSpec]:
-    """Returns each task's primary metric: the first that is a mean over items or groups.
-
-    Raises:
-        ConfigError: If a task has none.
-    """
-    found = {}
-    for task, specs in plan.metrics().items():
-        spec = next((spec for spec in specs if spec.metric in METRICS), None)
-        if spec is None:
-            raise ConfigError(f"--until needs an accuracy or a mean, and {task} has none: leave it out")
-        found[task] = spec
-    return found
-
-
-def unit_of(sample: str, group: str) -> str:
-    """Returns the name of the unit of an item: its group, or its sample without the repeat."""
-    return group or split_repeat(sample)[0]
-
-
-def counts(spec: scorer.MetricSpec, labels: Mapping[str, str]) -> bool:
-    """Returns whether a metric takes an item with these labels."""
-    return all(not each.values or labels.get(label) in each.values for label, each in spec.where.items())
-
-
-def value_of(spec: scorer.MetricSpec, verdict: Mapping[str, Any]) -> float:
-    """Returns what a metric takes of a verdict's fields; 0 where there is no score, as over all samples."""
-    part = spec.params.fields["part"].string_value if "part" in spec.params.fields else ""
-    value = (verdict.get("scores") or {}).get(part) if part else verdict.get("score")
-    return float(value or 0.0)
-
-
-def _fields(line: VerdictLine) -> dict[str, Any]:
-    return {"score": None if line.score is UNSET else line.score, "scores": line.scores}
-
-
-class _Grouped(Struct):
-    group: str = ""
-
-
-class _Member(Struct):
-    """Of a line of `responses.jsonl`, the unit that it belongs to."""
-
-    key: str
-    sample: str
-    scoring: _Grouped | None = None
-
-
 def results_of(run: Path, manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Returns what `results.json` says of each sequential task: computed from the folder alone.
 
@@ -452,17 +356,10 @@ def results_of(run: Path, manifest: Mapping[str, Any]) -> dict[str, dict[str, An
     responses, verdicts = index.by_task(index.responses), index.by_task(index.verdicts)
     for task, totals in manifest["sequential"].items():
         spec = json_format.ParseDict(totals["metric"], scorer.MetricSpec())
-        members = {line.key: line for line in lines_at(run / RESPONSES, responses.get(task, ()), _Member)}
-        units: dict[str, _Unit] = {}
-        samples: set[str] = set()
-        for line in lines_at(run / VERDICTS, verdicts.get(task, ()), VerdictLine):
-            if line.key not in members:
-                raise RunLogError(f"{run / RESPONSES} has no line of {line.key!r}, which has a verdict: restore it")
-            sample = members[line.key].sample
-            samples.add(sample)
-            item = _Item(split_repeat(line.key)[1], counts(spec, line.labels), value_of(spec, _fields(line)))
-            item.base = value_of(spec, base.get(line.key, {}))
-            units.setdefault(unit_of(sample, line.group), _Unit()).items[line.key] = item
+        units, samples = units_of_log(run, spec, responses.get(task, ()), verdicts.get(task, ()))
+        for unit in units.values():
+            for key, item in unit.items.items():
+                item.base = value_of(spec, base.get(key, {}))
         against = "against" in identity
         own = sequence_of(totals, rule if not against else None)
         difference = sequence_of(totals, rule, _DIFFERENCES) if against else None
@@ -473,7 +370,7 @@ def results_of(run: Path, manifest: Mapping[str, Any]) -> dict[str, dict[str, An
             "metric": spec.name,
             "level": LEVEL,
             "stopped": not own.complete,
-            "samples": len(samples),
+            "samples": samples,
             "of_samples": totals["samples"],
             "units": own.count,
             "of_units": totals["units"],
@@ -525,8 +422,8 @@ def base_of(path: Path, keys: Collection[str], data: Mapping[str, str]) -> dict[
     run = open_run(path)
     if not run.tasks:
         raise ConfigError(f"--against {path}: the run is not complete: run its command again first")
-    if run.stopped_early:
-        raise ConfigError(f"--against {path}: that run stopped early, and has no answers to the rest: name a full run")
+    if run.in_part:
+        raise ConfigError(f"--against {path}: {run.in_part[0]}: it has no answers to the rest: name a full run")
     for task, sha256 in data.items():
         other = (run.identity.get("data") or {}).get(task)
         if other and other.get("sha256") != sha256:
@@ -534,7 +431,7 @@ def base_of(path: Path, keys: Collection[str], data: Mapping[str, str]) -> dict[
     wanted, found = set(keys), dict[str, dict[str, Any]]()
     for item in run:
         if item.key in wanted:
-            if item.outcome in _NO_RESULT:
+            if item.outcome in NO_RESULT:
                 raise ConfigError(f"--against {path}: its item {item.key} is {item.outcome}: mend that run first")
             found[item.key] = {"score": item.score, "scores": dict(item.verdict.get("scores") or {})}
     if lacking := wanted - found.keys():

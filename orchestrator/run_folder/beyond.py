@@ -1,15 +1,15 @@
-"""What a run that stopped early leaves aside: items answered beyond its stop, and the scores it was compared with."""
+"""What a run of a part of its samples keeps beside its logs: items beyond a stop, and scores of other runs."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
 
-from orchestrator.run_folder.files import AGAINST, BEYOND, RESPONSES
+from orchestrator.run_folder.files import AGAINST, BEYOND, RESPONSES, SHARE
 from orchestrator.run_folder.lines import SampleLine
 from orchestrator.run_folder.log import RunLogError, scan
 from orchestrator.run_folder.manifest import write as write_json
@@ -51,6 +51,27 @@ def base(run: Path) -> tuple[str, dict[str, Any]]:
         RunLogError: If the file is damaged.
     """
     return str(_read(run / AGAINST, "run", str)), _read(run / AGAINST, "scores", dict)
+
+
+def write_share(run: Path, runs: Sequence[str], tasks: Mapping[str, Any]) -> None:
+    """Writes down what a run of a random share of its samples is estimated from.
+
+    Args:
+        run: The run folder.
+        runs: Names of the runs whose scores are used.
+        tasks: Task -> its metric, how many units are asked, and all units in random order, each as [name, items,
+            scores of the runs].
+    """
+    write_json(run / SHARE, {"runs": list(runs), "tasks": dict(tasks)}, indent=False)
+
+
+def share(run: Path) -> tuple[list[str], dict[str, Any]]:
+    """Returns what `write_share` wrote: the runs' names and the tasks.
+
+    Raises:
+        RunLogError: If the file is damaged.
+    """
+    return list(map(str, _read(run / SHARE, "runs", list))), _read(run / SHARE, "tasks", dict)
 
 
 def _read(path: Path, field: str, kind: type[T]) -> T:

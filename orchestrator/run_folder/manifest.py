@@ -120,13 +120,19 @@ def read(run: Path) -> dict[str, Any]:
     return found
 
 
-def write(path: Path, content: Mapping[str, Any]) -> None:
+def write(path: Path, content: Mapping[str, Any], *, indent: bool = True) -> None:
     """Writes a JSON file whole or not at all, its fields sorted.
+
+    Args:
+        path: The file.
+        content: What it holds.
+        indent: Whether it is for people as well.
 
     Raises:
         RunWriteError: If it cannot be written.
     """
-    data = orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    option = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if indent else 0)
+    data = orjson.dumps(content, option=option)
     partial = path.with_name(f".{path.name}.partial")
     try:
         partial.write_bytes(data)

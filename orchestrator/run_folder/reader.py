@@ -221,6 +221,16 @@ class Run:
             sequence_words(task, found["sequential"]) for task, found in self.tasks.items() if "sequential" in found
         ]
 
+    @property
+    def shares(self) -> list[str]:
+        """A line for each task of which a random share was asked."""
+        return [share_words(task, found["sampled"]) for task, found in self.tasks.items() if "sampled" in found]
+
+    @property
+    def in_part(self) -> list[str]:
+        """A line for each task of which not every sample was asked."""
+        return [*self.stopped_early, *self.shares]
+
     def specs(self, task: str) -> Sequence[Mapping[str, Any]]:
         """Returns the metrics asked for of a task (lyncean.scorer.v1.MetricSpec), where the manifest has them."""
         found: Sequence[Mapping[str, Any]] = (self.manifest.get("metrics") or {}).get(task, ())
@@ -272,6 +282,49 @@ def sequence_words(task: str, found: Mapping[str, Any]) -> str:
     if found["stopped"]:
         words += f"; the {found['level']:.0%} confidence sequence is for {found['metric']} over all {every:,}"
     return words
+
+
+def share_words(task: str, found: Mapping[str, Any]) -> str:
+    """Returns what a random share of a task's samples says of all, in words.
+
+    Args:
+        task: The task.
+        found: Its `sampled` of results.json.
+    """
+    samples, every = found["samples"], found["of_samples"]
+    groups = f" ({found['units']:,} of {found['of_units']:,} groups)" if found["of_units"] != every else ""
+    words = f"{task} asked a random {samples:,} of {every:,} samples{groups}"
+    if "no_estimate" in found:
+        return f"{words}: no estimate of all, since {found['no_estimate']}"
+    words += f"; {found['metric']} of all {every:,} is estimated as {_points(found)} ({found['level']:.0%} CI)"
+    if sharper := found.get("with_items"):
+        runs = f"{sharper['runs']:,} other run{'s' if sharper['runs'] > 1 else ''}"
+        words += (
+            f", with the scores of {runs} as {_points(sharper)} ({sharper['explained']:.0%} of the variance explained)"
+            if sharper["explained"]
+            else f"; the scores of {runs} do not narrow it"
+        )
+    return words
+
+
+def asked_words(found: Mapping[str, Any]) -> str:
+    """Returns how much of a task was asked and what its interval is, in a few words; "" for a 95% CI of all samples.
+
+    Args:
+        found: Its part of results.json.
+    """
+    if _stopped(found):
+        sequence = found["sequential"]
+        return f"confidence sequence, stopped after {sequence['samples']:,} of {sequence['of_samples']:,} samples"
+    if (sampled := found.get("sampled")) is None:
+        return ""
+    words = f"random {sampled['samples']:,} of {sampled['of_samples']:,} samples"
+    ends = sampled.get("with_items", sampled)
+    return words if "no_estimate" in sampled else f"{words}, of all {_points(ends)}"
+
+
+def _points(ends: Mapping[str, float]) -> str:
+    return f"{100 * ends['value']:.1f} [{100 * ends['low']:.1f}, {100 * ends['high']:.1f}]"
 
 
 def _decision(ends: Mapping[str, float]) -> str:

@@ -21,6 +21,9 @@ def show(board: Leaderboard, console: Console) -> None:
     for table in board.tables:
         for task, metric in table.tasks.items():
             console.print(_ranking(f"{task}: {metric or 'no metric yet'}", table.variant, table.column(task)))
+            for entry in table.column(task):
+                if entry.asked:
+                    console.print(Text(f"  {entry.model}: {entry.asked}", "yellow"))
     for table in board.tables:
         console.print(_matrix(board.name, table))
         for line in table.cautions:

@@ -35,6 +35,7 @@ SMALL = {
     "bench_gates.py": "--worlds 40",
     "bench_labels.py": "--worlds 10",
     "bench_sequential.py": "--pairs 2 --items 60",
+    "bench_survey.py": "--models 50 --most 600",
     "bench_variance.py": "--worlds 3",
     "bench_large.py": "--rows 320 --steps resume --folder kept",
     "simulate.py": "--samples 10000",

@@ -136,6 +136,7 @@ def test_evaluate_a_model(demo: Server, shared_scorer: Server, folder: Path) -> 
     assert "vstar_bench stopped early after" in printed
     assert "of 40 samples" in printed
     assert (folder / "quick" / "results.json").exists()
+    assert "vstar_bench asked a random 32 of 40 samples; accuracy of all 40" in printed
     scorer = f"--scorer {shared_scorer.address}"
     there = f"--endpoint {demo.address} {scorer}"
     first = "orchestrator eval --task vstar_bench --synthetic --run RUN\n"

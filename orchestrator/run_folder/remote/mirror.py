@@ -17,11 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from orchestrator.run_folder.files import AGAINST, BEYOND, IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS
+from orchestrator.run_folder.files import AGAINST, BEYOND, IMAGES, MANIFEST, RESPONSES, RESULTS, SHARE, VERDICTS
 from orchestrator.run_folder.remote.lease import WRITER, is_live
 from orchestrator.run_folder.remote.store import RemoteError, Store
 
-SMALL = (MANIFEST, AGAINST, BEYOND, RESULTS, "report.html")
+SMALL = (MANIFEST, AGAINST, BEYOND, SHARE, RESULTS, "report.html")
 _PART_BYTES = 16 << 20
 _CONCURRENT = 32
 _PART = re.compile(r"(\d{15})-(\d{15})-([0-9a-f]{64})\.jsonl")

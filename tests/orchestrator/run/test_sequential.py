@@ -11,12 +11,15 @@ import orjson
 import pytest
 from helpers.engine_cluster import Cluster, Server, wait_for
 
+from orchestrator.compare import leaderboard
 from orchestrator.compare.scores import cautions, read
 from orchestrator.errors import ConfigError
 from orchestrator.interop.facts import caveats
+from orchestrator.report.leaderboard import render
 from orchestrator.run import sequential
 from orchestrator.run.plan import make
 from orchestrator.run.request import RunRequest
+from orchestrator.run.units import specs_of
 from orchestrator.run_folder.reader import open_run
 
 ROWS = ("--limit", "120")
@@ -70,6 +73,13 @@ def test_what_a_stopped_run_says_of_itself(place: Cluster, stopped: bytes) -> No
     assert "stopped early after" in page
     assert "95% confidence sequence" in page
     assert "95% CI" not in page
+    board = leaderboard.make("suite", [leaderboard.Source("model", "", ["toy"], place.folder / "one")])
+    page = render(board, place.folder)
+    words = f"confidence sequence, stopped after {sequence['samples']} of 120 samples"
+    assert words in page
+    assert "Score, 95% interval" in page
+    assert "Score, 95% CI" not in page
+    assert board.as_json()["tables"][0]["models"][0]["tasks"]["toy"]["interval"] == "confidence sequence"
 
 
 def test_the_stop_is_the_same_at_any_concurrency_and_after_a_kill(
@@ -121,7 +131,7 @@ def test_a_run_that_is_decided_against_another(place: Cluster, shared_scorer: Se
     place.orchestrator("score", "better", "--scorer", shared_scorer.address)
     assert found(place.results("better"))["sequential"] == sequence
     refused = place.eval("x", [right], shared_scorer, *ROWS, "--until", "decided", "--against", "one", code=2)
-    assert "that run stopped early" in refused
+    assert "stopped early after" in refused
     refused = place.eval(
         "x", [right], shared_scorer, "--until", "decided", "--against", "full", "--limit", "130", code=2
     )
@@ -178,7 +188,7 @@ def test_a_task_without_a_mean_is_refused(tmp_path: Path) -> None:
     task.write_text('data: r.csv\nquestion: q\nanswer: a\nprompt: "{question}"\nrule: contains_word\n')
     (tmp_path / "r.csv").write_text("id,q,a\n1,x,y\n")
     plan = make(RunRequest(str(task), until="width<=4"))
-    assert sequential.specs_of(plan)
+    assert specs_of(plan, "--until")
     assert sequential.expected(next(iter(sequences(until="width<=40").tasks.values()))).startswith(
         "marvel: stops after"
     )

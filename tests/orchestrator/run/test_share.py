@@ -1,0 +1,152 @@
+"""`--share` and `--items`, end to end: the same samples however the run goes, and an estimate of all beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.engine_cluster import Cluster, Server, wait_for
+
+from orchestrator.compare.scores import cautions, read
+from orchestrator.errors import ConfigError
+from orchestrator.interop import item_scores
+from orchestrator.interop.facts import caveats
+from orchestrator.run.plan import make
+from orchestrator.run.request import RunRequest
+from orchestrator.run.share import RandomShare, share_of
+from orchestrator.run_folder.reader import open_run
+
+ROWS = ("--limit", "120")
+SHARE = (*ROWS, "--share", "0.5")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("share"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def half(place: Cluster) -> Server:
+    """A model that is right in about 75% of the items."""
+    return place.model("--weights", "2", "--concurrency", "4", "--delay", "0.01")
+
+
+@pytest.fixture(scope="module")
+def full(place: Cluster, half: Server, shared_scorer: Server) -> float:
+    """The accuracy of a run of all rows, whose scores lie in items.parquet."""
+    place.eval("full", [half], shared_scorer, *ROWS)
+    place.orchestrator("export", "full", "--format", "items", "--output", "items.parquet")
+    return float(next(each["value"] for each in found(place, "full")["metrics"] if each["name"] == "accuracy"))
+
+
+def found(place: Cluster, run: str) -> dict[str, Any]:
+    task: dict[str, Any] = json.loads(place.results(run))["tasks"]["toy"]
+    return task
+
+
+def test_a_share_estimates_all_and_says_so_everywhere(
+    place: Cluster, half: Server, shared_scorer: Server, full: float
+) -> None:
+    said = " ".join(place.eval("plain", [half], shared_scorer, *SHARE).split())
+    assert "toy asked a random 60 of 120 samples (30 of 60 groups); accuracy of all 120 is estimated as" in said
+    task = found(place, "plain")
+    sampled = task["sampled"]
+    assert task["counts"]["planned"] == place.answered("plain") == sampled["samples"] == 60
+    assert sampled["low"] <= full <= sampled["high"]
+    accuracy = next(each for each in task["metrics"] if each["name"] == "accuracy" and not each["labels"])
+    assert sampled["value"] == pytest.approx(accuracy["value"]), "the plain metric stays what it is"
+    assert accuracy["interval"]["method"] == "wilson over clusters"
+    assert "with_items" not in sampled
+    page = (place.folder / "plain" / "report.html").read_text()
+    assert "asked a random 60 of 120 samples" in page
+    assert any("asked a random 60" in line for line in caveats(open_run(place.folder / "plain"), "toy"))
+    both = [read(open_run(place.folder / name)) for name in ("full", "plain")]
+    said = " ".join(each.text for each in cautions(*both))
+    assert "plain: toy asked a random 60 of 120 samples" in said
+    assert "60 items in both, 60 only in full" in said
+    refused = place.eval(
+        "x", [half], shared_scorer, *ROWS, "--until", "decided", "--against", "plain", code=2
+    )  # fmt: skip
+    assert "toy asked a random 60 of 120 samples" in refused
+
+
+@pytest.mark.usefixtures("full")
+def test_scores_of_other_runs_sharpen_it_the_same_at_any_concurrency_and_after_a_kill(
+    place: Cluster, half: Server, shared_scorer: Server
+) -> None:
+    words = (*SHARE, "--items", "items.parquet")
+    place.eval("one", [half], shared_scorer, *words, "--concurrency", "1")
+    sampled = found(place, "one")["sampled"]
+    sharper = sampled["with_items"]
+    assert sharper["runs"] == 1
+    assert sharper["explained"] > 0.9, "the same model answers as it did"
+    assert sharper["high"] - sharper["low"] < sampled["high"] - sampled["low"]
+    manifest = json.loads((place.folder / "one" / "manifest.json").read_text())
+    table = item_scores.read(place.folder / "items.parquet")
+    assert manifest["identity"]["items"]["sha256"] == sharper["sha256"] == table.sha256
+
+    process = place.start(*place.words("killed", [half], shared_scorer, *words))
+    wait_for(lambda: place.answered("killed") >= 8)
+    process.kill()
+    process.communicate()
+    place.eval("killed", [half], shared_scorer, *words)
+    assert place.results("killed") == place.results("one")
+    assert place.answered("killed") <= 60 + 8
+    place.orchestrator("score", "killed", "--scorer", shared_scorer.address)
+    assert place.results("killed") == place.results("one")
+
+    said = place.eval("killed", [half], shared_scorer, *ROWS, "--share", "0.4", code=2)
+    assert "share is 0.5 there and 0.4 here" in said
+    (place.folder / "killed" / "share.json").write_text("{")
+    assert "share.json is damaged" in place.orchestrator("score", "killed", "--scorer", shared_scorer.address, code=2)
+
+
+def shares(**given: Any) -> RandomShare:
+    made = share_of(make(RunRequest("marvel", synthetic=True, limit=20, **given)))
+    assert made
+    return made
+
+
+def test_whole_groups_with_their_repeats_are_drawn_from_the_seed() -> None:
+    keys = [sample.key for sample in shares(share=0.25, repeats=2).samples()]
+    puzzles = {key.partition(":")[0].removesuffix("#1") for key in keys}
+    assert len(keys) == len(set(keys)) == 5 * 5 * 2
+    assert len(puzzles) == 5
+    again = [sample.key for sample in shares(share=0.25).samples()]
+    assert again == [key for key in keys if "#" not in key]
+    assert [sample.key for sample in shares(share=0.25, seed=1).samples()] != again
+    # A larger share of the same seed holds the smaller one.
+    assert set(again) < {sample.key for sample in shares(share=0.5).samples()}
+    assert shares(share=1.0).totals["marvel"]["samples"] == 100
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"items": "x.parquet"}, "give --share, or leave it out"),
+        ({"share": 0.5, "until": "width<=4"}, "leave one out"),
+        ({"share": 0.5, "shard": "0/2"}, "--shard runs a part of them"),
+        ({"share": 0.5, "items": "nowhere.parquet"}, "nowhere.parquet: there is no such file"),
+        ({"share": 0.5, "items": __file__}, "is no table of item scores: orchestrator export"),
+    ],
+)
+def test_what_cannot_be_honest_is_refused_in_a_line(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        shares(**given)
+
+
+@pytest.mark.usefixtures("full")
+def test_a_table_is_of_complete_runs_of_the_same_data(place: Cluster, tmp_path: Path) -> None:
+    run = open_run(place.folder / "full")
+    with pytest.raises(ConfigError, match="two of the runs are called full"):
+        item_scores.write([run, run], tmp_path / "x")
+    table = item_scores.read(place.folder / "items.parquet")
+    assert table.runs == ["full"]
+    assert len(table.scores) == 120
+    with pytest.raises(ConfigError, match="has no item of marvel"):
+        shares(share=0.5, items=place.folder / "items.parquet")
