@@ -26,6 +26,8 @@ import pipeline_null
 import psutil
 from bench_pipeline import running, scorer
 
+from orchestrator.run_folder.lines import sealed
+
 LEFT = 100
 """Samples that are not answered yet."""
 
@@ -82,12 +84,14 @@ def make(folder: Path, flags: Any) -> dict[str, Any]:
     for name in LOGS:
         lines = (run / name).read_bytes().splitlines()
         keys = {orjson.loads(line)["key"] for line in lines}
-        pattern = lines[-1]
-        key = orjson.loads(pattern)["key"].encode()
+        pattern = orjson.loads(lines[-1])
+        key = pattern["key"].encode()
+        # As the log is given it: `sealed` puts another checksum behind.
+        line = orjson.dumps({name: value for name, value in pattern.items() if name != "crc32"})
         with (run / name).open("ab") as file:
             for row in range(flags.rows - LEFT):
                 if f"vstar_bench/{row}" not in keys:
-                    file.write(pattern.replace(key, b"vstar_bench/%d" % row) + b"\n")
+                    file.write(sealed(line.replace(key, b"vstar_bench/%d" % row)) + b"\n")
         shutil.copyfile(run / name, folder / name)
     size = sum((run / name).stat().st_size for name in LOGS)
     return {"log_mb": round(size / 1e6), "data_mb": round(data.stat().st_size / 1e6), "run": manifest["created"]}
@@ -164,8 +168,8 @@ def finished(process: psutil.Popen, started: float) -> dict[str, Any]:
     """Waits for a process and returns what it took."""
     peak = 0
     # What wait4 says of memory is never less than what this process itself has.
-    while now := peak_mb(process):
-        peak = now
+    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        peak = max(peak, peak_mb(process))
         time.sleep(0.02)
     _, status, used = os.wait4(process.pid, 0)
     if status:

@@ -2,9 +2,8 @@
 
 Three real processes (orchestrator, null model server, scorer), everything logged, the report
 written; beside it, in the same run, the bare gRPC unary ceiling with the same requests, as gRPC comes
-and where both ends keep freed memory as ours do; the floor of the work, a loop that reads each image,
-hashes it, stores it, sends it and does nothing else; and lmms-eval on the same rows where LMMS_EVAL_PYTHON
-names an interpreter that has it.
+and where both ends keep freed memory as ours do; and the floor of the work, a loop that reads each image,
+hashes it, stores it, sends it and does nothing else. `bench_harnesses.py` has other harnesses on the same rows.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from typing import Any
 
 import pipeline_data
 import psutil
-import rivals
 
 HERE = Path(__file__).parent
 IN_FLIGHT = 32
@@ -68,10 +66,8 @@ def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
 
     with (
         server(folder, "ours") as model,
-        server(folder, "http") as http,
         scorer(folder) as scoring,
     ):
-        rival = rivals.LmmsEval(Path(data["parquet"]), rows, http, folder)
         for run in range(runs):
             for what in ("bare", "kept"):
                 loops[what].append(loop(what, "parquet"))
@@ -81,7 +77,6 @@ def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
                 before = servers_used()
                 one = in_child({"what": "eval", "data": data[form], **where})
                 pipelines[form].append(one | {"servers": servers_used() - before})
-            rival.round()
     rates = {what: statistics.median(ran) for what, ran in loops.items()}
     ours = {
         form: {name: statistics.median(one[name] for one in ran) for name in ran[0]} for form, ran in pipelines.items()
@@ -93,7 +88,6 @@ def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
         "grpc_unary_per_second": round(rates["bare"]),
         "grpc_unary_memory_kept_per_second": round(rates["kept"]),
         **{form: figures(one, rows, rates["bare"], rates["kept"], rates[form]) for form, one in ours.items()},
-        "lmms_eval": rival.results(ours["parquet"]["figures"], ours["parquet"]["seconds"]),
     }
 
 

@@ -1,8 +1,8 @@
 """lmms-eval on the same rows, run by its own interpreter: `PYTHON rival_lmms_eval.py JOB`, JOB in JSON.
 
-Everything that its user cannot leave out is timed and nothing else: the data set's opening (its Arrow
-cache is warm), the requests, the scoring and the log of samples; and apart from them the index of its
-task files, which every start makes anew. Interpreter and imports are not timed.
+A whole run is its own command line. Of a core everything that its user cannot leave out is timed and nothing else: the
+data set's opening (its Arrow cache is warm), the requests, the scoring and the log of samples; and apart from them the
+index of its task files, which every start makes anew. Interpreter and imports are not timed.
 """
 
 from __future__ import annotations
@@ -65,22 +65,25 @@ class Null(Dummy):
 
 
 def main(job: dict) -> None:
-    """Runs one evaluation and prints its seconds."""
+    """Runs one evaluation; a core prints its seconds."""
     folder = Path(job["folder"])
     folder.mkdir(exist_ok=True)
     (folder / "functions.py").write_text("from lmms_eval.tasks.vstar_bench.utils import *\n")
     task = {**TASK, "dataset_kwargs": {"data_files": {"test": job["data"]}}}
     file = folder / f"{NAME}.yaml"
     file.write_text(yaml.safe_dump(task) + FUNCTIONS)
+    url = f"http://127.0.0.1:{job['port']}/v1"
+    openai = "openai", f"model_version=null,base_url={url},api_key=none,num_concurrent=32"
+    if job["whole"]:
+        if job["way"] == "null":
+            Dummy.generate_until = Null.generate_until
+        model, arguments = openai if job["way"] == "http" else ("dummy", "response=B")
+        command(folder, model, arguments)
+        return
     started = time.perf_counter()
     manager = TaskManager("ERROR", include_path=str(folder))
     index = time.perf_counter() - started
-    url = f"http://127.0.0.1:{job['port']}/v1"
-    model, arguments = {
-        "blind": ("dummy", "response=B"),
-        "null": (Null(), ""),
-        "http": ("openai", f"model_version=null,base_url={url},api_key=none,num_concurrent=32"),
-    }[job["model"]]
+    model, arguments = {"blind": ("dummy", "response=B"), "null": (Null(), ""), "http": openai}[job["way"]]
     evaluate(model, arguments, manager, folder / "warm", limit=8)
     started, before = time.perf_counter(), used()
     accuracy = evaluate(model, arguments, manager, folder / "log", limit=None)
@@ -91,6 +94,15 @@ def main(job: dict) -> None:
     assert logged == job["rows"], f"{logged} samples logged"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps({"seconds": seconds, "index": index, "cpu": cpu, "accuracy": accuracy, "rss": peak}))
+
+
+def command(folder: Path, model: str, arguments: str) -> None:
+    """Its command line, to its end."""
+    from lmms_eval.__main__ import cli_evaluate
+
+    sys.argv = ["lmms_eval", "--model", model, "--model_args", arguments, "--tasks", NAME, "--batch_size", "1"]
+    sys.argv += ["--include_path", str(folder), "--output_path", str(folder / "log"), "--log_samples"]
+    cli_evaluate()
 
 
 def used() -> float:

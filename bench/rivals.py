@@ -1,71 +1,86 @@
-"""lmms-eval beside the pipeline, on the same rows: `LMMS_EVAL_PYTHON` names the interpreter that has it."""
+"""Other harnesses on the rows of a benchmark of ours: how each is started, and what is in its way.
+
+A variable of the environment names the interpreter that has a harness; without it the harness is left out.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-VARIABLE = "LMMS_EVAL_PYTHON"
-MODELS = {
-    "blind": "in process, its own null model, which looks at no image",
-    "null": "in process, a null model that takes each image",
-    "http": "its OpenAI model and a null server over HTTP, 32 calls in flight",
-}
-_SCRIPT = Path(__file__).with_name("rival_lmms_eval.py")
+HERE = Path(__file__).parent
 
 
-class LmmsEval:
-    """Runs lmms-eval as often as it is told, each model once a round."""
+@dataclass(frozen=True)
+class Rival:
+    """A harness.
 
-    def __init__(self, data: Path, rows: int, port: int, folder: Path) -> None:
-        self.python = os.environ.get(VARIABLE, "")
-        self._job = {"data": str(data), "rows": rows, "port": port}
-        self._folder = folder
-        self._runs: dict[str, list[dict[str, float]]] = {name: [] for name in MODELS}
+    Attributes:
+        name: What its package is called.
+        variable: The variable that names its interpreter.
+        ways: How it can be run, in words by name.
+    """
 
-    def round(self) -> None:
-        """Measures each model once."""
-        for name, runs in self._runs.items() if self.python else ():
-            folder = self._folder / f"rival-{name}-{len(runs)}"
-            job = json.dumps({**self._job, "model": name, "folder": str(folder)})
-            # Its cache of Arrow files stands where the measurement's own files do.
-            environment = {**os.environ, "HF_HOME": str(self._folder / "hf")}
-            done = subprocess.run(
-                [self.python, str(_SCRIPT), job], capture_output=True, text=True, env=environment, check=False
-            )
-            if done.returncode:
-                raise SystemExit(f"lmms-eval failed: {done.stderr[-2000:]}")
-            runs.append(json.loads(done.stdout.splitlines()[-1]))
+    name: str
+    variable: str
+    ways: Mapping[str, str]
 
-    def results(self, figures: float, report: float) -> dict[str, Any] | str:
-        """Returns its medians, and how many times as fast a run of ours was.
+    @property
+    def python(self) -> str:
+        """The interpreter, "" where none is named."""
+        return os.environ.get(self.variable, "")
+
+    def version(self) -> str:
+        """Returns its version."""
+        command = f"from importlib.metadata import version; print(version({self.name!r}))"
+        return subprocess.check_output([self.python, "-c", command], text=True).strip()
+
+    def command(self, job: Mapping[str, Any]) -> list[str]:
+        """Returns the command of one run.
 
         Args:
-            figures: Seconds of ours to the figures.
-            report: Seconds of ours with the report.
+            job: `data`, `rows`, `way`, `port` of the null server, `folder` for what it writes, and `whole`: whether
+                it is the harness's own command line, or its core, which warms up first and prints what it took.
         """
-        if not self.python:
-            return f"not measured: {VARIABLE} is not set; it takes the path of a Python that has lmms-eval"
-        results: dict[str, Any] = {"version": self._version()}
-        for name, runs in self._runs.items():
-            seconds = statistics.median(run["seconds"] for run in runs)
-            with_index = statistics.median(run["seconds"] + run["index"] for run in runs)
-            results[name] = {
-                "what": MODELS[name],
-                "per_second": round(self._job["rows"] / seconds),
-                "cpu_ms_per_sample": round(1000 * statistics.median(run["cpu"] for run in runs) / self._job["rows"], 2),
-                "ours_times": round(seconds / figures, 1),
-                "ours_times_with_report": round(seconds / report, 1),
-                "per_second_with_task_index": round(self._job["rows"] / with_index),
-                "ours_times_with_task_index": round(with_index / figures, 1),
-                "rss_mb": round(max(run["rss"] for run in runs) / 1e6),
-            }
-        return results
+        script = HERE / f"rival_{self.name.replace('-', '_')}.py"
+        return [self.python, str(script), json.dumps({**job, "folder": str(job["folder"])})]
 
-    def _version(self) -> str:
-        command = "from importlib.metadata import version; print(version('lmms-eval'))"
-        return subprocess.check_output([self.python, "-c", command], text=True).strip()
+
+RIVALS = (
+    Rival(
+        "lmms-eval",
+        "LMMS_EVAL_PYTHON",
+        {
+            "blind": "in process, its own null model, which looks at no image",
+            "null": "in process, a null model that takes each image",
+            "http": "its OpenAI model and a null server over HTTP, 32 calls in flight",
+        },
+    ),
+    Rival(
+        "lm-eval",
+        "LM_EVAL_PYTHON",
+        {
+            "null": "in process, its own null model; each image is decoded",
+            "http": "its chat completions model and a null server over HTTP, 32 calls in flight",
+        },
+    ),
+    Rival(
+        "inspect-ai",
+        "INSPECT_PYTHON",
+        {
+            "null": "in process, its own null model, images as data URIs",
+            "http": "its OpenAI model and a null server over HTTP, 32 calls in flight",
+        },
+    ),
+)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Returns the environment of a rival: its cache of Arrow files stands where the measurement's own files do."""
+    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "OPENAI_API_KEY": "none"}
+    return {**os.environ, **offline, "HF_HOME": str(folder / "hf"), "XDG_DATA_HOME": str(folder / "share")}

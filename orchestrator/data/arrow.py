@@ -81,16 +81,17 @@ def _source(dataset: datasets.Dataset, table: Table, *, where: str, origin: str,
         dataset = dataset.cast_column(name, kind(decode=False))
     fields = dataset.remove_columns(sorted(media.keys() | (set(table.images) & set(dataset.column_names))))
 
-    def iterate() -> Iterator[Row]:
+    def iterate(first: int = 0) -> Iterator[Row]:
         columns = {name: dataset.select_columns([name]) for name in table.images if name in dataset.column_names}
-        position = 0
-        for batch in fields.iter(batch_size=_BATCH):
+        position = first
+        rest = fields.select(range(first, len(fields))) if first else fields
+        for batch in rest.iter(batch_size=_BATCH):
             for cells in zip(*batch.values(), strict=True):
                 values = dict(zip(batch, cells, strict=True))
                 yield _row(table, where, position, values, columns, root)
                 position += 1
 
-    return RowSource(origin=origin, digest=digest, count=len(dataset), iterate=iterate)
+    return RowSource(origin=origin, digest=digest, count=len(dataset), iterate=iterate, iterate_from=iterate)
 
 
 def _row(

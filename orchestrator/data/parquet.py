@@ -37,16 +37,21 @@ def open_parquet(data: Path, table: Table) -> RowSource:
         counts.append(parquet.metadata.num_rows)
     names = [(data.name if data.is_file() else str(file.relative_to(data))) for file in files]
 
-    def iterate() -> Iterator[Row]:
+    def iterate(first: int = 0) -> Iterator[Row]:
         images = _Images(files)
-        number = 0
-        for index, file in enumerate(files):
-            for position, values in enumerate(_fields(file)):
-                number += 1
-                yield _row(table, file, number, values, images, index, position)
+        before = 0
+        for index, (file, count) in enumerate(zip(files, counts, strict=True)):
+            start = max(0, first - before)
+            for position, values in enumerate(_fields(file, start) if start < count else (), start):
+                yield _row(table, file, before + position + 1, values, images, index, position)
+            before += count
 
     return RowSource(
-        origin=data.name, digest=digest_files(zip(names, files, strict=True)), count=sum(counts), iterate=iterate
+        origin=data.name,
+        digest=digest_files(zip(names, files, strict=True)),
+        count=sum(counts),
+        iterate=iterate,
+        iterate_from=iterate,
     )
 
 
@@ -72,11 +77,18 @@ def _opened(file: Path) -> pq.ParquetFile:
         return pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
 
 
-def _fields(file: Path) -> Iterator[dict[str, Any]]:
+def _fields(file: Path, first: int) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a file from one on, counted from 0, without those columns that hold images."""
     parquet = _opened(file)
     names = [one.name for one in parquet.schema_arrow if not _holds_bytes(one.type)]
     with _readable(file):
-        for batch in parquet.iter_batches(batch_size=_FIELD_ROWS, columns=names):
+        group, groups = 0, parquet.num_row_groups
+        while group < groups and first >= (rows := parquet.metadata.row_group(group).num_rows):
+            group, first = group + 1, first - rows
+        batches = parquet.iter_batches(batch_size=_FIELD_ROWS, row_groups=list(range(group, groups)), columns=names)
+        for whole in batches:
+            batch = whole.slice(first)
+            first = max(0, first - whole.num_rows)
             present = batch.schema.names
             for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 yield dict(zip(present, cells, strict=True))

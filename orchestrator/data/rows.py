@@ -58,12 +58,14 @@ class RowSource:
         digest: sha256 that changes when the content does.
         count: Number of rows, None where it is not known beforehand.
         iterate: Starts reading from the first row. Does not read an image by itself.
+        iterate_from: Starts reading at a row, counted from 0, without those before it; None where that is no quicker.
     """
 
     origin: str
     digest: str
     count: int | None
     iterate: Callable[[], Iterator[Row]]
+    iterate_from: Callable[[int], Iterator[Row]] | None = None
 
     def __iter__(self) -> Iterator[Row]:
         return self.iterate()

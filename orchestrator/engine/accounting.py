@@ -118,10 +118,12 @@ class Accounting:
         if not count.example[0]:
             count.example = (key, text, target)
 
-    def pass_over(self, task: str, outcome: Outcome) -> None:
-        """Counts an item that is planned and that an earlier process has settled."""
-        self.plan(task)
-        self.resume(task, outcome)
+    def pass_over(self, task: str, outcome: Outcome, items: int) -> None:
+        """Counts items that are planned and that an earlier process has settled."""
+        count = self.tasks[task]
+        count.planned += items
+        count.outcomes[outcome] += items
+        count.resumed += items
 
     def resume(self, task: str, outcome: Outcome) -> None:
         """Counts an item that an earlier process has settled."""

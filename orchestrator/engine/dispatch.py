@@ -29,7 +29,7 @@ _REPLICA_AT_FAULT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEE
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One call on its way to an answer.
+    """One call on its way to an answer; equal to itself alone.
 
     Attributes:
         request: What is sent.
@@ -192,9 +192,10 @@ class Dispatcher:
         """Takes out of what waits the jobs that are no longer wanted, and returns them."""
         dropped = [job for job in (*self._fresh, *self._again, *(entry[2] for entry in self._later)) if unwanted(job)]
         if dropped:
-            self._fresh = deque(job for job in self._fresh if job not in dropped)
-            self._again = deque(job for job in self._again if job not in dropped)
-            self._later = [entry for entry in self._later if entry[2] not in dropped]
+            gone = set(dropped)
+            self._fresh = deque(job for job in self._fresh if job not in gone)
+            self._again = deque(job for job in self._again if job not in gone)
+            self._later = [entry for entry in self._later if entry[2] not in gone]
             heapq.heapify(self._later)
         return dropped
 

@@ -30,6 +30,8 @@ from orchestrator.samples import Sample, Variant
 
 _LOOKED_AT = 100
 """Rows among which one with choices is looked for."""
+_FAR = 64 * STRIDE
+"""Rows that are over, from which on it is quicker to start reading anew behind them than to read through them."""
 _TOGETHER = 64
 """Repeats of a row that are made at a time."""
 _SYNTHETIC = "synthetic"
@@ -110,13 +112,7 @@ class Plan:
         """
         for number, task in enumerate(self.tasks):
             variants = [dataclasses.replace(task.variant, repeat=repeat) for repeat in range(self.request.repeats)]
-            rows = itertools.islice(task.source, self.request.limit)
-            for first in itertools.count(0, STRIDE):
-                stride = list(itertools.islice(rows, STRIDE))
-                if not stride:
-                    break
-                if planned and planned.over(number, first, len(stride)):
-                    continue
+            for first, stride in _strides(task.source, self.request.limit, planned, number):
                 for number_of_row, row in enumerate(stride, first + 1):
                     for sample in self._repeated(task, number_of_row, row, variants):
                         if planned:
@@ -218,6 +214,27 @@ class Plan:
         """Returns how many rows of a task are run, once each; None where its source does not know."""
         counts = [count for count in (task.source.count, self.request.limit) if count is not None]
         return min(counts, default=None)
+
+
+def _strides(
+    source: RowSource, limit: int | None, planned: PlannedRows | None, task: int
+) -> Iterator[tuple[int, list[Row]]]:
+    """Yields the strides of rows that are not over, each with the number of its first row from 0."""
+    rows, first = itertools.islice(source, limit), 0
+    while True:
+        over = planned.rows_over(task, first) if planned else 0
+        first += over
+        if over >= _FAR and source.iterate_from:
+            end = None if limit is None else max(0, limit - first)
+            rows = itertools.islice(source.iterate_from(first), end)
+        else:
+            deque(itertools.islice(rows, over), maxlen=0)
+        stride = list(itertools.islice(rows, STRIDE))
+        if not stride:
+            return
+        if not (planned and planned.over(task, first, len(stride))):
+            yield first, stride
+        first += len(stride)
 
 
 def make(request: RunRequest) -> Plan:

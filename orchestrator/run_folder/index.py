@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,25 +12,25 @@ from typing import Any, TypeAlias
 from lyncean.arrays import NDArray, np
 from orchestrator.run_folder import beyond
 from orchestrator.run_folder.files import RESPONSES, VERDICTS
-from orchestrator.run_folder.key_table import digest
+from orchestrator.run_folder.key_table import digests
 from orchestrator.run_folder.lines import Head
 from orchestrator.run_folder.log import scan
 
 Offsets: TypeAlias = "NDArray[np.int64]"
 
-_COLUMNS = ("uint64", "uint64", "int64", "int32", "bool", "S")
-"""Of each line: the halves of its key's hash, where it begins, its task, whether it is a verdict, its sorting name."""
-
 _DIGITS = re.compile(r"(\d+)")
 _LONGEST = 0xFFFF
 _CHUNK = 1 << 14
 _SHORT = 64
+_HASH = "S16"
 
 
 class Index:
     """The items of a run, with the last line of each in either log; rebuilt from the logs whenever it is needed.
 
-    Items beyond the stop of a sequential run are left out.
+    Items beyond the stop of a sequential run are left out. Of an item 16 bytes of its key's hash are kept, its task,
+    its place and an offset for each log, and while names are sorted its name. Lines of items that another log has are
+    looked up some thousands at a time, and only their offsets are kept.
 
     Args:
         run: The run folder; a log that is missing has no lines.
@@ -49,68 +49,114 @@ class Index:
     def __init__(self, run: Path, logs: tuple[str, ...] = (RESPONSES, VERDICTS), *, natural: bool = False) -> None:
         self._tasks: dict[str, int] = {}
         self._beyond = beyond.read(run)
-        parts = [tuple(np.zeros(0, kind) for kind in _COLUMNS)]
+        self._natural = natural
+        self._keys, self._task = np.zeros(0, _HASH), np.zeros(0, np.int32)
+        self._names: NDArray[Any] = np.zeros(0, "S1")
+        found = {name: np.zeros(0, np.int64) for name in (RESPONSES, VERDICTS)}
         for name in logs:
-            parts += self._parts(run / name, name == VERDICTS, natural)
-        low, high, start, task, judged, names = map(np.concatenate, zip(*parts, strict=True))
-        del parts
-        # Stable: the lines of one key keep their order, so that the last one stands last.
-        order = np.lexsort((high, low))
-        low, high = low[order], high[order]
-        first = np.ones(len(order), dtype=bool)
-        first[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
-        item = np.cumsum(first) - 1
-        count = int(first.sum())
-        self._low, self._high, self._task = low[first], high[first], task[order][first]
-        self._place = np.arange(count)
-        self.responses, self.verdicts = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
-        for of_log, offsets in ((~judged[order], self.responses), (judged[order], self.verdicts)):
-            offsets[item[of_log]] = start[order][of_log]
+            self._read(run / name, name, found)
+        count = len(self._keys)
+        self._place = np.arange(count, dtype=np.uint32)
         if natural:
-            sorting = np.argsort(names[order][first], kind="stable")
-            self.responses, self.verdicts = self.responses[sorting], self.verdicts[sorting]
-            self._place[sorting] = np.arange(count)
+            sorting = np.argsort(self._names, kind="stable")
+            self._place[sorting] = np.arange(count, dtype=np.uint32)
+            found = {name: offsets[sorting] for name, offsets in found.items()}
+        del self._names
+        self.responses, self.verdicts = found[RESPONSES], found[VERDICTS]
 
     def __len__(self) -> int:
         return len(self.responses)
 
     def find(self, key: str) -> int | None:
         """Returns an item's place in the order, None if there is none of that key."""
-        low, high = digest(key)
-        place = int(np.searchsorted(self._low, np.uint64(low)))
-        while place < len(self) and self._low[place] == low:
-            if self._high[place] == high:
-                return int(self._place[place])
-            place += 1
-        return None
+        wanted = _hashes([key])[0]
+        place = int(np.searchsorted(self._keys, wanted))
+        return int(self._place[place]) if place < len(self) and self._keys[place] == wanted else None
 
     def by_task(self, offsets: Offsets) -> dict[str, Offsets]:
         """Returns `responses` or `verdicts` by task, each in the order of the keys' hashes, missing lines left out."""
         offsets = offsets[self._place]
         return {name: offsets[(self._task == number) & (offsets >= 0)] for name, number in sorted(self._tasks.items())}
 
-    def _parts(self, path: Path, judged: bool, natural: bool) -> Iterator[tuple[NDArray[Any], ...]]:
-        """Yields the columns of a log's lines, some thousands at a time."""
+    def _read(self, path: Path, log: str, found: dict[str, Offsets]) -> None:
+        """Takes the lines of a log: those of known items at once, the others behind the last."""
         lines = ((offset, head) for offset, head in scan(path, Head) if head.key not in self._beyond)
+        new = _Columns()
         while part := list(islice(lines, _CHUNK)):
-            low, high, start, task = array("Q"), array("Q"), array("q"), array("i")
-            names = []
-            for offset, head in part:
-                halves = digest(head.key)
-                low.append(halves[0])
-                high.append(halves[1])
-                start.append(offset)
-                task.append(self._tasks.setdefault(head.key.partition("/")[0], len(self._tasks)))
-                names.append(natural_key(head.key) if natural else b"")
-            kind: Any = np.bytes_ if max(map(len, names)) <= _SHORT else object
-            yield (
-                np.frombuffer(low, np.uint64),
-                np.frombuffer(high, np.uint64),
-                np.frombuffer(start, np.int64),
-                np.frombuffer(task, np.int32),
-                np.full(len(part), judged),
-                np.array(names, kind),
-            )
+            names = [head.key for _, head in part]
+            starts = np.array([offset for offset, _ in part])
+            keys = _hashes(names)
+            places = np.searchsorted(self._keys, keys)
+            known = np.zeros(len(keys), bool)
+            if len(self._keys):
+                known = self._keys[np.minimum(places, len(self._keys) - 1)] == keys
+            found[log][places[known]] = starts[known]  # of several lines of one item the last stays
+            unknown = np.flatnonzero(~known).tolist()
+            if unknown:
+                new.add(keys[~known], starts[~known], [names[at] for at in unknown], self._tasks, self._natural)
+        if new.keys:
+            self._insert(new, log, found)
+
+    def _insert(self, new: _Columns, log: str, found: dict[str, Offsets]) -> None:
+        """Puts new items among the known, in the order of their hashes; of several lines of one item the last."""
+        lines = np.frombuffer(new.keys, _HASH)
+        order = np.argsort(lines, kind="stable")
+        keys = lines[order]
+        last = np.ones(len(keys), bool)
+        last[:-1] = keys[1:] != keys[:-1]
+        keys, order = keys[last], order[last]
+        tasks, starts = np.frombuffer(new.tasks, np.int32)[order], np.frombuffer(new.starts, np.int64)[order]
+        names = new.named(order) if self._natural else self._names
+        offsets = {name: starts if name == log else np.full(len(keys), -1, np.int64) for name in found}
+        if not len(self._keys):
+            self._keys, self._task, self._names = keys, tasks, names
+            found |= offsets
+            return
+        joined = np.concatenate([self._keys, keys])
+        order = np.argsort(joined, kind="stable")
+        self._keys = joined[order]
+        self._task = np.concatenate([self._task, tasks])[order]
+        if self._natural:
+            self._names = np.concatenate([self._names, names])[order]
+        for name in found:
+            found[name] = np.concatenate([found[name], offsets[name]])[order]
+
+
+class _Columns:
+    """The lines of new items: hash, offset and task of each, and what they are sorted by."""
+
+    def __init__(self) -> None:
+        self.keys, self.starts, self.tasks = bytearray(), array("q"), array("i")
+        self._names: list[NDArray[Any]] = []
+
+    def add(
+        self, keys: NDArray[Any], starts: Offsets, names: Sequence[str], tasks: dict[str, int], natural: bool
+    ) -> None:
+        self.keys += keys.tobytes()
+        self.starts.frombytes(starts.astype(np.int64).tobytes())
+        self.tasks.extend(tasks.setdefault(name.partition("/")[0], len(tasks)) for name in names)
+        if natural:
+            found = list(map(natural_key, names))
+            kind: Any = np.bytes_ if max(map(len, found)) <= _SHORT else object
+            self._names.append(np.array(found, kind))
+
+    def named(self, lines: NDArray[np.int64]) -> NDArray[Any]:
+        """Returns the sorting names of some lines, and lets all of them go part by part."""
+        place = np.full(len(self.starts), -1, np.int64)
+        place[lines] = np.arange(len(lines))
+        names: NDArray[Any] = np.zeros(len(lines), np.result_type(*(part.dtype for part in self._names)))
+        end = len(place)
+        while self._names:
+            part = self._names.pop()
+            places = place[end - len(part) : end]
+            end -= len(part)
+            names[places[places >= 0]] = part[places >= 0]
+        return names
+
+
+def _hashes(keys: Sequence[str]) -> NDArray[Any]:
+    """Returns the hashes of keys (`key_table.digest`) as strings in the order of their two halves."""
+    return np.frombuffer(digests(keys), "<u8").byteswap().view(_HASH)
 
 
 def natural_key(key: str) -> bytes:

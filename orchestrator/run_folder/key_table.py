@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import struct
 from array import array
+from collections.abc import Iterable
+
+from lyncean.arrays import NDArray, np
 
 _PAIR = struct.Struct("<QQ")
 _USED = 0x80
@@ -36,9 +39,29 @@ class KeyTable:
         flags = self._flags[slot]
         return (self._numbers[slot], flags & ~_USED) if flags else None
 
-    def mark(self, low: int, high: int, flags: int) -> None:
-        """Sets flag bits of the key with this hash, which was put before."""
-        self._flags[self._find(low, high)] |= flags
+    def find(self, low: NDArray[np.uint64], high: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Returns the slot of each key with these hashes, -1 where it was never put; valid until the next `put`."""
+        lows, highs = np.frombuffer(self._low, np.uint64), np.frombuffer(self._high, np.uint64)
+        flags = np.frombuffer(self._flags, np.uint8)
+        mask = np.uint64(len(lows) - 1)
+        slots = (low & mask).astype(np.int64)
+        left = np.arange(len(slots))
+        while len(left):
+            here = slots[left]
+            there = flags[here] != 0
+            slots[left[~there]] = -1
+            left = left[there & ((lows[here] != low[left]) | (highs[here] != high[left]))]
+            slots[left] = slots[left] + 1 & np.int64(mask)
+        return slots
+
+    def flags(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Returns the flags of the keys in some slots (`find`), 0 where there is none."""
+        flags = np.frombuffer(self._flags, np.uint8)
+        return np.where(slots < 0, 0, flags[slots] & ~np.uint8(_USED)).astype(np.uint8)
+
+    def mark(self, slots: NDArray[np.int64], flags: int) -> None:
+        """Sets flag bits of the keys in some slots."""
+        np.frombuffer(self._flags, np.uint8)[slots] |= np.uint8(flags)
 
     def put(self, key: str, *, number: int | None = None, flags: int, mask: int = 0x7F) -> tuple[int, int] | None:
         """Sets the flag bits under `mask`, and the number if given; adds the key if new.
@@ -81,6 +104,11 @@ class KeyTable:
                 slot = self._find(low, high)
                 self._low[slot], self._high[slot] = low, high
                 self._numbers[slot], self._flags[slot] = number, flags
+
+
+def digests(keys: Iterable[str]) -> bytes:
+    """Returns the hashes of keys, 16 bytes each."""
+    return b"".join([hashlib.blake2b(key.encode(), digest_size=16).digest() for key in keys])
 
 
 def digest(key: str) -> tuple[int, int]:

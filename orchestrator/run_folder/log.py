@@ -7,17 +7,21 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from lyncean.arrays import NDArray, np
 from lyncean.errors import UserError
 from lyncean.outcomes import Outcome
 from orchestrator.run_folder.files import IMAGES, LABELS, RESPONSES, VERDICTS
 from orchestrator.run_folder.image_store import ImageStore
 from orchestrator.run_folder.key_table import KeyTable
 from orchestrator.run_folder.lines import DamagedLine, Head, decode, loads, sealed
+
+Hashes: TypeAlias = "NDArray[np.void]"
+"""The halves of keys' hashes and whether they are scored: fields `low`, `high` and `scored`."""
 
 _OUTCOMES = tuple(Outcome)
 T = TypeVar("T")
@@ -231,26 +235,35 @@ class RunLog:
         """Notes that this process has planned a key, and returns what was known of it before."""
         return _entry(self._table.put(key, flags=0b100, mask=0b100))
 
-    def settled(self, keys: Sequence[tuple[int, int, bool]]) -> list[Outcome] | None:
-        """Notes that keys are planned if nothing is left to do for any of them.
+    def settled(self, keys: Hashes, sizes: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
+        """Notes that the keys of some strides are planned, as far as nothing is left to do for any of a stride's.
 
         Args:
-            keys: The two halves of each key's hash (`keytable.digest`), and whether it is scored.
+            keys: The keys of all strides, one stride behind the other: shape [keys].
+            sizes: How many of them each stride has: shape [strides].
 
         Returns:
-            The outcomes of those that are scored; None if one is to be asked or scored still, or was
-            planned before: then nothing is noted.
+            Whether a stride is over, shape [strides], and for each key the number of its outcome (`outcome_of`): 0
+            where it is not scored, or its stride is not over since a key of it is to be asked or scored still, or was
+            planned before; then nothing of the stride is noted.
         """
-        found = []
-        for low, high, scored in keys:
-            entry = _entry(self._table.at(low, high))
-            if entry.planned or entry.state in (State.NONE, State.FAILED) or (scored and not entry.settled):
-                return None
-            if scored and entry.settled:
-                found.append(entry.settled)
-        for low, high, _ in keys:
-            self._table.mark(low, high, 0b100)
-        return found
+        slots = self._table.find(keys["low"], keys["high"])
+        flags = self._table.flags(slots)
+        state, verdict, scored = flags & 3, flags >> 3 & 7, keys["scored"] != 0
+        read = ~scored | ((verdict != 0) & (verdict != _code(Outcome.FAILED)))
+        done = (flags & 4 == 0) & (state != State.NONE) & (state != State.FAILED) & read
+        undone = np.concatenate([[0], np.cumsum(~done)])
+        ends = np.cumsum(sizes)
+        over = undone[ends] == undone[ends - sizes]
+        noted = np.repeat(over, sizes)
+        if len(sizes) > 1 and len(np.unique(slots[noted])) < np.count_nonzero(noted):
+            # Two strides hold one key, so that the second is not over: one by one.
+            each = [
+                self.settled(keys[end - size : end], np.array([size])) for end, size in zip(ends, sizes, strict=True)
+            ]
+            return np.concatenate([one[0] for one in each]), np.concatenate([one[1] for one in each])
+        self._table.mark(slots[noted], 0b100)
+        return over, np.where(noted & scored, verdict, 0).astype(np.uint8)
 
     def add_response(self, key: str, outcome: Outcome | None, line: bytes) -> int:
         """Appends a call's line and returns its offset; outcome None means that it has an answer."""
@@ -351,6 +364,11 @@ def _entry(found: tuple[int, int] | None) -> Entry:
     number, flags = found
     verdict = _OUTCOMES[(flags >> 3 & 7) - 1] if flags >> 3 & 7 else None
     return Entry(_STATES[flags & 3], number, verdict, bool(flags & 4))
+
+
+def outcome_of(number: int) -> Outcome:
+    """Returns the outcome of a number that `RunLog.settled` returned; 0 stands for none."""
+    return _OUTCOMES[number - 1]
 
 
 def write_error(path: Path, error: OSError) -> RunWriteError:

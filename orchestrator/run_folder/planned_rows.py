@@ -8,40 +8,48 @@ from __future__ import annotations
 
 import os
 import struct
+from array import array
 from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO
+from itertools import groupby, islice
+from typing import Any, BinaryIO
 from zlib import crc32
 
+from lyncean.arrays import NDArray, np
 from lyncean.outcomes import Outcome
 from orchestrator.run_folder.files import PLANNED
 from orchestrator.run_folder.key_table import digest, shard_of
-from orchestrator.run_folder.log import RunLog, write_error
+from orchestrator.run_folder.log import RunLog, outcome_of, write_error
 from orchestrator.samples import Sample
 
 STRIDE = 64
 """Rows that are noted together, and passed over together or not at all."""
 
+_TOGETHER = 1024
+"""Strides that are looked up at once."""
+
 _HEAD = struct.Struct("<IIII")
 _KEY = struct.Struct("<QQB")
+_KEYS: Any = [("low", "<u8"), ("high", "<u8"), ("scored", "u1")]
 _CHECK = struct.Struct("<I")
+_MOST_ROWS = 1 << 40
 
 Stride = tuple[int, int, int]
 """Which task of the run, its first row, and how many rows."""
 
-Key = tuple[int, int, bool]
-"""The two halves of an item's hash, and whether it is scored."""
+Settled = Callable[[str, Outcome, int], None]
 
 
 class PlannedRows:
     """The file `.planned` of a run folder: for each stride of rows its items' key hashes.
 
-    What the log has settled of what the file names is counted here and now; `over` tells where.
+    What the log has settled of what the file names is counted here and now; `over` tells where. Eight bytes are kept of
+    each stride.
 
     Args:
         log: The run folder, held by this process.
         name: 32 bytes that differ whenever the samples may; a file of another name is begun anew.
         tasks: Names of the run's tasks, in its order.
-        settled: Called with task and outcome for each item that is passed over.
+        settled: Called with task, outcome and number of the items that are passed over.
         shard: The part of the samples that is run here.
 
     Raises:
@@ -53,32 +61,40 @@ class PlannedRows:
         log: RunLog,
         name: bytes,
         tasks: Sequence[str],
-        settled: Callable[[str, Outcome], None],
+        settled: Settled,
         shard: tuple[int, int] | None = None,
     ) -> None:
         self._path = log.path / PLANNED
         self._shard = shard
-        self._keys: list[Key] = []
-        self._known: dict[Stride, bool] = {}
+        self._keys: list[tuple[int, int, bool]] = []
+        self._known, self._over = _Strides(), _Strides()
         try:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
             whole = 0
             with self._path.open("rb") as file:
                 if file.read(len(name)) == name:
                     whole = len(name)
-                    for stride, keys in _records(file):
-                        self._known[stride] = _pass_over(log, keys, tasks[stride[0]], settled)
-                        whole = file.tell()
+                    records = _records(file)
+                    while some := list(islice(records, _TOGETHER)):
+                        for task, of_task in groupby(some, lambda record: record[0][0]):
+                            self._pass_over(log, list(of_task), tasks[task], settled)
+                        whole = some[-1][2]
             os.ftruncate(self._fd, whole)
             os.lseek(self._fd, whole, os.SEEK_SET)
             if not whole:
                 os.write(self._fd, name)
         except OSError as error:
             raise write_error(self._path, error) from error
+        self._known.sort()
+        self._over.sort()
 
     def over(self, task: int, first: int, rows: int) -> bool:
         """Returns whether nothing is left to do for a stride of rows."""
-        return self._known.get((task, first, rows), False)
+        return (task, first, rows) in self._over
+
+    def rows_over(self, task: int, first: int) -> int:
+        """Returns for how many rows from `first` on nothing is left to do, in whole strides."""
+        return self._over.run_of(task, first) * STRIDE
 
     def note(self, sample: Sample) -> None:
         """Takes a sample of the stride that is being planned."""
@@ -105,20 +121,69 @@ class PlannedRows:
         """Closes the file."""
         os.close(self._fd)
 
+    def _pass_over(
+        self, log: RunLog, records: Sequence[tuple[Stride, bytes, int]], task: str, settled: Settled
+    ) -> None:
+        sizes = np.array([len(keys) // _KEY.size for _, keys, _ in records])
+        keys = np.frombuffer(b"".join(keys for _, keys, _ in records), _KEYS)
+        over, outcomes = log.settled(keys, sizes)
+        for number, count in enumerate(np.bincount(outcomes).tolist()):
+            if number and count:
+                settled(task, outcome_of(number), count)
+        for (stride, _, _), is_over in zip(records, over.tolist(), strict=True):
+            self._known.add(stride)
+            if is_over:
+                self._over.add(stride)
 
-def _pass_over(log: RunLog, keys: Sequence[Key], task: str, settled: Callable[[str, Outcome], None]) -> bool:
-    outcomes = log.settled(keys)
-    for outcome in outcomes or ():
-        settled(task, outcome)
-    return outcomes is not None
+
+class _Strides:
+    """A set of strides, eight bytes each; what was added is found once it is sorted."""
+
+    def __init__(self) -> None:
+        self._packed = array("Q")
+        self._sorted: NDArray[np.uint64] | None = None
+        self._ends: NDArray[np.int64] | None = None
+
+    def add(self, stride: Stride) -> None:
+        self._packed.append(_packed(stride))
+
+    def sort(self) -> None:
+        """Makes what was added be found. Nothing may be added behind it."""
+        if self._packed:
+            self._sorted = np.sort(np.frombuffer(self._packed, np.uint64))
+            gaps = np.flatnonzero(np.diff(self._sorted) != STRIDE << 8) + 1
+            self._ends = np.append(gaps, len(self._sorted))
+            self._packed = array("Q")
+
+    def __contains__(self, stride: Stride) -> bool:
+        return self._place(stride) is not None
+
+    def run_of(self, task: int, first: int) -> int:
+        """Returns how many whole strides of a task follow each other from a row on."""
+        place = self._place((task, first, STRIDE))
+        if place is None or self._ends is None:
+            return 0
+        return int(self._ends[np.searchsorted(self._ends, place, side="right")]) - place
+
+    def _place(self, stride: Stride) -> int | None:
+        if self._sorted is None:
+            return None
+        packed = np.uint64(_packed(stride))
+        place = int(np.searchsorted(self._sorted, packed))
+        return place if place < len(self._sorted) and self._sorted[place] == packed else None
 
 
-def _records(file: BinaryIO) -> Iterator[tuple[Stride, list[Key]]]:
-    """Yields each whole record, up to the first that is torn or damaged."""
+def _packed(stride: Stride) -> int:
+    task, first, rows = stride
+    return (task * _MOST_ROWS + first << 8) + rows
+
+
+def _records(file: BinaryIO) -> Iterator[tuple[Stride, bytes, int]]:
+    """Yields each whole record, up to the first that is torn or damaged: the stride, its keys, and where it ends."""
     size = os.fstat(file.fileno()).st_size
     while len(head := file.read(_HEAD.size)) == _HEAD.size:
         task, first, rows, count = _HEAD.unpack(head)
         keys = file.read(min(count * _KEY.size, size))
         if file.read(_CHECK.size) != _CHECK.pack(crc32(head + keys)):
             return
-        yield (task, first, rows), [(low, high, bool(scored)) for low, high, scored in _KEY.iter_unpack(keys)]
+        yield (task, first, rows), keys, file.tell()

@@ -27,6 +27,7 @@ SMALL = {
     "bench_start.py": "--rows 20 --runs 1",
     "bench_idle.py": "--seconds 0.3 --delays 1",
     "bench_pipeline.py": "--rows 24 --runs 1 --kinds tiny --folder made/by/it",
+    "bench_harnesses.py": "--rows 16 --kinds tiny --rounds 1 --pause 0",
     "bench_replicas.py": "--rows 12 --runs 1",
     "bench_scorer.py": "--items 640 --json",
     "bench_reading.py": "--rounds 2 --json",
@@ -80,7 +81,8 @@ def run(folder: Path) -> Run:
     """Types a script's commands into a shell and returns what each printed."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
-    environment.pop("LMMS_EVAL_PYTHON", None)
+    for name in ("LMMS_EVAL_PYTHON", "LM_EVAL_PYTHON", "INSPECT_PYTHON"):
+        environment.pop(name, None)
 
     def each(script: str) -> list[str]:
         printed = []
@@ -128,7 +130,7 @@ def objects(printed: str) -> list[dict[str, Any]]:
 def test_whatever_pages_and_make_start_is_typed_here(monkeypatch: pytest.MonkeyPatch) -> None:
     started = started_by_make(monkeypatch)
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    assert len(started) == 12
+    assert len(started) == 13
     assert set(started) | set(re.findall(r"python bench/(\w+\.py)", text)) == SMALL.keys()
 
 
@@ -154,7 +156,6 @@ def test_pipeline(run: Run, folder: Path) -> None:
         "grpc_unary_memory_kept_per_second",
         "parquet",
         "saved",
-        "lmms_eval",
     }
     for form in (figures["parquet"], figures["saved"]):
         assert form.keys() == {
@@ -171,9 +172,18 @@ def test_pipeline(run: Run, folder: Path) -> None:
             "whole_process_seconds",
         }
     assert (figures["kind"], figures["rows"]) == ("tiny", 24)
-    assert figures["lmms_eval"].startswith("not measured: LMMS_EVAL_PYTHON is not set")
     # The folder that was named is made, and what was written into it is gone.
     assert not list((folder / "made/by/it").iterdir())
+
+
+def test_harnesses(run: Run) -> None:
+    (printed,) = run("bench_harnesses.py")
+    (figures,) = objects(printed)
+    assert (figures["kind"], figures["rows"], figures["versions"]) == ("tiny", 16, {})
+    assert [line.split(":")[0] for line in figures["left_out"]] == ["lmms-eval", "lm-eval", "inspect-ai"]
+    for part in (figures["whole"], figures["core"]):
+        assert part.keys() == {"lyncean"}
+        assert part["lyncean"].keys() == {"wall", "cpu", "servers"}
 
 
 def test_replicas(run: Run) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.engine.dispatch import LeastLoaded
+from lyncean.budget import Budget
+from orchestrator.engine.dispatch import Dispatcher, Job, LeastLoaded
 
 replicas = st.lists(st.tuples(st.integers(1, 12), st.integers(0, 14)), max_size=8)
 
@@ -31,3 +33,15 @@ def test_calls_go_where_there_is_most_room(sizes: list[tuple[int, int]], avoided
         assert found is looked_at(all_of_them, avoid)
         if found:
             found.free -= 1
+
+
+def test_jobs_that_are_dropped_are_these_and_none_that_look_like_them() -> None:
+    request: Any = object()
+    jobs = [Job(request, number % 2) for number in range(6)]
+    pool: Any = SimpleNamespace(replicas={}, ready=[])
+    dispatcher = Dispatcher(pool, lambda _: None, lambda _: None, timeout=1.0, patience=1.0, budget=Budget())
+    dispatcher._fresh.extend(jobs)
+    assert dispatcher.drop(lambda job: job is jobs[2]) == [jobs[2]]
+    assert [job for job in jobs if job in dispatcher._fresh] == [*jobs[:2], *jobs[3:]]
+    assert dispatcher.drop(lambda job: job.owner == 1) == jobs[1::2]
+    assert list(dispatcher._fresh) == [jobs[0], jobs[4]]

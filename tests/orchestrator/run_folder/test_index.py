@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from orchestrator.report import page, samples
 from orchestrator.run_folder import index
 from orchestrator.run_folder.index import natural_key
-from orchestrator.run_folder.lines import sealed
+from orchestrator.run_folder.lines import Head, decode, sealed
 from orchestrator.run_folder.log import RunLogError
 from orchestrator.run_folder.reader import Run, open_run
 
@@ -65,6 +65,33 @@ def test_keys_that_are_sorted_alike_are_two_items(tmp_path_factory: pytest.TempP
     run = Run(folder, {}, {}, "run")
     assert sorted(item.key for item in run) == sorted(keys)
     assert sorted(run.index.find(key) for key in keys) == list(range(len(keys)))
+
+
+def test_of_lines_that_both_logs_have_only_offsets_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each item's key is held once while the index is made, however many lines it has in the second log."""
+    for name, times in (("responses.jsonl", 1), ("verdicts.jsonl", 5)):
+        lines = [sealed(b'{"key":"a/%d","outcome":"scored"}' % row) + b"\n" for row in range(300)]
+        (tmp_path / name).write_bytes(b"".join(lines * times))
+    taken: list[int] = []
+    add = index._Columns.add
+    monkeypatch.setattr(index, "_CHUNK", 50)
+    monkeypatch.setattr(
+        index._Columns, "add", lambda self, keys, *rest: (taken.append(len(keys)), add(self, keys, *rest))
+    )
+    made = index.Index(tmp_path, natural=True)
+    assert (sum(taken), len(made)) == (300, 300)
+    assert made.verdicts.tolist() == [4 * len(b"".join(lines)) + offset for offset in made.responses]
+
+
+@pytest.mark.parametrize("head", ['"k/1"', '"k\\u002f1"', '"k/\\"1"', '"k/é"'])
+@pytest.mark.parametrize(
+    "rest", [',"sample":"s"', ',"outcome":"failed","sample":"s"', ',"z":1,"outcome":"refused"', ""]
+)
+def test_a_head_is_the_same_however_its_line_begins(head: str, rest: str) -> None:
+    line = sealed(f'{{"key":{head}{rest}}}'.encode())
+    found = decode(line, Head)
+    plain_line = orjson.loads(line)
+    assert (found.key, found.outcome) == (plain_line["key"], plain_line.get("outcome"))
 
 
 @pytest.mark.parametrize("damage", [b'{"key":"a","text":\n', b"[]\n", sealed(b"{}") + b"\n", b"\xff\n"])

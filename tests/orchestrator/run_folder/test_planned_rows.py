@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from zlib import crc32
 
 import orjson
+import pytest
 from helpers.engine_cluster import Cluster, Server
 
 from lyncean.outcomes import Outcome
+from orchestrator.data.rows import Row
 from orchestrator.engine.accounting import Accounting
 from orchestrator.run import plan as run_plan
 from orchestrator.run.request import RunRequest
@@ -101,6 +105,55 @@ def test_torn_or_damaged_anywhere_it_never_passes_over_too_much(tmp_path: Path) 
             assert accounting.planned in (0, STRIDE, 2 * STRIDE)
             assert keys(left) == keys(every[accounting.planned :])
             assert keys(folder.resume()[0]) == keys(every[2 * STRIDE :])
+
+
+def test_a_key_of_two_strides_is_passed_over_in_the_first_alone(tmp_path: Path) -> None:
+    """Else the second would never be refused as a key that is made twice."""
+    folder = Folder(tmp_path)
+    every, _ = folder.resume()
+    folder.answer(every[: 2 * STRIDE])
+    record = (tmp_path / PLANNED).read_bytes()[len(NAME) :][: _record_bytes(STRIDE)]
+    body = struct.pack("<I", 0) + struct.pack("<I", 5 * STRIDE) + record[8:-4]
+    with (tmp_path / PLANNED).open("ab") as file:
+        file.write(body + struct.pack("<I", crc32(body)))
+    log, accounting = RunLog(tmp_path), Accounting()
+    planned = PlannedRows(log, NAME, folder.plan.names, accounting.pass_over)
+    assert planned.over(0, 0, STRIDE)
+    assert not planned.over(0, 5 * STRIDE, STRIDE)
+    assert accounting.planned == 2 * STRIDE
+    planned.close()
+    log.close()
+
+
+def _record_bytes(rows: int) -> int:
+    return 4 * 4 + 17 * rows + 4
+
+
+def test_rows_far_behind_what_is_over_are_read_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resume reads no row of what is over, but where another row of its stride is left, or they are few."""
+    monkeypatch.setattr(run_plan, "_FAR", STRIDE)
+    folder = Folder(tmp_path)
+    read: list[int] = []
+    task = folder.plan.tasks[0]
+    rows = list(task.source)
+
+    def iterate(first: int = 0) -> Iterator[Row]:
+        for number in range(first, len(rows)):
+            read.append(number)
+            yield rows[number]
+
+    source = replace(task.source, iterate=iterate, iterate_from=iterate)
+    folder.plan = replace(folder.plan, tasks=(replace(task, source=source),))
+    every, _ = folder.resume()
+    folder.answer([*every[: 2 * STRIDE], *every[2 * STRIDE + 1 :]])
+    read.clear()
+    left, _ = folder.resume()
+    assert keys(left) == keys(every[2 * STRIDE : 3 * STRIDE])
+    assert read == list(range(2 * STRIDE, ROWS))
+    folder.answer(every[2 * STRIDE : 2 * STRIDE + 1])
+    read.clear()
+    assert folder.resume()[0] == []
+    assert read == list(range(3 * STRIDE, ROWS))
 
 
 def test_other_code_or_another_command_plans_anew(tmp_path: Path) -> None:
