@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
-
-import grpc
+from collections.abc import AsyncIterator, Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lyncean.arrays import np
-from lyncean.rpc import MAX_MESSAGE_BYTES, InvalidRequest, Server, ServerConfig
+from lyncean.rpc import MAX_MESSAGE_BYTES, InvalidRequest
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.scorer.v1 import scorer_pb2_grpc
 from scorer.errors import RequestError
 from scorer.judges import foreign
 from scorer.listing import listing
+from scorer.metrics import MODULES as METRICS
 from scorer.metrics import metrics
 from scorer.metrics.base import Metric
 from scorer.metrics.summarizer import Summarizer
 from scorer.registry import Registry
+from scorer.rule import AnyRule
+from scorer.rules import MODULES as RULES
+from scorer.rules import rules
 from scorer.scoring import Asking, Scorer
-from scorer.telemetry import Telemetry
+from scorer.telemetry import NoTelemetry
+
+if TYPE_CHECKING:
+    import grpc
+
+    from lyncean.rpc import Server, ServerConfig
 
 SERVICE = pb.DESCRIPTOR.services_by_name["ScorerService"].full_name
 
@@ -36,6 +43,9 @@ PREPARE_SECONDS = 0.5
 SLICE_SECONDS = 0.01
 """How long rules may run before health and other streams get their turn."""
 
+_FOREIGN = frozenset({"harness_task"})
+"""Metrics, and rules of the same name, that run code of others."""
+
 
 class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
     """Answers the two calls of ScorerService. Made where the event loop runs.
@@ -47,7 +57,9 @@ class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
         telemetry: Where items and streams are counted.
     """
 
-    def __init__(self, scorer: Scorer, registry: Registry[Metric], judges: Sequence[str], telemetry: Telemetry) -> None:
+    def __init__(
+        self, scorer: Scorer, registry: Registry[Metric], judges: Sequence[str], telemetry: NoTelemetry
+    ) -> None:
         self._scorer = scorer
         self._judges = judges
         self._telemetry = telemetry
@@ -97,7 +109,7 @@ class _Stream:
     memory stays bounded however fast items come.
     """
 
-    def __init__(self, scorer: Scorer, registry: Registry[Metric], telemetry: Telemetry) -> None:
+    def __init__(self, scorer: Scorer, registry: Registry[Metric], telemetry: NoTelemetry) -> None:
         self.responses: asyncio.Queue[pb.ScorerServiceScoreResponse | None] = asyncio.Queue(MOST_WAITING)
         self._scorer = scorer
         self._metrics = registry
@@ -157,7 +169,7 @@ class _Stream:
 
     async def _ask(self, item: pb.ScoreRequest, asking: Asking) -> None:
         async with self._room:
-            with self._telemetry.judged.track_inprogress():
+            with self._telemetry.waiting():
                 verdict = await asking()
             self._count(item, verdict)
             self._telemetry.item(item.rule, verdict.outcome)
@@ -195,12 +207,28 @@ def _sized(response: pb.ScorerServiceScoreResponse) -> list[pb.ScorerServiceScor
 
 
 def server(
-    config: ServerConfig, scorer: Scorer, judges: Sequence[str] = (), telemetry: Telemetry | None = None
+    config: ServerConfig, scorer: Scorer, judges: Sequence[str] = (), telemetry: NoTelemetry | None = None
 ) -> Server:
     """Returns the server of a scorer, not yet started."""
-    servicer = Servicer(scorer, metrics(), judges, telemetry or Telemetry())
+    from lyncean.rpc import Server
+
+    servicer = Servicer(scorer, metrics(), judges, telemetry or NoTelemetry())
 
     def add(to: grpc.aio.Server) -> None:
         scorer_pb2_grpc.add_ScorerServiceServicer_to_server(servicer, to)
 
     return Server(config, SERVICE, add)
+
+
+def embedded(wanted: Collection[str]) -> Servicer | None:
+    """Returns the servicer of a scorer without judges within another process.
+
+    Args:
+        wanted: Names of the metrics that will be asked for.
+
+    Returns:
+        None where it would run code of others, which is to have a process of its own: plugins, or another harness.
+    """
+    known: tuple[Registry[AnyRule], Registry[Metric]] = (rules(), metrics())
+    ours = all(RULES.keys() | METRICS.keys() >= set(registry.names()) for registry in known)
+    return Servicer(Scorer(known[0]), known[1], (), NoTelemetry()) if ours and _FOREIGN.isdisjoint(wanted) else None

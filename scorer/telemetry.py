@@ -6,19 +6,39 @@ import asyncio
 import time
 from collections import Counter as Tally
 from collections.abc import Iterator
-from contextlib import contextmanager
-
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from lyncean.rpc import StatusError
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
-class Telemetry:
+class NoTelemetry:
+    """Counts nothing: nobody reads the metrics."""
+
+    def stream(self) -> AbstractContextManager[object]:
+        """Counts one stream, whatever becomes of it."""
+        return nullcontext()
+
+    def message(self) -> AbstractContextManager[Tally[tuple[str, str]]]:
+        """Times one message; what is tallied by rule and outcome is added at its end."""
+        return nullcontext(Tally())
+
+    def waiting(self) -> AbstractContextManager[object]:
+        """Counts an item that waits for a judge."""
+        return nullcontext()
+
+    def item(self, rule: str, outcome: str) -> None:
+        """Counts one item."""
+
+
+class Telemetry(NoTelemetry):
     """One server's counters, in a registry of their own."""
 
     def __init__(self) -> None:
+        # A server whose metrics nobody reads does without.
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
         self.registry = registry = CollectorRegistry()
         self.streams = Gauge("lyncean_scorer_streams", "Score streams that are open.", registry=registry)
         self.ended = Counter("lyncean_scorer_streams_ended", "Finished streams.", ["code"], registry=registry)
@@ -51,6 +71,10 @@ class Telemetry:
             finally:
                 self.ended.labels(code).inc()
 
+    def waiting(self) -> AbstractContextManager[object]:
+        """Counts an item that waits for a judge."""
+        return self.judged.track_inprogress()
+
     @contextmanager
     def message(self) -> Iterator[Tally[tuple[str, str]]]:
         """Times one message; what is tallied by rule and outcome is added at its end."""
@@ -73,5 +97,7 @@ class Telemetry:
         Raises:
             OSError: If the port is taken.
         """
+        from prometheus_client import start_http_server
+
         server, _ = start_http_server(port, host, registry=self.registry)
         return int(server.server_port)

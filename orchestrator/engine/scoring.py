@@ -40,29 +40,31 @@ class ScorerClient:
     log and is brought later.
 
     Args:
-        endpoint: The scorer's address.
+        endpoint: The scorer's address; None beside a channel.
         credentials: How to dial.
         patience: Seconds for which a scorer that does not answer is tried again.
         notify: Gets one line for people when the scorer is waited for.
         on_verdict: Gets each verdict with what the item's line says about scoring, and the answer's text.
+        channel: A channel to the scorer; None dials the endpoint.
     """
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: Endpoint | None,
         credentials: Credentials,
         *,
         patience: float,
         notify: Notify = lambda _: None,
         on_verdict: OnVerdict = lambda _verdict, _scoring, _text: None,
+        channel: Any = None,
     ) -> None:
-        self.endpoint = endpoint
+        self.endpoint = endpoint or "this process"
         self.on_verdict = on_verdict
         self._patience = patience
         self._notify = notify
         self._metadata = credentials.metadata
         self._dialled = dialled(credentials)
-        self._channel = dial(str(endpoint), credentials)
+        self._channel = channel or dial(str(endpoint), credentials)
         self._list: Method[Awaitable[scorer.ListRulesResponse | None]] = self._channel.unary_unary(
             f"/{_SERVICE}/ListRules",
             scorer.ListRulesRequest.SerializeToString,

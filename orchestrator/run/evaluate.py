@@ -22,6 +22,7 @@ from orchestrator.errors import LimitError, StoppedError
 from orchestrator.run import results as run_results
 from orchestrator.run import resume
 from orchestrator.run.arguments import shard_of
+from orchestrator.run.local_scorer import MOST_ITEMS, LocalChannel, local_scorer
 from orchestrator.run.local_server import LocalServers
 from orchestrator.run.plan import Plan, check_capabilities, make
 from orchestrator.run.preflight import check_scoring
@@ -197,7 +198,8 @@ async def evaluate(
         deadline=request.deadline,
     )
     part = share_of(plan) or sequential_of(plan)
-    async with connect(request, console, local) as connections:
+    expected = part.expected if part else _expected(plan, shard)
+    async with connect(request, console, local, _scorer_here(plan, expected)) as connections:
         models = {name: pool.info for name, pool in connections.pools.items()}
         places = {name: ", ".join(map(str, pool.endpoints)) for name, pool in connections.pools.items()}
         check_capabilities(plan, models, places)
@@ -209,7 +211,7 @@ async def evaluate(
         path = run or default_run(plan, identity, shard)
         log = RunLog(path)
         try:
-            accounting = Accounting(expected=part.expected if part else _expected(plan, shard))
+            accounting = Accounting(expected=expected)
             manifest = _manifest(plan, connections, identity, stages, changes, shard, path, log, console)
             manifest = {**manifest, "expected": accounting.expected}
             run_manifest.write(path / MANIFEST, manifest)
@@ -236,6 +238,14 @@ async def evaluate(
         check_limits(path, request)
         raise IncompleteError(f"{failed:,} items failed after retries; run the same command again to ask them again")
     return path
+
+
+def _scorer_here(plan: Plan, expected: int | None) -> LocalChannel | None:
+    """Returns a scorer within this process where the run is small and names no scorer or judge of its own."""
+    targets = Targets.of(plan.request)
+    if targets.scorer or targets.judge or expected is None or expected > MOST_ITEMS:
+        return None
+    return local_scorer({spec.metric for specs in plan.metrics().values() for spec in specs})
 
 
 def _samples(

@@ -18,6 +18,7 @@ from lyncean.scorer.v1 import scorer_pb2
 from orchestrator.engine import Endpoint, IncompleteError, Pool, ScorerClient, parse_endpoints
 from orchestrator.engine.pool import Notify
 from orchestrator.run.arguments import judge_arguments, model_arguments, one_endpoint, stages_of, words_of
+from orchestrator.run.local_scorer import LocalChannel
 from orchestrator.run.local_server import LocalServer, LocalServers
 from orchestrator.run.request import RunRequest
 
@@ -77,7 +78,7 @@ class Connections:
 
 @contextlib.asynccontextmanager
 async def connect(
-    request: RunRequest, console: Console, local: LocalServers | None = None
+    request: RunRequest, console: Console, local: LocalServers | None = None, scorer: LocalChannel | None = None
 ) -> AsyncIterator[Connections]:
     """Connects to all servers of a request, those of our own started first; closes and ends all of it on exit.
 
@@ -85,6 +86,7 @@ async def connect(
         request: The run.
         console: Shows what is waited for.
         local: Servers of our own that outlive the run; None ends them with it.
+        scorer: The scorer within this process; None connects to the request's, or starts one.
     """
     targets, patience = Targets.of(request), request.patience
 
@@ -118,11 +120,18 @@ async def connect(
                 raise
             return pools
 
-        scorer = connect_scorer(
-            targets.scorer, request.credentials, patience, guards, judge=targets.judge, notify=notify, local=own
+        scoring = connect_scorer(
+            targets.scorer,
+            request.credentials,
+            patience,
+            guards,
+            judge=targets.judge,
+            notify=notify,
+            local=own,
+            channel=scorer,
         )
         # Side by side: each of the two may have a process to start.
-        pools, (client, rules) = await together(models(), stack.enter_async_context(scorer))
+        pools, (client, rules) = await together(models(), stack.enter_async_context(scoring))
         yield Connections(pools, client, rules, guards)
 
 
@@ -141,16 +150,17 @@ async def connect_scorer(
     judge: Sequence[str] = (),
     notify: Notify = to_stderr,
     local: LocalServers | None = None,
+    channel: LocalChannel | None = None,
 ) -> AsyncIterator[tuple[ScorerClient, scorer_pb2.ListRulesResponse]]:
-    """Connects to the scorer at an endpoint; without an endpoint starts one, with its judges, among `local`."""
+    """Connects to the scorer at an endpoint, or over a channel; without either starts one, with its judges."""
     async with contextlib.AsyncExitStack() as stack:
-        if endpoint is None:
+        if endpoint is None and channel is None:
             own = local if local is not None else await stack.enter_async_context(LocalServers())
             embedded, endpoint = await own.get("scorer", judge)
             credentials = PLAIN
             if guards is not None:
                 guards.append(embedded.watch)
-        client = ScorerClient(endpoint, credentials, patience=patience, notify=notify)
+        client = ScorerClient(endpoint, credentials, patience=patience, notify=notify, channel=channel)
         stack.push_async_callback(client.close)
         yield client, await client.list_rules()
 

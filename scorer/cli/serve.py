@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scorer.judges.options import Judging
     from scorer.registry import Registry
     from scorer.rule import AnyRule
-    from scorer.telemetry import Telemetry
+    from scorer.telemetry import NoTelemetry
 
 
 @click.command("serve", cls=Command)
@@ -29,11 +29,12 @@ def command(config: ServerConfig, registry: Registry[AnyRule], judging: Judging,
     import asyncio
     import logging
 
-    from scorer.telemetry import Telemetry
+    from scorer.telemetry import NoTelemetry, Telemetry
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    telemetry = Telemetry()
+    telemetry: NoTelemetry = NoTelemetry()
     if metrics_port is not None:
+        telemetry = Telemetry()
         try:
             telemetry.listen(config.host, metrics_port)
         except OSError as error:
@@ -41,7 +42,7 @@ def command(config: ServerConfig, registry: Registry[AnyRule], judging: Judging,
     asyncio.run(_serve(config, registry, judging, telemetry))
 
 
-async def _serve(config: ServerConfig, registry: Registry[AnyRule], judging: Judging, telemetry: Telemetry) -> None:
+async def _serve(config: ServerConfig, registry: Registry[AnyRule], judging: Judging, telemetry: NoTelemetry) -> None:
     import logging
 
     from scorer.scoring import Scorer

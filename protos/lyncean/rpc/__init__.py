@@ -29,12 +29,13 @@ if TYPE_CHECKING:
         Unauthenticated,
         Unavailable,
         Unsupported,
+        status_of,
         status_proto,
     )
     from lyncean.rpc.heap import keep_freed_memory
     from lyncean.rpc.limits import MAX_MESSAGE_BYTES
     from lyncean.rpc.security import SecurityError, Tls
-    from lyncean.rpc.serve import BindError, Server, status_of
+    from lyncean.rpc.serve import BindError, Server
     from lyncean.rpc.settings import PLAIN, Credentials, ServerConfig
 
 __all__ = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 from lyncean.outcomes import Outcome
+
+log = logging.getLogger(__name__)
 
 ERROR_DOMAIN = "lyncean"
 _DETAILS_KEY = "grpc-status-details-bin"
@@ -272,6 +275,14 @@ def _cut(text: str, most: int) -> str:
     """Returns the text, or as much of it as has `most` bytes in UTF-8."""
     data = text.encode(errors="replace")
     return data.decode() if len(data) <= most else data[:most].decode(errors="ignore") + "…"
+
+
+def status_of(error: Exception) -> StatusError:
+    """Returns the failure that an exception in a handler is; the log gets the traceback of a defect."""
+    if isinstance(error, StatusError):
+        return error
+    log.error("a handler failed", exc_info=error)
+    return InternalFailure("internal_error", f"{type(error).__name__} in the server; its log has the traceback")
 
 
 def trailing_metadata(error: StatusError) -> tuple[tuple[str, bytes], ...]:

@@ -16,7 +16,7 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
 from lyncean.errors import UserError
-from lyncean.rpc.errors import InternalFailure, StatusError, Unauthenticated, trailing_metadata
+from lyncean.rpc.errors import StatusError, Unauthenticated, status_of, trailing_metadata
 from lyncean.rpc.heap import keep_freed_memory
 from lyncean.rpc.limits import SERVER_OPTIONS
 from lyncean.rpc.security import Tls
@@ -205,14 +205,6 @@ async def _deny_stream(requests: Any, context: Any) -> AsyncIterator[bytes]:
 
 async def _abort(context: Any, error: StatusError) -> None:
     await context.abort(error.code, str(error), trailing_metadata=trailing_metadata(error))
-
-
-def status_of(error: Exception) -> StatusError:
-    """Returns the failure that an exception in a handler is; the log gets the traceback of a defect."""
-    if isinstance(error, StatusError):
-        return error
-    log.error("a handler failed", exc_info=error)
-    return InternalFailure("internal_error", f"{type(error).__name__} in the server; its log has the traceback")
 
 
 def _guard_unary(handler: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Any]:
