@@ -47,8 +47,8 @@ YARDSTICK = "import asyncio, grpc.aio, numpy"
 """What any such command takes; a process shares its core with others, so processor time grows on a busy machine."""
 PAUSE = 0.05
 """Seconds that each of many calls takes, 32 at a time."""
-SCORER_MB, TREE_MB = 80, 200
-"""Ceilings of peak memory, MB."""
+TREE_MB = 200
+"""Ceiling of peak memory, MB."""
 
 
 @dataclass
@@ -169,7 +169,6 @@ async def evaluated(words: list[str], rows: int) -> dict[str, float]:
         "first_call": null.first_call,
         "end": total - null.last_call,
         "end_by_the_clock": ended - null.ended,
-        "scorer_mb": peaks.found["scorer"] / 1e6,
         "tree_mb": sum(peaks.found.values()) / 1e6,
     }
 
@@ -229,7 +228,6 @@ async def measured(rows: int, runs: int) -> None:
                 told(f"{kind}: to the first call", column["first_call"], FIRST_CALL)
                 told(f"{kind}: from the last call to the end", column["end"], END)
                 told(f"{kind}: the same by the clock", column["end_by_the_clock"])
-            told(f"{kind}: scorer", column["scorer_mb"], SCORER_MB, "MB")
             told(f"{kind}: all processes", column["tree_mb"], TREE_MB, "MB")
 
 

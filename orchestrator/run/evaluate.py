@@ -43,6 +43,8 @@ from orchestrator.samples import Sample
 
 _PREPARES_AFTER = 1.0
 """Seconds after which a run that lasts imports what its report needs."""
+_YOUNG_OBJECTS = 10_000
+"""After so many more new objects than freed ones the garbage collector looks at the new ones."""
 _LIMITED = ("unparsed", "failed", "unjudged")
 
 
@@ -359,11 +361,14 @@ def _replicas(manifest: Mapping[str, Any], connections: Connections) -> list[str
 
 @contextlib.contextmanager
 def _few_collections() -> Iterator[None]:
-    """What is there by now stays: the garbage collector need not look at it again and again."""
+    """What is there by now stays, and a request in flight has dozens of objects that go without being collected."""
+    before = gc.get_threshold()
     gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS, *before[1:])
     try:
         yield
     finally:
+        gc.set_threshold(*before)
         gc.unfreeze()
 
 

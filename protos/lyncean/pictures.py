@@ -66,7 +66,8 @@ _CHUNKS = {
     b"sRGB": 1,
     b"pHYs": 9,
 }
-"""Chunks in which pillow has nothing to read that could be damaged behind a checksum, and their lengths."""
+"""Chunks in which pillow has nothing to read that could be damaged behind a checksum; the length of those that a PNG
+has once."""
 _MOST_PIXELS = 25_000_000
 """Larger images are not decoded to find out whether they can be: they are the server's to refuse."""
 
@@ -146,12 +147,13 @@ def _looks_whole(data: bytes) -> bool:
 
 def _is_plain_png(data: bytes) -> bool:
     """Whether an image is a PNG of usual chunks, whole by their checksums; pillow takes five times as long for that."""
-    view, place, kind, kinds = memoryview(data), len(_START_OF_PNG), b"", set()
+    view, place, kind, kinds = memoryview(data), len(_START_OF_PNG), b"", set[bytes]()
     try:
         while kind != b"IEND":
             length, kind = _CHUNK.unpack_from(data, place)
             end = place + _CHUNK.size + length
-            if _CHUNKS.get(kind, -1) not in (None, length):
+            expected = _CHUNKS.get(kind, -1)
+            if expected is not None and (expected != length or kind in kinds):
                 return False
             if zlib.crc32(view[place + 4 : end]) != int.from_bytes(view[end : end + 4]):
                 return False

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 from functools import cache
 from typing import Any
 
@@ -17,6 +19,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "JPEG": {"format": "JPEG"},
     "progressive JPEG": {"format": "JPEG", "progressive": True},
     "PNG": {"format": "PNG"},
+    "PNG with a profile": {"format": "PNG", "icc_profile": bytes(range(200)), "dpi": (72, 72)},
     "WebP": {"format": "WEBP"},
     "GIF": {"format": "GIF"},
 }
@@ -70,3 +73,25 @@ def test_one_bit_of_a_png_is_found() -> None:
     data = bytearray(encoded("PNG"))
     data[len(data) // 2] ^= 4
     assert "cannot be decoded" in damage(bytes(data))
+
+
+def chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I4s", len(content), kind) + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [chunk(b"gAMA", b"\0")],
+        [chunk(b"pHYs", bytes(9)), chunk(b"tEXt", b"a\0b")],
+        [chunk(b"zTXt", b"a\0\7b")],
+        [chunk(b"IHDR", bytes(13))],
+        [chunk(b"IHDR", struct.pack(">IIBBBBB", 90, 70, 7, 2, 0, 0, 0))],
+        [chunk(b"IEND", b"")],
+    ],
+)
+def test_a_png_whose_checksums_fit_is_named_where_pillow_refuses_it(chunks: list[bytes]) -> None:
+    whole = encoded("PNG")
+    header, rest = whole[:33], whole[33:]
+    for data in (header + b"".join(chunks) + rest, whole[:8] + b"".join(chunks) + rest):
+        assert bool(damage(data)) is not decodes(data)

@@ -1,0 +1,86 @@
+"""The scorer within a run's own process says what one in a process of its own says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from helpers.engine_cluster import Server
+
+import orchestrator
+from lyncean.outcomes import Outcome
+from lyncean.rpc import PLAIN
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.engine import Endpoint, EngineError, ScorerClient
+from orchestrator.run.local_scorer import local_scorer
+
+METRICS = [scorer.MetricSpec(name="accuracy", metric="accuracy")]
+ANSWERS = ("B", "The answer is (A).", "I cannot help with that.", "dog", "")
+
+
+def item(number: int, rule: str = "choice") -> scorer.ScoreRequest:
+    text = ANSWERS[number % len(ANSWERS)]
+    return scorer.ScoreRequest(key=f"t/{number}", rule=rule, targets=["B"], options=["cat", "dog"], text=text)
+
+
+@asynccontextmanager
+async def client(server: Server | None) -> AsyncIterator[ScorerClient]:
+    """A client of a server, or of the scorer in this process."""
+    if server is None:
+        channel = local_scorer({"accuracy"})
+        assert channel
+        made = ScorerClient(None, PLAIN, patience=60.0, channel=channel)
+    else:
+        made = ScorerClient(Endpoint("127.0.0.1", server.port), PLAIN, patience=60.0)
+    yield made
+    await made.close()
+
+
+async def scored(server: Server | None) -> list[bytes]:
+    """Returns all that a scorer says: its rules, its verdicts of a stream, and their summary."""
+    verdicts: list[scorer.Verdict] = []
+    async with client(server) as made:
+        rules = await made.list_rules()
+        made.on_verdict = lambda verdict, _scoring, _text: verdicts.append(verdict)
+        running = asyncio.create_task(made.run())
+        for number in range(150):
+            made.put(item(number), {})
+        await made.finish()
+        await running
+        settled = [item(number) for number in range(150)]
+        for each, verdict in zip(settled, sorted(verdicts, key=lambda one: int(one.key[2:])), strict=True):
+            each.verdict.CopyFrom(verdict)
+        summary = await made.summarize(lambda: settled, METRICS)
+    assert {verdict.outcome for verdict in verdicts} == {Outcome.SCORED, Outcome.UNPARSED, Outcome.REFUSED}
+    return [each.SerializeToString(deterministic=True) for each in (rules, *settled, summary)]
+
+
+async def test_it_says_what_a_server_says(shared_scorer: Server) -> None:
+    assert await scored(None) == await scored(shared_scorer)
+
+
+async def test_it_fails_as_a_server_fails(shared_scorer: Server) -> None:
+    words = []
+    for server in (None, shared_scorer):
+        async with client(server) as made:
+            with pytest.raises(EngineError) as caught:
+                await made.try_out([item(0), item(1, "no_such_rule")])
+            words.append(str(caught.value).replace("this process", "there").replace(shared_scorer.address, "there"))
+    assert words[0] == words[1]
+    assert "no_such_rule" in words[0]
+
+
+def test_code_of_others_gets_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert local_scorer({"accuracy", "harness_task"}) is None
+    assert local_scorer({"accuracy"})
+    with monkeypatch.context() as here:
+        here.setattr(orchestrator, "__file__", str(tmp_path / "orchestrator" / "__init__.py"))
+        assert local_scorer({"accuracy"}) is None  # what is called scorer is another package
+    (info := tmp_path / "mine-1.0.dist-info").mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[lyncean.rules]\nmine = mine:RULE\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert local_scorer({"accuracy"}) is None
