@@ -97,11 +97,17 @@ SEQUENCES = {
     "attention_mask",
     "token_type_ids",
     "mm_token_type_ids",
+    "moe_mm_token_type_ids",
     "image_embeds_position_mask",
     "cross_attention_mask",
+    "image_attention_mask",
     "image_patches_indices",
 }
 """Inputs that run along the prompt's tokens; all others belong to its images and clips."""
+
+
+_IMAGES_SEEN = {"cross_attention_mask", "image_attention_mask"}
+"""Those that say which images a token sees."""
 
 
 class Family:
@@ -169,7 +175,10 @@ class Family:
             tail = value[:, -1:].repeat_interleave(len(more), dim=1)
             if name == "input_ids":
                 tail = torch.tensor([list(more)], dtype=value.dtype)
-            elif name != "cross_attention_mask":  # text sees the images that the prompt's last token sees
+            elif name not in (
+                "cross_attention_mask",
+                "image_attention_mask",
+            ):  # text sees the images that the prompt's last token sees
                 tail = torch.full_like(tail, self.text_fill.get(name, 0))
             extended[name] = torch.cat([value[:, :kept], tail], dim=1)
         return extended
@@ -288,21 +297,36 @@ class Family:
 
 
 def family_of(checkpoint: Checkpoint) -> Family:
-    """Returns the family of a checkpoint; an unknown type with positions in three dimensions is stepped as Qwen is."""
+    """Returns the family of a checkpoint; an unknown type whose positions have dimensions is stepped as Qwen is."""
     known = FAMILIES.get(checkpoint.kind)
-    if known is None and hasattr(checkpoint.model.base_model, "rope_deltas"):
-        return Qwen()
+    axes = _position_axes(checkpoint.model)
+    if known is None and axes and hasattr(checkpoint.model.base_model, "rope_deltas"):
+        return Qwen(axes)
     return known or Family()
 
 
+def _position_axes(model: Any) -> int:
+    """Returns how many positions a token has: three in Qwen2-VL, four in Hunyuan; 0 where it is one number."""
+    for module in model.modules():
+        if section := getattr(module, "mrope_section", None):
+            return len(next(iter(section.values())) if isinstance(section, dict) else section)
+    return 0
+
+
 class Qwen(Family):
-    """Qwen2-VL and its successors: positions in three dimensions, computed by the model from the images.
+    """Qwen2-VL and its successors: positions in several dimensions, computed by the model from the images.
 
     Without images the model numbers padding as well, so it is told positions.
+
+    Args:
+        axes: How many dimensions.
     """
 
     prefill_positions = False
     text_prefill_positions = True
+
+    def __init__(self, axes: int = 3) -> None:
+        self._axes = axes
 
     def reset(self, model: Any) -> None:
         """The shift of the last image prompt would otherwise reach the next text-only one."""
@@ -318,8 +342,45 @@ class Qwen(Family):
         return state
 
     def text_positions(self, positions: torch.Tensor) -> torch.Tensor:
-        """Text has the same position in all three dimensions."""
-        return positions[None].expand(3, -1, -1)
+        """Text has the same position in all dimensions."""
+        return positions[None].expand(self._axes, -1, -1)
+
+
+class Hunyuan(Qwen):
+    """Hunyuan-VL: an axis of four numbers the images, and the library counts on from prompt to prompt of a batch."""
+
+    def __init__(self) -> None:
+        super().__init__(axes=4)
+
+    def prefill(self, model: Any, inputs: dict[str, Any]) -> Prefill:
+        """Gives each prompt of a batch the positions that it has alone."""
+        grids, kinds = inputs.get("image_grid_thw"), inputs.get("mm_token_type_ids")
+        if grids is None or kinds is None or len(kinds) == 1:
+            return super().prefill(model, inputs)
+        begins = (kinds == 1) & torch.nn.functional.pad(kinds[:, :-1] != 1, (1, 0), value=True)
+        counts = begins.sum(-1).tolist()
+        alone = [
+            model.base_model.get_rope_index(
+                inputs["input_ids"][row : row + 1],
+                kinds[row : row + 1],
+                image_grid_thw=own,
+                attention_mask=inputs["attention_mask"][row : row + 1],
+            )
+            for row, own in enumerate(torch.split(grids, counts))
+        ]
+        positions = torch.cat([position for position, _ in alone], dim=1)
+        state = super().prefill(model, {**inputs, "position_ids": positions})
+        shifts = torch.cat([shift.view(-1) for _, shift in alone])
+        state.next_position = state.mask.sum(-1) + shifts
+        return state
+
+
+class CosmosEdge(Qwen):
+    """Cosmos 3 Edge: as Qwen, but its processor tells images from text only where it is asked to."""
+
+    def processor_kwargs(self, checkpoint: Checkpoint) -> dict[str, Any]:
+        """What its positions are computed from."""
+        return {"return_mm_token_type_ids": True}
 
 
 class PaliGemma(Family):
@@ -383,6 +444,8 @@ class Janus(Family):
 
 FAMILIES: dict[str, Family] = {
     "blip-2": Blip(),
+    "cosmos3_edge": CosmosEdge(),
+    "hunyuan_vl": Hunyuan(),
     "instructblip": Blip(),
     "janus": Janus(),
     "kosmos-2": Kosmos(),

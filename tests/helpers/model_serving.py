@@ -65,31 +65,30 @@ async def refusal(attempt: Awaitable[object]) -> tuple[str, str]:
     return caught.value.code.name, caught.value.reason
 
 
+@asynccontextmanager
+async def serve(backend: Backend, *, metrics: Metrics | None = None, load: bool = True) -> AsyncIterator[Served]:
+    """Serves a backend over real gRPC: `async with serve(backend) as s: await s.stub.Generate(...)`."""
+    core = Core(backend)
+    servicer = ModelServicer(core, metrics or Metrics())
+    server = Server(ServerConfig(grace=5.0), NAME, lambda s: model_grpc.add_ModelServiceServicer_to_server(servicer, s))
+    port = await server.start()
+    if load:
+        await asyncio.to_thread(backend.load)
+        core.ready()
+        await server.set_serving()
+    channel = dial(f"127.0.0.1:{port}")
+    try:
+        yield Served(model_grpc.ModelServiceStub(channel), channel, core, server, port)
+    finally:
+        await channel.close()
+        await server.stop()
+        await backend.close()
+
+
 @pytest.fixture
 def served() -> Callable[..., AbstractAsyncContextManager[Served]]:
-    """Serves a backend over real gRPC: `async with served(backend) as s: await s.stub.Generate(...)`."""
-
-    @asynccontextmanager
-    async def make(backend: Backend, *, metrics: Metrics | None = None, load: bool = True) -> AsyncIterator[Served]:
-        core = Core(backend)
-        servicer = ModelServicer(core, metrics or Metrics())
-        server = Server(
-            ServerConfig(grace=5.0), NAME, lambda s: model_grpc.add_ModelServiceServicer_to_server(servicer, s)
-        )
-        port = await server.start()
-        if load:
-            await asyncio.to_thread(backend.load)
-            core.ready()
-            await server.set_serving()
-        channel = dial(f"127.0.0.1:{port}")
-        try:
-            yield Served(model_grpc.ModelServiceStub(channel), channel, core, server, port)
-        finally:
-            await channel.close()
-            await server.stop()
-            await backend.close()
-
-    return make
+    """The function `serve`."""
+    return serve
 
 
 @pytest.fixture

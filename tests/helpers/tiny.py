@@ -7,6 +7,7 @@ hardly looks at its image, and most mistakes would pass.
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Callable
@@ -142,7 +143,8 @@ def save(config: Any, processor: Any, out: Path, cls: Any = None, **generation: 
             else:
                 parameter.add_(torch.randn_like(parameter) * 0.02)
         # What it says can be read: tokens that are not plain text stand at logit 0, far from the maximum.
-        head = getattr(model, "thinker", model).get_output_embeddings()
+        thinker = getattr(model, "thinker", model)
+        head = thinker.get_output_embeddings() or getattr(thinker, "text_decoder", thinker).get_output_embeddings()
         words = {number: text.lstrip("Ġ▁") for text, number in tok.get_vocab().items()}
         odd = [number for number, text in words.items() if not (text.isalnum() and text.isascii())]
         head.weight[odd] = 0.0
@@ -378,10 +380,11 @@ def build(kind: str, out: Path) -> Path:
 
 
 def builders() -> dict[str, Callable[[Path], None]]:
-    """All of them, those of `tiny_families` included."""
-    from helpers import tiny_families
+    """All of them by kind: those written by hand here and in `tiny_families`, and the types of `tiny_types`."""
+    from helpers import tiny_families, tiny_types
 
-    return BUILDERS | tiny_families.BUILDERS
+    by_principle = {kind: functools.partial(tiny_types.build, kind) for kind in tiny_types.types()}
+    return by_principle | BUILDERS | tiny_families.BUILDERS
 
 
 if __name__ == "__main__":

@@ -439,5 +439,5 @@ def gemma4(out: Path) -> None:
 
 
 FAMILIES = [llava_next, llava_onevision, internvl, idefics3, smolvlm, lfm2_vl, gemma3, paligemma]
-FAMILIES += [blip2, instructblip, janus, emu3, mllama, kosmos2, qwen2_5_omni, qwen2_audio, gemma4]
-BUILDERS = {build.__name__: build for build in FAMILIES}
+FAMILIES += [instructblip, janus, emu3, mllama, qwen2_5_omni, qwen2_audio, gemma4]
+BUILDERS = {build.__name__: build for build in FAMILIES} | {"blip-2": blip2, "kosmos-2": kosmos2}
