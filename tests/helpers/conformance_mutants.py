@@ -747,6 +747,9 @@ ONCE, ALIKE, MIXED, ALONE, NO_REQUEST, NO_CALLS, TOO_MANY, PLACES = NAMES
 KEPT = ("choices_are_kept", "regex_is_kept", "json_schema_is_kept")
 WHO = "answers_say_who_gave_them"
 WAIT = "batch_answers_do_not_wait"
+BY_HASH = ("files_are_taken_by_their_hash", "missing_files_are_named", "hashes_are_checked")
+SHARE = "batch_calls_share_their_files"
+FILES = (*BY_HASH, SHARE)
 MUTANTS = {
     "nameless": mutant(broken(describe=lambda info: info.ClearField("model_name")), "info_names_the_model"),
     "restless": mutant(broken(describe=lambda info: setattr(info, "max_concurrency", next(counter))), "info_is_stable"),
@@ -908,21 +911,18 @@ MUTANTS = {
     "first_image_only": mutant(broken(asked=first_image_only), "several_images_are_seen", "image_limit_is_kept"),
     "own_frames": mutant(broken(asked=own_frames), "video_frames_are_those_asked_for"),
     "one_video": mutant(broken(asked=one_video), "videos_are_seen"),
-    "no_hash": mutant(
-        broken(asked=no_hash), "files_are_taken_by_their_hash", "missing_files_are_named", "hashes_are_checked"
-    ),
-    "never_there": mutant(broken(asked=never_there), "files_are_taken_by_their_hash", "missing_files_are_named"),
-    "by_bucket": mutant(ByBucket, "files_are_taken_by_their_hash"),
+    "no_hash": mutant(broken(asked=no_hash), *BY_HASH, only=FILES),
+    "never_there": mutant(broken(asked=never_there), *BY_HASH[:2], only=FILES),
+    "by_bucket": mutant(ByBucket, BY_HASH[0], only=FILES),
     "holds_nothing": mutant(
         broken(describe=lambda info: info.ClearField("max_held_bytes")), "info_capabilities_make_sense"
     ),
-    "trusting": mutant(Trusting, "hashes_are_checked"),
-    "names_none": mutant(names(lambda request, named: ""), "missing_files_are_named"),
+    "trusting": mutant(Trusting, BY_HASH[2], only=FILES),
+    "names_none": mutant(names(lambda request, named: ""), BY_HASH[1], only=FILES),
     "names_all": mutant(
-        names(lambda request, named: ",".join(image.sha256.hex() for image in _images(request))),
-        "missing_files_are_named",
+        names(lambda request, named: ",".join(image.sha256.hex() for image in _images(request))), BY_HASH[1], only=FILES
     ),
-    "each_for_itself": mutant(type("EachForItself", (InTurn,), {"gathers": False}), "batch_calls_share_their_files"),
+    "each_for_itself": mutant(type("EachForItself", (InTurn,), {"gathers": False}), SHARE, only=FILES),
     "deaf": mutant(broken(asked=deaf), "audio_is_heard"),
     "bad_media": mutant(
         lenient("bad_audio", "bad_video", "bad_sampling", "empty_span"), "refuses_corrupt_audio_and_video"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
@@ -28,12 +29,12 @@ FOREIGN = (S.UNIMPLEMENTED, S.NOT_FOUND, S.FAILED_PRECONDITION, S.PERMISSION_DEN
 PASSING = (S.UNAVAILABLE, S.RESOURCE_EXHAUSTED, S.INTERNAL, S.DEADLINE_EXCEEDED, S.UNKNOWN, S.ABORTED)
 
 
-def failure(code: S, words: str, reason: str = "", domain: str = "lyncean") -> grpc.aio.AioRpcError:
+def failure(code: S, words: str, reason: str = "", domain: str = "lyncean", **facts: str) -> grpc.aio.AioRpcError:
     """Returns a status as a channel raises it, with ErrorInfo where there is a reason."""
     trailers: list[tuple[str, bytes]] = []
     if reason:
         detail = any_pb2.Any()
-        detail.Pack(error_details_pb2.ErrorInfo(reason=reason, domain=domain))
+        detail.Pack(error_details_pb2.ErrorInfo(reason=reason, domain=domain, metadata=facts))
         status = status_pb2.Status(code=code.value[0], message=words, details=[detail])
         trailers.append(("grpc-status-details-bin", status.SerializeToString()))
     return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(*trailers), details=words)
@@ -48,6 +49,7 @@ class Weather:
     passing: float = 0.0
     lost: float = 0.0
     partition: float = 0.0
+    forgotten: float = 0.0
     scorer_breaks: float = 0.0
     scorer_mutated: float = 0.0
 
@@ -61,10 +63,18 @@ class Network:
     servers: dict[str, ModelServer | None] = field(default_factory=dict)
     channels: list[Channel] = field(default_factory=list)
     history: set[tuple[str, str, str, int]] = field(default_factory=set)
-    """(address, prompt, boot, checkpoint) of each answer that a server sent whole."""
+    """(address, prompt, boot, checkpoint) of each answer that a server sent whole; a prompt as `asked_for` has it."""
+    by_hash: int = 0
+    """Files that came by their hash alone and were held."""
+    together: int = 0
+    """Outputs that were answered in one response with others."""
     calls: list[float] = field(default_factory=list)
     """When each call of Generate or Likelihood was made."""
     scorer_up: bool = True
+
+    def note(self, address: str, server: ModelServer, prompts: Iterable[str]) -> None:
+        """Takes down what a server has answered."""
+        self.history.update((address, prompt, server.boot, server.checkpoint) for prompt in prompts)
 
     def dial(self, address: str, _credentials: Any = None) -> Channel:
         """Returns a channel, in place of `lyncean.rpc.dial`."""
@@ -95,53 +105,115 @@ class ModelServer:
         boot: Which start of it this is; "" for a server that does not say.
         likelihood: Whether it claims and answers Likelihood.
         batch: Whether it claims and answers Batch.
+        samples: Most outputs of a request; 0 for a server that has one.
+        claimed: Bytes of files that it says it holds; 0 for a server that holds none.
+        held: Bytes that it holds.
     """
 
-    def __init__(self, checkpoint: int, boot: str = "", *, likelihood: bool = True, batch: bool = False) -> None:
+    def __init__(
+        self,
+        checkpoint: int,
+        boot: str = "",
+        *,
+        likelihood: bool = True,
+        batch: bool = False,
+        samples: int = 0,
+        claimed: int = 0,
+        held: int = 0,
+    ) -> None:
         self.checkpoint, self.boot, self.likelihood, self.batch = checkpoint, boot, likelihood, batch
+        self.samples, self.claimed, self.held = samples, claimed, held
+        self.files: dict[bytes, bytes] = {}
+        self.by_hash = 0
 
     def info(self) -> model.GetModelInfoResponse:
         """Answers GetModelInfo."""
         claims = [model.CAPABILITY_GENERATE, model.CAPABILITY_IMAGE_INPUT]
         claims += [model.CAPABILITY_LIKELIHOOD] if self.likelihood else []
         claims += [model.CAPABILITY_BATCH] if self.batch else []
+        claims += [model.CAPABILITY_SAMPLES, model.CAPABILITY_SEED] if self.samples else []
+        claims += [model.CAPABILITY_MEDIA_BY_HASH] if self.claimed else []
         info = model.GetModelInfoResponse(
             model_name="model",
             model_revision=f"r{self.checkpoint}",
             capabilities=claims,
             max_concurrency=8 if self.batch else 3,  # a Batch takes half of what may be in flight
             max_waiting=2,
+            max_samples=self.samples,
+            max_held_bytes=self.claimed,
         )
         info.boot_id = self.boot
         return info
 
-    def answer(self, method: str, data: bytes) -> tuple[str, bytes]:
-        """Returns the prompt and the response, or raises the status."""
+    def answer(self, method: str, data: bytes, brought: Mapping[bytes, bytes] | None = None) -> tuple[list[str], bytes]:
+        """Returns what was asked for, output by output, and the response, or raises the status.
+
+        Args:
+            method: Of the two.
+            data: The request.
+            brought: Files that other calls of the same Batch bring.
+        """
         if method == "Likelihood":
             if not self.likelihood:
                 raise failure(S.UNIMPLEMENTED, "no likelihood", "unimplemented")
             request = model.LikelihoodRequest.FromString(data)
-            prompt = request.messages[-1].parts[0].text
-            best = _digest(prompt, self.checkpoint) % len(request.continuations)
+            prompt, seen = request.messages[-1].parts[0].text, self._seen(request.messages, brought or {})
+            best = _digest(prompt + seen, self.checkpoint) % len(request.continuations)
             scored = model.LikelihoodResponse(usage=model.Usage(input_tokens=9, image_tokens=self.checkpoint))
             for place in range(len(request.continuations)):
                 scored.scores.add(logprob=-1.0 if place == best else -2.0 - place, token_count=1)
             _identify(scored, self)
-            return prompt, scored.SerializeToString()
+            return [asked_for(prompt)], scored.SerializeToString()
         asked = model.GenerateRequest.FromString(data)
-        prompt = asked.messages[-1].parts[0].text
+        prompt, seen = asked.messages[-1].parts[0].text, self._seen(asked.messages, brought or {})
         if " long" in prompt:
             raise failure(S.OUT_OF_RANGE, "the prompt is too long", "context_overflow")
         if " denied" in prompt:
             raise failure(S.PERMISSION_DENIED, "not this one", "policy")
-        text = "" if " mute" in prompt else "AB"[_digest(prompt, self.checkpoint) % 2]
-        answer = model.GenerateResponse(
-            parts=[model.Part(text=text)],
-            finish_reason=model.FINISH_REASON_END_OF_SEQUENCE,
-            usage=model.Usage(input_tokens=9, image_tokens=self.checkpoint, output_tokens=1),
-        )
+        seeds = [asked.config.seed + place for place in range(max(1, asked.samples))]
+        answers = []
+        for seed in seeds:
+            text = "" if " mute" in prompt else "AB"[_digest(f"{prompt}{seen}{seed}", self.checkpoint) % 2]
+            answers.append(
+                model.GenerateResponse(
+                    parts=[model.Part(text=text)],
+                    finish_reason=model.FINISH_REASON_END_OF_SEQUENCE,
+                    usage=model.Usage(input_tokens=9, image_tokens=self.checkpoint, output_tokens=1),
+                )
+            )
+        answer = answers[0]
+        if asked.samples > 1:
+            outputs = [model.Sample.FromString(each.SerializeToString()) for each in answers]
+            answer = model.GenerateResponse(samples=[model.SampleResult(output=output) for output in outputs])
         _identify(answer, self)
-        return prompt, answer.SerializeToString()
+        return [asked_for(prompt, seed) for seed in seeds], answer.SerializeToString()
+
+    def _seen(self, messages: Iterable[model.Message], brought: Mapping[bytes, bytes]) -> str:
+        """Returns what the images show, and holds those that come with their hashes."""
+        images = [part.image for message in messages for part in message.parts if part.HasField("image")]
+        seen, missing = "", []
+        for image in images:
+            data = image.data or brought.get(image.sha256) or self.files.get(image.sha256)
+            if data is None:
+                missing.append(image.sha256.hex())
+                continue
+            own = hashlib.sha256(data).digest()
+            if image.data and image.sha256 not in (b"", own):
+                raise failure(S.INVALID_ARGUMENT, "another hash", "hash_mismatch")
+            self.by_hash += not image.data
+            if image.sha256:
+                self.files[own] = self.files.pop(own, data)
+            seen += own.hex()
+        while sum(map(len, self.files.values())) > self.held:
+            del self.files[next(iter(self.files))]
+        if missing:
+            raise failure(S.NOT_FOUND, "not held", "media_not_held", sha256=",".join(missing))
+        return seen
+
+
+def asked_for(prompt: str, seed: int = 0) -> str:
+    """Returns what tells one output from all others."""
+    return f"{prompt}|{seed}"
 
 
 def _identify(message: Any, server: ModelServer) -> None:
@@ -220,6 +292,7 @@ class Channel:
     ) -> Any:
         async def call(request: Any, timeout: float | None = None, metadata: Any = None) -> AsyncIterator[Any]:
             calls = model.BatchRequest.FromString(request).calls
+            brought = _brought(calls)
             ends = asyncio.get_running_loop().time() + (timeout or 1e9)
             for index in self._net.draw.sample(range(len(calls)), len(calls)):
                 kind = calls[index].WhichOneof("request")
@@ -228,7 +301,7 @@ class Channel:
                 place = result.DESCRIPTOR.fields_by_name[kind].number
                 try:
                     left = ends - asyncio.get_running_loop().time()
-                    answer = await asyncio.wait_for(self._unary(kind.capitalize(), data), left)
+                    answer = await asyncio.wait_for(self._unary(kind.capitalize(), data, brought), left)
                 except TimeoutError:
                     raise failure(S.DEADLINE_EXCEEDED, "Deadline Exceeded") from None
                 except grpc.aio.AioRpcError as error:
@@ -239,7 +312,7 @@ class Channel:
 
         return call
 
-    async def _unary(self, method: str, data: bytes) -> bytes:
+    async def _unary(self, method: str, data: bytes, brought: Mapping[bytes, bytes] | None = None) -> bytes:
         net, weather, draw = self._net, self._net.weather, self._net.draw
         if method != "GetModelInfo":
             net.calls.append(asyncio.get_running_loop().time())
@@ -254,13 +327,21 @@ class Channel:
             await asyncio.sleep(1e6)
         if method == "GetModelInfo":
             return server.info().SerializeToString()
-        prompt, answer = server.answer(method, data)
+        if weather.forgotten and draw.random() < weather.forgotten:
+            server.files.clear()
+        before = server.by_hash
+        prompts, answer = server.answer(method, data, brought)
+        net.by_hash += server.by_hash - before
         await asyncio.sleep(draw.uniform(0.01, 1.0))
         if draw.random() < weather.lost:
             raise failure(S.UNAVAILABLE, "Socket closed")
         if draw.random() < weather.mutated and (lie := mutated(draw, method, answer)) != answer:
+            net.note(self.address, server, _untouched(prompts, answer, lie))
             return lie
-        net.history.add((self.address, prompt, server.boot, server.checkpoint))
+        if len(prompts) > 1:
+            net.together += len(prompts)
+            answer, prompts = _some_failed(draw, weather.passing, answer, prompts)
+        net.note(self.address, server, prompts)
         return answer
 
     async def _list_rules(self) -> bytes:
@@ -272,6 +353,35 @@ class Channel:
 
     def stream_stream(self, path: str, request_serializer: Any = None, response_deserializer: Any = None) -> Any:
         return lambda requests=None, metadata=None: _ScoreStream(self._net, response_deserializer, requests)
+
+
+def _brought(calls: Iterable[model.BatchCall]) -> dict[bytes, bytes]:
+    """Returns the files of a Batch by their hash; one under a wrong hash is left for its own call."""
+    requests = (getattr(call, str(call.WhichOneof("request"))) for call in calls)
+    images = (part.image for each in requests for message in each.messages for part in message.parts)
+    return {each.sha256: each.data for each in images if hashlib.sha256(each.data).digest() == each.sha256}
+
+
+def _some_failed(draw: random.Random, share: float, answer: bytes, prompts: list[str]) -> tuple[bytes, list[str]]:
+    """Has some of several outputs fail; returns the response and what was asked for of the others."""
+    response, left = model.GenerateResponse.FromString(answer), []
+    for prompt, result in zip(prompts, response.samples, strict=True):
+        if draw.random() < share:
+            result.status.CopyFrom(
+                status_pb2.Status.FromString(_status(failure(draw.choice(PASSING), "it fails", "no")))
+            )
+        else:
+            left.append(prompt)
+    return response.SerializeToString(), left
+
+
+def _untouched(prompts: list[str], answer: bytes, lie: bytes) -> list[str]:
+    """Returns what was asked for of the outputs that are still those of the answer, where there are several."""
+    told = _parsed(model.GenerateResponse.FromString, lie)
+    whole = model.GenerateResponse.FromString(answer).samples if len(prompts) > 1 else ()
+    if told is None or not len(prompts) == len(whole) == len(told.samples):
+        return []
+    return [prompt for prompt, one, other in zip(prompts, whole, told.samples, strict=True) if one == other]
 
 
 def _status(error: grpc.aio.AioRpcError) -> bytes:
@@ -373,7 +483,10 @@ def _listing() -> bytes:
 
 def mutated(draw: random.Random, method: str, data: bytes) -> bytes:
     """Returns a response that no server may send: the grammar's rule is drawn, and its operand."""
-    return draw.choice([*_RAW, *(_GENERATE if method == "Generate" else _LIKELIHOOD)])(draw, data)
+    several = method == "Generate" and model.GenerateResponse.FromString(data).samples
+    return draw.choice([*_RAW, *(_SAMPLES if several else _GENERATE if method == "Generate" else _LIKELIHOOD)])(
+        draw, data
+    )
 
 
 Mutation = Callable[[random.Random, bytes], bytes]
@@ -404,6 +517,25 @@ _GENERATE: list[Mutation] = [
     _generate(lambda draw, m: m.parts[0].CopyFrom(_IMAGE)),
     _generate(lambda draw, m: m.parts.append(model.Part())),
     _generate(lambda draw, m: setattr(m.parts[0], "text", "B" * 200_000)),
+]
+
+
+SampleChange = Callable[[random.Random, model.SampleResult], object]
+
+
+def _sample(change: SampleChange) -> Mutation:
+    return _generate(lambda draw, m: change(draw, draw.choice(m.samples)))
+
+
+_SAMPLES: list[Mutation] = [
+    _generate(lambda draw, m: m.ClearField("samples")),
+    _generate(lambda draw, m: m.samples.pop()),
+    _generate(lambda draw, m: m.samples.extend(m.samples[:1])),
+    _sample(lambda draw, s: s.ClearField("output")),
+    _sample(lambda draw, s: s.output.ClearField("parts")),
+    _sample(lambda draw, s: s.output.ClearField("finish_reason")),
+    _sample(lambda draw, s: setattr(s.output.parts[0], "text", "B" * 200_000)),
+    _sample(lambda draw, s: s.status.SetInParent()),
 ]
 
 
@@ -452,3 +584,8 @@ def mutations() -> Iterator[tuple[str, Mutation]]:
     for method, rules_ in (("Generate", _GENERATE), ("Likelihood", _LIKELIHOOD)):
         for rule in (*_RAW, *rules_):
             yield method, rule
+
+
+def mutations_of_samples() -> Iterator[Mutation]:
+    """Yields every rule for a response with several outputs."""
+    yield from (*_RAW, *_SAMPLES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,22 @@ import pytest
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
 from lyncean.rpc import errors as errors_module
+from orchestrator.engine import batch as batch_module
 from orchestrator.engine import check as check_module
+from orchestrator.engine import dispatch as dispatch_module
 from orchestrator.engine import episode as episode_module
 from orchestrator.engine import pool as pool_module
+from orchestrator.engine import replica as replica_module
 from orchestrator.engine.check import checked
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.replica import Replica
+from orchestrator.engine.sent import SentFiles
 from orchestrator.engine.wire import Request
 from orchestrator.run_folder import lines as lines_module
 from orchestrator.run_folder.log import Appender
 from simulation import network
-from simulation.network import ModelServer, mutations
-from simulation.world import Violation, play
+from simulation.network import ModelServer, mutations, mutations_of_samples
+from simulation.world import Violation, World, play
 
 TESTS = Path(__file__).parents[1]
 
@@ -105,6 +109,41 @@ def _lines_are_believed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lines_module, "verify", _nothing)
 
 
+def _misses_are_final(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(replica_module, "not_held", lambda error: False)
+
+
+def _bytes_are_never_sent_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SentFiles, "refused", _nothing)
+    patch.setattr(SentFiles, "sending", lambda files, request: {sha256 for sha256, _ in request.files})
+    real = Replica._pieces
+    patch.setattr(Replica, "_pieces", lambda replica, request, sent, whole=False: real(replica, request, sent))
+
+
+def _hashes_are_of_other_files(patch: pytest.MonkeyPatch) -> None:
+    real, last = episode_module.request_of, [b""]
+
+    def request_of(call: Any, digests: Sequence[bytes]) -> Request:
+        shifted = [last[0] or digest for digest in digests]
+        last[:] = digests or last
+        return real(call, shifted)
+
+    patch.setattr(episode_module, "request_of", request_of)
+
+
+def _any_repeats_go_together(patch: pytest.MonkeyPatch) -> None:
+    for module in (episode_module, dispatch_module):
+        patch.setattr(module, "is_repeat", lambda *_: True)
+
+
+def _samples_are_counted_by_nobody(patch: pytest.MonkeyPatch) -> None:
+    def outputs_of(response: Any, requests: Sequence[Request]) -> list[Any]:
+        pairs = zip(response.samples, requests, strict=False)
+        return [batch_module._output(result, response, request, checked) for result, request in pairs]
+
+    patch.setattr(replica_module, "outputs_of", outputs_of)
+
+
 def _folders_stay(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Appender, "check_there", _nothing)
 
@@ -123,6 +162,11 @@ def _folders_stay(patch: pytest.MonkeyPatch) -> None:
         _images_are_believed,
         _lines_are_believed,
         _folders_stay,
+        _misses_are_final,
+        _bytes_are_never_sent_again,
+        _hashes_are_of_other_files,
+        pytest.param(_any_repeats_go_together, marks=pytest.mark.weekly),
+        _samples_are_counted_by_nobody,
     ],
 )
 def test_each_repair_is_missed(mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,3 +198,34 @@ def test_no_mutated_response_is_an_answer(method: str, mutation: network.Mutatio
         with pytest.raises(CallError, match="breaks the contract") as caught:
             checked(network._parsed(response.FromString, mutation(draw, data)), request)
         assert caught.value.reason == "bad_response"
+
+
+@pytest.mark.parametrize("mutation", list(mutations_of_samples()))
+def test_no_mutated_sample_is_an_answer(mutation: network.Mutation) -> None:
+    import random
+
+    draw, requests = random.Random(7), [Request("Generate", (), max_output_tokens=16)] * 3
+    messages = [model.Message(role=model.ROLE_USER, parts=[model.Part(text="1 plain 0")])]
+    asked = model.GenerateRequest(messages=messages, samples=3).SerializeToString()
+    _, data = ModelServer(1, "boot", samples=3).answer("Generate", asked)
+    whole = batch_module.outputs_of(model.GenerateResponse.FromString(data), requests)
+    assert not any(isinstance(output, CallError) for output in whole)
+    lie = network._parsed(model.GenerateResponse.FromString, mutation(draw, data))
+    try:
+        outputs = batch_module.outputs_of(lie, requests)
+    except CallError as error:
+        outputs = [error]
+    assert [error.reason for error in outputs if isinstance(error, CallError)] == ["bad_response"]
+
+
+def test_worlds_send_hashes_and_samples(tmp_path: Path) -> None:
+    """What the other tests would find is in the worlds: files that come by their hash, outputs that come together."""
+    world = World(0, tmp_path / "run", lambda _: None)
+    world.method, world.rows, world.repeats = "generate", 12, 3
+    for address in world.addresses:
+        server = ModelServer(1, "boot", samples=4, claimed=1_000_000, held=1_000_000)
+        world.network.servers[address] = server
+    assert world._session("undisturbed", disturbed=False)
+    assert world.network.by_hash > 3
+    assert world.network.together > 12
+    assert world._account()

@@ -7,18 +7,20 @@ real scorer. The seed owns clock, network, disk, servers and the instant at whic
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from PIL import Image
 from rich.console import Console
 
 from lyncean.errors import UserError
@@ -35,7 +37,7 @@ from orchestrator.run_folder import log as log_module
 from orchestrator.run_folder import manifest as manifest_module
 from orchestrator.samples import Call, Sample, Scoring, Turn, Variant, image_part, text_part, user
 from simulation.loop import Crash, Loop, deterministic, run
-from simulation.network import ModelServer, Network, Weather
+from simulation.network import ModelServer, Network, Weather, asked_for
 
 ADDRESSES = ("10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1")
 LOGS = ("responses.jsonl", "verdicts.jsonl")
@@ -110,6 +112,10 @@ class World:
         self.addresses = ADDRESSES[: self.draw.randint(1, 3)]
         self.speaks = self.draw.random() < 0.7  # whether servers say in each answer who they are
         self.batch = self.draw.random() < 0.4
+        self.repeats = 1 if self.method == "likelihood" else self.draw.choice([1, 1, 3])
+        self.samples = self.draw.choice([0, 2, 4])
+        self.claimed = self.draw.choice([0, 25_000, 1_000_000])
+        self.held = self.draw.choice([0, 12_000, self.claimed])  # less than claimed: other clients' files are there
         self.deleted_at = 0.0
         self.asked = 0
 
@@ -145,7 +151,12 @@ class World:
 
     def _server(self, checkpoint: int, *, likelihood: bool = True) -> ModelServer:
         boot = f"{self.draw.getrandbits(32):x}" if self.speaks else ""
-        return ModelServer(checkpoint, boot, likelihood=likelihood, batch=self.batch)
+        # A replica of its own kind: one takes samples and hashes, another does not.
+        samples, claimed = (value if self.draw.random() < 0.8 else 0 for value in (self.samples, self.claimed))
+        held = min(self.held, claimed)
+        return ModelServer(
+            checkpoint, boot, likelihood=likelihood, batch=self.batch, samples=samples, claimed=claimed, held=held
+        )
 
     def _serve(self, checkpoint: int) -> None:
         for address in self.addresses:
@@ -184,7 +195,7 @@ class World:
         raise Crash("the command does not end")
 
     async def _evaluate(self) -> None:
-        plan = plan_of(self.method, self.rows, ",".join(self.addresses))
+        plan = plan_of(self.method, self.rows, self.repeats, ",".join(self.addresses))
         await evaluate_module.evaluate(plan, Console(quiet=True), run=self.path)
 
     @contextmanager
@@ -209,6 +220,7 @@ class World:
             passing=draw.choice([0.0, 0.1, 0.5]),
             lost=draw.choice([0.0, 0.1]),
             partition=draw.choice([0.0, 0.0, 0.03]),
+            forgotten=draw.choice([0.0, 0.05, 1.0]),
             scorer_breaks=draw.choice([0.0, 0.0, 0.3]),
             scorer_mutated=draw.choice([0.0, 0.0, 0.3]),
         )
@@ -313,12 +325,12 @@ class World:
             tag = line["response"].get("usage", {}).get("image_tokens")
             if tag != checkpoint:
                 raise Violation(f"{key} was answered by checkpoint {tag}, the manifest names {checkpoint}")
-            prompt = line["request"]["messages"][-1]["parts"][0]["text"]
+            prompt = _prompt_of(line["request"])
             if (line["replica"], prompt, line.get("boot_id", ""), checkpoint) not in self.network.history:
                 raise Violation(f"{key}: {line['replica']} never sent this answer")
         if any(" bad " in prompt for _, prompt, *_ in self.network.history):
             raise Violation("an image that cannot be decoded was sent")
-        expected = undisturbed(self.method, self.rows, checkpoint)
+        expected = undisturbed(self.method, self.rows, self.repeats, checkpoint)
         outcomes = {key: (line["outcome"], line.get("score")) for key, line in verdicts.items()}
         if outcomes != expected["outcomes"]:
             wrong = {
@@ -333,12 +345,17 @@ class World:
         return [json.loads(line) for line in (self.path / name).read_bytes().splitlines()]
 
 
+def _prompt_of(request: Mapping[str, Any]) -> str:
+    return asked_for(request["messages"][-1]["parts"][0]["text"], int(request.get("config", {}).get("seed", 0)))
+
+
 @cache
-def undisturbed(method: str, rows: int, checkpoint: int) -> dict[str, Any]:
-    """Returns outcomes and results of a run in which nothing happens."""
+def undisturbed(method: str, rows: int, repeats: int, checkpoint: int) -> dict[str, Any]:
+    """Returns outcomes and results of a run in which nothing happens and every output is asked for with all bytes."""
     with tempfile.TemporaryDirectory(prefix="calm-", dir=_shared_memory()) as folder:
         world = World(0, Path(folder) / "run", lambda _: None)
-        world.method, world.rows = method, rows
+        world.method, world.rows, world.repeats = method, rows, repeats
+        world.samples = world.claimed = 0
         world._serve(checkpoint)
         if not world._session("undisturbed", disturbed=False):
             raise Violation("an undisturbed run does not end with 0")
@@ -348,6 +365,16 @@ def undisturbed(method: str, rows: int, checkpoint: int) -> dict[str, Any]:
 
 
 _CUT_IMAGE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x08\0\0\0\x08\x08\0\0\0\0"
+
+
+def _picture(seed: int) -> bytes:
+    buffer = io.BytesIO()
+    Image.frombytes("L", (96, 96), random.Random(seed).randbytes(96 * 96)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+_PICTURES = [_picture(seed) for seed in range(3)]
+"""Of more than 9 KB each; several rows show one."""
 _KINDS = ("plain", "plain", "plain", "two", "bad", "long", "denied", "mute")
 
 
@@ -362,8 +389,14 @@ def _samples(row: Row, variant: Variant) -> Iterator[Sample]:
         parts = [text_part(f"{number} {kind} {len(answers)}")]
         if kind == "bad":
             parts.append(image_part(_CUT_IMAGE))
-        call = Call((user(*parts),), continuations=("A", "B"))
-        return call if likelihood else Call(call.messages, config=model.GenerationConfig(max_output_tokens=16))
+        elif number % 4:
+            parts.append(image_part(_PICTURES[number // 2 % 3]))
+        if likelihood:
+            return Call((user(*parts),), continuations=("A", "B"))
+        config = model.GenerationConfig(max_output_tokens=16)
+        if variant.repeats > 1:
+            config.temperature, config.seed = 1.0, 100 * number + variant.repeat
+        return Call((user(*parts),), config=config)
 
     turns = [Turn(ask, scoring=scoring)]
     if kind == "two" and not likelihood:
@@ -384,7 +417,7 @@ WORLD = Benchmark(
 
 
 @cache
-def plan_of(method: str, rows: int, endpoints: str, scorer: str = "10.0.0.9:1") -> Plan:
+def plan_of(method: str, rows: int, repeats: int, endpoints: str, scorer: str = "10.0.0.9:1") -> Plan:
     """Returns the plan of a run over so many rows of every kind."""
 
     def iterate() -> Iterator[Row]:
@@ -392,10 +425,17 @@ def plan_of(method: str, rows: int, endpoints: str, scorer: str = "10.0.0.9:1") 
         return (Row({"id": n, "kind": kinds[n % len(kinds)]}, lambda _: None) for n in range(rows))
 
     request = RunRequest(
-        "world", endpoint=endpoints, scorer=scorer, method=method, timeout=30.0, patience=120.0, progress=False
+        "world",
+        endpoint=endpoints,
+        scorer=scorer,
+        method=method,
+        repeats=repeats,
+        timeout=30.0,
+        patience=120.0,
+        progress=False,
     )
     source = RowSource("world", "0" * 64, rows, iterate)
-    return Plan((Task(WORLD, Variant("world", method=method), source),), request)
+    return Plan((Task(WORLD, Variant("world", method=method, repeats=repeats), source),), request)
 
 
 @cache
