@@ -153,7 +153,7 @@ def test_other_languages(typist: Typist) -> None:
 
 def test_plug_your_own(typist: Typist, cluster: Cluster) -> None:
     page = (DOCS / "plug-your-own.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code, _ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (cluster.folder / "mine.py").write_text(code)
     example, evaluation, behind = commands(DOCS / "plug-your-own.md")
     python, script, *port = shlex.split(example)

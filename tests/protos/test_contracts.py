@@ -50,6 +50,16 @@ def test_grpcurl_lines_hold_requests_of_the_contract() -> None:
     assert found == 3
 
 
+def test_a_sample_has_the_fields_of_a_response() -> None:
+    """Both ends read one as the other, by its bytes."""
+    whole = {field.name: field for field in model.GenerateResponse.DESCRIPTOR.fields}
+    sample = {field.name: field for field in model.Sample.DESCRIPTOR.fields}
+    assert whole.keys() - sample.keys() == {"served_by", "samples", "prompt"}
+    for name, field in sample.items():
+        kinds = [(each.number, each.type, each.message_type, each.enum_type) for each in (field, whole[name])]
+        assert kinds[0] == kinds[1], name
+
+
 def test_buf_lint_finds_nothing() -> None:
     buf = shutil.which("buf") or Path(sys.executable).parent / "buf"
     if not Path(buf).exists():

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import runpy
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -383,6 +386,28 @@ async def test_audio_and_videos_are_decoded_and_reported(served: Any) -> None:
         asked.parts[0].video.ClearField("sampling")
         asked.parts[1].audio.data = b"no sound"
         assert await refusal(server.send(request(asked))) == ("INVALID_ARGUMENT", "bad_audio")
+
+
+async def test_the_page_reads_a_prompt_once(
+    served: Any, ask: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[3] / "docs/plug-your-own.md").read_text(encoding="utf-8")
+    (code,) = (each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "generate_samples" in each)
+    (tmp_path / "words.py").write_text(code)
+    kits: list[type[Model]] = []
+    monkeypatch.setattr("model_server.kit.main", kits.append)
+    runpy.run_path(str(tmp_path / "words.py"))
+    async with served(echo(kits[0])) as server:
+        sent = request(ask("one two three four five six"), temperature=1.0, seed=8)
+        alone = []
+        for seed in range(8, 12):
+            sent.config.seed = seed
+            alone.append((await server.send(sent)).parts[0].text)
+        sent.config.seed, sent.samples = 8, 4
+        outputs = [result.output for result in (await server.send(sent)).samples]
+    assert [output.parts[0].text for output in outputs] == alone
+    assert [output.usage.cached_tokens for output in outputs] == [0, 6, 6, 6]
+    assert len(set(alone)) > 1
 
 
 async def test_health_follows_loading(served: Any, ask: Any) -> None:

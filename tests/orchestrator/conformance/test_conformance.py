@@ -209,7 +209,7 @@ THINKING = {name for name, check in CHECKS.items() if {"REASONING", "THINKING", 
 MEDIA = {name for name, check in CHECKS.items() if {"AUDIO_INPUT", "VIDEO_INPUT"} & set(check.needs)}
 MEDIA |= {"refuses_corrupt_audio_and_video"}
 # A model of text that reasons for longer than these let it say anything.
-THINKS = {name for name, check in CHECKS.items() if {"IMAGE_INPUT", "MULTI_IMAGE"} & set(check.needs)}
+THINKS = {name for name, check in CHECKS.items() if {"IMAGE_INPUT", "MULTI_IMAGE", "MEDIA_BY_HASH"} & set(check.needs)}
 THINKS |= {"stop_strings_end_the_output", "agrees_with_greedy"}
 
 

@@ -607,7 +607,8 @@ class Image(_message.Message):
     media_type: _builtins.str
     """The file's media type, for example "image/png". A hint: the bytes decide."""
     sha256: _builtins.bytes
-    """SHA-256 of the file's bytes: 32 bytes, or unset. Needs CAPABILITY_MEDIA_BY_HASH.
+    """SHA-256 of the file's bytes: 32 bytes, or unset, as in every output. Needs
+    CAPABILITY_MEDIA_BY_HASH.
 
     Beside data it announces that the file may come again. The server hashes the data,
     refuses those of another hash with INVALID_ARGUMENT (reason "hash_mismatch"), and
