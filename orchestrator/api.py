@@ -37,7 +37,7 @@ class MetricResult:
     """One result of one task.
 
     Attributes:
-        task: The task.
+        task: The task, or the group that it is over.
         name: The result's name, for example "accuracy".
         metric: The metric behind it.
         labels: The slice that it is of; empty for the whole.
@@ -109,7 +109,7 @@ class Results:
         run: Its folder, see docs/run-folder.md; report.html is in it.
         model: The model as its server described it.
         counts: Planned items and outcomes of each task.
-        metrics: Every result of every task.
+        metrics: Every result of every task, and of every group over its tasks.
 
     `print` shows the metrics of whole tasks as a table, and so does a notebook; below it stands what people's labels
     add.
@@ -119,7 +119,7 @@ class Results:
     model: Mapping[str, Any]
     counts: Mapping[str, Mapping[str, int]]
     metrics: Sequence[MetricResult] = field(repr=False)
-    _tasks: Mapping[str, Any] = field(repr=False, compare=False)
+    _opened: Run = field(repr=False, compare=False)
 
     def __str__(self) -> str:
         return _as_text([("task", "metric", "value", "n"), *self._rows()], *self._notes())
@@ -128,14 +128,17 @@ class Results:
         return _as_html([("Task", "Metric", "Value, 95% CI", "n"), *self._rows()], *self._notes())
 
     def _rows(self) -> list[tuple[str, ...]]:
-        return [(m.task, m.name, m.shown, f"{m.denominator:,}") for m in overall(metric_results(self._tasks))]
+        return [
+            (m.task, m.name, m.shown, f"{m.denominator:,}")
+            for m in overall(metric_results(self._opened.tasks_and_groups))
+        ]
 
     def _notes(self) -> list[str]:
         """Returns what stands beneath the table: the accounting, what labels show, where standard errors come from."""
-        lines = [accounting(counts(self._tasks)), *(f"{one.task}, {one.metric}: {one}" for one in self.labelled)]
-        run = open_run(self.run)
+        run = self._opened
+        lines = [accounting(counts(run.tasks)), *(f"{one.task}, {one.metric}: {one}" for one in self.labelled)]
         lines += [*run.sequences, *run.shares]
-        found = [(m, m.standard_error) for m in overall(metric_results(self._tasks))]
+        found = [(m, m.standard_error) for m in overall(metric_results(run.tasks))]
         return [*lines, *(f"{m.task}, {m.name}: {'; '.join(filter(None, error))}" for m, error in found if error)]
 
     @property
@@ -316,9 +319,11 @@ def load(run: str | Path) -> Results:
     opened = open_run(Path(run))
     if not opened.results:
         raise ConfigError(f"{run} is not complete: it holds no results.json; run it again to resume")
-    metrics = [_metric(task, result) for task, results in opened.tasks.items() for result in results["metrics"]]
+    metrics = [
+        _metric(task, result) for task, results in opened.tasks_and_groups.items() for result in results["metrics"]
+    ]
     planned = {task: results["counts"] for task, results in opened.tasks.items()}
-    return Results(Path(run), opened.model, planned, metrics, opened.tasks)
+    return Results(Path(run), opened.model, planned, metrics, opened)
 
 
 def _run(work: Any) -> Path:

@@ -70,6 +70,19 @@ class Benchmark:
     synthetic_rows: int = 100
 
 
+@dataclass(frozen=True, slots=True)
+class TaskGroup:
+    """A group of tasks with metrics over them.
+
+    Attributes:
+        tasks: Names of its tasks.
+        metrics: Its metrics, of those of its tasks by name; each item has its task in the label "task".
+    """
+
+    tasks: Sequence[str]
+    metrics: Callable[[Mapping[str, Sequence[scorer.MetricSpec]]], Sequence[scorer.MetricSpec]]
+
+
 def check_parity(variant: Variant, *, reference: bool = True) -> None:
     """Raises ConfigError where `--parity` cannot be kept: it must never be claimed in vain.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lyncean.registry import PluginError, Registry
-from orchestrator.benchmarks.base import Benchmark
+from orchestrator.benchmarks.base import Benchmark, TaskGroup
 from orchestrator.errors import ConfigError
 
 OURS = {
@@ -83,6 +83,22 @@ def find(words: Iterable[str], include: Sequence[str] = ()) -> dict[str, Benchma
             raise UnknownTaskError(_unknown(word))
         for task in owner.groups.get(word, (word,)):
             found[task] = owner
+    return found
+
+
+def groups(words: Iterable[str], include: Sequence[str] = ()) -> dict[str, TaskGroup]:
+    """Returns the groups with metrics over their tasks that the words name, and those in them.
+
+    Args:
+        words: As for `find`, which has found their tasks.
+        include: The same.
+    """
+    found: dict[str, TaskGroup] = {}
+    for word in words:
+        if ":" in word and not word.endswith(TASK_FILES):
+            from orchestrator.benchmarks import harness
+
+            found.update(harness.groups(word, include))
     return found
 
 

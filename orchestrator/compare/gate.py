@@ -44,7 +44,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
 }  # fmt: skip
 _CONDITION = re.compile(
-    r"""\s*(?:(?P<task>[\w.-]+)/)?
+    r"""\s*(?:(?P<task>[\w.:-]+)/)?
         (?P<name>[^\[\]<>=/]+?)
         (?:\[(?P<labels>[^\[\]]+)\])?
         (?:\.(?P<part>low|high|answered))?
@@ -167,7 +167,7 @@ def _checked(
             f"--gate: {condition.text} needs two runs with items in common: the one before, then {run.name}"
         )
     compared = {pair.step for pair in pairs}
-    if missing := [str(step) for step in steps if step not in compared]:
+    if missing := [str(step) for step in steps if step not in compared and not step.group]:
         more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
         raise ConfigError(
             f"--gate: {condition.text} cannot be told: {run.name} lacks {', '.join(missing[:_MOST_NAMED])}{more}, "
@@ -242,7 +242,7 @@ def _share(condition: Condition, run: Run) -> Finding:
 
 def _resolve(condition: Condition, run: Run) -> list[MetricResult]:
     wanted, labels = condition.name.casefold(), dict(condition.labels)
-    found = [f for f in metric_results(run.tasks) if condition.task in ("", f.task) and f.labels == labels]
+    found = [f for f in metric_results(run.tasks_and_groups) if condition.task in ("", f.task) and f.labels == labels]
     names = {id(metric): metric.name.casefold() for metric in found}
     metrics = {id(metric): metric.metric.casefold() for metric in found}
     for chosen in (

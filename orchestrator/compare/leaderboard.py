@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -63,7 +63,7 @@ class Entry:
 
     Attributes:
         model: The model.
-        task: The task.
+        task: The task, or a group over its tasks.
         state: What became of its cell.
         source: The cell's run.
         metric: The task's first metric, None where the cell is not complete.
@@ -265,12 +265,13 @@ def _state(source: Source) -> CellState:
 def _table(
     variant: str, sources: Sequence[Source], states: Mapping[int, CellState], read: Mapping[int, Scores]
 ) -> Table:
-    tasks = list(dict.fromkeys(task for source in sources for task in source.tasks))
+    groups = {name: found["tasks"] for run in read.values() for name, found in run.run.groups.items()}
+    columns = groups | {task: [task] for source in sources for task in source.tasks}
     models = list(dict.fromkeys(source.model for source in sources))
     entries: dict[tuple[str, str], Entry] = {}
     cautions: list[str] = []
-    for task in tasks:
-        column = [source for source in sources if task in source.tasks]
+    for task, members in columns.items():
+        column = [source for source in sources if set(members) <= set(source.tasks)]
         runs = [read[id(source)] for source in column if id(source) in read]
         metrics = {id(run): _first(run.run, task) for run in runs}
         step = Step(task, next((metric.name for metric in metrics.values() if metric), ""))
@@ -290,20 +291,21 @@ def _table(
             entries[source.model, task] = entry
     # More items without a result than a cell's options allow: its numbers stand, and are told to be looked at.
     cautions += [f"{source.path.name}: {source.error}" for source in sources if id(source) in read and source.error]
-    rows = [_row(model, [entries[model, task] for task in tasks]) for model in models]
+    columns = {task: members for task, members in columns.items() if all((model, task) in entries for model in models)}
+    rows = [_row(model, [entries[model, task] for task in columns], groups) for model in models]
     if all(row.mean is not None for row in rows):
         rows.sort(key=lambda row: -(row.mean or 0.0))
-    names = {task: next((e.metric.name for m in models if (e := entries[m, task]).metric), "") for task in tasks}
+    names = {task: next((e.metric.name for m in models if (e := entries[m, task]).metric), "") for task in columns}
     return Table(variant, names, rows, list(dict.fromkeys(cautions)))
 
 
 def _first(run: Run, task: str) -> MetricResult | None:
     """Returns a task's first metric, as its report opens with it."""
-    return next((found for found in overall(metric_results(run.tasks)) if found.task == task), None)
+    return next((found for found in overall(metric_results(run.tasks_and_groups)) if found.task == task), None)
 
 
-def _row(model: str, entries: Sequence[Entry]) -> Row:
-    values = [_share(entry.metric) for entry in entries]
+def _row(model: str, entries: Sequence[Entry], groups: Container[str]) -> Row:
+    values = [_share(entry.metric) for entry in entries if entry.task not in groups]
     known = [value for value in values if value is not None]
     complete = len(known) == len(values) > 1
     return Row(model, entries, sum(known) / len(known) if complete else None)
@@ -360,9 +362,12 @@ def _judge(
 
 def _merged(name: str, runs: Sequence[Scores]) -> Scores:
     """Returns the tasks of several runs of one model as those of one."""
-    tasks = {task: found for run in runs for task, found in run.run.tasks.items()}
+    results = {
+        kind: {task: found for run in runs for task, found in run.run.results.get(kind, {}).items()}
+        for kind in ("tasks", "groups")
+    }
     return Scores(
-        Run(runs[0].run.path, runs[0].run.manifest, {"tasks": tasks}, name),
+        Run(runs[0].run.path, runs[0].run.manifest, results, name),
         {task: items for run in runs for task, items in run.items.items()},
         {step: spec for run in runs for step, spec in run.steps.items()},
         {rule: sha256 for run in runs for rule, sha256 in run.rules.items()},

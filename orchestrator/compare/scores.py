@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -15,10 +16,11 @@ from orchestrator.run_folder.reader import STEP, Run
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is compared: a metric of a task."""
+    """What is compared: a metric of a task, or of a group over its tasks."""
 
     task: str
     metric: str
+    group: bool = False
 
     def __str__(self) -> str:
         return f"{self.task}: {self.metric}" if self.metric else self.task
@@ -62,7 +64,19 @@ def read(run: Run) -> Scores:
         for spec in _specs(run, task)
         if len(mine.units(spec).names)
     }
+    steps |= {Step(name, "", group=True): {"weights": found} for name, found in _groups(run, items)}
     return Scores(run, items, steps, rules)
+
+
+def _groups(run: Run, items: Mapping[str, Items]) -> Iterator[tuple[str, Mapping[str, float]]]:
+    """Yields the groups whose first metric is a weighted mean of all scores, with the weights of their tasks."""
+    for name, found in run.groups.items():
+        first: Mapping[str, Any] = next(iter(found["metrics"]), {})
+        weights = (first.get("details") or {}).get("weights") or {}
+        if weights and weights.keys() <= items.keys() and first["value"] is not None:
+            mean = math.fsum(weight * float(items[task].scores.mean()) for task, weight in weights.items())
+            if math.isclose(mean, first["value"], rel_tol=1e-9):
+                yield name, weights
 
 
 PAIRED = frozenset({"accuracy", "mean", GROUP_ALL})
@@ -77,10 +91,30 @@ def common(runs: Sequence[Scores], step: Step) -> list[Units]:
     """Returns the units that every run has in a step, in the same order for each; empty where a run lacks the step."""
     if not all(step in run.steps for run in runs):
         return []
+    if step.group:
+        return _common_of_group(runs, runs[0].steps[step]["weights"])
     units = [run.units(step) for run in runs]
     rows = pair([each.names for each in units])
     return [
         Units(each.names[mine], each.scores[mine], each.clusters[mine]) for each, mine in zip(units, rows, strict=True)
+    ]
+
+
+def _common_of_group(runs: Sequence[Scores], weights: Mapping[str, float]) -> list[Units]:
+    """Returns the units of a group's tasks, their scores scaled so that their mean is the group's metric."""
+    tasks = [common(runs, Step(task, "")) for task in weights]
+    if not all(units and len(units[0].names) for units in tasks):
+        return []
+    total = sum(len(units[0].names) for units in tasks)
+    scales = [weight * total / len(units[0].names) for weight, units in zip(weights.values(), tasks, strict=True)]
+    scales = [1.0 if math.isclose(scale, 1.0, rel_tol=1e-9) else scale for scale in scales]
+    return [
+        Units(
+            np.concatenate([units[at].names for units in tasks]),
+            np.concatenate([units[at].scores * scale for units, scale in zip(tasks, scales, strict=True)]),
+            np.concatenate([units[at].clusters for units in tasks]),
+        )
+        for at in range(len(runs))
     ]
 
 

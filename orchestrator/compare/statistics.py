@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -93,10 +93,10 @@ def compare_units(units: dict[Step, Sequence[Units]]) -> list[Paired]:
     Args:
         units: Step -> its units in the first and in the second run, in the same order.
     """
-    primary = {step.task: step for step in reversed(units)}
+    primary = _primary(units)
     able = [step for step in primary.values() if _smallest_p(units[step]) < _ALPHA]
     found = [
-        _paired(step, both, max(1, len(able)) if primary[step.task] == step else 0) for step, both in units.items()
+        _paired(step, both, max(1, len(able)) if primary.get(step.task) == step else 0) for step, both in units.items()
     ]
     holm = stats.holm([pair.p for pair in found if pair.step in able and pair.p is not None])
     adjusted = dict(zip((pair.step for pair in found if pair.step in able), holm, strict=True))
@@ -111,7 +111,7 @@ def pool(units: dict[Step, Sequence[Units]]) -> Paired | None:
     Args:
         units: Step -> its units in the first and in the second run, in the same order.
     """
-    primary = {step.task: step for step in reversed(units)}.values()
+    primary = _primary(units).values()
     steps = [step for step in units if step in primary and _shares(units[step])]
     if not steps:
         return None
@@ -121,6 +121,15 @@ def pool(units: dict[Step, Sequence[Units]]) -> Paired | None:
     ]
     pair = _paired(POOLED if len(steps) > 1 else steps[0], both, 1)
     return replace(pair, adjusted=pair.p)
+
+
+def _primary(steps: Iterable[Step]) -> dict[str, Step]:
+    """Returns each task's first step; groups have the items of their tasks once more."""
+    found: dict[str, Step] = {}
+    for step in steps:
+        if not step.group:
+            found.setdefault(step.task, step)
+    return found
 
 
 def _shares(units: Sequence[Units]) -> bool:

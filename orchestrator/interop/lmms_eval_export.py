@@ -47,9 +47,10 @@ def _date(created: str) -> str:
 
 
 def _results(run: Run, date: str) -> dict[str, Any]:
-    found = list(metric_results(run.tasks))
+    found = list(metric_results(run.tasks_and_groups))
     return {
-        "results": {task: {"alias": task, **_metrics(task, found)} for task in run.tasks},
+        "results": {task: {"alias": task, **_metrics(task, found)} for task in run.tasks_and_groups},
+        **({"groups": {name: {"alias": name, **_metrics(name, found)} for name in run.groups}} if run.groups else {}),
         "configs": {task: {"task": task, "metadata": dict(run.identity)} for task in run.tasks},
         "versions": {task: str((run.manifest.get("versions") or {}).get("lyncean", "")) for task in run.tasks},
         "n-shot": dict.fromkeys(run.tasks, 0),

@@ -17,7 +17,7 @@ def write(runs: Sequence[Run], file: TextIO) -> None:
     """Writes the table, and below it how each run can be repeated."""
     file.write(f"| {' | '.join(_HEAD)} |\n|---|---|---|---:|---:|---:|---|\n")
     for run in runs:
-        for metric in overall(metric_results(run.tasks)):
+        for metric in overall(metric_results(run.tasks_and_groups)):
             notes = [*facts.caveats(run, metric.task), *facts.settings(run)]
             notes += ["less is better"] if metric.less_is_better else []
             value = f"{metric.text(metric.value)}{metric.suffix and f' {metric.suffix}'}"

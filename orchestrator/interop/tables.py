@@ -92,7 +92,7 @@ Row = tuple[str, list[MetricResult | None], str]
 
 
 def _tables(runs: Sequence[Run]) -> list[tuple[str, list[Row]]]:
-    found = [list(metric_results(run.tasks)) for run in runs]
+    found = [list(metric_results(run.tasks_and_groups)) for run in runs]
     several = len({metric.task for run in found for metric in run}) > 1
     tables = [("metric", _rows([overall(run) for run in found], several))]
     sliced = [slices(run) for run in found]

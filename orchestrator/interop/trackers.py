@@ -57,7 +57,7 @@ def to_mlflow(run: Run) -> str:
 def metrics(run: Run) -> dict[str, float]:
     """Returns a run's results, ends of intervals and counts under names such as `marvel/AVR pattern=Quantities low`."""
     found: dict[str, float] = {}
-    for metric in metric_results(run.tasks):
+    for metric in metric_results(run.tasks_and_groups):
         name = f"{metric.task}/{metric.name} {metric.where}".rstrip()
         for suffix, value in (("", metric.value), (" low", metric.low), (" high", metric.high)):
             if value is not None:

@@ -164,7 +164,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         blind: The same run without images, shown beside the run's own results.
         home: Address of the list of runs, "" for none.
     """
-    found = list(metric_results(run.tasks))
+    found = list(metric_results(run.tasks_and_groups))
     labels = {task: item_labels(run, head) for task, head in headlines(found).items()}
     packed = pack(run, labels)
     total = counts(run.tasks) if run.tasks else _so_far(packed)
@@ -195,7 +195,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         published=tables(list(run.tasks), found) if published else [],
         readings=readings(run),
         labelled={(one.task, one.metric): one for one in labelled_results(run)},
-        blind={(f.task, f.name): f for f in overall(metric_results(blind.tasks))} if blind else {},
+        blind={(f.task, f.name): f for f in overall(metric_results(blind.tasks_and_groups))} if blind else {},
         packed=packed,
         home=home,
         images=embedded([run], packed.images.items()) if embed else {},

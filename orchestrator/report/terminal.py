@@ -50,7 +50,7 @@ def print_results(run: Path, console: Console) -> None:
     if not opened.tasks:
         console.print(f"{opened.name}: no results yet")
         return
-    found = list(metric_results(opened.tasks))
+    found = list(metric_results(opened.tasks_and_groups))
     lost = unreadable(opened)
     for each in lost:
         console.print()
@@ -62,7 +62,7 @@ def print_results(run: Path, console: Console) -> None:
         console.print(_table(overall(found), console.width, silent, tasks=True))
     else:
         tables = slices(found)
-        for task in opened.tasks:
+        for task in opened.tasks_and_groups:
             console.print()
             console.print(Text.assemble((task, "bold"), ("  " + opened.model_name, "dim")))
             totals = [metric for metric in overall(found) if metric.task == task]
@@ -76,7 +76,7 @@ def print_results(run: Path, console: Console) -> None:
                     if len(rows) <= _MOST_VALUES:
                         console.print(_slices(label, rows, console.width))
                         console.print()
-            if len(opened.tasks) > 1:
+            if len(opened.tasks) > 1 and task in opened.tasks:
                 console.print(_accounting(counts({task: opened.tasks[task]})))
     if len(opened.tasks) > 1:
         console.print(Text.assemble(("all tasks  ", "dim"), _accounting(counts(opened.tasks))))

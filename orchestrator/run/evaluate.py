@@ -326,6 +326,7 @@ def _manifest(
         replicas=sorted(connections.pools[""].replicas),
         rules=connections.rules,
         metrics=plan.metrics(),
+        groups=plan.groups(),
         shard=shard,
         code=plan.code(),
     )
@@ -348,7 +349,7 @@ def _manifest(
         log.forget_verdicts()
         old |= {name: fresh[name] for name in ("rules", "scorer", "judges")}
     old["replicas"] = _replicas(old, connections)
-    old["metrics"] = fresh["metrics"]
+    old |= {name: fresh[name] for name in ("metrics", "groups")}
     run_manifest.write(file, old)
     (path / RESULTS).unlink(missing_ok=True)
     return old

@@ -17,7 +17,7 @@ from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import Benchmark
-from orchestrator.benchmarks.registry import find
+from orchestrator.benchmarks.registry import find, groups
 from orchestrator.data.rows import DataError, MissingColumnError, Row, RowSource
 from orchestrator.engine.deviations import Deviations, choices_of, config_of
 from orchestrator.errors import ConfigError, EngineError
@@ -174,6 +174,16 @@ class Plan:
                 if spec.metric in _MEANS and "facets" not in spec.params:
                     spec.params["facets"] = []  # the order of the options, which any benchmark may vary
         return found
+
+    def groups(self) -> dict[str, dict[str, Any]]:
+        """Returns the tasks and the results to compute of each group with results over its tasks."""
+        words, include = words_of(self.request.tasks), words_of(self.request.include_path)
+        of_tasks: Mapping[str, list[scorer.MetricSpec]] = self.metrics()
+        return {
+            name: {"tasks": list(group.tasks), "metrics": specs}
+            for name, group in groups(words, include).items()
+            if (specs := list(group.metrics(of_tasks)))
+        }
 
     def identity(
         self, info: model.GetModelInfoResponse, stages: Mapping[str, model.GetModelInfoResponse]

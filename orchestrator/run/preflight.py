@@ -44,6 +44,8 @@ async def check_scoring(plan: Plan, client: ScorerClient, rules: scorer.ListRule
         # Apart from the metrics: to compute some of them takes long, of one item as well.
         if items:
             await _try(where, client.try_out(items))
+    for name, group in plan.groups().items():
+        await _try(f"group {name}", client.summarize(tuple, group["metrics"]))
 
 
 def _first_items(plan: Plan, task: Task) -> Iterator[tuple[str, Scoring]]:

@@ -65,8 +65,10 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
     if "sampled" in manifest:
         for task, found in share.results_of(run, manifest).items():
             tasks[task]["sampled"] = found
+    groups = await _groups(run, manifest, offsets, client)
     results = {
         "tasks": tasks,
+        **({"groups": groups} if groups else {}),
         "model": {name: manifest["identity"]["model"][name] for name in ("model_name", "model_revision")},
         "rules": {name: sha256 for name, sha256 in manifest["rules"].items() if name in rules},
         "manifest_sha256": manifest["identity_sha256"],
@@ -77,6 +79,25 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
             results["reasoning"] = reason_then_score.cut_outputs(run)
     run_manifest.write(run / RESULTS, results)
     return results
+
+
+async def _groups(
+    run: Path, manifest: Mapping[str, Any], offsets: Mapping[str, Offsets], client: ScorerClient
+) -> dict[str, Any]:
+    """Returns the results of the groups with metrics over their tasks; each group has a summary of its own."""
+    found = {}
+    for name, (tasks, specs) in sorted(run_manifest.group_specs_of(manifest).items()):
+        lines = np.concatenate([offsets.get(task, np.zeros(0, np.int64)) for task in tasks])
+        summary = await client.summarize(partial(_items_of_group, run, lines), specs)
+        found[name] = {"tasks": tasks, **summary_json(summary)}
+    return found
+
+
+def _items_of_group(run: Path, offsets: Offsets) -> Iterator[scorer.ScoreRequest]:
+    for line in lines_at(run / VERDICTS, offsets, VerdictLine):
+        item = pass_through(line)
+        item.labels["task"] = line.task
+        yield item
 
 
 def read(run: Path) -> dict[str, Any]:

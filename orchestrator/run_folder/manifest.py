@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -61,6 +62,7 @@ def make(
     metrics: Mapping[str, list[scorer.MetricSpec]],
     shard: tuple[int, int] | None,
     code: Mapping[str, str],
+    groups: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Returns the manifest of a run that begins now."""
     return {
@@ -79,6 +81,10 @@ def make(
             {task: [proto_json(spec) for spec in specs] for task, specs in metrics.items()}, rules.judges
         ),
         "benchmarks": dict(code),
+        "groups": {
+            name: {**group, "metrics": [proto_json(spec) for spec in group["metrics"]]}
+            for name, group in groups.items()
+        },
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}},
     }
 
@@ -172,10 +178,17 @@ def _fields(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 def specs_of(manifest: Mapping[str, Any]) -> dict[str, list[scorer.MetricSpec]]:
     """Returns the metrics that a manifest asks for, by task."""
-    return {
-        task: [json_format.ParseDict(spec, scorer.MetricSpec()) for spec in specs]
-        for task, specs in manifest["metrics"].items()
-    }
+    return {task: [_spec(spec) for spec in specs] for task, specs in manifest["metrics"].items()}
+
+
+def group_specs_of(manifest: Mapping[str, Any]) -> dict[str, tuple[list[str], list[scorer.MetricSpec]]]:
+    """Returns tasks and metrics of the groups with metrics over their tasks, by name."""
+    groups: Mapping[str, Mapping[str, Any]] = manifest.get("groups") or {}
+    return {name: (list(group["tasks"]), [_spec(spec) for spec in group["metrics"]]) for name, group in groups.items()}
+
+
+def _spec(line: dict[str, Any]) -> scorer.MetricSpec:
+    return json_format.ParseDict(line, scorer.MetricSpec())
 
 
 def _short(value: Any) -> str:

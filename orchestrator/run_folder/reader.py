@@ -253,6 +253,17 @@ class Run:
         tasks: Mapping[str, Mapping[str, Any]] = self.results.get("tasks", {})
         return tasks
 
+    @property
+    def groups(self) -> Mapping[str, Mapping[str, Any]]:
+        """The results of groups over their tasks, whose items are those of the tasks."""
+        groups: Mapping[str, Mapping[str, Any]] = self.results.get("groups", {})
+        return groups
+
+    @property
+    def tasks_and_groups(self) -> Mapping[str, Mapping[str, Any]]:
+        """The results of groups, then those of tasks: what metrics there are, never how many items."""
+        return {**self.groups, **self.tasks}
+
 
 def _stopped(found: Mapping[str, Any]) -> bool:
     return bool(found.get("sequential", {}).get("stopped"))
@@ -363,7 +374,7 @@ def named_run(path: Path, name: str) -> Run:
 def _read_results(path: Path) -> dict[str, Any]:
     results = _read_json(path)
     try:
-        list(metric_results(results.get("tasks", {})))
+        list(metric_results({**results.get("groups", {}), **results.get("tasks", {})}))
         counts(results.get("tasks", {}))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(

@@ -8,8 +8,9 @@ from scorer.registry import Registry
 MODULES = {
     name: f"scorer.metrics.{name}"
     for name in (
-        "accuracy", "caption", "calibration", "choice_bias", "consistency", "group_all", "harness_task",
-        "instability", "judge_agreement", "mean", "multi_round", "pass_at", "rate", "reform_instability",
+        "accuracy", "caption", "calibration", "choice_bias", "consistency", "group_all", "harness_group",
+        "harness_task", "instability", "judge_agreement", "mean", "multi_round", "pass_at", "rate",
+        "reform_instability",
     )
 }  # fmt: skip
 """Metric -> module whose `METRIC` it is."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from lyncean.arrays import Ints, np
+from lyncean.arrays import Floats, Ints, np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.table import Table, numbered
 
@@ -15,6 +15,9 @@ DRAWS = 1_000
 UNITS = ("samples", "groups")
 
 _MOST_UNDEFINED = 0.05
+
+_BLOCK = 1 << 20
+"""Numbers drawn at a time."""
 
 
 def interval(
@@ -52,9 +55,33 @@ def interval(
         undefined += 1
         if undefined > _MOST_UNDEFINED * draws:
             return None, f"undefined for more than {_MOST_UNDEFINED:.0%} of the resamples of {unit}{why}"
+    return _percentiles(values, level, f"bootstrap over {unit}, {draws} draws"), ""
+
+
+def of_strata(strata: Sequence[Floats], weights: Sequence[float], draws: int, level: float) -> pb.Interval:
+    """Returns the percentile bootstrap interval of a weighted mean of means, each stratum resampled by itself.
+
+    Args:
+        strata: The scores of each stratum.
+        weights: The weight of each stratum's mean.
+        draws: Number of resamples.
+        level: Coverage.
+    """
+    random = np.random.default_rng(0)
+    total = np.zeros(draws)
+    for scores, weight in zip(strata, weights, strict=True):
+        block = max(1, _BLOCK // len(scores))
+        for start in range(0, draws, block):
+            size = min(block, draws - start)
+            drawn = random.integers(0, len(scores), (size, len(scores)))
+            total[start : start + size] += weight * scores[drawn].mean(axis=1)
+    return _percentiles(total, level, f"bootstrap over the samples of each task, {draws} draws")
+
+
+def _percentiles(values: Floats | Sequence[float], level: float, method: str) -> pb.Interval:
     # Sums in another order of instructions differ in the last digit; the results must not.
     low, high = (round(float(end), 10) + 0.0 for end in np.quantile(values, ((1 - level) / 2, (1 + level) / 2)))
-    return pb.Interval(low=low, high=high, level=level, method=f"bootstrap over {unit}, {draws} draws"), ""
+    return pb.Interval(low=low, high=high, level=level, method=method)
 
 
 def _resamples(table: Table, unit: str, draws: int) -> Iterator[Table]:

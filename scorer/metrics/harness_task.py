@@ -16,7 +16,7 @@ from scorer.metrics.intervals import of_mean
 from scorer.metrics.table import Table
 from scorer.rules.harness_task import TASK_PARAMS, grouped, number_of, task_of
 
-_RECORD = "details"
+RECORD = "details"
 """The column with the rule's record."""
 
 UNDEFINED = "not_computed"
@@ -35,12 +35,11 @@ def plan(params: Params) -> Plan:
         result = pb.MetricResult(denominator=len(table))
         task = task_of(about)
         rows = np.flatnonzero(table.scored)
-        records = [decode(word) for word in table.take(rows).word(_RECORD)]  # type: ignore[arg-type]
+        records = [decode(word) for word in table.take(rows).word(RECORD)]  # type: ignore[arg-type]
         figures = []
         for repeat in sorted(set(table.repeat[rows].tolist())):
             own = [r for r, n in zip(records, table.repeat[rows].tolist(), strict=True) if n == repeat]
-            with seeded(f"{about['task']} {name} {repeat}"):
-                figures.append(_figure(task, name, key, own, result))
+            figures.append(_figure(task, _values(task, name, key, own), (str(about["task"]), name, repeat), result))
         if not figures or None in figures:
             return result
         value = figures[0] if len(figures) == 1 else math.fsum(figures) / len(figures)  # type: ignore[arg-type]
@@ -58,40 +57,41 @@ def plan(params: Params) -> Plan:
                     result.interval.CopyFrom(interval)
         return result
 
-    return Plan(compute, columns=frozenset({_RECORD}))
+    return Plan(compute, columns=frozenset({RECORD}))
 
 
-def _figure(
-    task: ScoredTask, name: str, key: str, records: Iterable[Mapping[str, Any]], result: pb.MetricResult
-) -> float | None:
+def _figure(task: ScoredTask, values: list[Any], about: tuple[str, str, int], result: pb.MetricResult) -> float | None:
     """Returns the aggregation as a number; says in the result's details why it is none."""
-    values = _values(task, name, key, records)
     if not values:
-        result.details[UNDEFINED] = f"no item has {name}"
+        result.details[UNDEFINED] = f"no item has {about[1]}"
         return None
-    found = task.aggregate(name, values)
+    found = aggregated(task, values, *about)
     number = number_of(found)
     if number is None:
-        result.details[UNDEFINED] = f"its aggregation returns {_words(found)}"
+        result.details[UNDEFINED] = f"its aggregation returns {words_of(found)}"
         for part, value in found.items() if isinstance(found, Mapping) else ():
             if (inner := number_of(value)) is not None:
                 result.details[str(part)] = inner
     return number
 
 
+def aggregated(task: ScoredTask, values: list[Any], word: str, name: str, repeat: int) -> Any:
+    """Returns the aggregation of a metric's values; its random numbers depend on the task, metric and repeat alone."""
+    with seeded(f"{word} {name} {repeat}"):
+        return task.aggregate(name, values)
+
+
+def documents(task: ScoredTask, records: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Mapping[str, Any]]]:
+    """Returns what a task made of each document, in their order: filter -> metric -> value."""
+    found: dict[int, list[Mapping[str, Any]]] = {}
+    for record in records:
+        found.setdefault(record["index"], []).append(record)
+    return [own[0]["results"] if "results" in own[0] else _together(task, own) for _, own in sorted(found.items())]
+
+
 def _values(task: ScoredTask, name: str, key: str, records: Iterable[Mapping[str, Any]]) -> list[Any]:
     """Returns a metric's values in the order of the documents."""
-    documents: dict[int, list[Mapping[str, Any]]] = {}
-    for record in records:
-        documents.setdefault(record["index"], []).append(record)
-    found = []
-    for index in sorted(documents):
-        own = documents[index]
-        results = own[0]["results"] if "results" in own[0] else _together(task, own)
-        metrics = results.get(key, {})
-        if name in metrics:
-            found.append(metrics[name])
-    return found
+    return [found[key][name] for found in documents(task, records) if name in found.get(key, {})]
 
 
 def _together(task: ScoredTask, records: list[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -112,7 +112,8 @@ def _together(task: ScoredTask, records: list[Mapping[str, Any]]) -> dict[str, d
     return task.results(doc, answers)
 
 
-def _words(found: Any) -> str:
+def words_of(found: Any) -> str:
+    """Returns what is no number, in words."""
     return "nothing" if found is None else f"no number but a {type(found).__name__}"
 
 

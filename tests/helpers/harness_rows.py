@@ -24,6 +24,7 @@ import datasets
 from PIL import Image
 
 from lyncean.harness import HarnessError, harness
+from lyncean.harness.library import state
 from lyncean.harness.values import decode, encode
 from orchestrator.benchmarks.harness import ASKED
 from orchestrator.benchmarks.harness.task import ForeignTask
@@ -180,7 +181,7 @@ def attempt(asked: ForeignTask, kinds: dict[str, str]) -> dict[str, Any]:
               if (split := asked.config.get(key))}  # fmt: skip
     data = datasets.DatasetDict({split: make(kinds) for split in splits})
     task = asked._task = asked.harness.load(asked.name, asked.include, data)
-    asked._state = json.dumps(asked.harness.state(task))
+    asked._state = json.dumps(state(task))
     rows = list(asked._rows())
     if not rows:
         raise ValueError("no rows are left")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,6 +17,7 @@ from lmms_eval import evaluator, utils
 from lmms_eval.api import samplers
 from lmms_eval.api.model import lmms
 from lmms_eval.api.task import ConfigurableMessagesTask, ConfigurableTask
+from lmms_eval.tasks import TaskManager
 
 from lyncean.harness.library import arguments
 from lyncean.harness.lmms_eval import LIBRARY
@@ -161,6 +162,39 @@ def figures(
     return {
         name: {metric: value for metric, value in found["results"][name].items() if not _is_error(metric)}
         for name in data
+    }
+
+
+def groups(
+    names: Sequence[str], data: Mapping[str, datasets.DatasetDict], address: str, output: str, *, simple: bool
+) -> dict[str, dict[str, Any]]:
+    """Evaluates groups by lmms-eval's evaluator, found and opened by it, and returns its metrics by group and task.
+
+    Args:
+        names: The groups.
+        data: Splits by the name of the data set's configuration.
+        address: The model server.
+        output: A folder for the files that aggregations write.
+        simple: As for `figures`.
+    """
+    _ = LIBRARY.modules
+
+    def load(*_: Any, name: str, **__: Any) -> datasets.DatasetDict:
+        return datasets.DatasetDict(data[name])
+
+    with mock.patch.object(datasets, "load_dataset", load), _mended():
+        found = evaluator.simple_evaluate(
+            model=Asking(address, simple=simple),
+            tasks=list(names),
+            task_manager=TaskManager(),
+            bootstrap_iters=0,
+            log_samples=False,
+            cli_args=arguments(output),
+            process_docs_parallel=1,
+        )
+    return {
+        name: {metric: value for metric, value in metrics.items() if not _is_error(metric)}
+        for name, metrics in found["results"].items()
     }
 
 

@@ -2,16 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from lyncean.harness import harness, split
-from orchestrator.benchmarks.base import Benchmark
+from lyncean.harness.library import Group
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.benchmarks.base import Benchmark, TaskGroup
 from orchestrator.benchmarks.harness.lm_eval import LmEvalTask
 from orchestrator.benchmarks.harness.lmms import LmmsTask
+from orchestrator.benchmarks.harness.task import METRIC
+from orchestrator.metric import metric
 
 ASKED = {"lmms": LmmsTask, "lm-eval": LmEvalTask}
 """Prefix -> what asks a task of that harness."""
+
+
+GROUP_METRIC = "harness_group"
+"""The scorer's metric for groups."""
+
+
+def groups(word: str, include: Sequence[str] = ()) -> dict[str, TaskGroup]:
+    """Returns the groups with metrics over their tasks that a word names, one that stands in another as `OTHER::NAME`.
+
+    Args:
+        word: As for `load`, and loaded by it.
+        include: The same.
+    """
+    parts = split(word)
+    if parts is None:
+        return {}
+    prefix, name = parts
+    folders = _folders(include)
+    return {
+        f"{prefix}:{group.name}": TaskGroup(
+            [f"{prefix}:{task}" for task in group.tasks], partial(_metrics, prefix, group, folders)
+        )
+        for group in harness(prefix).groups(name, folders, functions=False)
+    }
+
+
+def _metrics(
+    prefix: str, group: Group, include: tuple[str, ...], of_tasks: Mapping[str, Sequence[scorer.MetricSpec]]
+) -> list[scorer.MetricSpec]:
+    """Returns a group's metrics: those of its tasks that its configuration combines."""
+    specs: dict[str, scorer.MetricSpec] = {}
+    values: dict[str, dict[str, float]] = {}
+    learned = {}
+    for task in group.tasks:
+        word = f"{prefix}:{task}"
+        for spec in of_tasks[word]:
+            if spec.metric == METRIC:
+                key = f"{spec.params['metric']},{spec.params['filter']}"
+                specs.setdefault(key, spec)
+                values.setdefault(task, {})[key] = 1.0
+                learned[word] = spec.params["learned"]
+    try:
+        combined = harness(prefix).combine(group, values, dict.fromkeys(values, 1)).keys()
+    except Exception:  # the scorer says what its code raises
+        listed = group.config["aggregate_metric_list"]
+        names = {each.get("metric") for each in (listed if isinstance(listed, list) else [listed])}
+        combined = {key for key in specs if key.rpartition(",")[0] in names}
+    return [
+        metric(
+            spec.name,
+            GROUP_METRIC,
+            params={
+                "group": f"{prefix}:{group.name}",
+                "include": list(include),
+                "learned": learned,
+                "metric": spec.params["metric"],
+                "filter": spec.params["filter"],
+            },
+        )
+        for key, spec in specs.items()
+        if key in combined
+    ]
+
+
+def _folders(include: Sequence[str]) -> tuple[str, ...]:
+    return tuple(str(Path(folder).expanduser().absolute()) for folder in include)
 
 
 def load(word: str, include: Sequence[str] = ()) -> dict[str, Benchmark]:
@@ -28,6 +99,6 @@ def load(word: str, include: Sequence[str] = ()) -> dict[str, Benchmark]:
     if parts is None:
         return {}
     prefix, name = parts
-    folders = tuple(str(Path(folder).expanduser().absolute()) for folder in include)
+    folders = _folders(include)
     asked = ASKED[prefix]
     return {f"{prefix}:{task}": asked(task, folders).benchmark() for task in harness(prefix).members(name, folders)}

@@ -145,7 +145,7 @@ def _about(run: Run) -> dict[str, Any]:
                 "task": metric.task, "name": metric.name, "shown": metric.text(metric.value), "value": metric.value,
                 "interval": metric.interval, "n": metric.denominator,
             }
-            for metric in overall(metric_results(run.tasks))
+            for metric in overall(metric_results(run.tasks_and_groups))
         ],
     }  # fmt: skip
 

@@ -40,6 +40,9 @@ class ScoredTask(Protocol):
     def aggregate(self, metric: str, values: list[Any]) -> Any:
         """Returns its aggregation of a metric's values, in the order of the documents."""
 
+    def aggregates(self, metric: str) -> bool:
+        """Whether a metric that `process_results` returns has an aggregation."""
+
     def is_mean(self, metric: str) -> bool:
         """Whether a metric's aggregation is the harness's own mean."""
 

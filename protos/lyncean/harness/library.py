@@ -13,7 +13,8 @@ import sys
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import metadata
 from pathlib import Path
@@ -27,8 +28,37 @@ from lyncean.media import Kind
 Index = Mapping[str, Mapping[str, Any]]
 """Name -> `type` ("task", "group", "tag" or another kind), `yaml_path`, and a tag's `task`."""
 
+Values = Mapping[str, Mapping[str, Any]]
+"""Task -> "metric,filter" -> value."""
+
+_FORM = "2"
+"""Changes with what is kept of an index."""
+
+_NAMES = {"task", "group", "task_alias", "group_alias", "alias"}
+_OF_GROUPS = {*_NAMES, "tag", "aggregate_metric_list", "metadata"}
+"""Settings of a group that are its own; any other is one of its members' settings, changed."""
+
 LOADING = threading.RLock()
 """Held while foreign code is loaded, which changes what is global."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group with metrics over its tasks.
+
+    Attributes:
+        name: Its name; one that stands in another group has `OTHER::` in front of its own.
+        tasks: Its tasks and those of the groups in it, in the harness's order.
+        config: Its configuration.
+    """
+
+    name: str
+    tasks: tuple[str, ...]
+    config: Mapping[str, Any]
+
+    def own(self, names: Container[str]) -> dict[str, Any]:
+        """Returns the settings of some names."""
+        return {name: value for name, value in self.config.items() if name in names}
 
 
 class Library(ABC):
@@ -67,8 +97,31 @@ class Library(ABC):
         """Returns its index of a folder's tasks, groups and tags; see `Index`."""
 
     @abstractmethod
-    def listed(self, entry: Mapping[str, Any]) -> Sequence[Any]:
-        """Returns what a group or tag of the index lists: names, and settings in place of a name."""
+    def read_group(self, path: str, *, functions: bool) -> dict[str, Any]:
+        """Returns the configuration of a group.
+
+        Args:
+            path: Its file.
+            functions: Whether to import the functions that it names; others may stand in their place.
+        """
+
+    @abstractmethod
+    def combine(self, group: Group, values: Values, sizes: Mapping[str, int]) -> Mapping[str, Any]:
+        """Returns a group's metrics of those of its tasks, by its evaluator's own code; any other keys are ignored.
+
+        Args:
+            group: The group, its functions imported.
+            values: Task -> "metric,filter" -> value.
+            sizes: Task -> its size (`size`).
+        """
+
+    @abstractmethod
+    def size(self, counts: Sequence[int]) -> int:
+        """Returns what its evaluator takes for a task's size.
+
+        Args:
+            counts: How many values each metric of the task is made of, in the order in which they come.
+        """
 
     @abstractmethod
     def read_config(self, path: str) -> dict[str, Any]:
@@ -136,7 +189,7 @@ class Library(ABC):
 
     def _read_all(self, include: Sequence[str]) -> Index:
         folder = f"{self.folder()}/"
-        place = cache_folder() / "harness" / f"{self.package}-{self.version()}-{sha256(folder)[:16]}.json"
+        place = cache_folder() / "harness" / f"{self.package}-{self.version()}-{sha256(folder + _FORM)[:16]}.json"
         found: dict[str, dict[str, Any]] | None = None
         with contextlib.suppress(OSError, ValueError):
             found = json.loads(place.read_text())
@@ -158,23 +211,55 @@ class Library(ABC):
         """Returns the tasks that a name stands for: itself, or those of a group or tag.
 
         Raises:
-            HarnessError: There is none of this name, or a member is not a plain task.
+            HarnessError: There is none of this name, or a group changes the settings of its members.
         """
+        return self._open(name, include, functions=False)[0]
+
+    def groups(self, name: str, include: tuple[str, ...] = (), *, functions: bool = True) -> list[Group]:
+        """Returns the groups with metrics over their tasks that a name stands for: itself, and then those in it.
+
+        Raises:
+            HarnessError: As `members`; or a function of a group cannot be imported.
+        """
+        return self._open(name, include, functions=functions)[1]
+
+    def _open(self, name: str, include: tuple[str, ...], *, functions: bool) -> tuple[list[str], list[Group]]:
         known = self.index(include)
         if name not in known:
             raise self.unknown(name, known)
         entry = known[name]
         if entry["type"] in ("task", "python_task"):
-            return [name]
-        found: list[str] = []
-        for member in self.listed(entry):
-            if not isinstance(member, str):
-                raise HarnessError(
-                    f"group {self.prefix}:{name} changes the settings of its members, which is not supported",
-                    fix="give the tasks one by one",
-                )
-            found.extend(self.members(member, include))
-        return list(dict.fromkeys(found))
+            return [name], []
+        config: Mapping[str, Any] = {"task": entry["task"]} if entry["type"] == "tag" else {}
+        if not config:
+            with self._loading(name):
+                config = self.read_group(entry["yaml_path"], functions=functions)
+
+        def below(name: str, config: Mapping[str, Any]) -> tuple[list[str], list[Group]]:
+            tasks: list[str] = []
+            groups: list[Group] = []
+            if changed := sorted(config.keys() - _OF_GROUPS):
+                raise self._changing(name, changed[0])
+            for member in config["task"]:
+                if isinstance(member, str):
+                    found = self._open(member, include, functions=functions)
+                elif isinstance(member.get("task"), list):
+                    found = below(f"{name}::{member['group']}", member)
+                elif member.keys() <= _NAMES:
+                    found = self._open(member.get("task") or member["group"], include, functions=functions)
+                else:
+                    raise self._changing(name, sorted(member.keys() - _NAMES)[0])
+                tasks += found[0]
+                groups += found[1]
+            tasks = list(dict.fromkeys(tasks))
+            own = [Group(name, tuple(tasks), config)] if config.get("aggregate_metric_list") else []
+            return tasks, own + groups
+
+        return below(name, config)
+
+    def _changing(self, group: str, setting: str) -> HarnessError:
+        why = f"group {self.prefix}:{group} changes {setting} of its members, which is not supported"
+        return HarnessError(why, fix="give the tasks one by one")
 
     def config(self, name: str, include: tuple[str, ...] = ()) -> dict[str, Any]:
         """Returns a task's configuration with its functions.
@@ -262,6 +347,12 @@ class Library(ABC):
         task.__init__(config={**settings, "task": name})
         task.scores_only = False
         return task
+
+    def named(self, task: str) -> Any:
+        """Returns an object of its class of tasks that has a name alone: what its evaluator looks at in a group."""
+        made = self._task_class.__new__(self._task_class)
+        made._config = SimpleNamespace(task=task)
+        return made
 
     def unknown(self, name: str, known: Index) -> HarnessError:
         """Returns the error of a name that nothing has."""
@@ -369,6 +460,10 @@ class Scored:
             if "args" in inspect.signature(function).parameters:
                 return function(values, args=arguments(self._folder.name))
             return function(values)
+
+    def aggregates(self, metric: str) -> bool:
+        """Whether a metric that `process_results` returns has an aggregation."""
+        return metric in self._task.aggregation()
 
     def is_mean(self, metric: str) -> bool:
         """Whether a metric's aggregation is the harness's own mean."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from lyncean.harness.library import Docs, Library, OurTask, Scored
+from lyncean.harness.library import Docs, Group, Library, OurTask, Scored, Values
 
 _TYPES = {"PY_TASK": "python_task", "TASK": "task", "GROUP": "group", "TAG": "tag"}
 
@@ -43,29 +43,41 @@ class LmEval(Library):
 
     def imported(self) -> SimpleNamespace:
         """Imports what tasks need of it."""
-        from lm_eval.api import instance, metrics, task
+        from lm_eval.api import group, instance, metrics, task
         from lm_eval.tasks import _index, _yaml_loader
 
-        return SimpleNamespace(task=task, instance=instance, metrics=metrics, index=_index, yaml=_yaml_loader)
+        return SimpleNamespace(
+            task=task, group=group, instance=instance, metrics=metrics, index=_index, yaml=_yaml_loader
+        )
 
     def read_index(self, folder: str) -> dict[str, dict[str, Any]]:
         """Returns its index of a folder."""
         found: dict[str, dict[str, Any]] = {}
         for name, entry in self.modules.index.TaskIndex.build([Path(folder)]).items():
             kind = _TYPES.get(entry.kind.name, "unknown")
-            found[name] = {"type": kind, "yaml_path": str(entry.yaml_path)}
-            if kind == "group":
-                found[name]["task"] = (entry.cfg or {}).get("task", [])
-            for tag in entry.tags if kind in ("task", "python_task") else ():
-                found.setdefault(tag, {"type": "tag", "yaml_path": "", "task": []}).setdefault("task", []).append(name)
+            found[name] = {"type": kind, "yaml_path": str(entry.yaml_path or "")}
             if kind == "tag":
-                found[name].setdefault("task", [])
+                found[name]["task"] = sorted(entry.tags)
         return found
 
-    def listed(self, entry: Mapping[str, Any]) -> Sequence[Any]:
-        """Returns what a group or tag lists."""
-        listed: Any = entry.get("task") or []
-        return [listed] if isinstance(listed, str) else listed
+    def read_group(self, path: str, *, functions: bool) -> dict[str, Any]:
+        """Returns the configuration of a group."""
+        config: dict[str, Any] = self.modules.yaml.load_yaml(path, resolve_func=functions)
+        return config | {"task": [config["task"]] if isinstance(config["task"], str) else config["task"]}
+
+    def combine(self, group: Group, values: Values, sizes: Mapping[str, int]) -> Mapping[str, Any]:
+        """Returns a group's metrics, by `lm_eval.api.group.Group.aggregate`."""
+        known = self.modules.group.GroupConfig.__dataclass_fields__
+        own = self.modules.group.Group.from_config({**group.own(known), "group": group.name})
+        for task in group.tasks:
+            own.add(self.named(task))
+        results = {task: {**found, "sample_len": sizes[task]} for task, found in values.items()}
+        found: Mapping[str, Any] = own.aggregate(results)
+        return found
+
+    def size(self, counts: Sequence[int]) -> int:
+        """Returns the largest number of values of a metric."""
+        return max(counts)
 
     def read_config(self, path: str) -> dict[str, Any]:
         """Returns a configuration with its functions."""

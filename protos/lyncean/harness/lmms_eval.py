@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from lyncean.harness import judge_url
-from lyncean.harness.library import Docs, Library, OurTask, Scored
+from lyncean.harness.library import Docs, Group, Library, OurTask, Scored, Values
 
 
 class _Scored(Scored):
@@ -111,12 +111,27 @@ class LmmsEval(Library):
         manager = TaskManager(include_defaults=False)
         return {name: dict(entry) for name, entry in manager._get_task_and_group(folder).items()}
 
-    def listed(self, entry: Mapping[str, Any]) -> Sequence[Any]:
-        """Returns what a group or tag lists."""
-        listed: Sequence[Any] = (
-            entry["task"] if entry["type"] == "tag" else self._yaml(entry["yaml_path"], "simple")["task"]
-        )
-        return listed
+    def read_group(self, path: str, *, functions: bool) -> dict[str, Any]:
+        """Returns the configuration of a group."""
+        return self._yaml(path, "full" if functions else "simple")
+
+    def combine(self, group: Group, values: Values, sizes: Mapping[str, int]) -> Mapping[str, Any]:
+        """Returns a group's metrics, by `consolidate_group_results` of its evaluator; standard errors are ours."""
+        from lmms_eval import evaluator_utils
+        from lmms_eval.api.group import ConfigurableGroup, GroupConfig
+
+        config = {**group.own(GroupConfig.__dataclass_fields__), "group": group.name}
+        tree = {ConfigurableGroup(config): {task: self.named(task) for task in group.tasks}}
+        results: dict[str, dict[str, Any]] = {group.name: {}}
+        for task in group.tasks:
+            errors = {f"{key.replace(',', '_stderr,', 1)}": "N/A" for key in values.get(task, ())}
+            results[task] = {**values.get(task, {}), **errors, "samples": sizes.get(task, 0)}
+        evaluator_utils.consolidate_group_results(results, {}, tree)
+        return results[group.name]
+
+    def size(self, counts: Sequence[int]) -> int:
+        """Returns the number of values of the last metric."""
+        return counts[-1]
 
     def read_config(self, path: str) -> dict[str, Any]:
         """Returns a configuration with its functions."""
