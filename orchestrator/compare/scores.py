@@ -64,8 +64,10 @@ def read(run: Run) -> Scores:
         for spec in _specs(run, task)
         if len(mine.units(spec).names)
     }
-    steps |= {Step(name, "", group=True): {"weights": found} for name, found in _groups(run, items)}
-    return Scores(run, items, steps, rules)
+    groups: dict[Step, Mapping[str, Any]] = {
+        Step(name, "", group=True): {"weights": found} for name, found in _groups(run, items)
+    }
+    return Scores(run, items, groups | steps, rules)
 
 
 def _groups(run: Run, items: Mapping[str, Items]) -> Iterator[tuple[str, Mapping[str, float]]]:

@@ -15,6 +15,7 @@ import numpy as np
 from lm_eval import evaluator
 from lm_eval.api.model import LM
 from lm_eval.api.task import ConfigurableTask
+from lm_eval.tasks import TaskManager
 
 from lyncean.harness.lm_eval import LIBRARY
 from lyncean.model.v1 import model_pb2 as model
@@ -88,3 +89,26 @@ def figures(data: Mapping[str, datasets.DatasetDict], address: str) -> dict[str,
         metrics = results["results"][name]
         found[name] = {key: value for key, value in metrics.items() if "," in key and "_stderr" not in key}
     return found
+
+
+def groups(name: str, data: Mapping[str, datasets.DatasetDict], address: str) -> dict[str, dict[str, Any]]:
+    """Evaluates a group by the harness's evaluator, found and opened by it, and returns metrics by group and task.
+
+    Args:
+        name: The group.
+        data: Splits by the name of the data set's configuration.
+        address: The model server.
+    """
+    _ = LIBRARY.modules
+
+    def load(*_: Any, name: str, **__: Any) -> datasets.DatasetDict:
+        return datasets.DatasetDict(data[name])
+
+    with mock.patch.object(datasets, "load_dataset", load):
+        results = evaluator.simple_evaluate(
+            model=Asking(address), tasks=[name], bootstrap_iters=0, log_samples=False, task_manager=TaskManager()
+        )
+    return {
+        each: {key: value for key, value in metrics.items() if "," in key and "_stderr" not in key}
+        for each, metrics in results["results"].items()
+    }
