@@ -80,7 +80,7 @@ class _File:
             values = dict(zip(self.header, cells, strict=True))
             if number == 0 or not (values.get("image") or values.get("image_path")):
                 continue
-            fields = table.read(str(self.path), number, {k: v for k, v in values.items() if k not in _IMAGES})
+            fields = table.read(str(self.path), number, {k: v for k, v in values.items() if k != "image"})
 
             def load(name: str, begin: int = begin) -> bytes | None:
                 return self.load(begin, name)

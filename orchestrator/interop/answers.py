@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -22,6 +22,8 @@ from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES
 from orchestrator.run_folder.image_store import ImageStore
 from orchestrator.run_folder.log import Appender, RunLogError, write_error
 from orchestrator.run_folder.reader import Item, open_run
+
+T = TypeVar("T")
 
 LETTERS = "ABCDEFGHIJ"
 _OPTION = re.compile(r"^\s*\(?([A-J])[.):]\s+(.+?)\s*$", re.MULTILINE)
@@ -88,6 +90,35 @@ class ToolAnswers:
 
 Reader = Callable[..., ToolAnswers]
 """Reads a file; the task's and the model's names where the user gives them, and further options of its command."""
+
+
+def samples(path: Path, tool: str, read: Callable[[str, dict[str, Any]], T]) -> Iterator[T]:
+    """Yields what a file of samples has, a JSON object a line.
+
+    Args:
+        path: The file.
+        tool: The tool that writes such files, for messages.
+        read: Reads one object; its place is given for messages.
+
+    Raises:
+        DataError: The file or a line cannot be read, or is not the tool's; names the line.
+    """
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                where = f"{path}, line {number}"
+                try:
+                    fields = orjson.loads(line)
+                    if not isinstance(fields, dict):
+                        raise TypeError("it is no object")
+                    yield read(where, fields)
+                except orjson.JSONDecodeError as error:
+                    raise DataError(f"{where}, is not JSON: {error}") from None
+                except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+                    why = f"{type(error).__name__}: {error}"
+                    raise DataError(f"{where}: {why}: is it a samples file of {tool} (--log_samples)?") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def take(taken: ToolAnswers, path: Path, run: Path) -> None:

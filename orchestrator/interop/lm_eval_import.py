@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from orchestrator.data.rows import DataError
-from orchestrator.interop.answers import Answer, ToolAnswers
+from orchestrator.interop.answers import Answer, ToolAnswers, samples
 
 _FILE_NAME = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)[\d.]*\.jsonl")
 
@@ -27,26 +25,16 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
         raise DataError(f"{path.name} does not say its task (samples_TASK_DATE.jsonl): give --task")
     answers: dict[str, Answer] = {}
     metric = "score"
-    try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                where = f"{path}, line {number}"
-                try:
-                    fields = orjson.loads(line)
-                    answer = _answer(where, fields)
-                    metric = str(next(iter(fields.get("metrics", ())), metric))
-                except orjson.JSONDecodeError as error:
-                    raise DataError(f"{where}, is not JSON: {error}") from None
-                except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-                    raise DataError(
-                        f"{where}: {type(error).__name__}: {error}: is it a samples file of lm-evaluation-harness?"
-                    ) from None
-                answers.setdefault(answer.key, answer)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    for called, answer in samples(path, "lm-evaluation-harness", _read):
+        metric = called or metric
+        answers.setdefault(answer.key, answer)
     created = f"{found[2]}T{found[3]}:{found[4]}:{found[5]}Z" if found else ""
     model = model or path.resolve().parent.name
     return ToolAnswers("lm-evaluation-harness", name, model, list(answers.values()), metric=metric, created=created)
+
+
+def _read(where: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
+    return str(next(iter(fields.get("metrics", ())), "")), _answer(where, fields)
 
 
 def _answer(where: str, fields: Mapping[str, Any]) -> Answer:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from orchestrator.data.rows import DataError
-from orchestrator.interop.answers import Answer, ToolAnswers, with_slices
+from orchestrator.interop.answers import Answer, ToolAnswers, samples, with_slices
 from orchestrator.interop.lmms_eval_samples import FAILED
 
 _FILE_NAME = re.compile(r"(?:(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)_)?samples_(.+)\.jsonl")
@@ -33,23 +33,17 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
     name = task or (found[7] if found else "")
     if not name:
         raise DataError(f"{path.name} does not say its task (DATE_samples_TASK.jsonl): give --task")
-    answers, metric = [], ""
-    try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                try:
-                    fields = orjson.loads(line)
-                    called, score = _score(fields)
-                    metric = metric or called
-                    answers.append(_answer(fields, score))
-                except (KeyError, TypeError, ValueError, AttributeError) as error:
-                    raise DataError(f"{path}, line {number}: is it a samples file of lmms-eval? {error}") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    lines = list(samples(path, "lmms-eval", _read))
+    answers, metric = [answer for _, answer in lines], next((called for called, _ in lines if called), "")
     year, month, day, hour, minute, second = (found.groups()[:6] if found else ()) or ("",) * 6
     created = f"{year}-{month}-{day}T{hour}:{minute}:{second}Z" if year else ""
     model = model or path.resolve().parent.name
     return ToolAnswers("lmms-eval", name, model, with_slices(answers), metric=metric or "score", created=created)
+
+
+def _read(_: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
+    called, score = _score(fields)
+    return called, _answer(fields, score)
 
 
 def _answer(fields: Mapping[str, Any], score: float | None) -> Answer:

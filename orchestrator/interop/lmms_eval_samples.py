@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from orchestrator.data.rows import DataError
+from orchestrator.interop.answers import samples
 
 TASKS = re.compile(r"(unig2u_)?(VisualPuzzles\w*|vstar_bench(_direct_attributes|_relative_position)?)")
 """Tasks whose samples are understood; the prefix of one family is dropped."""
@@ -73,27 +73,16 @@ def read(path: Path, task: str) -> Iterator[LmmsSample]:
         DataError: It cannot be read, or is no such file.
     """
     seen: set[int] = set()
-    try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                taken = _taken(f"{path}, line {number}", task, line)
-                if taken.number in seen:
-                    raise DataError(f"{path}, line {number}: doc_id {taken.number} stands twice")
-                seen.add(taken.number)
-                yield taken
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    for taken in samples(path, "lmms-eval", partial(_taken, task)):
+        if taken.number in seen:
+            raise DataError(f"{path}, line {len(seen) + 1}: doc_id {taken.number} stands twice")
+        seen.add(taken.number)
+        yield taken
     if not seen:
         raise DataError(f"{path} holds no samples")
 
 
-def _taken(where: str, task: str, line: bytes) -> LmmsSample:
-    try:
-        fields = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise DataError(f"{where}, is not JSON: {error}") from error
-    if not isinstance(fields, dict):
-        raise DataError(f"{where}, is no object: is it a samples file of lmms-eval (--log_samples)?")
+def _taken(task: str, where: str, fields: dict[str, Any]) -> LmmsSample:
     missing = [name for name in ("doc_id", "target", "filtered_resps") if name not in fields]
     if missing:
         raise DataError(f"{where}, has no {', '.join(missing)}: is it a samples file of lmms-eval (--log_samples)?")

@@ -177,11 +177,11 @@ class Plan:
 
     def groups(self) -> dict[str, dict[str, Any]]:
         """Returns the tasks and the results to compute of each group with results over its tasks."""
-        words, include = words_of(self.request.tasks), words_of(self.request.include_path)
-        of_tasks: Mapping[str, list[scorer.MetricSpec]] = self.metrics()
+        found = groups(words_of(self.request.tasks), words_of(self.request.include_path))
+        of_tasks = self.metrics() if found else {}
         return {
             name: {"tasks": list(group.tasks), "metrics": specs}
-            for name, group in groups(words, include).items()
+            for name, group in found.items()
             if (specs := list(group.metrics(of_tasks)))
         }
 

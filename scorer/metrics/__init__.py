@@ -10,7 +10,7 @@ MODULES = {
     for name in (
         "accuracy", "caption", "calibration", "choice_bias", "consistency", "group_all", "harness_group",
         "harness_task", "instability", "judge_agreement", "mean", "multi_round", "pass_at", "rate",
-        "reform_instability",
+        "reform_instability", "vlmevalkit",
     )
 }  # fmt: skip
 """Metric -> module whose `METRIC` it is."""

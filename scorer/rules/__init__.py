@@ -26,6 +26,7 @@ MODULES = {
     "reform_kie": "scorer.rules.reform_kie",
     "judge_answer": "scorer.rules.judge_answer",
     "harness_task": "scorer.rules.harness_task",
+    "vlmevalkit": "scorer.rules.vlmevalkit",
 }
 """Rule -> module whose `RULE` it is."""
 

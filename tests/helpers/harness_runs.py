@@ -85,7 +85,7 @@ def killed_and_resumed(tasks: list[str], given: dict[str, Any], run: Path) -> No
     command = [sys.executable, "-m", "orchestrator", "eval", *words, "--concurrency", "1", "--run", str(run)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
     log = run / "responses.jsonl"
-    wait_for(lambda: process.poll() is not None or (log.exists() and log.stat().st_size > 4000))
+    wait_for(lambda: process.poll() is not None or (log.exists() and log.stat().st_size > 4000), seconds=300)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (run / "results.json").exists()

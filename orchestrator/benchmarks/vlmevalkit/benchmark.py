@@ -7,12 +7,15 @@ answer is yes or no. Answers are read by this project's rules, not by VLMEvalKit
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
+from lyncean.harness.vlmevalkit import PREDICTION, evaluate
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import Benchmark, check_parity
+from orchestrator.benchmarks.base import Benchmark, check_parity, setting
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
 from orchestrator.data.vlmevalkit import open_vlmevalkit
@@ -21,6 +24,9 @@ from orchestrator.metric import metric
 from orchestrator.samples import BadRowError, Call, Part, Sample, Scoring, Variant, image_part, single, text_part, user
 
 PREFIX = "vlmevalkit:"
+
+RULE = "vlmevalkit"
+"""The scorer's rule and metric for its own evaluation."""
 
 LABELS = ("category", "l2-category", "split")
 """Columns that metrics are sliced by, where a table has them."""
@@ -47,6 +53,15 @@ def load(word: str) -> Benchmark:
     return TableTask(name).benchmark()
 
 
+@dataclass(frozen=True, slots=True)
+class TableSettings:
+    """What `--set` takes."""
+
+    metrics: Literal["accuracy", "vlmevalkit"] = setting(
+        "accuracy", "accuracy by this project's rules, or the numbers of VLMEvalKit's own evaluation, by its package"
+    )
+
+
 class TableTask:
     """One of VLMEvalKit's tables.
 
@@ -56,9 +71,12 @@ class TableTask:
     """
 
     def __init__(self, name: str) -> None:
-        self.task = PREFIX + name
+        self.task, self.name = PREFIX + name, name
         self.circular = any(kind in name.lower() for kind in ("mmbench", "ccbench"))
         self.placed = "MMMU" in name
+        self._places: dict[str, int] = {}
+        self._rows: list[Mapping[str, str]] = []
+        self._names: list[str] = []
 
     def benchmark(self) -> Benchmark:
         """Returns the benchmark."""
@@ -70,6 +88,7 @@ class TableTask:
             samples=self.samples,
             metrics=self.metrics,
             synthetic=self.synthetic,
+            settings=TableSettings,
             methods=("generate",),
             needs=self.needs,
         )
@@ -81,8 +100,11 @@ class TableTask:
             raise DataError(f"{self.task}: {missing}; give --data FILE.tsv, a table of VLMEvalKit")
         columns: dict[str, type] = dict.fromkeys(("index", "question", "answer"), str)
         source = open_vlmevalkit(Path(data), Table(hub=data, split="", columns=columns, images=()))
-        for row in source:
+        self._rows, self._places = [], {}
+        for place, row in enumerate(source):
             self._scoring(row, self._options(row))
+            self._places[row["index"]] = place
+            self._rows.append(_cells(row))
         return source
 
     def samples(self, row: Row, variant: Variant) -> Iterator[Sample]:
@@ -93,16 +115,26 @@ class TableTask:
             right = options[_LETTERS.index(scoring.targets[0])]
             variant.rng(row["index"], "options").shuffle(options)
             scoring = self._scoring(row, options, _LETTERS[options.index(right)])
+        read = self._kept(row, scoring) if _theirs(variant) else scoring
         prompt = _prompt(row, options, scoring)
 
         def ask() -> Call:
             config = model.GenerationConfig(max_output_tokens=256, temperature=0.0)
             return Call((user(*self._parts(prompt, _images(row))),), config)
 
-        yield single(variant.key(row["index"]), ask, scoring)
+        yield single(variant.key(row["index"]), ask, read)
 
-    def metrics(self, _: Variant) -> list[scorer.MetricSpec]:
-        """Returns accuracy, by the labels that the table has; of MMBench and CCBench the circular one as well."""
+    def metrics(self, variant: Variant) -> list[scorer.MetricSpec]:
+        """Returns accuracy, by the labels that the table has; of MMBench and CCBench the circular one as well.
+
+        With `metrics=vlmevalkit` the numbers of VLMEvalKit's evaluation, which is tried with the right answers.
+        """
+        if _theirs(variant):
+            if not self._names:
+                self._names = list(
+                    evaluate(self.name, [{**row, PREDICTION: row["answer"]} for row in self._rows]).figures
+                )
+            return [metric(name, RULE, params={"dataset": self.name, "metric": name}) for name in self._names]
         by = [[name] for name in LABELS]
         made = [metric("accuracy", "accuracy", by=by, params={"unit": "percent"})]
         if self.circular:
@@ -112,6 +144,8 @@ class TableTask:
     def needs(self, variant: Variant) -> Sequence[str]:
         """Returns the capabilities a model needs."""
         check_parity(variant, reference=False)
+        if variant.shuffle_options and _theirs(variant):
+            raise ConfigError(f"{self.task}: VLMEvalKit's evaluation knows the table's options: drop --shuffle-options")
         return ("IMAGE_INPUT",)
 
     def synthetic(self, _: str, seed: int) -> Iterator[Row]:
@@ -142,6 +176,11 @@ class TableTask:
             return Scoring("two_way", (answer.lower(),), ("yes", "no"), labels=labels, group=group)
         return Scoring("contains_word", (answer,), labels=labels, group=group)
 
+    def _kept(self, row: Row, scoring: Scoring) -> Scoring:
+        """Returns the scoring by which the whole answer is kept for VLMEvalKit's evaluation."""
+        params = {"rule": scoring.rule, "row": _cells(row), "place": self._places[row["index"]]}
+        return replace(scoring, rule=RULE, params=params)
+
     def _parts(self, prompt: str, images: list[bytes]) -> list[Part]:
         """Returns the images and the prompt, in front of it or where it names them."""
         if not self.placed or not _PLACE.search(prompt):
@@ -155,6 +194,14 @@ class TableTask:
             else:
                 raise BadRowError("no_image", f"its text names image {piece}, it has {len(images)}")
         return parts
+
+
+def _theirs(variant: Variant) -> bool:
+    return bool(variant.settings) and variant.settings.metrics == "vlmevalkit"
+
+
+def _cells(row: Row) -> dict[str, str]:
+    return {name: str(value) for name, value in row.fields.items() if value is not None}
 
 
 def _prompt(row: Row, options: list[str], scoring: Scoring) -> str:

@@ -1,0 +1,59 @@
+"""Metrics of VLMEvalKit's data sets, by the `evaluate` of its package over the rows that the rule `vlmevalkit` kept."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from lyncean.arrays import np
+from lyncean.harness.values import decode
+from lyncean.harness.vlmevalkit import Evaluated, evaluate
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.harness_task import RECORD, UNDEFINED
+from scorer.metrics.table import Table
+from scorer.rules.vlmevalkit import PLACE, ROW
+
+
+def plan(params: Params) -> Plan:
+    """Reads the parameters."""
+    dataset, name = params.word("dataset", ""), params.word("metric", "")
+
+    def compute(table: Table) -> pb.MetricResult:
+        result = pb.MetricResult(denominator=len(table))
+        figures, answered = [], 0
+        for repeat in sorted(set(table.repeat.tolist())):
+            own = table.take(table.repeat == repeat)
+            records = tuple(str(word) for word in own.word(RECORD) if word)
+            answered += len(records)
+            figures.append(_evaluated(dataset, records).figures.get(name) if records else None)
+        known = [figure for figure in figures if figure is not None]
+        if len(known) < len(figures):
+            result.details[UNDEFINED] = f"VLMEvalKit's evaluation has no {name}"
+            return result
+        result.value_answered, result.denominator_answered = float(np.mean(known)), answered
+        if answered < len(table):
+            missing = len(table) - answered
+            result.details[UNDEFINED] = f"{missing} of {len(table)} items have no answer; the value is over the others"
+        else:
+            result.value = result.value_answered
+        return result
+
+    return Plan(compute, columns=frozenset({RECORD}))
+
+
+@lru_cache(maxsize=4)
+def _evaluated(dataset: str, records: tuple[str, ...]) -> Evaluated:
+    """Returns what its package makes of the rows, in the table's order; a data set has several metrics."""
+    rows = sorted((decode(record) for record in records), key=lambda record: int(record[PLACE]))
+    return evaluate(dataset, [row[ROW] for row in rows])
+
+
+METRIC = Metric(
+    name="vlmevalkit",
+    description="A number of VLMEvalKit's own evaluation of all answers, without a judge (exact_matching), by its "
+    "package, which must be installed beside the scorer; of items with the rule vlmevalkit. Failed items leave it "
+    "undefined; value_answered is over the others.",
+    plan=plan,
+    params={"dataset": "the data set, as VLMEvalKit names it", "metric": "the number, as its evaluation names it"},
+    unit="",
+)
