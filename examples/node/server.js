@@ -135,7 +135,7 @@ function answer(handler) {
   };
 }
 
-const { port } = parseArgs({ options: { port: { type: "string", default: "50051" } } }).values;
+const { host, port } = parseArgs({ options: { host: { type: "string", default: "127.0.0.1" }, port: { type: "string", default: "50051" } } }).values;
 const protos = process.env.LYNCEAN_PROTOS ?? fileURLToPath(new URL("../../protos", import.meta.url));
 const definition = loader.loadSync("lyncean/model/v1/model.proto", { includeDirs: [protos, `${protos}/third_party`], enums: String, oneofs: true, arrays: true, longs: Number });
 const server = new grpc.Server({ "grpc.max_receive_message_length": LIMIT, "grpc.max_send_message_length": LIMIT });
@@ -143,8 +143,8 @@ server.addService(definition[SERVICE], { GetModelInfo: answer(info), Generate: a
 const health = new HealthImplementation({ "": "SERVING", [SERVICE]: "SERVING" });
 health.addToServer(server);
 new ReflectionService(definition).addToServer(server);
-server.bindAsync(`127.0.0.1:${port}`, grpc.ServerCredentials.createInsecure(), (error, bound) => {
+server.bindAsync(`${host}:${port}`, grpc.ServerCredentials.createInsecure(), (error, bound) => {
   if (error) { console.error(`cannot listen on ${port}: ${error.message}`); process.exit(2); }
-  console.log(`listening on 127.0.0.1:${bound}`);
+  console.log(`listening on ${host}:${bound}`);
 });
 process.on("SIGTERM", () => { health.setStatus(SERVICE, "NOT_SERVING"); server.tryShutdown(() => process.exit(0)); });

@@ -114,7 +114,10 @@ def problems(pod: Manifest) -> list[str]:
         if waiting.get("reason") in _STUCK:
             words = f"{container['name']}: {waiting['reason']}"
             words += f": {waiting['message']}" if waiting.get("message") else ""
-            if code := container.get("lastState", {}).get("terminated", {}).get("exitCode"):
+            last = container.get("lastState", {}).get("terminated", {})
+            if last.get("reason") == "OOMKilled":
+                words += " (OOMKilled: it needed more memory than its limit)"
+            elif code := last.get("exitCode"):
                 words += (
                     f" (exit code {code}: kubectl logs {pod['metadata']['name']} -c {container['name']} --previous)"
                 )

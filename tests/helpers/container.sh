@@ -15,6 +15,7 @@ for name in usr etc bin sbin lib lib32 lib64; do
         mount -o remount,bind,ro "$root/$name"
     fi
 done
+mkdir -m 1777 "$root/tmp"
 for name in proc dev; do
     mkdir "$root/$name"
     mount --rbind "/$name" "$root/$name"
