@@ -29,6 +29,8 @@ IMAGES = (
 ENGINE = "vllm/vllm-openai"
 """An image of others, which --registry mirrors under its own tag."""
 JOB = "orchestrator"
+_APPLIED = 262_144
+"""Bytes of an object that `kubectl apply` can copy into its annotation."""
 TASKS = "/tasks"
 """Folder of a run's task files in its pods."""
 
@@ -171,6 +173,12 @@ def render(submission: Submission) -> list[Manifest]:
     ):
         if (shown := without_password(word)) != word:
             raise SubmitError(f"{shown}: what is hidden here would stand in the manifests; give it in a Secret")
+    size = sum(len(text.encode()) for text in submission.files.values())
+    if size > _APPLIED - 4096:
+        raise SubmitError(
+            f"{', '.join(submission.files)}: {size:,} bytes, more than the 256 KiB that `kubectl apply` takes in one "
+            "ConfigMap; put rows and texts into a data file on the volume"
+        )
     deploy = deploy_folder()
     overlay = _folder(deploy / "overlays", submission.overlay)
     # First the one that adds a Job: others change every Job that they find.
@@ -201,6 +209,11 @@ def render(submission: Submission) -> list[Manifest]:
     shared = submission.serves if submission.servers == "shared" else None
     served = bool(submission.endpoints) and submission.url is None
     manifests: list[Manifest] = list(yaml.safe_load_all(text))
+    if any(one["kind"] == "LeaderWorkerSet" for one in manifests):
+        raise SubmitError(
+            f"overlay {submission.overlay!r} serves a model beyond one pod, which no run can bring along: apply the "
+            "overlay itself, then submit with --endpoint http://vllm.lyncean:8000/v1 and --model"
+        )
     manifests = owned(manifests, submission.name, shared=shared, served=served, remote=submission.out is not None)
     manifests += way_out(manifests, submission.name, _ports(submission))
     if submission.suite:

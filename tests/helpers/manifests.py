@@ -71,8 +71,26 @@ def of_kind(manifests: list[Manifest], *kinds: str) -> list[Manifest]:
 
 
 def workloads(manifests: list[Manifest]) -> list[Manifest]:
-    """Those that make pods."""
-    return of_kind(manifests, "Deployment", "Job")
+    """Those that make pods; of a LeaderWorkerSet one for the leader and one for the workers."""
+    return [*of_kind(manifests, "Deployment", "Job"), *map(_as_workload, group_templates(manifests))]
+
+
+def group_templates(manifests: list[Manifest]) -> list[tuple[Manifest, str, Manifest]]:
+    """Each LeaderWorkerSet with the roles and templates of its pods."""
+    return [
+        (one, role, one["spec"]["leaderWorkerTemplate"][f"{role}Template"])
+        for one in of_kind(manifests, "LeaderWorkerSet")
+        for role in ("leader", "worker")
+    ]
+
+
+def _as_workload(group: tuple[Manifest, str, Manifest]) -> Manifest:
+    """A pod template with the labels that the controller adds."""
+    one, role, template = group
+    prefix = "leaderworkerset.sigs.k8s.io"
+    marks = {f"{prefix}/name": one["metadata"]["name"], f"{prefix}/worker-index": "0" if role == "leader" else "1"}
+    labels = {**template["metadata"]["labels"], **marks}
+    return {**one, "spec": {"template": {**template, "metadata": {"labels": labels}}}}
 
 
 def containers(workload: Manifest) -> Iterator[Manifest]:
