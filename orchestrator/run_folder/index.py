@@ -99,13 +99,11 @@ class Index:
 
     def _insert(self, new: _Columns, log: str, found: dict[str, Offsets]) -> None:
         """Puts new items among the known, in the order of their hashes; of several lines of one item the last."""
-        lines = np.frombuffer(new.keys, _HASH)
-        order = np.argsort(lines, kind="stable")
-        keys = lines[order]
-        last = np.ones(len(keys), bool)
-        last[:-1] = keys[1:] != keys[:-1]
-        keys, order = keys[last], order[last]
-        tasks, starts = np.frombuffer(new.tasks, np.int32)[order], np.frombuffer(new.starts, np.int64)[order]
+        # Millions of items: what is not needed any more is let go at once.
+        keys, order = new.sorted()
+        if not (last := np.append(keys[1:] != keys[:-1], True)).all():
+            keys, order = keys[last], order[last]
+        tasks, starts = new.at(order)
         names = new.named(order) if self._natural else self._names
         offsets = {name: starts if name == log else np.full(len(keys), -1, np.int64) for name in found}
         if not len(self._keys):
@@ -140,10 +138,23 @@ class _Columns:
             kind: Any = np.bytes_ if max(map(len, found)) <= _SHORT else object
             self._names.append(np.array(found, kind))
 
+    def sorted(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Returns the hashes in their order and where each was, and lets them go."""
+        keys = np.frombuffer(self.keys, _HASH)
+        self.keys = bytearray()
+        order = np.argsort(keys, kind="stable")
+        return keys[order], order
+
+    def at(self, lines: NDArray[np.int64]) -> tuple[NDArray[np.int32], Offsets]:
+        """Returns tasks and offsets of some lines, and lets all of them go."""
+        tasks, starts = np.frombuffer(self.tasks, np.int32)[lines], np.frombuffer(self.starts, np.int64)[lines]
+        self.tasks, self.starts = array("i"), array("q")
+        return tasks, starts
+
     def named(self, lines: NDArray[np.int64]) -> NDArray[Any]:
         """Returns the sorting names of some lines, and lets all of them go part by part."""
-        place = np.full(len(self.starts), -1, np.int64)
-        place[lines] = np.arange(len(lines))
+        place = np.full(sum(map(len, self._names)), -1, np.int32)
+        place[lines] = np.arange(len(lines), dtype=np.int32)
         names: NDArray[Any] = np.zeros(len(lines), np.result_type(*(part.dtype for part in self._names)))
         end = len(place)
         while self._names:
