@@ -15,6 +15,8 @@ LEAST_BYTES = 8 * 1024
 """Smaller files are always sent: their bytes cost no more than what it takes to do without them (decision 69)."""
 _ARRIVAL_SECONDS, _ARRIVAL_RATE = 0.05, 20e6
 """A file counts as there so many seconds after it was sent, and one more for so many bytes."""
+_MOST_FILES = 1024
+"""So many are remembered, in 0.3 MB: there may be a thousand replicas, and a file mostly comes again soon."""
 _MISSES = 8
 """So many refusals are forgiven."""
 _HITS_FOR_A_MISS = 4
@@ -59,7 +61,7 @@ class SentFiles:
             elif sha256 not in self._files and size <= self._capacity:
                 self._files[sha256] = size, now + _ARRIVAL_SECONDS + size / _ARRIVAL_RATE
                 self._size += size
-        while self._size > self._capacity:
+        while self._size > self._capacity or len(self._files) > _MOST_FILES:
             self._size -= self._files.popitem(last=False)[1][0]
         self._tries += bool(held)
         return held

@@ -95,6 +95,11 @@ def test_the_files_used_last_are_remembered() -> None:
         files.sending(about(place))
         clock.now += 1
     assert [files.holds(each) for each in HASHES] == [True, False, True, False]
+    many = SentFiles(model.GetModelInfoResponse(capabilities=CLAIMS, max_held_bytes=1 << 60), clock)
+    for number in range(1500):
+        call = Call((user(image_part(b"one")),))
+        many.sending(request_of(call, [hashlib.sha256(b"%d" % number).digest()]))
+    assert len(many._files) == 1024
     small = SentFiles(model.GetModelInfoResponse(capabilities=CLAIMS, max_held_bytes=9_000), clock)
     small.sending(about(0))
     clock.now += 1
