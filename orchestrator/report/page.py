@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
-from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
-from jinja2.bccache import Bucket
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from lyncean.caches import cache_folder
 from orchestrator.report.cards import cards, item_labels
 from orchestrator.report.charts import Chart, by_label, by_task, crossed, grid
 from orchestrator.report.labels import results as labelled_results
@@ -53,28 +48,9 @@ _MOST_ROWS = 48
 _MOST_TASKS = 80
 
 
-class _Compiled(FileSystemBytecodeCache):
-    """Templates that earlier commands compiled; where none can be kept, each command compiles its own."""
-
-    def __init__(self) -> None:
-        super().__init__(str(cache_folder() / f"templates-{version('jinja2')}"))
-
-    def load_bytecode(self, bucket: Bucket) -> None:
-        """Takes a compiled template; one that is damaged is compiled again."""
-        with contextlib.suppress(OSError, EOFError, ValueError, UnpicklingError):
-            super().load_bytecode(bucket)
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        """Keeps a compiled template."""
-        with contextlib.suppress(OSError):
-            Path(self.directory).mkdir(parents=True, exist_ok=True)
-            super().dump_bytecode(bucket)
-
-
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        bytecode_cache=_Compiled(),
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
