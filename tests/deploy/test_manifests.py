@@ -34,7 +34,7 @@ from lyncean.model.v1 import model_pb2
 from lyncean.scorer.v1 import scorer_pb2
 
 pytestmark = needs_kubectl
-VERSIONS = ("1.31", "1.34", "1.37")
+VERSIONS = ("1.31", "1.37")
 COMMANDS: dict[str, click.Command] = {
     "orchestrator": orchestrator.cli.main,
     "scorer": scorer.cli.main,
