@@ -137,7 +137,7 @@ def test_whatever_pages_and_make_start_is_typed_here(monkeypatch: pytest.MonkeyP
 @pytest.mark.weekly
 def test_start_and_idle(run: Run) -> None:
     (printed,) = run("bench_start.py")
-    for what in ("the whole command", "to the first call", "from the last call to the end", "scorer", "all processes"):
+    for what in ("the whole command", "to the first call", "from the last call to the end", "all processes"):
         assert f"one synthetic item: {what} " in printed
     (printed,) = run("bench_idle.py")
     figures = objects(printed)
