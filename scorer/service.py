@@ -13,8 +13,8 @@ from lyncean.scorer.v1 import scorer_pb2_grpc
 from scorer.errors import RequestError
 from scorer.judges import foreign
 from scorer.listing import listing
+from scorer.metrics import FOREIGN, metrics
 from scorer.metrics import MODULES as METRICS
-from scorer.metrics import metrics
 from scorer.metrics.base import Metric
 from scorer.metrics.summarizer import Summarizer
 from scorer.registry import Registry
@@ -42,9 +42,6 @@ PREPARE_SECONDS = 0.5
 
 SLICE_SECONDS = 0.01
 """How long rules may run before health and other streams get their turn."""
-
-_FOREIGN = frozenset({"harness_task"})
-"""Metrics, and rules of the same name, that run code of others."""
 
 
 class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
@@ -231,4 +228,4 @@ def embedded(wanted: Collection[str]) -> Servicer | None:
     """
     known: tuple[Registry[AnyRule], Registry[Metric]] = (rules(), metrics())
     ours = all(RULES.keys() | METRICS.keys() >= set(registry.names()) for registry in known)
-    return Servicer(Scorer(known[0]), known[1], (), NoTelemetry()) if ours and _FOREIGN.isdisjoint(wanted) else None
+    return Servicer(Scorer(known[0]), known[1], (), NoTelemetry()) if ours and FOREIGN.isdisjoint(wanted) else None

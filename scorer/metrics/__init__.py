@@ -15,6 +15,9 @@ MODULES = {
 }  # fmt: skip
 """Metric -> module whose `METRIC` it is."""
 
+FOREIGN = frozenset({"harness_group", "harness_task", "vlmevalkit"})
+"""Metrics that run code of others, as the rules do whose items they are of."""
+
 
 def metrics() -> Registry[Metric]:
     """Returns the registry of all metrics: ours and users' entry points."""

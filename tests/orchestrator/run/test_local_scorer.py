@@ -11,11 +11,13 @@ import pytest
 from helpers.engine_cluster import Server
 
 import orchestrator
+from lyncean.code_hash import closure
 from lyncean.outcomes import Outcome
 from lyncean.rpc import PLAIN
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine import Endpoint, EngineError, ScorerClient
 from orchestrator.run.local_scorer import local_scorer
+from scorer.metrics import FOREIGN, MODULES
 
 METRICS = [scorer.MetricSpec(name="accuracy", metric="accuracy")]
 ANSWERS = ("B", "The answer is (A).", "I cannot help with that.", "dog", "")
@@ -74,7 +76,12 @@ async def test_it_fails_as_a_server_fails(shared_scorer: Server) -> None:
 
 
 def test_code_of_others_gets_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert local_scorer({"accuracy", "harness_task"}) is None
+    foreign = {
+        name for name, module in MODULES.items() if "scorer.metrics.harness_task" in closure([module], ["scorer"])
+    }
+    assert foreign == FOREIGN
+    for name in FOREIGN:
+        assert local_scorer({"accuracy", name}) is None
     assert local_scorer({"accuracy"})
     with monkeypatch.context() as here:
         here.setattr(orchestrator, "__file__", str(tmp_path / "orchestrator" / "__init__.py"))
