@@ -16,6 +16,7 @@ BENCHES = (
     "bench_generate.py",
     "bench_gates.py",
     "bench_labels.py",
+    "bench_second_reader.py",
     "bench_sequential.py",
     "bench_survey.py",
     "bench_variance.py",

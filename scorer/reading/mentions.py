@@ -124,6 +124,8 @@ _IDIOMS = (
 
 _RANGE_BEHIND, _RANGE_BEFORE = re.compile(r" ?- ?\d"), re.compile(r"\d - ?$")
 """Makes a number the end of a range, or part of a subtraction."""
+_JOINED = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
+_COMPOUNDS = frozenset(LEXICON.entries("COMPOUNDS"))
 _HYPHEN = re.compile(r"(?<=[^\W_])-(?=[^\W\d_])")
 _APART = ("", " ", "\n")
 """What parts words, whatever they are."""
@@ -187,6 +189,8 @@ def texts(
                 start = low.find(name, end)
             else:
                 start = low.find(name, start + 1)
+    if "-" in raw:
+        found = [hit for each in found if (hit := _in_compound(raw, *each, names))]
     found.sort(key=lambda hit: (hit[0], -hit[1]))
     kept: list[Mention] = []
     for start, end, value in found:
@@ -196,6 +200,24 @@ def texts(
             kept.pop()
         kept.append(Mention(start, end, value, TEXT, start, end))
     return kept
+
+
+def _in_compound(
+    text: str, start: int, end: int, value: str, names: Sequence[tuple[str, str]]
+) -> tuple[int, int, str] | None:
+    """Returns a mention as it is within a compound; None where the compound is another thing.
+
+    "Counter-clockwise" is the option "counterclockwise", a "horse-drawn carriage" is no horse, and what is "dark-green"
+    is green.
+    """
+    joined = next((each for each in _JOINED.finditer(text) if each.start() < end and start < each.end()), None)
+    if joined is None or (start <= joined.start() and joined.end() <= end):
+        return start, end, value
+    whole, behind = joined[0].replace("-", ""), text[end : joined.end()].removeprefix("-")
+    named = dict(names)
+    if whole in named:
+        return *joined.span(), named[whole]
+    return (start, end, value) if not behind or behind in _COMPOUNDS or behind in named else None
 
 
 def is_number(text: str, mention: Mention) -> bool:

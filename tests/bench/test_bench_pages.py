@@ -35,6 +35,7 @@ SMALL = {
     "bench_generate.py": "--batches 1 2 --samples 2 --tokens 2 --width 64 --layers 1 --json figures.json",
     "bench_gates.py": "--worlds 40",
     "bench_labels.py": "--worlds 10",
+    "bench_second_reader.py": "--answers 100",
     "bench_sequential.py": "--pairs 2 --items 60",
     "bench_survey.py": "--models 50 --most 600",
     "bench_variance.py": "--worlds 3",
