@@ -72,6 +72,7 @@ class Decoded:
             arguments["videos_kwargs"] = {
                 "do_sample_frames": False,
                 "video_metadata": [_metadata(video) for video in videos],
+                "return_metadata": True,  # some processors write timestamps of it, and do not ask themselves
             }
         return arguments
 

@@ -443,6 +443,7 @@ class Janus(Family):
 
 
 FAMILIES: dict[str, Family] = {
+    "blip": ImageFirst(),
     "blip-2": Blip(),
     "cosmos3_edge": CosmosEdge(),
     "hunyuan_vl": Hunyuan(),
