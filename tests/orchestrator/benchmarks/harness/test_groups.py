@@ -19,7 +19,7 @@ pytestmark = [
         reason="lmms-eval or lm-evaluation-harness is not installed: pip install 'lyncean[lmms,lm-eval]'",
     ),
     pytest.mark.weekly,
-    pytest.mark.timeout(1800),
+    pytest.mark.timeout(2700),
 ]
 
 _MMLU = {"question": "text", "choices": "words", "answer": "place"}

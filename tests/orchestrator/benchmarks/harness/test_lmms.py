@@ -67,7 +67,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @installed
 @pytest.mark.full
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2700)
 @pytest.mark.parametrize("method", ["generate", "likelihood"])
 def test_every_metric_is_that_of_lmms_eval_to_the_bit(
     method: str, data: dict[str, Any], address: str, scorer: str, tmp_path: Path, subtests: pytest.Subtests

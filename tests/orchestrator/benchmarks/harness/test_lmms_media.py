@@ -118,7 +118,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.full
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2700)
 @pytest.mark.parametrize("method", ["generate", "likelihood"])
 def test_audio_and_videos_give_the_metrics_of_lmms_eval(
     method: str, data: dict[str, Any], address: str, scorer: str, tmp_path: Path

@@ -18,7 +18,7 @@ ABSENT = importlib.util.find_spec("lmms_eval") is None
 pytestmark = [
     pytest.mark.skipif(ABSENT, reason="lmms-eval is not installed: pip install 'lyncean[lmms]'"),
     pytest.mark.weekly,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(2700),
 ]
 
 DRAWN: dict[str, dict[str, str]] = {
