@@ -131,7 +131,6 @@ def objects(printed: str) -> list[dict[str, Any]]:
 def test_whatever_pages_and_make_start_is_typed_here(monkeypatch: pytest.MonkeyPatch) -> None:
     started = started_by_make(monkeypatch)
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    assert len(started) == 15
     assert set(started) | set(re.findall(r"python bench/(\w+\.py)", text)) == SMALL.keys()
 
 
