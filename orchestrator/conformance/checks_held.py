@@ -122,6 +122,8 @@ def _differ(server: Server, one: Response, other: Response) -> str:
         return f"{texts[0]!r} and {texts[1]!r}" if server.exact and texts[0] != texts[1] else ""
     assert isinstance(one, model.LikelihoodResponse)
     assert isinstance(other, model.LikelihoodResponse)
+    if len(one.scores) != len(other.scores):
+        return f"{len(one.scores)} and {len(other.scores)} scores"
     try:
         for score, again in zip(one.scores, other.scores, strict=True):
             same_score(server, "a score", score, again)

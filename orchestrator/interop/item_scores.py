@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import orjson
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lyncean.keys import split_repeat
 from orchestrator.data.digest import digest_files
@@ -45,6 +43,9 @@ def write(runs: Sequence[Run], path: Path) -> None:
     Raises:
         ConfigError: If a run is not complete, two have one name, or two read other data of a task.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     data: dict[str, str] = {}
     columns: dict[str, dict[str, float]] = {}
     for run in runs:
@@ -88,6 +89,9 @@ def read(path: Path) -> ItemScores:
     Raises:
         ConfigError: If there is none, or it is no such table.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         table = pq.read_table(path)
         data = orjson.loads((table.schema.metadata or {})[_MARK])

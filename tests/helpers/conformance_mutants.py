@@ -24,6 +24,7 @@ from lyncean import rpc
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from lyncean.response_format import keeps
+from lyncean.rpc.serve import StatusInterceptor
 from model_server.core import Core
 from model_server.demo.hash_model import HashModel
 from model_server.kit.backend import KitBackend
@@ -772,7 +773,7 @@ MUTANTS = {
     ),
     "unhealthy": mutant(broken(health=False), "health_has_both_names"),
     "unreflected": mutant(broken(reflects=False), "reflection_names_the_service"),
-    "unexplained": mutant(broken(explains=False), "errors_carry_error_info"),
+    "unexplained": mutant(broken(explains=False), "errors_carry_error_info", BY_HASH[1]),
     "thinks_aloud": mutant(broken(said=thinks_aloud), "reasoning_stays_apart", "format_begins_behind_the_reasoning"),
     "answers_in_thought": mutant(broken(said=answers_in_thought), "reasoning_stays_apart"),
     "thinks_on": mutant(broken(said=thinks_on), "thinking_turns_off"),
@@ -844,6 +845,8 @@ MUTANTS = {
         "batch_mixes_generate_and_likelihood",
         "rendered_prompt_is_returned",
         "samples_are_separate_outputs",
+        BY_HASH[0],
+        SHARE,
     ),
     "unreported": mutant(
         broken(
@@ -952,7 +955,7 @@ MUTANTS = {
     ),
     "once": mutant(broken(scored=once), "duplicates_score_alike"),
     "drifting": mutant(
-        Drifting, "batches_do_not_drift", "batch_answers_as_by_itself", "batch_mixes_generate_and_likelihood"
+        Drifting, "batches_do_not_drift", "batch_answers_as_by_itself", "batch_mixes_generate_and_likelihood", SHARE
     ),
     "mixed": mutant(Mixed, "parallel_equals_serial"),
     "leaks_cancelled": mutant(
@@ -969,12 +972,12 @@ MUTANTS = {
     "counts_from_one": mutant(
         broken(batched=lambda _, results: [*results, model.BatchResult(index=len(results))]), ONCE
     ),
-    "equal_once": mutant(broken(batched=equal_once), ONCE),
+    "equal_once": mutant(broken(batched=equal_once), ONCE, SHARE),
     "shuffled": mutant(broken(batched=shuffled), ALIKE, MIXED),
     "shifted": mutant(
-        result_by_result(lambda result: [shift(score, -0.1) for score in result.likelihood.scores]), ALIKE, MIXED
+        result_by_result(lambda result: [shift(score, -0.1) for score in result.likelihood.scores]), ALIKE, MIXED, SHARE
     ),
-    "scores_lost": mutant(result_by_result(scores_lost), ALIKE, MIXED),
+    "scores_lost": mutant(result_by_result(scores_lost), ALIKE, MIXED, SHARE),
     "unknown_code": mutant(result_by_result(unknown_code), ALONE),
     "batch_no_reason": mutant(
         result_by_result(lambda result: result.HasField("status") and result.status.ClearField("details")),
@@ -992,7 +995,7 @@ MUTANTS = {
     "collecting": mutant(Collecting, WAIT, only=[WAIT]),
     "batch_leaks_cancelled": mutant(leaking_batches(lambda left: left > 0.5), PLACES, only=[PLACES]),
     "batch_leaks_late": mutant(leaking_batches(lambda left: left < 0.5), PLACES, only=[PLACES]),
-    "absent": mutant(Absent, *NAMES),
+    "absent": mutant(Absent, *NAMES, SHARE),
 }
 """Broken servers by name. Access checks (TLS, token, drain) have theirs in the test itself."""
 
@@ -1009,7 +1012,7 @@ HONEST: dict[str, type[Whole]] = {
 @asynccontextmanager
 async def served(kind: type[Whole]) -> AsyncIterator[str]:
     """Serves one on loopback; yields its address."""
-    interceptor = rpc.serve.StatusInterceptor() if kind.explains else Unexplained()
+    interceptor = StatusInterceptor() if kind.explains else Unexplained()
     size = [("grpc.max_receive_message_length", kind.limit), ("grpc.max_send_message_length", kind.limit)]
     server = grpc.aio.server(interceptors=[interceptor, *kind.guards], options=size)
     model_grpc.add_ModelServiceServicer_to_server(kind(), server)
@@ -1027,7 +1030,7 @@ async def served(kind: type[Whole]) -> AsyncIterator[str]:
         await server.stop(0)
 
 
-class Unexplained(rpc.serve.StatusInterceptor):
+class Unexplained(StatusInterceptor):
     """Fails calls that have one response with the right code and without ErrorInfo."""
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from lyncean.harness import CLOSED, HarnessError
 
 PACKAGE = "vlmeval"
-INSTALL = "pip install ms-vlmeval"
+INSTALL = f"install VLMEvalKit, the module {PACKAGE}, beside orchestrator and scorer"
 PREDICTION = "prediction"
 """Column of the answers."""
 

@@ -21,6 +21,7 @@ from helpers.conformance_mutants import HONEST, MUTANTS, Whole, broken, either, 
 from lyncean import rpc
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
+from lyncean.rpc.serve import TokenInterceptor
 from model_server.service import NAME
 from orchestrator.cli.check import command
 from orchestrator.conformance import CHECKS, Status, judge, runner
@@ -39,7 +40,7 @@ NEEDS_GENERATE = {name for name in BATCH if "GENERATE" in CHECKS[name].needs}
 
 
 async def failed(address: str, only: Collection[str] = (), **given: Any) -> dict[str, str]:
-    results = [result async for result in judge(address, timeout=3.0, only=only, **given)]
+    results = [result async for result in judge(address, timeout=10.0, only=only, **given)]
     return {result.check.name: result.detail for result in results if result.status is Status.FAILED}
 
 
@@ -105,7 +106,7 @@ async def test_tls_and_token_are_judged_where_they_are_given(tmp_path: Path) -> 
             await server.stop()
 
 
-class OfUnaryCalls(rpc.serve.TokenInterceptor):
+class OfUnaryCalls(TokenInterceptor):
     """Lets calls through that are answered with a stream."""
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:

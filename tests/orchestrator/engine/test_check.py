@@ -94,7 +94,7 @@ async def test_what_is_no_answer_is_failed_and_asked_again(
 ) -> None:
     monkeypatch.setattr("orchestrator.run.evaluate.finish", lambda *_: None)
     handler, address = server
-    plan = plan_of("generate", 2, address, shared_scorer.address)
+    plan = plan_of("generate", 2, 1, address, shared_scorer.address)
     handler.answer = answer
     with pytest.raises(IncompleteError, match="2 items failed after retries"):
         await evaluate(plan, Console(quiet=True), run=tmp_path / "run")
@@ -200,7 +200,9 @@ async def test_one_look_confirms_all_answers_of_a_batch(
     port = serving.add_insecure_port("127.0.0.1:0")
     await serving.start()
     await evaluate(
-        plan_of("generate", 32, f"127.0.0.1:{port}", shared_scorer.address), Console(quiet=True), run=tmp_path / "run"
+        plan_of("generate", 32, 1, f"127.0.0.1:{port}", shared_scorer.address),
+        Console(quiet=True),
+        run=tmp_path / "run",
     )
     await serving.stop(None)
     assert handler.answers >= 32
@@ -282,14 +284,14 @@ async def test_what_is_no_verdict_is_not_counted(
     liar.add_generic_rpc_handlers([LyingScorer(shared_scorer.address, lie)])
     port = liar.add_insecure_port("127.0.0.1:0")
     await liar.start()
-    plan = plan_of("generate", 2, address, f"127.0.0.1:{port}")
+    plan = plan_of("generate", 2, 1, address, f"127.0.0.1:{port}")
     impatient = replace(plan, request=replace(plan.request, patience=1.0))
     with pytest.raises((EngineError, IncompleteError), match=words):
         await evaluate(impatient, Console(quiet=True), run=tmp_path / "run")
     await liar.stop(None)
     assert not (tmp_path / "run" / "results.json").exists()
     asked = handler.asked
-    await evaluate(plan_of("generate", 2, address, shared_scorer.address), Console(quiet=True), run=tmp_path / "run")
+    await evaluate(plan_of("generate", 2, 1, address, shared_scorer.address), Console(quiet=True), run=tmp_path / "run")
     assert handler.asked == asked == 2
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["tasks"]["world"]["counts"]["scored"] == 2

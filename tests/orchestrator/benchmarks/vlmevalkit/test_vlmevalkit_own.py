@@ -27,7 +27,7 @@ from scorer.metrics import vlmevalkit as metric
 
 ROOT = Path(__file__).parents[4]
 ABSENT = importlib.util.find_spec("vlmeval") is None
-installed = pytest.mark.skipif(ABSENT, reason="VLMEvalKit is not installed: pip install ms-vlmeval")
+installed = pytest.mark.skipif(ABSENT, reason="VLMEvalKit (ms-vlmeval) is not installed")
 
 CHOICES = ("MMStar", "AI2D_TEST", "SEEDBench_IMG", "RealWorldQA", "MMBench_DEV_EN", "CCBench")
 YES_NO = ("POPE", "MME", "AMBER")
@@ -117,7 +117,7 @@ def test_without_the_package_one_line_says_how_to_install_it(tmp_path: Path) -> 
     benchmark = TableTask("Mine").benchmark()
     benchmark.rows("vlmevalkit:Mine", str(table))
     variant = Variant(task="vlmevalkit:Mine", method="generate", seed=0, settings=TableSettings("vlmevalkit"))
-    with pytest.raises(HarnessError, match=r"VLMEvalKit is not installed.*pip install ms-vlmeval"):
+    with pytest.raises(HarnessError, match=r"VLMEvalKit is not installed.*install VLMEvalKit, the module vlmeval"):
         benchmark.metrics(variant)
 
 
