@@ -51,7 +51,7 @@ test: $(VENV)/.test
 
 # All tests but those marked "weekly". Those of the browser, the images and the compose file skip where their program is missing: see .ci/tools.
 test-all: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not weekly"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not weekly"
 
 # Those that CI leaves out.
 test-weekly: $(VENV)/.test
