@@ -146,12 +146,12 @@ def compared(runs: Runs) -> dict[str, Any]:
     """Returns each harness's medians and ranges, and how many times ours it took, round by round."""
     found = {}
     for name, mine in runs.items():
-        figures = {each: spread([one[each] for one in mine]) for each in mine[0]}
+        spreads = {each: spread([one[each] for one in mine]) for each in mine[0]}
         if name != OURS and OURS in runs:
             for each in ("wall", "cpu"):
                 pairs = zip(mine, runs[OURS], strict=True)
-                figures[f"times_ours_{each}"] = spread([one[each] / our[each] for one, our in pairs])
-        found[name] = figures
+                spreads[f"times_ours_{each}"] = spread([one[each] / our[each] for one, our in pairs])
+        found[name] = spreads
     return found
 
 

@@ -29,7 +29,7 @@ _WITHIN = 0.02
 
 
 class World(NamedTuple):
-    """A benchmark, what is known of it, and whom it is asked of.
+    """A benchmark, what is known of it, and the models that are asked.
 
     Attributes:
         items: Items of the benchmark.

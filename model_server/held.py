@@ -74,8 +74,7 @@ class HeldFiles:
         if missing := [digest for digest, data in found.items() if data is None]:
             raise NotHeld(missing)
         files = {digest: data for digest, data in found.items() if data is not None}
-        _check_size(sum(len(each.data) for each in media) + _size(absent, files), self._limit)
-        _fill(absent, files)
+        _put_in(media, files, self._limit)
 
     async def complete_batch(self, calls: Iterable[Messages]) -> None:
         """Puts the bytes of files that any call of a Batch brings into all of its calls.
@@ -92,8 +91,7 @@ class HeldFiles:
         wanted = {medium.sha256 for medium in absent}
         brought = {each.sha256: each.data for each in media if each.data and each.sha256 in wanted}
         files = {digest: data for digest, data in brought.items() if await self._matches(digest, data)}
-        _check_size(sum(len(each.data) for each in media) + _size(absent, files), self._limit)
-        _fill(absent, files)
+        _put_in(media, files, self._limit)
 
     async def _matches(self, digest: bytes, data: bytes) -> bool:
         """Returns whether bytes have a hash, and holds them if they do."""
@@ -135,17 +133,14 @@ def _announced(messages: Messages) -> list[Medium]:
 _KINDS = ("image", "audio", "video")
 
 
-def _size(absent: Iterable[Medium], files: Mapping[bytes, bytes]) -> int:
-    return sum(len(files[medium.sha256]) for medium in absent if medium.sha256 in files)
+def _put_in(media: Sequence[Medium], files: Mapping[bytes, bytes], limit: int) -> None:
+    """Puts in the bytes of those that have a hash alone, as far as they are among the files.
 
-
-def _fill(absent: Iterable[Medium], files: Mapping[bytes, bytes]) -> None:
-    for medium in absent:
-        if medium.sha256 in files:
-            medium.data = files[medium.sha256]
-
-
-def _check_size(size: int, limit: int) -> None:
+    Raises:
+        InvalidRequest: If all bytes together would be more than the limit; nothing is put in then.
+    """
+    absent = [medium for medium in media if not medium.data and medium.sha256 in files]
+    size = sum(len(medium.data) for medium in media) + sum(len(files[medium.sha256]) for medium in absent)
     if size > limit:
         raise InvalidRequest(
             "request_too_large",
@@ -153,6 +148,8 @@ def _check_size(size: int, limit: int) -> None:
             limit=str(limit),
             value=str(size),
         )
+    for medium in absent:
+        medium.data = files[medium.sha256]
 
 
 def _digest(data: bytes) -> bytes:

@@ -106,14 +106,18 @@ class KeyTable:
                 self._numbers[slot], self._flags[slot] = number, flags
 
 
+def _digest(key: str) -> bytes:
+    return hashlib.blake2b(key.encode(), digest_size=16).digest()
+
+
 def digests(keys: Iterable[str]) -> bytes:
     """Returns the hashes of keys, 16 bytes each."""
-    return b"".join([hashlib.blake2b(key.encode(), digest_size=16).digest() for key in keys])
+    return b"".join(map(_digest, keys))
 
 
 def digest(key: str) -> tuple[int, int]:
     """Returns a key's 128-bit hash as two numbers; the same on every machine."""
-    low, high = _PAIR.unpack(hashlib.blake2b(key.encode(), digest_size=16).digest())
+    low, high = _PAIR.unpack(_digest(key))
     return low, high
 
 

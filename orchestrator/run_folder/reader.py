@@ -269,6 +269,11 @@ def _stopped(found: Mapping[str, Any]) -> bool:
     return bool(found.get("sequential", {}).get("stopped"))
 
 
+def _groups_asked(found: Mapping[str, Any]) -> str:
+    """Returns how many groups were asked, "" where each sample is one."""
+    return f" ({found['units']:,} of {found['of_units']:,} groups)" if found["of_units"] != found["of_samples"] else ""
+
+
 def sequence_words(task: str, found: Mapping[str, Any]) -> str:
     """Returns what a task's sequence came to, in words.
 
@@ -276,8 +281,7 @@ def sequence_words(task: str, found: Mapping[str, Any]) -> str:
         task: The task.
         found: Its `sequential` of results.json.
     """
-    samples, every = found["samples"], found["of_samples"]
-    groups = f" ({found['units']:,} of {found['of_units']:,} groups)" if found["of_units"] != every else ""
+    samples, every, groups = found["samples"], found["of_samples"], _groups_asked(found)
     if not found["stopped"]:
         words = f"asked all {every:,} samples{groups}: {found['until']} was not met before"
     else:
@@ -302,8 +306,7 @@ def share_words(task: str, found: Mapping[str, Any]) -> str:
         task: The task.
         found: Its `sampled` of results.json.
     """
-    samples, every = found["samples"], found["of_samples"]
-    groups = f" ({found['units']:,} of {found['of_units']:,} groups)" if found["of_units"] != every else ""
+    samples, every, groups = found["samples"], found["of_samples"], _groups_asked(found)
     words = f"{task} asked a random {samples:,} of {every:,} samples{groups}"
     if "no_estimate" in found:
         return f"{words}: no estimate of all, since {found['no_estimate']}"

@@ -1,4 +1,4 @@
-"""The figure of all units of a benchmark, estimated from a simple random sample of them.
+"""A metric over all units of a benchmark, estimated from a simple random sample of them.
 
 What other runs answered to every unit may narrow the estimate. It cannot bias it by more than order 1/n, whatever these
 runs are, since the randomness is that of the sample alone.

@@ -75,8 +75,8 @@ def plan(params: Params) -> Plan:
             repeats.append(parts)
         if not any(repeats):
             raise _UndefinedError(f"no task has {name}")
-        figures = [_combined(library, group, words, parts, f"{name},{key}") for parts in repeats]
-        result.value_answered, result.denominator_answered = math.fsum(figures) / len(figures), int(rows.sum())
+        values = [_combined(library, group, words, parts, f"{name},{key}") for parts in repeats]
+        result.value_answered, result.denominator_answered = math.fsum(values) / len(values), int(rows.sum())
         if lost:
             missing = len(table) - result.denominator_answered
             raise _UndefinedError(
@@ -118,7 +118,6 @@ def _part(
     """Returns a task's part of the metric; none where the task does not have it."""
     name, key, repeat = about
     counts: dict[tuple[str, str], int] = {}
-    values = []
     found = documents(task, records)
     for own in dict.fromkeys(own for results in found for own in results):  # as evaluators do: filter by filter
         for results in found:

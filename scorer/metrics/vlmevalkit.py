@@ -20,14 +20,14 @@ def plan(params: Params) -> Plan:
 
     def compute(table: Table) -> pb.MetricResult:
         result = pb.MetricResult(denominator=len(table))
-        figures, answered = [], 0
+        values, answered = [], 0
         for repeat in sorted(set(table.repeat.tolist())):
             own = table.take(table.repeat == repeat)
             records = tuple(str(word) for word in own.word(RECORD) if word)
             answered += len(records)
-            figures.append(_evaluated(dataset, records).figures.get(name) if records else None)
-        known = [figure for figure in figures if figure is not None]
-        if len(known) < len(figures):
+            values.append(_evaluated(dataset, records).metrics.get(name) if records else None)
+        known = [value for value in values if value is not None]
+        if len(known) < len(values):
             result.details[UNDEFINED] = f"VLMEvalKit's evaluation has no {name}"
             return result
         result.value_answered, result.denominator_answered = float(np.mean(known)), answered

@@ -132,7 +132,7 @@ class TableTask:
         if _theirs(variant):
             if not self._names:
                 self._names = list(
-                    evaluate(self.name, [{**row, PREDICTION: row["answer"]} for row in self._rows]).figures
+                    evaluate(self.name, [{**row, PREDICTION: row["answer"]} for row in self._rows]).metrics
                 )
             return [metric(name, RULE, params={"dataset": self.name, "metric": name}) for name in self._names]
         by = [[name] for name in LABELS]

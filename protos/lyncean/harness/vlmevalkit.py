@@ -39,11 +39,11 @@ class Evaluated(NamedTuple):
     """What an evaluation came to.
 
     Attributes:
-        figures: Its metrics: "Overall", or "SPLIT Overall" where a table has several splits.
+        metrics: Its metrics: "Overall", or "SPLIT Overall" where a table has several splits.
         scores: Index -> score of the item, where it writes one.
     """
 
-    figures: Mapping[str, float]
+    metrics: Mapping[str, float]
     scores: Mapping[str, float]
 
 
@@ -60,7 +60,7 @@ def evaluate(dataset: str, rows: Sequence[Mapping[str, str]]) -> Evaluated:
     found = _process().ask({"dataset": dataset, "rows": list(rows)})
     if "error" in found:
         raise HarnessError(f"VLMEvalKit cannot evaluate {dataset} without a judge: {found['error']}")
-    return Evaluated(found["figures"], found["scores"])
+    return Evaluated(found["metrics"], found["scores"])
 
 
 class _Process:
@@ -133,7 +133,7 @@ def _evaluate(folder: Path, name: str, rows: Sequence[Mapping[str, str]]) -> dic
     with tempfile.TemporaryDirectory(dir=folder) as place:
         file = str(Path(place) / f"model_{name}.xlsx")
         dump(asked, file)
-        figures = dict(_figures(dataset.evaluate(file, model="exact_matching", nproc=1)))
+        metrics = dict(_metrics(dataset.evaluate(file, model="exact_matching", nproc=1)))
         scores: dict[str, float] = {}
         for written in sorted(Path(place).iterdir()):
             with contextlib.suppress(Exception):  # not all that it writes is a table
@@ -143,12 +143,12 @@ def _evaluate(folder: Path, name: str, rows: Sequence[Mapping[str, str]]) -> dic
                         scores |= {
                             str(index): float(score) for index, score in zip(found["index"], found[column], strict=True)
                         }
-    if not figures:
+    if not metrics:
         raise ValueError("its evaluation returns no numbers")
-    return {"figures": figures, "scores": scores}
+    return {"metrics": metrics, "scores": scores}
 
 
-def _figures(found: Any, before: str = "") -> list[tuple[str, float]]:
+def _metrics(found: Any, before: str = "") -> list[tuple[str, float]]:
     """Returns the numbers of what an evaluation returns: a table, whose words name its rows, or a dictionary."""
     if hasattr(found, "to_dict"):
         records = found.to_dict("records")
@@ -156,13 +156,13 @@ def _figures(found: Any, before: str = "") -> list[tuple[str, float]]:
         for record in records:
             words = [str(value) for value in record.values() if isinstance(value, str)]
             name = " ".join(words) if len(records) > 1 else ""
-            named += _figures({k: v for k, v in record.items() if not isinstance(v, str)}, name)
+            named += _metrics({k: v for k, v in record.items() if not isinstance(v, str)}, name)
         return named
     flat = []
     for key, value in found.items() if isinstance(found, Mapping) else ():
         name = f"{before} {key}".strip()
         if isinstance(value, Mapping):
-            flat += _figures(value, name)
+            flat += _metrics(value, name)
         elif hasattr(value, "__float__") and not isinstance(value, (str, bool)) and math.isfinite(float(value)):
             flat.append((name, float(value)))
     return flat
