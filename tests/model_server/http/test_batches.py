@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import sqlite3
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,16 @@ import httpx
 import pytest
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc as model_grpc
-from lyncean.rpc import PLAIN, Denied, Overloaded, ServerConfig
+from lyncean.rpc import Denied, Overloaded, ServerConfig
 from model_server.backend import Backend, Call, describe
 
 uvicorn = pytest.importorskip("uvicorn")
 openai = pytest.importorskip("openai")
 pytest.importorskip("python_multipart")
 
+from helpers.http_front import front  # noqa: E402
+
 from model_server.http import batches, files  # noqa: E402
-from model_server.http.app import Front  # noqa: E402
-from model_server.http.serve import settings  # noqa: E402
 
 CHAT = "/v1/chat/completions"
 
@@ -65,20 +63,6 @@ class Judge(Backend):
         response.parts.add(text=json.dumps({"explanation": text[-9:], "correct": True}))
         response.usage.MergeFrom(model.Usage(input_tokens=7, output_tokens=3))
         return response
-
-
-@asynccontextmanager
-async def front(channel: Any, config: ServerConfig | None = None, port: int = 0) -> AsyncIterator[int]:
-    """Runs the real HTTP server; gives its port."""
-    config = config or ServerConfig(grace=1)
-    server = uvicorn.Server(settings(Front(model_grpc.ModelServiceStub(channel), PLAIN, 60, config.token), config))
-    listening = socket.create_server(("127.0.0.1", port))
-    running = asyncio.ensure_future(server._serve([listening]))
-    try:
-        yield listening.getsockname()[1]
-    finally:
-        server.should_exit = True
-        await running
 
 
 def client(port: int, key: str = "x") -> Any:

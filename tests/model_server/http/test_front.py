@@ -7,7 +7,6 @@ import base64
 import json
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,8 @@ import pytest
 from helpers.certificates import issue
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from lyncean.rpc import (
     CONSEQUENCES,
-    PLAIN,
     CallError,
     Denied,
     OutOfRange,
@@ -37,10 +34,10 @@ from model_server.metrics import Metrics
 uvicorn = pytest.importorskip("uvicorn")
 openai = pytest.importorskip("openai")
 
+from helpers.http_front import front  # noqa: E402
+
 from model_server.http import app as front_app  # noqa: E402
-from model_server.http.app import Front  # noqa: E402
 from model_server.http.errors import HTTP  # noqa: E402
-from model_server.http.serve import settings  # noqa: E402
 from model_server.openai_api.backend import OpenAIBackend  # noqa: E402
 from model_server.openai_api.client import Settings  # noqa: E402
 
@@ -112,20 +109,6 @@ class Recorder(Backend):
             token = response.logprobs.add(token=b"\xff", logprob=-0.5)
             token.top.add(token=b"a", logprob=-0.5)
         return response
-
-
-@asynccontextmanager
-async def front(channel: Any, config: ServerConfig | None = None) -> AsyncIterator[int]:
-    """Runs the real HTTP server; gives its port."""
-    config = config or ServerConfig(grace=1)
-    server = uvicorn.Server(settings(Front(model_grpc.ModelServiceStub(channel), PLAIN, 60, config.token), config))
-    listening = __import__("socket").create_server(("127.0.0.1", 0))
-    running = asyncio.ensure_future(server._serve([listening]))
-    try:
-        yield listening.getsockname()[1]
-    finally:
-        server.should_exit = True
-        await running
 
 
 def client(port: int, **more: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +20,6 @@ from orchestrator.run_folder.reader import open_run
 
 ROWS = ("--limit", "120")
 SHARE = (*ROWS, "--share", "0.5")
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("share"))
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def half(place: Cluster) -> Server:
-    """A model that is right in about 75% of the items."""
-    return place.model("--weights", "2", "--concurrency", "4", "--delay", "0.01")
 
 
 @pytest.fixture(scope="module")
