@@ -47,7 +47,8 @@ def server_command(make: Make) -> click.Command:
     {
         "serve": ("model_server.cli:serve_command", "Serve one model until SIGTERM, then drain."),
         "http": ("model_server.cli:http_command", "Serve an OpenAI-compatible HTTP API before a model server."),
-    }
+    },
+    one_thread=False,
 )
 def main() -> None:
     """Serve a model behind lyncean.model.v1."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -77,3 +78,30 @@ show({name}, [])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Usage:") > 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+@pytest.mark.parametrize("words", [["numbers"], ["model-server", "numbers"]])
+def test_a_command_without_a_model_starts_no_threads_for_matrices(words: list[str]) -> None:
+    code = """
+import os, sys, types
+import click
+from lyncean.cli.groups import root
+
+@click.command()
+def command():
+    import numpy
+    print(len(os.listdir("/proc/self/task")), "OPENBLAS_NUM_THREADS" in os.environ)
+
+sys.modules["below"] = types.SimpleNamespace(command=command)
+server = root({"numbers": ("below", "")}, one_thread=False)(lambda: None)
+sys.modules["server"] = types.SimpleNamespace(command=server)
+root({"numbers": ("below", ""), "model-server": ("server", "")})(lambda: None)(sys.argv[1:])
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, env=environment, check=True
+    )
+    threads, inherited = done.stdout.split()
+    assert inherited == "False", "children would have one thread as well"
+    assert (threads == "1") == (words == ["numbers"] or len(os.sched_getaffinity(0)) == 1)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
 import difflib
+import functools
+import gc
 import importlib
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
 from lyncean.errors import UserError
+
+
+_YOUNG_OBJECTS = 10_000
+"""After so many more new objects than freed ones the garbage collector looks at the new ones, not after 700."""
+_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 class _Failure(click.ClickException):
@@ -80,16 +89,42 @@ class LazyGroup(Command, click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in self._modules.items()])
 
 
-def root(modules: Mapping[str, tuple[str, str]], **attributes: Any) -> Callable[[Callable[..., None]], LazyGroup]:
-    """Returns a decorator that makes a function the root group of a command line, with `-h` and `--version`."""
+def root(
+    modules: Mapping[str, tuple[str, str]], *, one_thread: bool = True, **attributes: Any
+) -> Callable[[Callable[..., None]], LazyGroup]:
+    """Returns a decorator that makes a function the root group of a command line, with `-h` and `--version`.
+
+    Args:
+        modules: As in `LazyGroup`.
+        one_thread: Whether NumPy starts no threads for matrices.
+        attributes: Of the group.
+    """
 
     def decorate(function: Callable[..., None]) -> LazyGroup:
+        @functools.wraps(function)
+        def prepared() -> None:
+            _prepare_process(one_thread)
+            function()
+
         group = click.command(
             cls=LazyGroup, modules=modules, context_settings={"help_option_names": ["-h", "--help"]}, **attributes
         )
-        return group(click.version_option(package_name="lyncean")(function))
+        return group(click.version_option(package_name="lyncean")(prepared))
 
     return decorate
+
+
+def _prepare_process(one_thread: bool) -> None:
+    """Takes a third off the processor time of a short command (decision 80)."""
+    gc.set_threshold(_YOUNG_OBJECTS, *gc.get_threshold()[1:])
+    # What is frozen is not searched for garbage once more when the process ends.
+    atexit.register(gc.freeze)
+    if _THREADS not in os.environ:
+        # OpenBLAS reads the process's own environment, which `os.environ`, the children's, is not told of.
+        if one_thread:
+            os.putenv(_THREADS, "1")
+        else:
+            os.unsetenv(_THREADS)
 
 
 def examples(*lines: str) -> str:
