@@ -3,9 +3,8 @@
 Each answer has a class and a truth drawn from the measured rates of the rules (`lyncean.reasons.ERRORS`): firm and
 doubtful readings that are right or wrong, and unparsed answers in which a person does or does not read an option. A
 judge reads again what `--judge-reads` hands to it. It reads as a person would in so many of the cases; in the others
-it names another of four options or none, equally often. A reading with which it differs is unparsed. `all`, which is no
-setting, has it read the firm ones again as well. Seeded: the same flags give the same numbers. docs/judges.md quotes
-those of 1,000,000 answers and seed 75.
+it names another of four options or none, equally often. A reading with which it differs is unparsed. Seeded: the same
+flags give the same numbers. docs/judges.md quotes those of 1,000,000 answers and seed 75.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Scorer:
     Args:
         registry: Where rules are found.
         judge: What judged rules ask; None where the scorer was started without one.
-        reads: Which answers to a choice rule the judge reads again: "none", "unparsed" ones, or "doubtful" ones too.
+        reads: Which answers to a choice rule the judge reads again: one of `reread.READS`.
         in_flight: Items of one stream that may wait for the judge at once: bounds memory.
 
     Attributes:

@@ -136,10 +136,10 @@ class RunRequest:
     judge_cache: str | None = _option(
         None, "Cache of judge replies; default: the user's cache folder.", metavar="PATH|URL"
     )
-    judge_reads: Literal["none", "unparsed", "doubtful"] = _option(
+    judge_reads: Literal["none", "unparsed", "doubtful", "all"] = _option(
         "unparsed",
-        "Answers that the judge reads after a choice rule: unparsed ones; with doubtful also those read with doubt, "
-        "which are unparsed where the two differ.",
+        "Answers that the judge reads after a choice rule: unparsed ones, also those read with doubt, or all. Where "
+        "rule and judge differ, the answer is unparsed.",
     )
     credentials: Credentials = _option(PLAIN, "TLS and token for servers that run already.", api_only=True)
     progress: bool = _option(False, "Whether progress and results are printed.", api_only=True)

@@ -145,11 +145,11 @@ judge_options = bundled(
     ),
     click.option(
         "--judge-reads",
-        type=click.Choice(["none", "unparsed", "doubtful"]),
+        type=click.Choice(["none", "unparsed", "doubtful", "all"]),
         default="unparsed",
         show_default=True,
-        help="Let the judge read answers again that a choice rule left unparsed, or also those that it read with doubt:"
-        " where the two differ, the answer is unparsed.",
+        help="Let the judge read answers again that a choice rule left unparsed, or also those that it read with doubt,"
+        " or all: where the two differ, the answer is unparsed.",
     ),
     click.option("--judge-concurrency", default=64, show_default=True, type=click.IntRange(1)),
     click.option(

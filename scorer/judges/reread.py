@@ -1,8 +1,8 @@
-"""Rule first, judge second: an answer in which a choice rule found nothing, or nothing plain, is read by a judge.
+"""Rule first, judge second: a judge reads answers in which a choice rule found nothing, or nothing plain, or all.
 
 The judge only says which option the answer commits to, without knowing which is right. Where the rule found nothing,
-it scores that label as if the model had said nothing else, and the verdict is marked `judge_reread`. Where the rule's
-reading is doubtful, it stands if the judge reads the same; otherwise the answer is unparsed.
+it scores that label as if the model had said nothing else, and the verdict is marked `judge_reread`. Where the rule
+read an option, its reading stands if the judge reads the same; otherwise the answer is unparsed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RULES = frozenset({"choice", "choice_number", "two_way"})
 
 DEFAULT_COUNT = 4
 
-NOTHING, UNPARSED, DOUBTFUL = "none", "unparsed", "doubtful"
+NOTHING, UNPARSED, DOUBTFUL, ALL = READS = "none", "unparsed", "doubtful", "all"
 """What a judge reads again; each includes what stands before it."""
 
 
@@ -34,7 +34,8 @@ def rereadable(rule: Rule, verdict: pb.Verdict, reads: str) -> bool:
         return False
     if verdict.outcome == Outcome.UNPARSED:
         return verdict.reason != Reason.EMPTY_ANSWER
-    return reads == DOUBTFUL and verdict.outcome == Outcome.SCORED and verdict.reason in reasons.DOUBTFUL
+    read = reads == ALL or (reads == DOUBTFUL and verdict.reason in reasons.DOUBTFUL)
+    return read and verdict.outcome == Outcome.SCORED
 
 
 def labels(request: pb.ScoreRequest) -> tuple[str, ...]:

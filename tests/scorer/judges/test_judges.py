@@ -262,6 +262,17 @@ async def test_a_doubtful_reading_stands_where_the_judge_reads_the_same(url: str
     assert not refused.HasField("judge")
 
 
+async def test_a_judge_that_reads_all_is_shown_what_the_rule_is_sure_of(url: str, vendor: Vendor) -> None:
+    vendor.answer = lambda user: {"choice": "B"}
+    texts = ("The answer is (B).", "The answer is (A).", "I can't assist with that.")
+    same, other, refused = await verdicts(judging(url, reads="all"), *(choice(text) for text in texts))
+    assert (same.outcome, same.extracted) == ("scored", "B")
+    assert (other.outcome, other.reason, other.score) == ("unparsed", "readers_differ", 0.0)
+    assert same.HasField("judge")
+    assert refused.outcome == Outcome.REFUSED
+    assert not refused.HasField("judge")
+
+
 async def test_rereading_keeps_to_the_rule_of_each_kind(url: str) -> None:
     number = choice("whatever comes after the first two", rule="choice_number", targets=["3"], options=[])
     two = choice("beyond the border", rule="two_way", targets=["outside"], options=["inside", "outside"])
