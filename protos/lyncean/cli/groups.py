@@ -15,7 +15,6 @@ import click
 
 from lyncean.errors import UserError
 
-
 _YOUNG_OBJECTS = 10_000
 """After so many more new objects than freed ones the garbage collector looks at the new ones, not after 700."""
 _THREADS = "OPENBLAS_NUM_THREADS"
