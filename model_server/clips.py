@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from google.protobuf.duration_pb2 import Duration
 
+from lyncean.arrays import np
 from lyncean.clips import DAMAGE, MAX_SAMPLES, cause, open_clip, read_facts, read_samples
 from lyncean.errors import UserError
 from lyncean.media import Kind

@@ -17,10 +17,10 @@ import warnings
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import numpy as np
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from lyncean import media
+from lyncean.arrays import np
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.pictures import DAMAGE, damage, open_image, orientation
 from lyncean.rpc import InvalidRequest
