@@ -30,14 +30,13 @@ from model_server.hf import memory, selfcheck
 from model_server.hf.constraint import Constraint, Formats
 from model_server.hf.continuous import Continuous, Entry
 from model_server.hf.draw import Drawer, drawer_of
-from model_server.hf.families import family_of
 from model_server.hf.generate import generate
 from model_server.hf.identity import processor_hash
 from model_server.hf.likelihood import Question, Scored, ScoredPrompt, expanded, packed, plain, score_prompt
 from model_server.hf.prefix import PrefixCache
 from model_server.hf.prompt import Joined, Prompt, Prompter
 from model_server.hf.reasoning import Reasoning, blank_between, marks_of
-from model_server.hf.rows import SamplingRow, end_tokens
+from model_server.hf.rows import SamplingRow
 from model_server.hf.settings import Settings
 from model_server.hf.tokens import token_bytes
 from model_server.hf.vision import VisionCache
@@ -91,18 +90,16 @@ class HfBackend(Backend):
         """Loads the checkpoint."""
         self._checkpoint = checkpoints.load(self._settings)
         self._processor_sha256 = processor_hash(self._checkpoint)
-        self._family = family_of(self._checkpoint)
         self._drawer = drawer_of(self._checkpoint)
-        self._prompter = Prompter(self._checkpoint, self._family, self._settings.max_image_pixels)
-        self._ends = end_tokens(self._checkpoint)
+        self._prompter = Prompter(self._checkpoint, self._settings.max_image_pixels)
         self._marks = marks_of(self._checkpoint.tokenizer, self._checkpoint.template)
         marks = self._marks and Reasoning(self._checkpoint.tokenizer, self._marks, "").marks
-        self._formats = Formats(self._checkpoint.tokenizer, self._ends, marks or ())
+        self._formats = Formats(self._checkpoint.tokenizer, self._checkpoint.ends, marks or ())
         self._vision = VisionCache(self._checkpoint, self._settings.image_cache_bytes, self._metrics)
-        parts = (self._checkpoint, self._family, self._prompter, self._vision)
+        parts = (self._checkpoint, self._prompter, self._vision)
         limit = self._settings.prefix_cache_bytes
         self._prefixes: PrefixCache | None = None
-        prefixes = PrefixCache(self._checkpoint, self._family, limit, self._features) if limit else None
+        prefixes = PrefixCache(self._checkpoint, limit, self._features) if limit else None
         self._verdict = selfcheck.Verdict("none")
         self._verdict = selfcheck.check(*parts, prefixes=prefixes)
         self._prefixes = prefixes if self._verdict.prefix else None
@@ -111,18 +108,18 @@ class HfBackend(Backend):
             log.info("%s: likelihood %s%s", kind, verdict.method, f" ({verdict.reason})" if verdict.reason else "")
         selfcheck.find_limits(self._checkpoint, self._prompter, self._taken)
         kept = limit if self._prefixes else 0
-        self._batcher.budget.limit = memory.token_budget(self._checkpoint, self._family, self._prompter, kept)
+        self._batcher.budget.limit = memory.token_budget(self._checkpoint, self._prompter, kept)
         log.info("likelihood: %s%s", self._verdict.method, f" ({self._verdict.reason})" if self._verdict.reason else "")
 
     def info(self) -> model.GetModelInfoResponse:
         """Describes it."""
         loaded = self._checkpoint
-        keeps_formats = bool(self._ends) and find_spec("llguidance") is not None
+        keeps_formats = bool(loaded.ends) and find_spec("llguidance") is not None
         claims = {
             model.CAPABILITY_GENERATE: True,
             model.CAPABILITY_LIKELIHOOD: self._scores,
             model.CAPABILITY_IMAGE_INPUT: loaded.has_vision,
-            model.CAPABILITY_MULTI_IMAGE: loaded.has_vision and self._family.multi_image,
+            model.CAPABILITY_MULTI_IMAGE: loaded.has_vision and loaded.family.multi_image,
             model.CAPABILITY_IMAGE_OUTPUT: self._drawer is not None,
             model.CAPABILITY_AUDIO_INPUT: "audio" in self._taken,
             model.CAPABILITY_VIDEO_INPUT: "video" in self._taken,
@@ -135,7 +132,7 @@ class HfBackend(Backend):
             model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: bool(self._prompter.arguments),
             model.CAPABILITY_ANSWER_PREFIX: self._prompter.can_continue,
             model.CAPABILITY_RENDERED_PROMPT: True,
-            model.CAPABILITY_RAW_PROMPT: self._scores and not self._family.needs_image,
+            model.CAPABILITY_RAW_PROMPT: self._scores and not loaded.family.needs_image,
             model.CAPABILITY_SAMPLES: bool(self._max_samples),
             model.CAPABILITY_ANSWER_CHOICES: keeps_formats,
             model.CAPABILITY_ANSWER_REGEX: keeps_formats,
@@ -398,7 +395,7 @@ class HfBackend(Backend):
             elif jobs[0].work.joined:
                 self._run_likelihood(jobs)
             else:
-                jobs[0].resolve(score_prompt(self._checkpoint, self._family, jobs[0].work.prompt))
+                jobs[0].resolve(score_prompt(self._checkpoint, jobs[0].work.prompt))
         except torch.OutOfMemoryError as error:
             cause = str(error).split(".")[0]
             memory.drop_frames(error)
@@ -432,12 +429,12 @@ class HfBackend(Backend):
 
     def _run_generate(self, jobs: Sequence[Job[Work, Answer]]) -> None:
         if jobs[0].key == ("continuous",):
-            loop = Continuous(self._checkpoint, self._family, self._ends, self._features, self._prefixes)
+            loop = Continuous(self._checkpoint, self._features, self._prefixes)
             loop.run(self._entries(jobs), lambda: self._entries(self._batcher.join()))
             return
         prompts = [job.work.prompt for job in jobs]
         rows = [entry.row for entry in self._entries(jobs)]
-        generate(self._checkpoint, self._family, prompts, rows, self._ends, self._features)
+        generate(self._checkpoint, prompts, rows, self._features)
 
     def _entries(self, jobs: Sequence[Job[Work, Answer]]) -> list[Entry]:
         entries = []
@@ -462,15 +459,15 @@ class HfBackend(Backend):
             jobs, questions = self._score_divided(jobs, questions)
         if method == "packed" and jobs:
             features = self._features([question.prompt for question in questions])
-            for job, scores in zip(jobs, packed(self._checkpoint, self._family, questions, features), strict=True):
+            for job, scores in zip(jobs, packed(self._checkpoint, questions, features), strict=True):
                 job.resolve(scores)
             return
         for job, question in zip(jobs, questions, strict=True):
             if method in ("expanded", "forked"):
                 stepwise = method == "forked"
-                job.resolve(expanded(self._checkpoint, self._family, question, stepwise=stepwise))
+                job.resolve(expanded(self._checkpoint, question, stepwise=stepwise))
             else:
-                job.resolve(plain(self._checkpoint, self._family, question.prompt, question.joined))
+                job.resolve(plain(self._checkpoint, question.prompt, question.joined))
 
     def _score_divided(
         self, jobs: Sequence[Job[Work, Answer]], questions: Sequence[Question]
@@ -484,7 +481,7 @@ class HfBackend(Backend):
                 others.append((job, question))
                 continue
             state, job.call.cached_tokens = self._prefixes.read(question.prompt, question.shared)
-            job.resolve(packed(self._checkpoint, self._family, [question], state=state)[0])
+            job.resolve(packed(self._checkpoint, [question], state=state)[0])
         return [job for job, _ in others], [question for _, question in others]
 
     def _features(self, prompts: Sequence[Prompt]) -> Callable[[dict[str, Any]], dict[str, Any]] | None:

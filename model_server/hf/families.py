@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import DynamicCache
@@ -14,7 +14,9 @@ from transformers.cache_utils import LinearAttentionCacheLayerMixin
 
 from lyncean.media import Kind
 from lyncean.model.v1 import model_pb2 as model
-from model_server.hf.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from model_server.hf.checkpoint import Checkpoint
 
 
 @dataclass
@@ -296,11 +298,11 @@ class Family:
         return {}
 
 
-def family_of(checkpoint: Checkpoint) -> Family:
-    """Returns the family of a checkpoint; an unknown type whose positions have dimensions is stepped as Qwen is."""
-    known = FAMILIES.get(checkpoint.kind)
-    axes = _position_axes(checkpoint.model)
-    if known is None and axes and hasattr(checkpoint.model.base_model, "rope_deltas"):
+def family_of(kind: str, model: Any) -> Family:
+    """Returns the family of a model type; an unknown one whose positions have dimensions is stepped as Qwen is."""
+    known = FAMILIES.get(kind)
+    axes = _position_axes(model)
+    if known is None and axes and hasattr(model.base_model, "rope_deltas"):
         return Qwen(axes)
     return known or Family()
 

@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from transformers import DynamicCache
 
-from model_server.hf.batch import to_batch
+from model_server.hf.batch import Replace, prefill
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.families import SEQUENCES, Family, Prefill
+from model_server.hf.families import SEQUENCES, Prefill
 from model_server.hf.prompt import Prompt
 
-Features = Callable[[Sequence[Prompt]], Callable[[dict[str, Any]], dict[str, Any]] | None]
+Features = Callable[[Sequence[Prompt]], Replace | None]
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,15 @@ class PrefixCache:
 
     Args:
         checkpoint: The model.
-        family: Behaviour of its model type.
         limit: Bytes to keep; with 0 nothing is read here.
         features: Returns what replaces the image inputs of some prompts, where vision features are kept.
     """
 
-    def __init__(
-        self, checkpoint: Checkpoint, family: Family, limit: int, features: Features = lambda prompts: None
-    ) -> None:
+    def __init__(self, checkpoint: Checkpoint, limit: int, features: Features = lambda prompts: None) -> None:
         self._checkpoint = checkpoint
-        self._family = family
         self._limit = limit
         self._features = features
-        self._images = family.image_token_ids(checkpoint)
+        self._images = checkpoint.family.image_token_ids(checkpoint)
         self._kept: OrderedDict[tuple[Any, ...], _Kept] = OrderedDict()
         self._bytes = 0
 
@@ -104,10 +100,8 @@ class PrefixCache:
         return (prompt.image_keys, prompt.signature, tuple(prompt.ids[:boundary]), digest.digest())
 
     def _read_beginning(self, prompt: Prompt, boundary: int) -> _Kept:
-        inputs: dict[str, Any] = to_batch(self._checkpoint, [self._family.extend(prompt.inputs, boundary, ())])
-        replace = self._features([prompt])
-        self._family.reset(self._checkpoint.model)
-        state = self._family.prefill(self._checkpoint.model, inputs if replace is None else replace(inputs))
+        inputs = self._checkpoint.family.extend(prompt.inputs, boundary, ())
+        state = prefill(self._checkpoint, [inputs], self._features([prompt]))
         layers = [(layer.keys, layer.values) for layer in state.cache.layers]
         return _Kept(layers, state.next_position)
 
@@ -122,7 +116,7 @@ class PrefixCache:
         visible = torch.ones((rest, length), dtype=torch.bool, device=device).tril(boundary)[None]
         positions = kept.next_position[:, None] + torch.arange(rest, device=device)
         ids = torch.tensor([prompt.ids[boundary:length]], device=device)
-        logits = self._family.step(self._checkpoint.model, state, ids, positions, visible)
+        logits = self._checkpoint.family.step(self._checkpoint.model, state, ids, positions, visible)
         state.last = logits[:, -1]
         state.mask = torch.ones((1, length), dtype=torch.long, device=device)
         state.next_position = kept.next_position + rest

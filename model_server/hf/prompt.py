@@ -26,7 +26,7 @@ from model_server.clips import usage_of
 from model_server.decoding import THINKING_SWITCHES
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.clips import ClipDecoder, Decoded
-from model_server.hf.families import SEQUENCES, Family
+from model_server.hf.families import SEQUENCES
 from model_server.hf.reasoning import marks_of
 
 if TYPE_CHECKING:
@@ -96,7 +96,6 @@ class Prompter:
 
     Args:
         checkpoint: The model with its processor.
-        family: Behaviour of its model type.
         max_pixels: Larger images are refused.
 
     Attributes:
@@ -107,18 +106,17 @@ class Prompter:
         LoadError: If the chat template is none.
     """
 
-    def __init__(self, checkpoint: Checkpoint, family: Family, max_pixels: int) -> None:
+    def __init__(self, checkpoint: Checkpoint, max_pixels: int) -> None:
         self._checkpoint = checkpoint
-        self._family = family
         self._max_pixels = max_pixels
         self._local = threading.local()
         self._join = _offsets_tokenizer(checkpoint.tokenizer)
         # Some tokenizers give token types to models that know none.
         typed = "token_type_ids" in inspect.signature(checkpoint.model.forward).parameters
         self._unwanted = {"labels"} if typed else {"labels", "token_type_ids"}
-        self._image_ids = family.image_token_ids(checkpoint)
-        self._clip_ids = {kind: family.clip_token_ids(checkpoint, kind) for kind in checkpoint.clips}
-        self._placeholders = sorted(family.placeholders(checkpoint)) if checkpoint.takes_media else []
+        self._image_ids = checkpoint.family.image_token_ids(checkpoint)
+        self._clip_ids = {kind: checkpoint.family.clip_token_ids(checkpoint, kind) for kind in checkpoint.clips}
+        self._placeholders = sorted(checkpoint.family.placeholders(checkpoint)) if checkpoint.takes_media else []
         self.clips = ClipDecoder(checkpoint.processor)
         self.apart: set[frozenset[str]] = set()
         self._specials = frozenset(checkpoint.tokenizer.added_tokens_decoder)
@@ -177,7 +175,7 @@ class Prompter:
                     pictures.append(images.decode(part.image.data, max_pixels=self._max_pixels, where=where))
                     keys.append(images.digest(part.image).hex())
         decoded = self.clips.decode(messages)
-        if self._family.needs_image and not pictures:
+        if self._checkpoint.family.needs_image and not pictures:
             raise InvalidRequest("image_needed", "this model answers about an image: the prompt holds none")
         rendered = self.render(messages, arguments) + (drawer.suffix if drawer else "")
         if not self._checkpoint.takes_media:
@@ -215,7 +213,7 @@ class Prompter:
         if raw.HasField("tokens"):
             ids = list(raw.tokens.ids)
             self._check_tokens(ids)
-            inputs = self._family.extend(inputs, 0, ids)
+            inputs = self._checkpoint.family.extend(inputs, 0, ids)
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
             text = str(self._checkpoint.tokenizer.decode(ids))
         ids = inputs["input_ids"][0].tolist()
@@ -256,7 +254,7 @@ class Prompter:
     def render(self, messages: Sequence[model.Message], arguments: Mapping[str, Any] | None = None) -> str:
         """Applies the chat template, with the generation prefix or the beginning of the answer at the end."""
         if not self._checkpoint.template:
-            return self._family.plain(messages, self._checkpoint)
+            return self._checkpoint.family.plain(messages, self._checkpoint)
         if messages[-1].role == model.ROLE_ASSISTANT:
             return self._continued(messages, arguments)
         return self._templated(messages, prefix=True, arguments=arguments)
@@ -416,11 +414,11 @@ class Prompter:
         recorder = _Recorder(processor.tokenizer)
         recording = copy.copy(processor)
         recording.tokenizer = recorder
-        kwargs = {**self._family.processor_kwargs(self._checkpoint), **more}
+        kwargs = {**self._checkpoint.family.processor_kwargs(self._checkpoint), **more}
         if self._checkpoint.image_settings:
             kwargs["images_kwargs"] = dict(self._checkpoint.image_settings)
         if pictures:
-            kwargs["images"] = self._family.nest(pictures)
+            kwargs["images"] = self._checkpoint.family.nest(pictures)
         kwargs |= decoded.arguments(processor)
         try:
             encoded = recording(

@@ -17,7 +17,6 @@ from orchestrator.benchmarks.reform.settings import Switches
 
 pytest.importorskip("torch")
 from model_server.hf import checkpoint as checkpoints
-from model_server.hf.families import family_of
 from model_server.hf.prompt import Prompter
 from model_server.hf.settings import Settings
 
@@ -33,7 +32,7 @@ def prompter(checkpoint_folder: Any) -> Any:
         checkpoint = checkpoints.load(Settings(model=str(checkpoint_folder(kind))))
         if template is not None:
             checkpoint = dataclasses.replace(checkpoint, template=template)
-        return Prompter(checkpoint, family_of(checkpoint), 10**8)
+        return Prompter(checkpoint, 10**8)
 
     return get
 
