@@ -11,7 +11,7 @@ import math
 from typing import NamedTuple
 
 from lyncean.arrays import Floats, Ints, np
-from lyncean.stats import t_quantile
+from lyncean.distributions import t_quantile
 
 _FOLDS = 5
 _FEWEST = 30
