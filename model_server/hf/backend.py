@@ -35,7 +35,7 @@ from model_server.hf.identity import processor_hash
 from model_server.hf.likelihood import Question, Scored, ScoredPrompt, expanded, packed, plain, score_prompt
 from model_server.hf.prefix import PrefixCache
 from model_server.hf.prompt import Joined, Prompt, Prompter
-from model_server.hf.reasoning import Reasoning, blank_between, marks_of
+from model_server.hf.reasoning import Reasoning, blank_between, mark_ids, marks_of
 from model_server.hf.rows import SamplingRow
 from model_server.hf.settings import Settings
 from model_server.hf.tokens import token_bytes
@@ -93,8 +93,9 @@ class HfBackend(Backend):
         self._drawer = drawer_of(self._checkpoint)
         self._prompter = Prompter(self._checkpoint, self._settings.max_image_pixels)
         self._marks = marks_of(self._checkpoint.tokenizer, self._checkpoint.template)
-        marks = self._marks and Reasoning(self._checkpoint.tokenizer, self._marks, "").marks
-        self._formats = Formats(self._checkpoint.tokenizer, self._checkpoint.ends, marks or ())
+        # A thinking budget needs marks that are tokens.
+        self._mark_ids = mark_ids(self._checkpoint.tokenizer, self._marks) if self._marks else []
+        self._formats = Formats(self._checkpoint.tokenizer, self._checkpoint.ends, self._mark_ids)
         self._vision = VisionCache(self._checkpoint, self._settings.image_cache_bytes, self._metrics)
         parts = (self._checkpoint, self._prompter, self._vision)
         limit = self._settings.prefix_cache_bytes
@@ -127,10 +128,9 @@ class HfBackend(Backend):
             model.CAPABILITY_SEED: True,
             model.CAPABILITY_REASONING: self._marks is not None,
             model.CAPABILITY_THINKING: bool(self._switch),
-            model.CAPABILITY_THINKING_BUDGET: self._marks is not None
-            and Reasoning(loaded.tokenizer, self._marks, "").bounded,
-            model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: bool(self._prompter.arguments),
-            model.CAPABILITY_ANSWER_PREFIX: self._prompter.can_continue,
+            model.CAPABILITY_THINKING_BUDGET: bool(self._mark_ids),
+            model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: bool(self._prompter.template.arguments),
+            model.CAPABILITY_ANSWER_PREFIX: self._prompter.template.can_continue,
             model.CAPABILITY_RENDERED_PROMPT: True,
             model.CAPABILITY_RAW_PROMPT: self._scores and not loaded.family.needs_image,
             model.CAPABILITY_SAMPLES: bool(self._max_samples),
@@ -174,10 +174,10 @@ class HfBackend(Backend):
             processor_sha256=self._processor_sha256,
             compute_dtype=str(loaded.model.dtype).removeprefix("torch."),
             properties={name: value for name, value in properties.items() if value},
-            chat_template_arguments=sorted(self._prompter.arguments),
+            chat_template_arguments=sorted(self._prompter.template.arguments),
             max_samples=self._max_samples,
             system_messages=model.SYSTEM_MESSAGES_TAKEN
-            if self._prompter.takes_system_messages
+            if self._prompter.template.takes_system_messages
             else model.SYSTEM_MESSAGES_REFUSED,
             media_limits=model.MediaLimits(
                 max_image_pixels=self._settings.max_image_pixels if loaded.has_vision else 0,
@@ -369,7 +369,7 @@ class HfBackend(Backend):
     @property
     def _switch(self) -> str:
         """The template's variable that turns reasoning on and off, "" where it has none."""
-        return next((name for name in THINKING_SWITCHES if name in self._prompter.arguments), "")
+        return next((name for name in THINKING_SWITCHES if name in self._prompter.template.arguments), "")
 
     def _arguments(self, config: model.GenerationConfig) -> dict[str, Any]:
         arguments = struct_json(config.chat_template_arguments)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.families import SEQUENCES, Prefill
+from model_server.hf.family import SEQUENCES, Prefill
 
 Inputs = dict[str, torch.Tensor]
 Replace = Callable[[dict[str, Any]], dict[str, Any]]

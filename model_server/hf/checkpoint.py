@@ -24,7 +24,8 @@ import model_server.hf.compat  # noqa: F401  (makes the next imports work)
 from lyncean.media import Kind
 from model_server.backend import LoadError
 from model_server.hf.clips import audio_processor, clip_kinds
-from model_server.hf.families import Family, family_of
+from model_server.hf.families import family_of
+from model_server.hf.family import Family
 from model_server.hf.settings import Settings
 
 _KEPT_SETTINGS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "generation_kwargs")

@@ -15,7 +15,7 @@ import torch
 
 from model_server.hf.batch import prefill
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.families import Prefill, attention
+from model_server.hf.family import Prefill, attention
 from model_server.hf.prefix import Features, PrefixCache
 from model_server.hf.prompt import Prompt
 from model_server.hf.rows import RowDecoder, SamplingRow
@@ -119,7 +119,7 @@ class Continuous:
         positions = torch.tensor([[entry.position] for entry in running], device=device)
         net = self._checkpoint.model
         mask = attention(net, *slots.next_token(device))
-        logits = self._checkpoint.family.step_slots(net, slots.cache, ids, positions, mask)
+        logits = self._checkpoint.family.forward_text(net, slots.cache, ids, positions, mask)
         chosen = self._decoder.choose([entry.row for entry in running], logits[:, -1].float())
         for entry, token in zip(running, chosen, strict=True):
             entry.last, entry.position = token, entry.position + 1

@@ -19,7 +19,7 @@ import torch
 
 from model_server.hf.batch import Replace, prefill, to_batch
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.families import Prefill
+from model_server.hf.family import Prefill
 from model_server.hf.prompt import Joined, Prompt
 
 MAX_NODES = 512

@@ -16,7 +16,7 @@ from transformers import DynamicCache
 
 from model_server.hf.batch import Replace, prefill
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.families import SEQUENCES, Prefill
+from model_server.hf.family import SEQUENCES, Prefill
 from model_server.hf.prompt import Prompt
 from model_server.lru import LruCache
 

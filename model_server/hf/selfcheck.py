@@ -25,7 +25,7 @@ from model_server.hf import synthetic
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.clips import window
 from model_server.hf.continuous import Continuous, Entry
-from model_server.hf.families import is_recurrent
+from model_server.hf.family import is_recurrent
 from model_server.hf.generate import generate
 from model_server.hf.likelihood import NONE, Faults, Question, Scored, expanded, packed, plain
 from model_server.hf.prefix import PrefixCache

@@ -10,7 +10,7 @@ import torch
 
 from model_server.hf.batch import collate, to_batch
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.families import SEQUENCES
+from model_server.hf.family import SEQUENCES
 from model_server.hf.prompt import Prompt
 from model_server.lru import LruCache
 from model_server.metrics import Metrics

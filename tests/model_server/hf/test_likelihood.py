@@ -20,7 +20,7 @@ from lyncean.rpc import CallError, InvalidRequest
 torch = pytest.importorskip("torch")
 from model_server.hf import checkpoint as checkpoints  # noqa: E402
 from model_server.hf import selfcheck  # noqa: E402
-from model_server.hf.families import Family  # noqa: E402
+from model_server.hf.family import Family  # noqa: E402
 from model_server.hf.likelihood import Question, Tree, expanded, packed, plain  # noqa: E402
 from model_server.hf.prompt import Prompt, Prompter  # noqa: E402
 from model_server.hf.settings import Settings  # noqa: E402

@@ -74,14 +74,14 @@ def test_an_answer_is_left_alone_where_the_template_puts_no_blank(prompter: Any)
     ],
 )
 def test_the_blank_is_read_off_the_template(template: str, gap: str, prompter: Any) -> None:
-    assert prompter("text", template)._gap == gap
+    assert prompter("text", template).template.gap == gap
 
 
 def test_the_blank_of_the_librarys_own_template(prompter: Any) -> None:
     from transformers.models.smolvlm import processing_smolvlm
 
     made = prompter("smolvlm", processing_smolvlm.DEFAULT_CHAT_TEMPLATE)
-    assert made._gap == " "
+    assert made.template.gap == " "
     assert owned(made, "What?", "green") == made._checkpoint.tokenizer.tokenize(" green")
 
 
@@ -116,7 +116,7 @@ def test_the_pages_template_adds_nothing_to_a_layout(prompter: Any, picture: Any
     text = "User: What colour is it?\nBot:"
     parts = [model.Part(image=model.Image(data=picture())), model.Part(text=text)]
     message = model.Message(role=model.ROLE_USER, parts=parts)
-    assert made.render([message]) == f"<image>{text}"
+    assert made.template.render([message]) == f"<image>{text}"
     prompt = made.prepare([message])
     (joined,) = made.join(prompt, [" green"])
     tokenizer = made._checkpoint.tokenizer
