@@ -81,7 +81,7 @@ def main() -> None:
 @click.option("--revision", help="Commit, branch or tag of a hub id.")
 @click.option(
     "--chat-template",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="Chat template (Jinja) to use instead of the model's.",
 )
 @click.option("--trust-remote-code", is_flag=True, help="Run the checkpoint's own code.")
@@ -151,7 +151,7 @@ def main() -> None:
 @click.option(
     "--api-key-file",
     "key_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="File with the endpoint's key; else $OPENAI_API_KEY.",
 )
 @click.option(

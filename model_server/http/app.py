@@ -19,9 +19,9 @@ from lyncean.rpc import MAX_MESSAGE_BYTES, CallError, Credentials, call
 from model_server.http import chat, completions
 from model_server.http.batches import Batches
 from model_server.http.body import read, too_large
-from model_server.http.chat import Chat, refuse
 from model_server.http.completions import Answers, Calls, Completion
-from model_server.http.errors import failure_response
+from model_server.http.errors import failure_response, refuse
+from model_server.http.forms import Chat, parse
 from model_server.http.share import IN_BATCH, Share
 
 Each = TypeVar("Each")
@@ -115,7 +115,7 @@ class Front:
         return (await self._info()).max_concurrency // 2
 
     async def _parsed(self, body: bytes, form: type[_Form]) -> tuple[_Form, model.GetModelInfoResponse]:
-        asked = await asyncio.to_thread(chat.parse, body, form)
+        asked = await asyncio.to_thread(parse, body, form)
         if asked.stream and IN_BATCH.get():
             raise refuse("bad_field", "stream: a batch has no streams")
         return asked, await self._info_of(asked.model)

@@ -20,8 +20,7 @@ from starlette.routing import Route
 
 from lyncean.rpc import CallError
 from model_server.http.body import read
-from model_server.http.chat import refuse
-from model_server.http.errors import failure_response
+from model_server.http.errors import failure_response, refuse
 from model_server.http.files import KEPT, MAX_STORED, Files, StoredFile
 from model_server.http.share import IN_BATCH
 

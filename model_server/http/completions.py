@@ -12,7 +12,9 @@ import grpc
 import msgspec
 
 from lyncean.model.v1 import model_pb2 as model
-from model_server.http.chat import MAX_CHOICES, StreamOptions, finished, refuse, usage
+from model_server.http.chat import MAX_CHOICES, finished, in_range, set_sampling, usage
+from model_server.http.errors import refuse
+from model_server.http.forms import StreamOptions
 
 _DEFAULT_TOKENS = 16
 _MAX_LOGPROBS = 20
@@ -109,23 +111,11 @@ def _is_token(value: Any) -> bool:
 
 def _generate(completion: Completion, raw: model.RawPrompt, choice: int) -> model.GenerateRequest:
     request = model.GenerateRequest(raw_prompt=raw)
-    values = {
-        "max_output_tokens": completion.max_tokens or None,
-        "temperature": completion.temperature,
-        "top_p": completion.top_p,
-        "top_k": 0 if completion.top_k == -1 else completion.top_k,  # -1 keeps all at vLLM and SGLang
-        "seed": None if completion.seed is None else (completion.seed + choice) % 2**64,
-    }
-    try:
-        for name, value in values.items():
-            if value is not None:
-                setattr(request.config, name, value)
-    except (ValueError, TypeError) as error:
-        raise refuse("bad_field", f"a value is out of range: {error}") from None
+    seed = None if completion.seed is None else (completion.seed + choice) % 2**64
+    with in_range():
+        set_sampling(request.config, completion, completion.max_tokens or None, seed)
     if completion.logprobs is not None:
         request.config.top_logprobs = max(1, completion.logprobs)
-    if completion.stop is not None:
-        request.config.stop.extend([completion.stop] if isinstance(completion.stop, str) else completion.stop)
     return request
 
 

@@ -17,6 +17,7 @@ import uvicorn
 
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from lyncean.rpc import PLAIN, BindError, Credentials, SecurityError, ServerConfig, dial
+from lyncean.rpc.serve import write_port
 from model_server.http.app import Front
 from model_server.http.local import LocalStub
 from model_server.service import ModelServicer
@@ -129,11 +130,5 @@ def _bind(config: ServerConfig) -> socket.socket:
         listening = socket.create_server((config.host, config.port), family=family)
     except OSError as error:
         raise BindError(f"cannot listen on {config.host}:{config.port}: {error.strerror}") from error
-    if config.port_file:
-        try:
-            partial = config.port_file.with_suffix(".partial")
-            partial.write_text(f"{listening.getsockname()[1]}\n")
-            partial.replace(config.port_file)
-        except OSError as error:
-            raise BindError(f"cannot write the port to {config.port_file}: {error.strerror}") from error
+    write_port(config.port_file, listening.getsockname()[1])
     return listening
