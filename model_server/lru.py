@@ -16,12 +16,15 @@ class LruCache(Generic[Key, Value]):
 
     Args:
         capacity: Bytes of all values together; a larger value is not kept.
+
+    Attributes:
+        size: Bytes of the values that are kept.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self._values: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
-        self._size = 0
+        self.size = 0
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -41,12 +44,12 @@ class LruCache(Generic[Key, Value]):
             if size > self.capacity or key in self._values:
                 return
             self._values[key] = value, size
-            self._size += size
-            while self._size > self.capacity:
-                self._size -= self._values.popitem(last=False)[1][1]
+            self.size += size
+            while self.size > self.capacity:
+                self.size -= self._values.popitem(last=False)[1][1]
 
     def clear(self) -> None:
         """Forgets everything, to free its memory."""
         with self._lock:
             self._values.clear()
-            self._size = 0
+            self.size = 0

@@ -208,12 +208,20 @@ def completion(chat: Chat, answers: Sequence[model.GenerateResponse]) -> dict[st
 def events(chat: Chat, whole: dict[str, Any]) -> list[bytes]:
     """Returns the answer as server-sent events: one chunk for each choice, as ModelService does not stream."""
     common = {name: whole[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
-    chunks = []
+    choices = []
     for choice in whole["choices"]:
         delta = {"index": choice["index"], "delta": choice["message"], "logprobs": choice["logprobs"]}
-        chunks.append({**common, "choices": [{**delta, "finish_reason": choice["finish_reason"]}]})
-    if chat.stream_options and chat.stream_options.include_usage:
-        chunks.append({**common, "choices": [], "usage": whole["usage"]})
+        choices.append({**delta, "finish_reason": choice["finish_reason"]})
+    return server_sent(chat, common, choices, whole["usage"])
+
+
+def server_sent(
+    form: Chat | Completion, common: dict[str, Any], choices: Sequence[Any], usage: dict[str, Any]
+) -> list[bytes]:
+    """Returns a chunk for each choice, and one of the usage if it is asked for, as server-sent events."""
+    chunks = [{**common, "choices": [choice]} for choice in choices]
+    if form.stream_options and form.stream_options.include_usage:
+        chunks.append({**common, "choices": [], "usage": usage})
     return [b"data: %s\n\n" % msgspec.json.encode(chunk) for chunk in chunks] + [b"data: [DONE]\n\n"]
 
 

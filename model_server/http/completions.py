@@ -12,7 +12,7 @@ import grpc
 import msgspec
 
 from lyncean.model.v1 import model_pb2 as model
-from model_server.http.chat import MAX_CHOICES, finished, in_range, set_sampling, usage
+from model_server.http.chat import MAX_CHOICES, finished, in_range, server_sent, set_sampling, usage
 from model_server.http.errors import refuse
 from model_server.http.forms import StreamOptions
 
@@ -157,10 +157,7 @@ def completion_of(completion: Completion, asked: Sequence[Calls], answers: Seque
 def events(completion: Completion, whole: dict[str, Any]) -> list[bytes]:
     """Returns the answer as server-sent events: one for each choice, as ModelService does not stream."""
     common = {name: whole[name] for name in ("id", "object", "created", "model")}
-    chunks = [{**common, "choices": [choice]} for choice in whole["choices"]]
-    if completion.stream_options and completion.stream_options.include_usage:
-        chunks.append({**common, "choices": [], "usage": whole["usage"]})
-    return [b"data: %s\n\n" % msgspec.json.encode(chunk) for chunk in chunks] + [b"data: [DONE]\n\n"]
+    return server_sent(completion, common, whole["choices"], whole["usage"])
 
 
 def _choice(

@@ -341,7 +341,7 @@ def test_the_cache_is_bounded(loaded: Any, ask: Any, picture: Any) -> None:
         prompt = parts.prompter.prepare([ask(picture(seed), "What?")])
         with torch.inference_mode():
             vision.apply([prompt], dict(prompt.inputs))
-        assert vision._bytes == min(seed + 1, 2) * one
+        assert vision._kept.size == min(seed + 1, 2) * one
     assert len(vision._kept) == 2
 
 

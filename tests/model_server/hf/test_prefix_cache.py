@@ -78,12 +78,12 @@ async def test_it_is_bounded_and_off_where_a_prompt_sees_itself_both_ways(
     async with served(backend) as server:
         cache = backend._loaded.prefixes
         await server.generate(ask(picture(1), "What?"), max_output_tokens=1)
-        cache._limit = 2 * cache._bytes
+        cache._kept.capacity = 2 * cache._kept.size
         for number in (2, 3, 1):
             reply = await server.generate(ask(picture(number), "What?"), max_output_tokens=1)
             assert not reply.usage.cached_tokens, "the first was the least recently used"
         assert len(cache._kept) == 2
-        assert cache._kept._size <= cache._kept.capacity
+        assert cache._kept.size <= cache._kept.capacity
     async with served(hf("paligemma", prefix_cache_bytes=10**8)) as server:
         assert (await server.info()).properties["prefix_cache"] == "off"
         reply = [await server.generate(ask(picture(1), "What?"), max_output_tokens=1) for _ in range(2)][1]
