@@ -19,6 +19,7 @@ from lyncean.errors import UserError
 from lyncean.media import Kind
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest
+from model_server.backend import seconds
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -49,7 +50,7 @@ class Frames:
 
     def usage(self) -> model.MediaUsage:
         """Returns what a response says of it."""
-        return model.MediaUsage(duration=_duration(self.duration), frames=len(self.images))
+        return model.MediaUsage(duration=seconds(self.duration), frames=len(self.images))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Sound:
 
     def usage(self) -> model.MediaUsage:
         """Returns what a response says of it."""
-        return model.MediaUsage(duration=_duration(self.duration), sample_rate=self.rate)
+        return model.MediaUsage(duration=seconds(self.duration), sample_rate=self.rate)
 
 
 def see(
@@ -288,10 +289,6 @@ def _span(part: model.Audio | model.Video) -> tuple[Fraction, Fraction | None]:
 
 def _seconds(duration: Duration) -> Fraction:
     return Fraction(duration.seconds) + Fraction(duration.nanos, 1_000_000_000)
-
-
-def _duration(seconds: float) -> Duration:
-    return Duration(nanos=round(seconds * 1e9) % 1_000_000_000, seconds=round(seconds * 1e9) // 1_000_000_000)
 
 
 def _ceil(value: Fraction) -> int:

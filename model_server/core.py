@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import (
@@ -27,13 +27,16 @@ class Core:
     Args:
         backend: The model.
         pixels: Bounds what is decoded at a time; by default by the container's memory.
+
+    Attributes:
+        held: Files that requests send by their hash alone.
     """
 
     def __init__(self, backend: Backend, pixels: PixelBudget | None = None) -> None:
         self.backend = backend
         self._pixels = pixels or PixelBudget()
         self._info: model.GetModelInfoResponse | None = None
-        self._held = HeldFiles(0, MAX_MESSAGE_BYTES)
+        self.held = HeldFiles(0, MAX_MESSAGE_BYTES)
 
     def ready(self) -> None:
         """Called once the backend is loaded: from now on requests are answered."""
@@ -44,10 +47,10 @@ class Core:
             info.media_limits.max_images = min(info.media_limits.max_images or checks.MAX_IMAGES, checks.MAX_IMAGES)
         if any(capability in info.capabilities for _, capability, _ in MEDIA):
             capacity = self.backend.max_held_bytes
-            self._held = HeldFiles(default_capacity() if capacity is None else capacity, info.max_request_bytes)
-        if self._held.capacity:
+            self.held = HeldFiles(default_capacity() if capacity is None else capacity, info.max_request_bytes)
+        if self.held.capacity:
             info.capabilities.append(model.CAPABILITY_MEDIA_BY_HASH)
-        info.max_held_bytes = self._held.capacity
+        info.max_held_bytes = self.held.capacity
         self._info = info
 
     def info(self) -> model.GetModelInfoResponse:
@@ -60,18 +63,10 @@ class Core:
             raise Unavailable("model_loading", "the model is still loading: ask again")
         return self._info
 
-    async def complete_batch(self, calls: Iterable[Sequence[model.Message]]) -> None:
-        """Puts the bytes of files that one call of a Batch brings into the others that send their hashes.
-
-        Args:
-            calls: The conversation of each call.
-        """
-        await self._held.complete_batch(calls)
-
     async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
         """Checks and answers one Generate request."""
         info = self.info()
-        await self._held.complete(request.messages)
+        await self.held.complete(request.messages)
         await check_generate(request, info)
         async with self._pixels.held(await self._decoded(request.messages)):
             if request.samples > 1:
@@ -81,7 +76,7 @@ class Core:
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
         """Checks and answers one Likelihood request."""
         info = self.info()
-        await self._held.complete(request.messages)
+        await self.held.complete(request.messages)
         check_likelihood(request, info)
         async with self._pixels.held(await self._decoded(request.messages)):
             response = await self.backend.likelihood(request, call)
