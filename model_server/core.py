@@ -70,8 +70,8 @@ class Core:
         await check_generate(request, info)
         async with self._pixels.held(await self._decoded(request.messages)):
             if request.samples > 1:
-                return _together(await self.backend.generate_samples(_apart(request), call))
-            return _whole(await self.backend.generate(request, call))
+                return _merged(await self.backend.generate_samples(_single_requests(request), call))
+            return _with_text(await self.backend.generate(request, call))
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
         """Checks and answers one Likelihood request."""
@@ -100,13 +100,13 @@ class Core:
         return pixels
 
 
-def _whole(response: model.GenerateResponse) -> model.GenerateResponse:
+def _with_text(response: model.GenerateResponse) -> model.GenerateResponse:
     if not response.parts and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
         response.parts.add(text="")
     return response
 
 
-def _apart(request: model.GenerateRequest) -> list[model.GenerateRequest]:
+def _single_requests(request: model.GenerateRequest) -> list[model.GenerateRequest]:
     """Returns a request for each output; they differ in their seeds."""
     requests = []
     for offset in range(request.samples):
@@ -119,7 +119,7 @@ def _apart(request: model.GenerateRequest) -> list[model.GenerateRequest]:
     return requests
 
 
-def _together(outputs: Sequence[Output]) -> model.GenerateResponse:
+def _merged(outputs: Sequence[Output]) -> model.GenerateResponse:
     """Returns one response of several outputs; raises the first failure where all have failed."""
     response = model.GenerateResponse()
     for output in outputs:
@@ -133,7 +133,7 @@ def _together(outputs: Sequence[Output]) -> model.GenerateResponse:
             response.prompt.CopyFrom(output.prompt)
             output.ClearField("prompt")
         # The two messages have the same fields, under the same numbers.
-        result.output.MergeFromString(_whole(output).SerializeToString())
+        result.output.MergeFromString(_with_text(output).SerializeToString())
     first = outputs[0]
     if isinstance(first, Exception) and not any(result.HasField("output") for result in response.samples):
         raise first

@@ -171,9 +171,11 @@ def _processor(auto: Any, config: Any, settings: Settings, shared: dict[str, Any
 
 def _overridden(processor: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the changes for which the processor has defaults of its own, which go before its image processor's."""
-    own = set(getattr(processor, "images_kwargs", {}))
-    own |= set(getattr(getattr(processor, "valid_processor_kwargs", None), "_defaults", {}).get("images_kwargs", ()))
-    return {name: value for name, value in changes.items() if name in own}
+    defaults = set(getattr(processor, "images_kwargs", {}))
+    defaults |= set(
+        getattr(getattr(processor, "valid_processor_kwargs", None), "_defaults", {}).get("images_kwargs", ())
+    )
+    return {name: value for name, value in changes.items() if name in defaults}
 
 
 def _check_settings(images: Any, settings: Settings) -> None:

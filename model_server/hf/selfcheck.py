@@ -286,10 +286,10 @@ def _alone(sample: _Sample, prompts: Sequence[Prompt]) -> list[SamplingRow]:
 
 
 def _alike(sample: _Sample, wanted: Sequence[SamplingRow], got: Sequence[SamplingRow]) -> bool:
-    for alone, company in zip(wanted, got, strict=True):
-        if not company.logprobs and alone.logprobs:
+    for alone, batched in zip(wanted, got, strict=True):
+        if not batched.logprobs and alone.logprobs:
             return False
-        for one, other in zip(alone.logprobs, company.logprobs, strict=False):
+        for one, other in zip(alone.logprobs, batched.logprobs, strict=False):
             if one.token != other.token and sample.checkpoint.model.dtype != torch.float32:
                 break  # a near tie in a coarse number format
             if one.token != other.token or abs(one.logprob - other.logprob) > sample.limit:
@@ -300,11 +300,11 @@ def _alike(sample: _Sample, wanted: Sequence[SamplingRow], got: Sequence[Samplin
 def _vision(sample: _Sample, vision: VisionCache) -> bool:
     def agree() -> bool:
         questions = [sample.first, sample.short]
-        for asked in (questions[:1], questions[:1], questions):  # fresh, kept, side by side
-            prompts = [question.prompt for question in asked]
+        for batch in (questions[:1], questions[:1], questions):  # fresh, kept, side by side
+            prompts = [question.prompt for question in batch]
             if len({prompt.signature for prompt in prompts}) > 1:
                 continue
-            got = packed(sample.checkpoint, asked, functools.partial(vision.apply, prompts))
+            got = packed(sample.checkpoint, batch, functools.partial(vision.apply, prompts))
             if _distance(sample.wanted, got[0]) > sample.limit:
                 return False
         return True

@@ -127,7 +127,7 @@ class Answers:
     generated: Sequence[model.GenerateResponse]
 
 
-def completion_of(completion: Completion, asked: Sequence[Calls], answers: Sequence[Answers]) -> dict[str, Any]:
+def completion_of(completion: Completion, prompts: Sequence[Calls], answers: Sequence[Answers]) -> dict[str, Any]:
     """Returns the completion of these answers.
 
     Raises:
@@ -135,7 +135,7 @@ def completion_of(completion: Completion, asked: Sequence[Calls], answers: Seque
     """
     choices: list[dict[str, Any]] = []
     counts = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
-    for request, answer in zip(asked, answers, strict=True):
+    for request, answer in zip(prompts, answers, strict=True):
         outputs: Sequence[model.GenerateResponse | None] = answer.generated or [None]
         for generated in outputs:
             choices.append(_choice(len(choices), completion, request, answer.score, generated))
@@ -174,8 +174,8 @@ def _choice(
         text = joined if request.text is None else request.text
         tokens = [_entry(token, completion.logprobs or 0, first=not place) for place, token in enumerate(prompt)]
     if generated is not None:
-        said, finish = finished(generated)
-        text += said
+        answer, finish = finished(generated)
+        text += answer
         tokens += [_entry(token, completion.logprobs or 0) for token in generated.logprobs]
         if completion.echo and generated.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE:
             tokens.append(_END)  # clients count: the tokens of the prompt, then one for each that they asked for

@@ -107,7 +107,7 @@ def settings(front: Front, config: ServerConfig) -> uvicorn.Config:
         more = {"ssl_certfile": tls.certificate, "ssl_keyfile": tls.key}
         if tls.ca:
             more |= {"ssl_ca_certs": str(tls.ca), "ssl_cert_reqs": ssl.CERT_REQUIRED}
-    made = uvicorn.Config(
+    uvicorn_config = uvicorn.Config(
         front.app(),
         lifespan="off",
         log_config=None,
@@ -118,10 +118,10 @@ def settings(front: Front, config: ServerConfig) -> uvicorn.Config:
         **more,
     )
     try:
-        made.load()
+        uvicorn_config.load()
     except (OSError, ssl.SSLError) as error:
         raise SecurityError(f"the TLS files cannot be used: {error}") from error
-    return made
+    return uvicorn_config
 
 
 def _bind(config: ServerConfig) -> socket.socket:

@@ -248,10 +248,14 @@ class KitBackend(Backend):
         """
         for part in (part for message in work.messages for part in message.parts):
             if part.HasField("audio"):
-                work.audio.append(clips.hear(part.audio, self.kit.sample_rate, where=f"audio {len(work.audio)}"))
+                work.audio.append(
+                    clips.decode_audio(part.audio, self.kit.sample_rate, where=f"audio {len(work.audio)}")
+                )
             elif part.HasField("video"):
                 sampling, where = model.FrameSampling(count=self.kit.frames), f"video {len(work.videos)}"
-                work.videos.append(clips.see(part.video, sampling, where=where, max_frames=self.kit.max_frames))
+                work.videos.append(
+                    clips.decode_video(part.video, sampling, where=where, max_frames=self.kit.max_frames)
+                )
         parts = (part for message in work.messages for part in message.parts)
         keys = [images.digest(part.image) for part in parts if part.HasField("image")]
         if all(key in self._checked for key in keys):

@@ -171,8 +171,8 @@ def _probe(settings: Settings, where: str, cards: Iterable[str]) -> None:
             raise _refused_key(where) from error
         except _UNKNOWN as error:
             if NEW_LIMIT not in str(error):  # else it knows the model, and the limit by another name
-                said = printable(str(status_of(error)))
-                raise LoadError(f"{where} does not serve {settings.model!r}; it has {some} ({said})") from error
+                reason = printable(str(status_of(error)))
+                raise LoadError(f"{where} does not serve {settings.model!r}; it has {some} ({reason})") from error
         except openai.OpenAIError as error:  # busy, or not up yet
             log.warning("%s could not be asked for one token: %s", where, printable(str(status_of(error))))
         except ValueError as error:

@@ -40,13 +40,13 @@ def replaced_data(module: Any, data: Any | None) -> Iterator[None]:
         return
     real = module.datasets
 
-    def given(*_: Any, **__: Any) -> Any:
+    def load(*_: Any, **__: Any) -> Any:
         return undecoding(real.DatasetDict(data))
 
     module.datasets = SimpleNamespace(
         **{name: getattr(real, name) for name in ("DatasetDict", "DownloadMode", "Dataset", "__version__")},
-        load_dataset=given,
-        load_from_disk=given,
+        load_dataset=load,
+        load_from_disk=load,
     )
     try:
         yield

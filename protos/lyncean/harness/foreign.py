@@ -16,7 +16,7 @@ from lyncean.harness import judge_url
 LOADING = threading.RLock()
 """Held while foreign code is loaded, which changes what is global."""
 
-_asked: dict[int, list[str]] = {}
+_contacted: dict[int, list[str]] = {}
 """Thread that runs foreign code -> the servers that it asked."""
 
 
@@ -41,14 +41,14 @@ def no_other_server() -> Iterator[None]:
         RuntimeError: It did; names the server.
     """
     _audit()
-    asked: list[str] = []
-    _asked[threading.get_ident()] = asked
+    contacted: list[str] = []
+    _contacted[threading.get_ident()] = contacted
     try:
         yield
     finally:
-        del _asked[threading.get_ident()]
-        if asked:
-            raise RuntimeError(f"it asks a server of its own ({asked[0]}), which is not supported")
+        del _contacted[threading.get_ident()]
+        if contacted:
+            raise RuntimeError(f"it asks a server of its own ({contacted[0]}), which is not supported")
 
 
 @cache
@@ -56,18 +56,18 @@ def _audit() -> None:
     """Notes the servers that foreign code looks up or connects to, in its thread or a pool's that it started."""
 
     def note(event: str, details: tuple[Any, ...]) -> None:
-        if not _asked or event not in ("socket.getaddrinfo", "socket.connect"):
+        if not _contacted or event not in ("socket.getaddrinfo", "socket.connect"):
             return
         place = details[0] if event == "socket.getaddrinfo" else details[1]
         host = ":".join(map(str, place[:2])) if isinstance(place, tuple) else str(place)
         judge = judge_url().removeprefix("http://").partition("/")[0]
         if "huggingface" in host or host in (judge, judge.partition(":")[0]):
             return
-        asked = _asked.get(threading.get_ident())
-        if asked is None and threading.current_thread().name.startswith("ThreadPoolExecutor"):
-            asked = next(iter(_asked.values()), None)
-        if asked is not None:
-            asked.append(host)
+        contacted = _contacted.get(threading.get_ident())
+        if contacted is None and threading.current_thread().name.startswith("ThreadPoolExecutor"):
+            contacted = next(iter(_contacted.values()), None)
+        if contacted is not None:
+            contacted.append(host)
 
     sys.addaudithook(note)
 

@@ -52,10 +52,10 @@ def client_credentials(
         UserError: The options contradict each other.
         SecurityError: The token cannot be read.
     """
-    given = bool(tls_ca or tls_cert or tls_key or tls_server_name)
-    if tls is False and given:
+    has_tls_option = bool(tls_ca or tls_cert or tls_key or tls_server_name)
+    if tls is False and has_tls_option:
         raise UserError("--no-tls contradicts the other --tls options: leave one out")
-    use = given if tls is None else tls
+    use = has_tls_option if tls is None else tls
     return Credentials(
         tls=Tls(tls_cert, tls_key, tls_ca, tls_server_name) if use else None, token=read_token(token_file)
     )

@@ -61,14 +61,14 @@ class Client:
     known: model.GetModelInfoResponse | None = None
 
     @classmethod
-    def from_arguments(cls, given: Mapping[str, Any]) -> Client:
+    def from_arguments(cls, arguments: Mapping[str, Any]) -> Client:
         """Returns the client that a harness's model arguments describe.
 
         Raises:
             ModelError: An argument is unknown, missing or wrong.
             SecurityError: A token or TLS file cannot be used.
         """
-        values = {name: value for name, value in given.items() if value is not None}
+        values = {name: value for name, value in arguments.items() if value is not None}
         if unknown := sorted(values.keys() - set(_ARGUMENTS)):
             raise ModelError(f"unknown model argument {unknown[0]!r}", fix=f"there are {', '.join(_ARGUMENTS)}")
         if ":" not in str(values.get("endpoint", "")):
