@@ -7,13 +7,7 @@ import math
 from collections.abc import Sequence
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import (
-    MAX_MESSAGE_BYTES,
-    InternalFailure,
-    Unavailable,
-    status_of,
-    status_proto,
-)
+from lyncean.rpc import MAX_MESSAGE_BYTES, InternalFailure, Unavailable, status_of, status_proto
 from model_server import checks, clips, images
 from model_server.backend import Backend, Call, Output
 from model_server.checks import MEDIA, check_generate, check_likelihood

@@ -371,12 +371,11 @@ def check_files(files: Iterable[Path]) -> None:
 
 def content_hash(files: Iterable[Path]) -> str:
     """Returns "sha256:..." over the files' contents, in their order; "" for no files."""
-    total, any_file = hashlib.sha256(), False
+    total, files = hashlib.sha256(), list(files)
     for path in files:
-        any_file = True
         with path.open("rb") as stream:
             total.update(hashlib.file_digest(stream, "sha256").digest())
-    return f"sha256:{total.hexdigest()}" if any_file else ""
+    return f"sha256:{total.hexdigest()}" if files else ""
 
 
 def text_hash(text: str) -> str:

@@ -53,10 +53,7 @@ class Continuous:
     """
 
     def __init__(
-        self,
-        checkpoint: Checkpoint,
-        features: Features = lambda prompts: None,
-        prefixes: PrefixCache | None = None,
+        self, checkpoint: Checkpoint, features: Features = lambda prompts: None, prefixes: PrefixCache | None = None
     ) -> None:
         self._checkpoint = checkpoint
         self._decoder = RowDecoder(checkpoint.tokenizer, checkpoint.ends)
