@@ -15,10 +15,10 @@ class LruCache(Generic[Key, Value]):
     """Values by key. Safe to use from several threads.
 
     Args:
-        capacity: Bytes of all values together; a larger value is not kept.
+        capacity: Size of all values together, in bytes for example; a larger value is not kept.
 
     Attributes:
-        size: Bytes of the values that are kept.
+        size: Size of the values that are kept.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -39,7 +39,7 @@ class LruCache(Generic[Key, Value]):
             return self._values[key][0]
 
     def put(self, key: Key, value: Value, size: int) -> None:
-        """Keeps a value of so many bytes."""
+        """Keeps a value of this size."""
         with self._lock:
             if size > self.capacity or key in self._values:
                 return
